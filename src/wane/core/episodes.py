@@ -1,0 +1,226 @@
+"""Episodes and the graph that they form (paper, section 4.3).
+
+Vertices are episodes, an edge says that an act declared a dependency on an exploration. Three
+invariants hold by construction: a dependency names a *closed* exploration, so there are no cycles;
+edges go from exploration to act only; the prologue is not in the graph. The graph is append-only;
+an episode that is wholly evicted is dropped from it (section 5), and only its name, for R3, and its
+place in the history, for recall, are kept.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from typing import Final
+
+
+class EpisodeType(StrEnum):
+    """Whether an episode explores or acts."""
+
+    EXPL = "expl"
+    ACT = "act"
+
+
+class Level(StrEnum):
+    """How far an episode has been stripped (R9); `DESCRIPTION` means that its closing pair went too (R11)."""
+
+    NONE = "none"
+    REASONING = "reasoning"
+    BULK = "bulk"
+    ARTIFACT = "artifact"
+    REMOVE = "remove"
+    DESCRIPTION = "description"
+
+    @property
+    def rank(self) -> int:
+        """Position in the order of aggressiveness, 0 for `NONE`."""
+        return _RANK[self]
+
+
+LEVELS: Final = tuple(Level)
+_RANK: Final = {level: rank for rank, level in enumerate(LEVELS)}
+REMOVE_RANK: Final = _RANK[Level.REMOVE]
+
+
+class Episode:
+    """One stretch of work, from an accepted start to its end, or between episodes (R5).
+
+    Read-only for users of the library; the window keeps it up to date.
+
+    Attributes:
+        number: its place in the order of starts, from 0, over all episodes of the session.
+        name: as the agent named it; None for an implicit episode.
+        type: exploratory or acting; implicit ones are exploratory.
+        implicit: whether it holds unannotated work (R5).
+        closed: whether it has ended.
+        settled: whether it may be evicted (R6).
+        dependencies: names of the explorations that an act declared.
+        description: what an exploration learned, once it has ended.
+        tokens: what it holds in the view now.
+        dependents: number of acts not yet removed that declare it (R7).
+        spans: its members' indexes in the history, as half-open ranges `[first, stop]`.
+    """
+
+    __slots__ = (
+        "buckets",
+        "closed",
+        "dependencies",
+        "dependents",
+        "description",
+        "implicit",
+        "name",
+        "number",
+        "open_calls",
+        "queued",
+        "rank",
+        "settled",
+        "spans",
+        "tokens",
+        "type",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        name: str | None = None,
+        type_: EpisodeType = EpisodeType.EXPL,
+        dependencies: tuple[str, ...] = (),
+    ) -> None:
+        self.number = number
+        self.name = name
+        self.type = type_
+        self.implicit = name is None
+        self.dependencies = dependencies
+        self.description: str | None = None
+        self.closed = False
+        self.settled = False
+        self.tokens = 0
+        self.dependents = 0
+        self.rank = 0
+        self.open_calls = 0
+        self.queued = False
+        self.spans: list[list[int]] = []
+        # Visible items by the rank of the level that takes them.
+        self.buckets: dict[int, list[int]] = {}
+
+    @property
+    def level(self) -> Level:
+        """The last level that was reached."""
+        return LEVELS[self.rank]
+
+    @property
+    def removed(self) -> bool:
+        """Whether all of it is gone, but for the closing pair of an annotated exploration."""
+        return self.rank >= REMOVE_RANK
+
+    @property
+    def last(self) -> int:
+        """Index of its latest member."""
+        return self.spans[-1][1] - 1
+
+    @property
+    def complete(self) -> bool:
+        """Closed, with a result for each of its calls."""
+        return self.closed and not self.open_calls
+
+    def enter(self, index: int, tokens: int, rank: int) -> None:
+        """Take an item in as a member."""
+        self.tokens += tokens
+        self.buckets.setdefault(rank, []).append(index)
+        if self.spans and self.spans[-1][1] == index:
+            self.spans[-1][1] = index + 1
+        else:
+            self.spans.append([index, index + 1])
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else "open"
+        kind = f"{self.type.value} {state}, {self.level.value}"
+        return f"<Episode {self.number} {self.name!r} {kind}, {self.tokens} tokens>"
+
+
+class EpisodeGraph:
+    """The live episodes, their edges and the queues from which the policy picks (R7, R8)."""
+
+    def __init__(self) -> None:
+        self.live: dict[int, Episode] = {}
+        self.archive: dict[str, tuple[tuple[int, int], ...]] = {}
+        self.unsettled: dict[int, Episode] = {}
+        self.started = 0
+        self._by_name: dict[str, Episode] = {}
+        self.waiting: list[Episode] = []
+        self._queues: dict[EpisodeType, list[tuple[int, Episode]]] = {EpisodeType.ACT: [], EpisodeType.EXPL: []}
+
+    def start(
+        self, name: str | None = None, type_: EpisodeType = EpisodeType.EXPL, dependencies: Iterable[str] = ()
+    ) -> Episode:
+        """Open an episode; a dependency that is wholly evicted already needs no protection."""
+        episode = Episode(self.started, name, type_, tuple(dependencies))
+        self.started += 1
+        self.insert(episode)
+        for target in self.targets(episode):
+            target.dependents += 1
+        return episode
+
+    def insert(self, episode: Episode) -> None:
+        """Put an episode into the live structures."""
+        self.live[episode.number] = episode
+        if episode.name is not None:
+            self._by_name[episode.name] = episode
+        if not episode.settled:
+            self.unsettled[episode.number] = episode
+
+    def targets(self, episode: Episode) -> Iterator[Episode]:
+        """The live explorations that an act depends on."""
+        return (self._by_name[name] for name in episode.dependencies if name in self._by_name)
+
+    def completed(self, episode: Episode, latest_message: int) -> None:
+        """An episode has become complete: it settles once an assistant message stands after it (R6)."""
+        if episode.last < latest_message:
+            self._settle(episode)
+        else:
+            self.waiting.append(episode)
+
+    def message_started(self) -> None:
+        """A new assistant message begins: the model has seen whatever was complete before it."""
+        for episode in self.waiting:
+            self._settle(episode)
+        self.waiting.clear()
+
+    def pick(self) -> Episode | None:
+        """The eligible act that started first, else the eligible exploration that did (R7, R8). O(log n) amortised."""
+        for type_ in (EpisodeType.ACT, EpisodeType.EXPL):
+            queue = self._queues[type_]
+            while queue:
+                episode = queue[0][1]
+                if not episode.removed and not episode.dependents:
+                    return episode
+                # An act started after it was queued: it comes back when that act has gone.
+                heapq.heappop(queue)
+                episode.queued = False
+        return None
+
+    def drop(self, episode: Episode) -> None:
+        """Compact a removed episode out of the graph and release what it depended on."""
+        del self.live[episode.number]
+        if episode.name is not None:
+            self.archive[episode.name] = tuple((first, stop) for first, stop in episode.spans)
+            del self._by_name[episode.name]
+        for target in self.targets(episode):
+            target.dependents -= 1
+            self.offer(target)
+
+    def offer(self, episode: Episode) -> None:
+        """Queue an episode if it is eligible now."""
+        if episode.settled and not episode.removed and not episode.dependents and not episode.queued:
+            episode.queued = True
+            heapq.heappush(self._queues[episode.type], (episode.number, episode))
+
+    def named(self, name: str) -> Episode | None:
+        """The live episode of that name."""
+        return self._by_name.get(name)
+
+    def _settle(self, episode: Episode) -> None:
+        episode.settled = True
+        del self.unsettled[episode.number]
+        self.offer(episode)

@@ -1,0 +1,133 @@
+"""The eviction pass: Algorithm 1 of the paper, made incremental (R7 to R12)."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+
+from wane.core.accounting import Accounting
+from wane.core.episodes import LEVELS, REMOVE_RANK, Episode, EpisodeGraph, Level
+from wane.core.errors import HistoryError
+from wane.core.policy import Policy
+from wane.core.report import Step
+from wane.core.view import View
+
+_DESCRIPTION_RANK = Level.DESCRIPTION.rank
+
+
+class Eviction:
+    """Strips episodes from the view. It calls no model and reads no clock.
+
+    Attributes:
+        closings: removed explorations whose closing pair is still visible, as a heap by order of start.
+        closing_tokens: what those pairs hold.
+    """
+
+    __slots__ = ("_accounting", "_finished", "_graph", "_steps", "_view", "closing_tokens", "closings")
+
+    def __init__(self, graph: EpisodeGraph, view: View, accounting: Accounting) -> None:
+        self._graph = graph
+        self._view = view
+        self._accounting = accounting
+        self._steps: list[Step] = []
+        self._finished: list[int] = []
+        self.closings: list[tuple[int, Episode]] = []
+        self.closing_tokens = 0
+
+    def run(self, policy: Policy, budget: int) -> tuple[tuple[Step, ...], tuple[int, ...]]:
+        """Evict until the view is at or under the policy's target, or nothing is eligible.
+
+        Returns:
+            The steps, and the numbers of episodes that ended as removed without a step.
+        """
+        target, limit = policy.target(budget), policy.description_limit(budget)
+        self._steps, self._finished = [], []
+        while self._accounting.total > target and (episode := self._graph.pick()):
+            for _ in self._levels(episode):
+                if episode.removed and limit is not None:
+                    self._trim_descriptions(limit)
+                if self._accounting.total <= target:
+                    break
+        if limit is not None:
+            while self._accounting.total > budget and self.closings:
+                self._drop_oldest_description()
+        return tuple(self._steps), tuple(self._finished)
+
+    def redo(self, steps: Iterable[Step], finished: Iterable[int]) -> None:
+        """Do again what a recorded pass did, whatever the policy is now (R14).
+
+        Raises:
+            HistoryError: if the steps do not fit this history.
+        """
+        self._steps, self._finished = [], []
+        for step in steps:
+            if step.level is Level.DESCRIPTION:
+                self._redo_description(step.number)
+            else:
+                self._strip(self._find(step.number), step.level.rank)
+            done = self._steps[-1] if self._steps else None
+            if done is None or (done.number, done.level, done.removed) != (step.number, step.level, step.removed):
+                raise HistoryError(
+                    f"the recorded pass does not fit this history: it took items {list(step.removed)} of episode "
+                    f"{step.number} at level {step.level.value!r}"
+                )
+        for number in finished:
+            self._strip(self._find(number), REMOVE_RANK)
+
+    def _levels(self, episode: Episode) -> Iterator[None]:
+        for rank in range(episode.rank + 1, REMOVE_RANK + 1):
+            self._strip(episode, rank)
+            yield
+
+    def _strip(self, episode: Episode, rank: int) -> None:
+        """Take the episode to a level; one that removes nothing is not reported (R9)."""
+        candidates = [i for level in range(episode.rank + 1, rank + 1) for i in episode.buckets.pop(level, ())]
+        episode.rank = rank
+        reported = self._take(episode, candidates)
+        if rank == REMOVE_RANK:
+            self._graph.drop(episode)
+            self._keep_description(episode)
+            if not reported:
+                self._finished.append(episode.number)
+
+    def _take(self, episode: Episode, candidates: list[int]) -> bool:
+        before = self._accounting.total
+        removed, freed = self._view.take(candidates, episode)
+        if not removed:
+            return False
+        self._accounting.items -= freed
+        level = LEVELS[episode.rank]
+        self._steps.append(Step(episode.name, episode.number, level, before, self._accounting.total, tuple(removed)))
+        return True
+
+    def _keep_description(self, episode: Episode) -> None:
+        if pair := episode.buckets.get(_DESCRIPTION_RANK):
+            self.closing_tokens += sum(self._view.tokens[index] for index in pair)
+            heapq.heappush(self.closings, (episode.number, episode))
+
+    def _trim_descriptions(self, limit: float) -> None:
+        while self.closing_tokens > limit and self.closings:
+            self._drop_oldest_description()
+
+    def _drop_oldest_description(self) -> None:
+        self._drop_description(heapq.heappop(self.closings)[1])
+
+    def _drop_description(self, episode: Episode) -> None:
+        pair = episode.buckets.pop(_DESCRIPTION_RANK)
+        self.closing_tokens -= sum(self._view.tokens[index] for index in pair)
+        episode.rank = _DESCRIPTION_RANK
+        self._take(episode, pair)
+
+    def _redo_description(self, number: int) -> None:
+        for entry in self.closings:
+            if entry[0] == number:
+                self.closings.remove(entry)
+                heapq.heapify(self.closings)
+                self._drop_description(entry[1])
+                return
+
+    def _find(self, number: int) -> Episode:
+        episode = self._graph.live.get(number)
+        if episode is None:
+            raise HistoryError(f"the recorded pass does not fit this history: episode {number} is not live in it")
+        return episode

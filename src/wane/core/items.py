@@ -1,0 +1,96 @@
+"""Items: what a history is made of (R1), and the classes of tools."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from wane.core.errors import ConfigError
+
+
+class Kind(StrEnum):
+    """What an item is."""
+
+    SYSTEM = "system"
+    USER = "user"
+    TEXT = "text"
+    REASONING = "reasoning"
+    CALL = "call"
+    RESULT = "result"
+
+
+class ToolClass(StrEnum):
+    """How recoverable a tool's output is, which decides the level at which it goes (R9).
+
+    `BULK` is large and enumerable (searches, listings), `ARTIFACT` is smaller and can be had again
+    (reads, commands, unknown tools), `DURABLE` is the record of an effect on the environment and
+    stays until its episode is removed.
+    """
+
+    BULK = "bulk"
+    ARTIFACT = "artifact"
+    DURABLE = "durable"
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One unit of the history.
+
+    Attributes:
+        kind: what the item is.
+        tokens: what it costs in a request, in tokens.
+        call_id: for a call and its result, the provider's id that pairs them.
+        tool: for a call, the tool's name.
+        arguments: for a call of `delimiter`, the raw JSON arguments; other tools' need not be given.
+        message: ordinal of the message that the item came from. Items of one assistant message share
+            it; None joins an assistant item to the assistant items right before it.
+        needs: items that must stay as long as this one does, as offsets from this one, within its
+            message (R12): a call whose signed thinking block stands two items earlier has `(-2,)`.
+    """
+
+    kind: Kind
+    tokens: int
+    call_id: str | None = None
+    tool: str | None = None
+    arguments: str | None = None
+    message: int | None = None
+    needs: tuple[int, ...] = ()
+
+
+DELIMITER: Final = "delimiter"
+"""Name of the one tool by which the agent marks its work (paper, section 4.2)."""
+
+_BULK = """grep glob find ls list_files list_directory search_files find_files web_search
+    rg ripgrep list_dir grep_search glob_search file_search codebase_search search_file_content
+    websearch recall"""
+_DURABLE = """edit write write_file edit_file apply_patch multiedit
+    multi_edit create_file write_to_file replace_in_file apply_diff notebookedit notebook_edit"""
+
+DEFAULT_TOOL_CLASSES: Final[Mapping[str, ToolClass]] = {
+    **dict.fromkeys(_BULK.split(), ToolClass.BULK),
+    **dict.fromkeys(_DURABLE.split(), ToolClass.DURABLE),
+}
+"""Classes of known tools by lower-case name; a tool that is not here is an artifact."""
+
+
+def merge_tool_classes(overrides: Mapping[str, ToolClass | str] | None) -> Mapping[str, ToolClass]:
+    """Return the default tool classes with the user's on top.
+
+    Args:
+        overrides: class by tool name; names compare without case, a class may be given by its value.
+
+    Raises:
+        ConfigError: for a class that does not exist.
+    """
+    if not overrides:
+        return DEFAULT_TOOL_CLASSES
+    merged = dict(DEFAULT_TOOL_CLASSES)
+    for name, value in overrides.items():
+        try:
+            merged[name.lower()] = ToolClass(value)
+        except ValueError:
+            known = ", ".join(member.value for member in ToolClass)
+            raise ConfigError(f"tool {name!r} has the class {value!r}; a class is one of: {known}") from None
+    return merged

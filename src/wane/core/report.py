@@ -1,0 +1,118 @@
+"""What a pass reports: frozen records that may be kept, shown or written to a journal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wane.core.episodes import Level
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One level of one episode that removed something (R9), or its closing pair (R11).
+
+    Attributes:
+        episode: its name; None for an implicit episode.
+        number: its place in the order of starts, which identifies implicit ones too.
+        level: the level that was reached.
+        tokens_before: the view's total before.
+        tokens_after: the view's total after.
+        removed: indexes of the items that went, in order.
+    """
+
+    episode: str | None
+    number: int
+    level: Level
+    tokens_before: int
+    tokens_after: int
+    removed: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """Tokens that no pass may take now, by what holds them (R13).
+
+    Attributes:
+        overhead: system prompt and tool definitions sent with every request, and the anchor's correction.
+        system: system items.
+        user: user items, wherever they stand.
+        prologue: the rest of what came before the first accepted start.
+        active: the active episode.
+        active_name: its name.
+        unsettled: what is closed or implicit but not yet settled, the latest assistant message among it (R6).
+        needed: explorations that an active or unsettled act builds on (R7), and items held by coupling (R12).
+        descriptions: closing pairs of removed explorations, where the policy keeps them all (R11).
+    """
+
+    overhead: int = 0
+    system: int = 0
+    user: int = 0
+    prologue: int = 0
+    active: int = 0
+    active_name: str | None = None
+    unsettled: int = 0
+    needed: int = 0
+    descriptions: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return sum(tokens for _, tokens in self.holders()) + self.overhead
+
+    def holders(self) -> list[tuple[str, int]]:
+        """What holds tokens, as (label, tokens), without what holds none and without the overhead."""
+        active = f"active episode {self.active_name!r}" if self.active_name else "active episode"
+        rows = [
+            ("system", self.system),
+            ("user turns", self.user),
+            ("prologue", self.prologue),
+            (active, self.active),
+            ("not yet settled", self.unsettled),
+            ("needed by an unfinished act", self.needed),
+            ("descriptions", self.descriptions),
+        ]
+        return [(label, tokens) for label, tokens in rows if tokens]
+
+
+@dataclass(frozen=True, slots=True)
+class FitReport:
+    """What `ContextWindow.fit` did.
+
+    Attributes:
+        ran: whether a pass ran.
+        satisfied: whether the view is at or under the budget now.
+        steps: what the pass took, in order.
+        finished: numbers of episodes that ended the pass as removed without a step of their own, because
+            nothing was left of them at that level.
+        tokens_before: the view's total before.
+        tokens_after: the view's total after.
+        budget: the budget, in tokens.
+        target: where the pass was to stop, in tokens (R10).
+        pinned: what holds the tokens, if the budget could not be met; else None.
+    """
+
+    ran: bool
+    satisfied: bool
+    steps: tuple[Step, ...]
+    finished: tuple[int, ...]
+    tokens_before: int
+    tokens_after: int
+    budget: int
+    target: int
+    pinned: Pinned | None = None
+
+    @property
+    def excess(self) -> int:
+        """Tokens by which the view is over the budget, 0 if it is not."""
+        return max(0, self.tokens_after - self.budget)
+
+    def explain(self) -> str:
+        """One sentence on the outcome, for people."""
+        if self.pinned is None:
+            verb = f"evicted {self.tokens_before - self.tokens_after:,} tokens" if self.ran else "nothing to do"
+            return f"{verb}; the view holds {self.tokens_after:,} of {self.budget:,} tokens"
+        held = ", ".join(f"{label} {tokens:,}" for label, tokens in self.pinned.holders())
+        return (
+            f"the view holds {self.tokens_after:,} tokens, {self.excess:,} over the budget of {self.budget:,}, "
+            f"and nothing more may be evicted: {held}"
+        )

@@ -1,0 +1,164 @@
+"""Export and restore of a window's whole state (R14)."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+from wane.core.accounting import Accounting
+from wane.core.delimiter import Protocol
+from wane.core.episodes import Episode, EpisodeGraph, EpisodeType
+from wane.core.errors import ConfigError
+from wane.core.items import DEFAULT_TOOL_CLASSES, Kind
+from wane.core.policy import Policy
+from wane.core.view import View
+
+if TYPE_CHECKING:
+    from wane.core.window import ContextWindow
+
+STATE_VERSION: Final = 1
+
+
+def export_window(window: ContextWindow) -> dict[str, Any]:
+    """Return the state of a window as JSON-able data."""
+    protocol = window._protocol
+    changed = {name: cls.value for name, cls in window._classes.items() if DEFAULT_TOOL_CLASSES.get(name) is not cls}
+    return {
+        "version": STATE_VERSION,
+        "budget": window.budget,
+        "policy": asdict(window.policy),
+        "tool_classes": changed,
+        "accounting": asdict(window._accounting),
+        "protocol": {"started": protocol.started, "explored": protocol.explored},
+        "graph": _export_graph(window._graph),
+        "view": _export_view(window._view),
+        "closings": [_export_episode(episode) for _, episode in sorted(window._eviction.closings)],
+        "count": window._count,
+        "fixed": {kind.value: tokens for kind, tokens in window._fixed.items()},
+        "prologue": window._prologue,
+        "active": window._active and window._active.number,
+        "implicit": window._implicit and window._implicit.number,
+        "calls": [
+            [call_id, None if call.owner is None else call.owner.number, call.rank, call.index]
+            for call_id, waiting in window._calls.items()
+            for call in waiting
+        ],
+        "message": [window._latest, window._message, window._growing],
+    }
+
+
+def restore_window(state: Mapping[str, Any]) -> ContextWindow:
+    """Return the window that `export_window` described.
+
+    Raises:
+        ConfigError: if the state is not one that this version wrote.
+    """
+    from wane.core.window import ContextWindow
+
+    if state.get("version") != STATE_VERSION:
+        raise ConfigError(f"state has version {state.get('version')!r}; this Wane reads version {STATE_VERSION}")
+    try:
+        window = ContextWindow(state["budget"], Policy(**state["policy"]), tool_classes=state["tool_classes"])
+        _restore_into(window, state)
+    except (KeyError, TypeError, IndexError, AttributeError) as error:
+        raise ConfigError(f"the state is damaged: {error!r}") from error
+    return window
+
+
+def _restore_into(window: ContextWindow, state: Mapping[str, Any]) -> None:
+    from wane.core.window import OpenCall
+
+    accounting: Accounting = window._accounting
+    for name, value in state["accounting"].items():
+        setattr(accounting, name, value)
+    _restore_graph(window._graph, state["graph"])
+    live = window._graph.live
+    closings = [_restore_episode(row) for row in state["closings"]]
+    window._eviction.closings = [(episode.number, episode) for episode in closings]
+    heapq.heapify(window._eviction.closings)
+    _restore_view(window._view, state["view"], {**live, **{episode.number: episode for episode in closings}})
+    window._eviction.closing_tokens = sum(
+        window._view.tokens[index] for episode in closings for bucket in episode.buckets.values() for index in bucket
+    )
+    window._active = None if state["active"] is None else live[state["active"]]
+    window._implicit = None if state["implicit"] is None else live[state["implicit"]]
+    window._protocol = _restore_protocol(state["protocol"], window._active)
+    window._count = state["count"]
+    window._fixed = {Kind(kind): tokens for kind, tokens in state["fixed"].items()}
+    window._prologue = state["prologue"]
+    for call_id, owner, rank, index in state["calls"]:
+        call = OpenCall(None if owner is None else live[owner], rank, index)
+        window._calls.setdefault(call_id, []).append(call)
+    window._latest, window._message, window._growing = state["message"]
+
+
+def _restore_protocol(row: Mapping[str, Any], active: Episode | None) -> Protocol:
+    marker = None if active is None or active.name is None else (active.name, active.type)
+    return Protocol(dict(row["started"]), marker, row["explored"])
+
+
+def _export_graph(graph: EpisodeGraph) -> dict[str, Any]:
+    return {
+        "started": graph.started,
+        "live": [_export_episode(episode) for episode in graph.live.values()],
+        "archive": {name: [list(span) for span in spans] for name, spans in graph.archive.items()},
+        "waiting": [episode.number for episode in graph.waiting],
+    }
+
+
+def _restore_graph(graph: EpisodeGraph, row: Mapping[str, Any]) -> None:
+    graph.started = row["started"]
+    for entry in row["live"]:
+        graph.insert(_restore_episode(entry))
+    graph.archive.update(
+        (name, tuple((first, stop) for first, stop in spans)) for name, spans in row["archive"].items()
+    )
+    graph.waiting.extend(graph.live[number] for number in row["waiting"])
+    for episode in graph.live.values():
+        graph.offer(episode)
+
+
+def _export_episode(episode: Episode) -> dict[str, Any]:
+    return {
+        "number": episode.number,
+        "name": episode.name,
+        "type": episode.type.value,
+        "dependencies": list(episode.dependencies),
+        "description": episode.description,
+        "closed": episode.closed,
+        "settled": episode.settled,
+        "tokens": episode.tokens,
+        "dependents": episode.dependents,
+        "rank": episode.rank,
+        "open_calls": episode.open_calls,
+        "spans": [list(span) for span in episode.spans],
+        "buckets": [[rank, list(indexes)] for rank, indexes in episode.buckets.items()],
+    }
+
+
+def _restore_episode(row: Mapping[str, Any]) -> Episode:
+    episode = Episode(row["number"], row["name"], EpisodeType(row["type"]), tuple(row["dependencies"]))
+    for name in ("description", "closed", "settled", "tokens", "dependents", "rank", "open_calls"):
+        setattr(episode, name, row[name])
+    episode.spans = [list(span) for span in row["spans"]]
+    episode.buckets = {rank: list(indexes) for rank, indexes in row["buckets"]}
+    return episode
+
+
+def _export_view(view: View) -> dict[str, Any]:
+    return {
+        "tokens": [list(entry) for entry in view.tokens.items()],
+        "needs": [[index, list(targets)] for index, targets in view.needs.items()],
+        "held": [[index, episode.number, _export_episode(episode)] for index, episode in view.held.items()],
+    }
+
+
+def _restore_view(view: View, row: Mapping[str, Any], episodes: dict[int, Episode]) -> None:
+    view.tokens.update((index, tokens) for index, tokens in row["tokens"])
+    for index, targets in row["needs"]:
+        view.couple(index, targets)
+    for index, number, entry in row["held"]:
+        # An owner may be gone from the graph while something of it is still needed.
+        view.held[index] = episodes.get(number) or episodes.setdefault(number, _restore_episode(entry))

@@ -1,0 +1,398 @@
+"""The context window: the face of the core, which holds protocol, graph, view and accounting together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from wane.core.accounting import Accounting
+from wane.core.delimiter import Protocol, Verdict
+from wane.core.episodes import REMOVE_RANK, Episode, EpisodeGraph, EpisodeType, Level
+from wane.core.errors import HistoryError, UnknownEpisodeError
+from wane.core.eviction import Eviction
+from wane.core.items import DELIMITER, Item, Kind, ToolClass, merge_tool_classes
+from wane.core.policy import DEFAULT_BUDGET, Policy, check_budget
+from wane.core.report import FitReport, Pinned, Step
+from wane.core.view import View
+
+_ASSISTANT: Final = frozenset({Kind.TEXT, Kind.REASONING, Kind.CALL})
+_DESCRIPTION_RANK: Final = Level.DESCRIPTION.rank
+_CLASS_RANK: Final = {
+    ToolClass.BULK: Level.BULK.rank,
+    ToolClass.ARTIFACT: Level.ARTIFACT.rank,
+    ToolClass.DURABLE: REMOVE_RANK,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What adding one item meant.
+
+    Attributes:
+        index: the item's index in the history.
+        episode: the episode that it belongs to; None for system and user items and for the prologue.
+        verdict: for a `delimiter` call, whether it was accepted and what to tell the model.
+        opened: the episode that it opened, if any.
+        closed: the episode that it closed, if any; implicit ones included.
+    """
+
+    index: int
+    episode: Episode | None = None
+    verdict: Verdict | None = None
+    opened: Episode | None = None
+    closed: Episode | None = None
+
+
+@dataclass(slots=True)
+class OpenCall:
+    """A call that waits for its result: who owns it, the rank of the level that takes it, its index."""
+
+    owner: Episode | None
+    rank: int
+    index: int
+
+
+class ContextWindow:
+    """Decides, item by item, what the next model call should see. Sans I/O.
+
+    The window keeps no content: the history is the caller's, and the window speaks of its items by
+    index. `add` costs O(1) amortised, `fit` O(log n) for an episode that it touches plus the items
+    that it removes.
+
+    Args:
+        budget: tokens that the view may hold.
+        policy: what a pass evicts, and how far; the default batches, `Policy.paper()` is the paper's.
+        overhead: tokens that every request carries besides the items (system prompt, tool definitions).
+        tool_classes: classes of tools by name, on top of `DEFAULT_TOOL_CLASSES`.
+
+    Raises:
+        ConfigError: for a budget below 1 or an unknown tool class.
+    """
+
+    def __init__(
+        self,
+        budget: int = DEFAULT_BUDGET,
+        policy: Policy | None = None,
+        *,
+        overhead: int = 0,
+        tool_classes: Mapping[str, ToolClass | str] | None = None,
+    ) -> None:
+        self._budget = check_budget(budget)
+        self.policy = policy or Policy()
+        self._classes = merge_tool_classes(tool_classes)
+        self._protocol = Protocol()
+        self._graph = EpisodeGraph()
+        self._view = View()
+        self._accounting = Accounting(overhead=overhead)
+        self._eviction = Eviction(self._graph, self._view, self._accounting)
+        self._count = 0
+        self._fixed = {Kind.SYSTEM: 0, Kind.USER: 0}
+        self._prologue = 0
+        self._active: Episode | None = None
+        self._implicit: Episode | None = None
+        self._calls: dict[str, list[OpenCall]] = {}
+        # Where the latest assistant message starts, its ordinal, and whether it may still grow.
+        self._latest = -1
+        self._message: int | None = None
+        self._growing = False
+
+    # What the window shows
+
+    @property
+    def budget(self) -> int:
+        """Tokens that the view may hold."""
+        return self._budget
+
+    @budget.setter
+    def budget(self, budget: int) -> None:
+        self._budget = check_budget(budget)
+
+    @property
+    def overhead(self) -> int:
+        """Tokens that every request carries besides the items."""
+        return self._accounting.overhead
+
+    @overhead.setter
+    def overhead(self, tokens: int) -> None:
+        self._accounting.overhead = tokens
+
+    @property
+    def tokens(self) -> int:
+        """What the next request would hold, in tokens, anchored to the last report of the provider."""
+        return self._accounting.total
+
+    @property
+    def item_count(self) -> int:
+        """Number of items in the history."""
+        return self._count
+
+    @property
+    def visible(self) -> list[int]:
+        """Indexes of the items to send, in the history's order."""
+        return list(self._view.tokens)
+
+    @property
+    def active(self) -> Episode | None:
+        """The annotated episode that has been started and not ended."""
+        return self._active
+
+    @property
+    def episodes(self) -> list[Episode]:
+        """The live episodes, in order of start; removed ones are not kept (the paper's section 5)."""
+        return list(self._graph.live.values())
+
+    @property
+    def pinned(self) -> Pinned:
+        """What no pass could take now, by what holds it (R13)."""
+        unsettled = self._graph.unsettled
+        needed = {target.number: target for episode in unsettled.values() for target in self._graph.targets(episode)}
+        held = sum(self._view.tokens[index] for index, owner in self._view.held.items() if owner.removed)
+        active = self._active
+        keeps_all = self.policy.description_share is None
+        return Pinned(
+            overhead=self._accounting.overhead + self._accounting.drift,
+            system=self._fixed[Kind.SYSTEM],
+            user=self._fixed[Kind.USER],
+            prologue=self._prologue,
+            active=active.tokens if active else 0,
+            active_name=active.name if active else None,
+            unsettled=sum(episode.tokens for episode in unsettled.values() if episode is not active),
+            needed=held + sum(episode.tokens for episode in needed.values()),
+            descriptions=self._eviction.closing_tokens if keeps_all else 0,
+        )
+
+    def members(self, name: str) -> tuple[range, ...]:
+        """Indexes of all items of an annotated episode, evicted or not: what a recall brings back.
+
+        Raises:
+            UnknownEpisodeError: if no episode of that name was started.
+        """
+        if episode := self._graph.named(name):
+            return tuple(range(first, stop) for first, stop in episode.spans)
+        if spans := self._graph.archive.get(name):
+            return tuple(range(first, stop) for first, stop in spans)
+        raise UnknownEpisodeError(f"no episode is named {name!r}; {self._known_names()}")
+
+    # What the caller tells it
+
+    def set_tool_classes(self, tool_classes: Mapping[str, ToolClass | str] | None) -> None:
+        """Class the tools of items to come otherwise; those that are in the history stay as they are (R14).
+
+        Args:
+            tool_classes: classes of tools by name, on top of `DEFAULT_TOOL_CLASSES`.
+
+        Raises:
+            ConfigError: for an unknown tool class.
+        """
+        self._classes = merge_tool_classes(tool_classes)
+
+    def add(self, item: Item) -> Added:
+        """Take in the next item of the history.
+
+        Raises:
+            HistoryError: for a result without an open call, a call without an id or a tool, or a
+                negative count; the window is unchanged then.
+        """
+        self._check(item)
+        index = self._count
+        self._count += 1
+        self._note_message(item, index)
+        self._accounting.items += item.tokens
+        self._view.tokens[index] = item.tokens
+        if item.needs:
+            self._view.couple(index, [index + offset for offset in item.needs])
+        if item.kind is Kind.RESULT:
+            return self._add_result(item, index)
+        if item.kind in _ASSISTANT:
+            return self._add_work(item, index)
+        self._fixed[item.kind] += item.tokens
+        return Added(index, closed=self._close_implicit() if item.kind is Kind.USER else None)
+
+    def extend(self, items: Iterable[Item]) -> list[Added]:
+        """Take in several items; the same as adding them one by one."""
+        return [self.add(item) for item in items]
+
+    def fit(self, *, cold: bool = False) -> FitReport:
+        """Run a pass if one is due, before a model call (R10).
+
+        A budget that cannot be met is reported, not raised: the caller decides.
+
+        Args:
+            cold: the provider's cache has expired, so that a policy with `evict_when_cold` may evict
+                down to low water already now.
+        """
+        before, policy = self._accounting.total, self.policy
+        target = policy.target(self._budget)
+        ran = before > self._budget or (cold and policy.evict_when_cold and before > target)
+        steps, finished = self._eviction.run(policy, self._budget) if ran else ((), ())
+        self._accounting.mark_sent()
+        after = self._accounting.total
+        satisfied = after <= self._budget
+        return FitReport(
+            ran=ran,
+            satisfied=satisfied,
+            steps=steps,
+            finished=finished,
+            tokens_before=before,
+            tokens_after=after,
+            budget=self._budget,
+            target=int(target),
+            pinned=None if satisfied else self.pinned,
+        )
+
+    def apply(self, steps: Iterable[Step], finished: Iterable[int] = ()) -> None:
+        """Do again what a recorded pass did, instead of `fit`, whatever policy and budget are now (R14).
+
+        Args:
+            steps: `FitReport.steps` of the recorded pass.
+            finished: `FitReport.finished` of it.
+
+        Raises:
+            HistoryError: if they do not fit this history; the window is not to be used then.
+        """
+        self._eviction.redo(steps, finished)
+        self._accounting.mark_sent()
+
+    def observe(self, input_tokens: int) -> None:
+        """Anchor the accounting to what the provider said the last request held.
+
+        The last request is the view as of the latest `fit` or `apply`; items added since are counted on top.
+
+        Args:
+            input_tokens: all input tokens, cached ones included.
+        """
+        self._accounting.observe(input_tokens)
+
+    def export(self) -> dict[str, Any]:
+        """Return the whole state as JSON-able data."""
+        from wane.core.state import export_window
+
+        return export_window(self)
+
+    @classmethod
+    def restore(cls, state: Mapping[str, Any]) -> ContextWindow:
+        """Return the window that `export` described.
+
+        Raises:
+            ConfigError: if the state is not one that this version wrote.
+        """
+        from wane.core.state import restore_window
+
+        return restore_window(state)
+
+    # How it does it
+
+    def _check(self, item: Item) -> None:
+        if item.tokens < 0:
+            raise HistoryError(f"item {self._count} has {item.tokens} tokens; a count is at least 0")
+        if item.kind is Kind.CALL and (item.call_id is None or not item.tool):
+            raise HistoryError(f"item {self._count} is a call without a call_id or a tool name")
+        if item.kind is Kind.RESULT and (item.call_id is None or item.call_id not in self._calls):
+            raise HistoryError(
+                f"item {self._count} is a result for the call {item.call_id!r}, but no open call before it "
+                "has that id: it is an orphan, or the call was answered already"
+            )
+
+    def _note_message(self, item: Item, index: int) -> None:
+        """Track assistant messages: when one begins, the model has seen all that came before it (R6)."""
+        if item.kind not in _ASSISTANT:
+            self._growing = False
+            return
+        joined = self._growing if item.message is None else self._latest >= 0 and item.message == self._message
+        if not joined:
+            self._latest = index
+            self._graph.message_started()
+        if item.message is not None:
+            self._message = item.message
+        elif not joined:
+            self._message = None
+        self._growing = True
+
+    def _add_work(self, item: Item, index: int) -> Added:
+        verdict = None
+        if item.kind is Kind.CALL and item.tool == DELIMITER:
+            verdict = self._protocol.judge(item.arguments)
+            if verdict.accepted:
+                return self._add_boundary(item, index, verdict)
+        owner, opened = self._owner()
+        self._enter(owner, item, index, self._rank(item, owner, verdict))
+        return Added(index, owner, verdict, opened)
+
+    def _add_boundary(self, item: Item, index: int, verdict: Verdict) -> Added:
+        """An accepted delimiter: a start opens its episode, an end is its last call (R4)."""
+        if verdict.action == "start":
+            closed = self._close_implicit()
+            assert verdict.type is not None
+            opened = self._active = self._graph.start(verdict.name, verdict.type, verdict.dependencies)
+            self._enter(opened, item, index, REMOVE_RANK)
+            return Added(index, opened, verdict, opened, closed)
+        episode = self._active
+        assert episode is not None
+        self._enter(episode, item, index, _DESCRIPTION_RANK if verdict.type is EpisodeType.EXPL else REMOVE_RANK)
+        episode.closed = True
+        episode.description = verdict.description
+        self._active = None
+        return Added(index, episode, verdict, closed=episode)
+
+    def _add_result(self, item: Item, index: int) -> Added:
+        assert item.call_id is not None
+        waiting = self._calls[item.call_id]
+        call = waiting.pop(0)
+        if not waiting:
+            del self._calls[item.call_id]
+        self._view.pair(call.index, index)
+        owner = call.owner
+        if owner is None:
+            self._prologue += item.tokens
+            return Added(index)
+        owner.enter(index, item.tokens, call.rank)
+        owner.open_calls -= 1
+        if owner.complete:
+            self._graph.completed(owner, self._latest)
+        return Added(index, owner)
+
+    def _owner(self) -> tuple[Episode | None, Episode | None]:
+        """The episode that work at this position belongs to, and the implicit one that it opens (R2, R5)."""
+        if self._active is not None:
+            return self._active, None
+        if not self._graph.started:
+            return None, None
+        if self._implicit is not None:
+            return self._implicit, None
+        self._implicit = self._graph.start()
+        return self._implicit, self._implicit
+
+    def _rank(self, item: Item, owner: Episode | None, verdict: Verdict | None) -> int:
+        """Rank of the level that takes an item (R9)."""
+        if item.kind is Kind.REASONING and owner is not None and owner.type is EpisodeType.EXPL:
+            return Level.REASONING.rank
+        if item.kind is not Kind.CALL:
+            return REMOVE_RANK
+        if verdict is not None:  # rejected: an ordinary bulk call (R3)
+            return Level.BULK.rank
+        assert item.tool is not None
+        return _CLASS_RANK[self._classes.get(item.tool.lower(), ToolClass.ARTIFACT)]
+
+    def _enter(self, owner: Episode | None, item: Item, index: int, rank: int) -> None:
+        if item.kind is Kind.CALL:
+            assert item.call_id is not None
+            self._calls.setdefault(item.call_id, []).append(OpenCall(owner, rank, index))
+        if owner is None:
+            self._prologue += item.tokens
+            return
+        owner.enter(index, item.tokens, rank)
+        if item.kind is Kind.CALL:
+            owner.open_calls += 1
+
+    def _close_implicit(self) -> Episode | None:
+        episode, self._implicit = self._implicit, None
+        if episode is not None:
+            episode.closed = True
+            if episode.complete:
+                self._graph.completed(episode, self._latest)
+        return episode
+
+    def _known_names(self) -> str:
+        names = list(self._protocol.started)
+        return f"episodes so far: {', '.join(names[-12:])}" if names else "no episode has been started"

@@ -1,0 +1,160 @@
+"""The interface that a message format implements, and the transcript that keeps messages by item.
+
+A format knows messages and nothing of eviction: it takes a message apart into parts (R1) and puts
+the kept ones back together.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Generic, Protocol, TypeVar
+
+from wane.core import Counter, Item, Kind, chars
+
+MessageT = TypeVar("MessageT")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of a message, which becomes one item.
+
+    Attributes:
+        kind: what it is.
+        text: its text; for a call, see `arguments`.
+        call_id: for a call and its result, the id that pairs them.
+        tool: for a call, the tool's name.
+        arguments: for a call, its raw JSON arguments.
+        needs: parts that must stay as long as this one does, as offsets from it (R12).
+        extra_tokens: tokens for what is no text, such as an image.
+    """
+
+    kind: Kind
+    text: str = ""
+    call_id: str | None = None
+    tool: str | None = None
+    arguments: str | None = None
+    needs: tuple[int, ...] = ()
+    extra_tokens: int = 0
+
+    def item(self, counter: Counter, message: int) -> Item:
+        """Return the item of this part. A call's text is its name followed by its raw arguments."""
+        text = f"{self.tool or ''}{self.arguments or ''}" if self.kind is Kind.CALL else self.text
+        tokens = counter(text) + self.extra_tokens
+        return Item(self.kind, tokens, self.call_id, self.tool, self.arguments, message, self.needs)
+
+
+class Format(Protocol[MessageT]):
+    """One message format."""
+
+    name: str
+
+    def recognises(self, data: object) -> bool:
+        """Whether JSON data looks like a list of this format's messages."""
+        ...
+
+    def load(self, data: object) -> list[MessageT]:
+        """Return the messages of JSON data.
+
+        Raises:
+            FormatError: naming the message that is not of this format.
+        """
+        ...
+
+    def dump(self, messages: Sequence[MessageT]) -> list[Any]:
+        """Return messages as JSON-able data, the inverse of `load`."""
+        ...
+
+    def parts(self, message: MessageT) -> list[Part]:
+        """Take a message apart, in order; empty parts of an assistant message give none (R1).
+
+        System and user turns and results always give an item, be they empty: what a person or a tool
+        said, even nothing, is part of the history.
+
+        Raises:
+            FormatError: if it is not of this format.
+        """
+        ...
+
+    def keep(self, message: MessageT, kept: Sequence[int]) -> MessageT:
+        """Return the message with only some of its parts, their contents unchanged.
+
+        Args:
+            message: a message of which `parts` gave more than `kept` holds.
+            kept: positions in `parts(message)`, at least one, ascending.
+        """
+        ...
+
+
+class Transcript(Generic[MessageT]):
+    """Messages in order, addressed by item: what turns a window's indexes back into messages.
+
+    Args:
+        format: the messages' format.
+        counter: counts the tokens of a part.
+    """
+
+    def __init__(self, format: Format[MessageT], counter: Counter = chars) -> None:  # noqa: A002 - the field's word
+        self.format = format
+        self.messages: list[MessageT] = []
+        self._counter = counter
+        self._first = array("Q")  # a message's first item
+        self._owner = array("Q")  # an item's message
+
+    @property
+    def item_count(self) -> int:
+        """Number of items so far."""
+        return len(self._owner)
+
+    def append(self, message: MessageT) -> list[Item]:
+        """Take a message in and return its items, to be added to a window in this order.
+
+        Raises:
+            FormatError: if it is not of the format; nothing has changed then.
+        """
+        number = len(self.messages)
+        items = [part.item(self._counter, number) for part in self.format.parts(message)]
+        self.messages.append(message)
+        self._first.append(len(self._owner))
+        self._owner.extend([number] * len(items))
+        return items
+
+    def message_of(self, index: int) -> int:
+        """Position of the message that an item came from."""
+        return self._owner[index]
+
+    def view(self, visible: Sequence[int]) -> list[MessageT]:
+        """Return the messages of some items, in order; a message that is kept whole is the same object.
+
+        A message without items, such as an empty reply, stays only while all else does.
+
+        Args:
+            visible: item indexes, ascending.
+        """
+        if len(visible) == len(self._owner):
+            return list(self.messages)
+        return list(self._kept(visible))
+
+    def text(self, indexes: Iterable[int]) -> str:
+        """Return items as readable text, exact and in order: what a recall gives back."""
+        blocks = []
+        for number, group in groupby(indexes, self._owner.__getitem__):
+            parts = self.format.parts(self.messages[number])
+            blocks += [_block(parts[index - self._first[number]]) for index in group]
+        return "\n\n".join(blocks)
+
+    def _kept(self, visible: Sequence[int]) -> Iterable[MessageT]:
+        for number, group in groupby(visible, self._owner.__getitem__):
+            first = self._first[number]
+            positions = [index - first for index in group]
+            message = self.messages[number]
+            stop = self._first[number + 1] if number + 1 < len(self._first) else len(self._owner)
+            yield message if len(positions) == stop - first else self.format.keep(message, positions)
+
+
+def _block(part: Part) -> str:
+    if part.kind is Kind.CALL:
+        return f"[call {part.tool}] {part.arguments or ''}"
+    return f"[{part.kind.value}]\n{part.text}"

@@ -1,0 +1,161 @@
+"""OpenAI chat messages, with `reasoning_content` as DeepSeek, vLLM and others add it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from wane.core import Kind
+from wane.core.errors import FormatError
+from wane.formats.base import Part
+
+Message = dict[str, Any]
+
+NON_TEXT_TOKENS: Final = 1_000
+"""Flat estimate for an image, a sound or a file in a message, in tokens."""
+
+_ROLES: Final = {"system": Kind.SYSTEM, "developer": Kind.SYSTEM, "user": Kind.USER}
+_REASONING_KEYS: Final = ("reasoning_content", "reasoning")
+_TEXT_KEYS: Final = ("content", "refusal")
+
+
+class OpenAIFormat:
+    """OpenAI chat messages as plain dicts."""
+
+    name = "openai"
+
+    def recognises(self, data: object) -> bool:
+        """Whether JSON data looks like a list of chat messages, or a request body that holds one."""
+        messages = _messages_in(data)
+        return isinstance(messages, list) and all(
+            isinstance(m, dict) and isinstance(m.get("role"), str) for m in messages
+        )
+
+    def load(self, data: object) -> list[Message]:
+        """Return the messages of a list, or of a request body's `messages`.
+
+        Raises:
+            FormatError: naming the first message that is not of this format.
+        """
+        messages = _messages_in(data)
+        if not isinstance(messages, list):
+            raise FormatError(f"expected a list of chat messages, found {_type_name(messages)}")
+        for number, message in enumerate(messages):
+            try:
+                self.parts(message)
+            except FormatError as error:
+                raise FormatError(f"message {number}: {error}") from None
+        return messages
+
+    def dump(self, messages: Sequence[Message]) -> list[Any]:
+        """Return the messages, which are JSON data already."""
+        return list(messages)
+
+    def parts(self, message: Message) -> list[Part]:
+        """Take a message apart: reasoning, content and calls in this order, or one result (R1).
+
+        Raises:
+            FormatError: for a role, a content or a call of another shape.
+        """
+        if not isinstance(message, dict):
+            raise FormatError(f"a chat message must be an object, found {_type_name(message)}")
+        role = message.get("role")
+        if role == "assistant":
+            return [part for _, part in _assistant_parts(message)]
+        if role == "tool":
+            text, extra = _content(message.get("content"))
+            return [Part(Kind.RESULT, text, call_id=_string(message, "tool_call_id"), extra_tokens=extra)]
+        kind = _ROLES.get(role) if isinstance(role, str) else None
+        if kind is None:
+            known = "system, developer, user, assistant, tool"
+            raise FormatError(f"role {role!r} is unknown; known: {known}")
+        text, extra = _content(message.get("content"))
+        return [Part(kind, text, extra_tokens=extra)]
+
+    def keep(self, message: Message, kept: Sequence[int]) -> Message:
+        """Return an assistant message with only some of its parts."""
+        slots = [slot for slot, _ in _assistant_parts(message)]
+        going = {slot for position, slot in enumerate(slots) if position not in set(kept)}
+        result = {key: value for key, value in message.items() if key not in going}
+        calls = [call for number, call in enumerate(message.get("tool_calls") or []) if number not in going]
+        if calls:
+            result["tool_calls"] = calls
+        else:
+            result.pop("tool_calls", None)
+        if "content" in going or "content" not in result:
+            # With calls a null content is usual; a message without either needs a string.
+            result["content"] = None if calls or result.get("refusal") else ""
+        return result if list(result) == list(message) else {k: result[k] for k in (*message, "content") if k in result}
+
+
+def _assistant_parts(message: Message) -> list[tuple[str | int, Part]]:
+    """The parts with the key, or the number of the call, that each comes from."""
+    parts: list[tuple[str | int, Part]] = []
+    for key in _REASONING_KEYS:
+        if (reasoning := message.get(key)) and isinstance(reasoning, str):
+            parts.append((key, Part(Kind.REASONING, reasoning)))
+            break
+    for key in _TEXT_KEYS:
+        text, extra = _content(message.get(key))
+        if text or extra:
+            parts.append((key, Part(Kind.TEXT, text, extra_tokens=extra)))
+    calls = message.get("tool_calls") or []
+    if not isinstance(calls, list):
+        raise FormatError(f"tool_calls must be a list, found {_type_name(calls)}")
+    parts += [(number, _call(call)) for number, call in enumerate(calls)]
+    return parts
+
+
+def _call(call: object) -> Part:
+    if not isinstance(call, Mapping):
+        raise FormatError(f"a tool call must be an object, found {_type_name(call)}")
+    body = call.get("function") if call.get("type", "function") == "function" else call.get(call["type"])
+    if not isinstance(body, Mapping):
+        raise FormatError(f"tool call {call.get('id')!r} has no function")
+    arguments = body.get("arguments", body.get("input"))
+    if arguments is None:
+        arguments = ""
+    elif not isinstance(arguments, str):
+        # Some servers send the object itself.
+        arguments = json.dumps(arguments, ensure_ascii=False)
+    return Part(Kind.CALL, call_id=_string(call, "id"), tool=_string(body, "name"), arguments=arguments)
+
+
+def _content(content: object) -> tuple[str, int]:
+    """The text of a content, and the estimate for what is no text in it."""
+    if content is None:
+        return "", 0
+    if isinstance(content, str):
+        return content, 0
+    if not isinstance(content, list):
+        raise FormatError(f"content must be a string, a list of parts or null, found {_type_name(content)}")
+    texts, extra = [], 0
+    for part in content:
+        text = (
+            part
+            if isinstance(part, str)
+            else part.get("text", part.get("refusal"))
+            if isinstance(part, Mapping)
+            else None
+        )
+        if isinstance(text, str):
+            texts.append(text)
+        else:
+            extra += NON_TEXT_TOKENS
+    return "".join(texts), extra
+
+
+def _string(owner: Mapping[str, Any], key: str) -> str:
+    value = owner.get(key)
+    if not isinstance(value, str) or not value:
+        raise FormatError(f"{key} must be a string that is not empty, found {value!r}")
+    return value
+
+
+def _messages_in(data: object) -> object:
+    return data["messages"] if isinstance(data, dict) and "messages" in data else data
+
+
+def _type_name(value: object) -> str:
+    return type(value).__name__
