@@ -1,0 +1,124 @@
+"""Speed and memory of the core. Run with `make bench`; the README's figures come from here.
+
+Every figure is measured in this one run, so that ratios mean something on a noisy machine.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import subprocess
+import sys
+import time
+import tracemalloc
+
+from rich.console import Console
+from rich.table import Table
+
+from wane import ContextWindow, Kind, Policy
+from workload import session
+
+BUDGET = 80_000
+SIZES = (1_000, 10_000, 100_000, 1_000_000)
+TURNS = 300
+INGESTED = 100_000  # messages
+IMPORTS = 10
+# Smallest steps, so that every measured turn has an eviction to do.
+EVERY_TURN = Policy(low_water=1.0, description_share=0.2)
+
+
+def filled(messages: int, policy: Policy) -> ContextWindow:
+    """A window that has lived through a session, with a fit before every model call."""
+    window = ContextWindow(BUDGET, policy)
+    for items in session(messages):
+        if items[0].kind not in (Kind.RESULT, Kind.SYSTEM, Kind.USER):
+            window.fit()
+        window.extend(items)
+    return window
+
+
+def evicting_turns(window: ContextWindow, turns: int = TURNS) -> list[float]:
+    """Seconds for each of some further turns that had an eviction to do."""
+    times: list[float] = []
+    upcoming = (
+        items for items in session(sys.maxsize, first_episode=window.item_count) if items[0].kind is not Kind.SYSTEM
+    )
+    while len(times) < turns:
+        call, result = next(upcoming), next(upcoming)
+        start = time.perf_counter()
+        window.extend(call)
+        window.extend(result)
+        report = window.fit()
+        visible = window.visible
+        elapsed = time.perf_counter() - start
+        assert visible
+        if report.steps:
+            times.append(elapsed)
+    return times
+
+
+def turn_table() -> Table:
+    """Time of a turn that evicts, by length of the history."""
+    table = Table(title=f"A turn that evicts, near a budget of {BUDGET:,} tokens: add an exchange, fit, list the view")
+    for column in ("messages", "median", "p99", "median, ratio to smallest", "visible items"):
+        table.add_column(column, justify="right")
+    smallest = None
+    for size in SIZES:
+        window = filled(size, EVERY_TURN)
+        gc.collect()
+        times = evicting_turns(window)
+        median, p99 = statistics.median(times), statistics.quantiles(times, n=100)[98]
+        smallest = smallest or median
+        row = (
+            f"{median * 1e6:,.0f} µs",
+            f"{p99 * 1e6:,.0f} µs",
+            f"{median / smallest:.2f}",
+            f"{len(window.visible):,}",
+        )
+        table.add_row(f"{size:,}", *row)
+    return table
+
+
+def ingest_table() -> Table:
+    """Items per second, without and with a fit before every model call, and bytes that the window keeps."""
+    items = [item for message in session(INGESTED) for item in message]
+    start = time.perf_counter()
+    ContextWindow(sys.maxsize).extend(items)
+    bare = len(items) / (time.perf_counter() - start)
+    start = time.perf_counter()
+    window = filled(INGESTED, Policy())
+    living = window.item_count / (time.perf_counter() - start)
+    tracemalloc.start()
+    window = filled(INGESTED, Policy())
+    kept = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    table = Table(title=f"Ingesting {len(items):,} items")
+    table.add_column("what")
+    table.add_column("figure", justify="right")
+    table.add_row("items a second, add only", f"{bare:,.0f}")
+    table.add_row("items a second, with a fit before every model call, and making the items", f"{living:,.0f}")
+    table.add_row("bytes that the window keeps for an item of the history", f"{kept / window.item_count:,.0f}")
+    return table
+
+
+def import_table() -> Table:
+    """Time that `import wane` takes on top of a bare interpreter."""
+    bare = min(_python("pass") for _ in range(IMPORTS))
+    ours = min(_python("import wane") for _ in range(IMPORTS))
+    table = Table(title="Import")
+    table.add_column("what")
+    table.add_column("figure", justify="right")
+    table.add_row("import wane, on top of a bare interpreter", f"{(ours - bare) * 1e3:.0f} ms")
+    return table
+
+
+def _python(code: str) -> float:
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-c", code], check=True)
+    return time.perf_counter() - start
+
+
+if __name__ == "__main__":
+    console = Console()
+    for make in (import_table, ingest_table, turn_table):
+        console.print(make())

@@ -1,0 +1,54 @@
+"""A synthetic session: small explorations, each followed by an act that builds on it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from wane import Item, Kind
+
+RESULT_TOKENS = 400
+CALL_TOKENS = 20
+USER_EVERY = 20_000  # messages; user turns are never evicted, so a million messages must not be mostly theirs
+
+
+def session(messages: int, *, first_episode: int = 0, episode: int = 10) -> Iterator[list[Item]]:
+    """Yield the items of one message after another.
+
+    Args:
+        messages: how many messages.
+        first_episode: number in the first episode's name, to go on with a session of fewer.
+        episode: tool calls in an episode.
+    """
+    yield [Item(Kind.SYSTEM, 200)]
+    made, number = 1, first_episode
+    while made < messages:
+        for exchange in _task(number, episode):
+            if made % USER_EVERY < len(exchange):
+                yield [Item(Kind.USER, 40)]
+                made += 1
+            yield from exchange
+            made += len(exchange)
+        number += 1
+
+
+def _task(number: int, episode: int) -> Iterator[list[list[Item]]]:
+    look, fix = f"look-{number}", f"fix-{number}"
+    yield _delimiter(f"{look}-s", action="start", name=look, type="expl")
+    for call in range(episode):
+        yield exchange(f"{look}-{call}", ("grep", "read_file")[call % 2])
+    yield _delimiter(f"{look}-e", action="end", description="where the thing is and how it works")
+    yield _delimiter(f"{fix}-s", action="start", name=fix, type="act", dependencies=[look])
+    for call in range(episode):
+        yield exchange(f"{fix}-{call}", ("edit_file", "shell")[call % 2])
+    yield _delimiter(f"{fix}-e", action="end")
+
+
+def exchange(call_id: str, tool: str, arguments: str | None = None, tokens: int = RESULT_TOKENS) -> list[list[Item]]:
+    """One model call and its tool result, as two messages."""
+    call = Item(Kind.CALL, CALL_TOKENS, call_id, tool, arguments)
+    return [[Item(Kind.TEXT, CALL_TOKENS), call], [Item(Kind.RESULT, tokens, call_id)]]
+
+
+def _delimiter(call_id: str, **arguments: object) -> list[list[Item]]:
+    return exchange(call_id, "delimiter", json.dumps(arguments), tokens=8)
