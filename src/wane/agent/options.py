@@ -1,0 +1,61 @@
+"""What a user asked for on the command line, before any configuration file is read.
+
+None means "not given": the project's settings, the user's and the defaults then decide, in that order
+(`wane.agent.config`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+
+OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
+"""What print mode writes: the answer, one JSON object at the end, or one JSON object for each event."""
+
+PolicyName: TypeAlias = Literal["default", "paper"]
+"""The policies that have a name: `Policy()` and `Policy.paper()`."""
+
+Strategy: TypeAlias = Literal["cwl", "truncate", "none"]
+"""How the context is kept: by episodes, by dropping the oldest messages, or not at all."""
+
+CHOOSE = ""
+"""Value of `AgentOptions.resume` for `--resume` without an id: the user chooses among the sessions."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOptions:
+    """One start of the agent, interactive or not.
+
+    Attributes:
+        cwd: directory that the agent works in (`-C/--cwd`).
+        prompt: the task of print mode (`-p`); None in an interactive session, or the first message typed there.
+        model: `provider:model` (`-m/--model`), or a Pydantic AI model, which demos and tests pass.
+        continue_last: go on with the directory's last session (`-c/--continue`).
+        resume: id or beginning of the id of the session to go on with (`-r/--resume`); "" to choose from a list.
+        save: keep a journal; False with `--no-session`.
+        output_format: what print mode writes (`--output-format`).
+        cost_limit: dollars after which no further model call is made (`-l/--cost-limit`).
+        yolo: run commands and write files without asking (`-y/--yolo`).
+        budget: tokens the view may hold, as `parse_budget` reads them: `80k`, `50%` (`--budget`).
+        policy: name of the eviction policy (`--policy`).
+        strategy: how the context is kept; `none` with `--no-cwl`.
+        sessions: root of the session files instead of the platform's state directory.
+    """
+
+    cwd: Path
+    prompt: str | None = None
+    model: str | Model | None = None
+    continue_last: bool = False
+    resume: str | None = None
+    save: bool = True
+    output_format: OutputFormat = "text"
+    cost_limit: float | None = None
+    yolo: bool | None = None
+    budget: str | int | None = None
+    policy: PolicyName | None = None
+    strategy: Strategy | None = None
+    sessions: Path | None = None
