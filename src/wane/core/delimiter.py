@@ -8,9 +8,8 @@ so the same history always gives the same episodes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import count, islice
 from typing import Any, Final, Literal
 
 from wane.core.episodes import EpisodeType
@@ -110,7 +109,7 @@ class Protocol:
             fields = _parse(arguments)
             verdict = self._start(fields) if fields["action"] == "start" else self._end(fields)
         except _Rejection as rejection:
-            return Verdict(accepted=False, text=f"Error: {rejection}")
+            return Verdict(accepted=False, text=f"Error: {rejection.why}. {self._lesson(rejection)}")
         self._advance(verdict)
         return verdict
 
@@ -129,76 +128,77 @@ class Protocol:
     def _start(self, fields: dict[str, Any]) -> Verdict:
         name, type_ = fields["name"], fields["type"]
         if self.active is not None:
-            raise _Rejection(f"episode {_quote(self.active[0])} is still active; one at a time. {self._end_hint()}")
+            raise _Rejection(f"episode {_quote(self.active[0])} is still active, and there is one at a time")
         if not name:
-            raise _Rejection(f'a start needs a "name". {_start_hint("my-episode", type_)}')
+            raise _Rejection('a start needs a "name"', type=type_)
         if name in self.started:
-            raise _Rejection(
-                f"the name {_quote(name)} was used before in this session; names are used once. "
-                f"{_start_hint(self._unused(name), type_)}"
-            )
-        if type_ not in ("expl", "act"):
-            found = "no type was given" if not type_ else f"{_quote(type_)} is no type"
-            raise _Rejection(f'a start needs a "type", "expl" or "act", and {found}. {_start_hint(name, None)}')
+            why = f"the name {_quote(name)} was used before in this session, and names are used once"
+            raise _Rejection(why, name, type_)
         if type_ == "expl":
             return self._start_expl(name, fields["dependencies"])
-        return self._start_act(name, fields["dependencies"])
+        if type_ == "act":
+            return self._start_act(name, fields["dependencies"])
+        found = f"{_quote(type_)} is no type" if type_ else "no type was given"
+        raise _Rejection(f'a start needs a "type", "expl" or "act", and {found}', name)
 
     def _start_expl(self, name: str, dependencies: list[str] | None) -> Verdict:
         if dependencies:
-            raise _Rejection(
-                f"an expl takes no dependencies; exploration has nothing behind it. {_start_hint(name, 'expl')}"
-            )
+            raise _Rejection("an expl takes no dependencies, as exploration has nothing behind it", name)
         text = f"Started exploration {_quote(name)}. End it with a description of what you learned."
         return Verdict(True, text, "start", name, EpisodeType.EXPL)
 
     def _start_act(self, name: str, dependencies: list[str] | None) -> Verdict:
         if dependencies is None:
-            raise _Rejection(f'an act needs the field "dependencies". {self._act_hint(name)}')
+            raise _Rejection('an act needs the field "dependencies"', name, "act")
         for dependency in dependencies:
             if not self.started.get(dependency, False):
-                why = "is not a closed expl" if dependency in self.started else "was never started"
-                raise _Rejection(f"the dependency {_quote(dependency)} {why}. {self._act_hint(name)}")
+                what = "is not a closed expl" if dependency in self.started else "was never started"
+                raise _Rejection(f"the dependency {_quote(dependency)} {what}", name, "act")
         if not dependencies and self.explored:
-            raise _Rejection(f'"dependencies" is empty, but explorations have been closed. {self._act_hint(name)}')
+            raise _Rejection('"dependencies" is empty, but explorations have been closed', name, "act")
         behind = f", building on {', '.join(map(_quote, dependencies))}" if dependencies else ""
         text = f"Started action {_quote(name)}{behind}."
         return Verdict(True, text, "start", name, EpisodeType.ACT, tuple(dependencies))
 
     def _end(self, fields: dict[str, Any]) -> Verdict:
         if self.active is None:
-            raise _Rejection(f"no episode is active, so there is nothing to end. {_start_hint('my-episode', 'expl')}")
+            raise _Rejection("no episode is active, so there is nothing to end")
         name, type_ = self.active
         if fields["name"] and fields["name"] != name:
-            raise _Rejection(f"the active episode is {_quote(name)}, not {_quote(fields['name'])}. {self._end_hint()}")
+            raise _Rejection(f"the active episode is {_quote(name)}, not {_quote(fields['name'])}")
         description = fields["description"] or None
         if type_ is EpisodeType.EXPL and description is None:
-            raise _Rejection(f'ending an expl needs a "description" of what was learned. {self._end_hint()}')
+            raise _Rejection('ending an expl needs a "description" of what was learned')
         if type_ is EpisodeType.ACT and description is not None:
-            raise _Rejection(f"ending an act takes no description. {self._end_hint()}")
+            raise _Rejection("ending an act takes no description")
         word = "exploration" if type_ is EpisodeType.EXPL else "action"
         return Verdict(True, f"Ended {word} {_quote(name)}.", "end", name, type_, description=description)
 
-    def _end_hint(self) -> str:
-        assert self.active is not None
-        if self.active[1] is EpisodeType.EXPL:
-            return _right(action="end", description="what you learned")
-        return _right(action="end")
-
-    def _act_hint(self, name: str) -> str:
+    def _lesson(self, rejection: _Rejection) -> str:
+        """Show the call that would be right in this state and comes nearest to what was meant."""
+        if self.active is not None:
+            is_expl = self.active[1] is EpisodeType.EXPL
+            return _right(action="end", description="what you learned") if is_expl else _right(action="end")
+        name = self._unused(rejection.name or "my-episode")
+        if rejection.type != "act":
+            return _right(action="start", name=name, type="expl")
         closed = list(islice((n for n in reversed(self.started) if self.started[n]), _NAMES_SHOWN))
-        if not closed:
-            hint = _right(action="start", name=name, type="act", dependencies=[])
-            return f"No expl has been closed yet, so the list is empty. {hint}"
-        hint = _right(action="start", name=name, type="act", dependencies=closed[:1])
-        return f"Closed expl episodes, latest first: {', '.join(map(_quote, closed))}. {hint}"
+        names = f"Closed explorations, latest first: {', '.join(map(_quote, closed))}. " if closed else ""
+        return names + _right(action="start", name=name, type="act", dependencies=closed[:1])
 
     def _unused(self, name: str) -> str:
-        return next(c for n in range(2, len(self.started) + 3) if (c := f"{name}-{n}") not in self.started)
+        candidates = (name if n == 1 else f"{name}-{n}" for n in count(1))
+        return next(candidate for candidate in candidates if candidate not in self.started)
 
 
 class _Rejection(Exception):  # noqa: N818 - control flow, never leaves this file
-    """A call that the protocol refuses."""
+    """A call that the protocol refuses: why, and what is known of the episode that was meant."""
+
+    def __init__(self, why: str, name: str | None = None, type: str | None = None) -> None:  # noqa: A002
+        super().__init__(why)
+        self.why = why
+        self.name = name
+        self.type = type
 
 
 def _parse(arguments: str | None) -> dict[str, Any]:
@@ -206,13 +206,13 @@ def _parse(arguments: str | None) -> dict[str, Any]:
     try:
         raw = json.loads(arguments or "")
     except (ValueError, RecursionError):
-        raise _Rejection(f"the arguments are not valid JSON. {_start_hint('my-episode', 'expl')}") from None
+        raise _Rejection("the arguments are not valid JSON") from None
     if not isinstance(raw, dict):
-        raise _Rejection(f"the arguments are not a JSON object. {_start_hint('my-episode', 'expl')}")
+        raise _Rejection("the arguments are not a JSON object")
     fields: dict[str, Any] = {name: _string(name, raw.get(name)) for name in ("action", "name", "type", "description")}
     fields["dependencies"] = _names(raw.get("dependencies"))
     if fields["action"] not in ("start", "end"):
-        raise _Rejection(f'"action" must be "start" or "end". {_start_hint("my-episode", "expl")}')
+        raise _Rejection('"action" must be "start" or "end"', fields["name"], fields["type"])
     return fields
 
 
@@ -220,7 +220,7 @@ def _string(name: str, value: object) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        raise _Rejection(f'"{name}" must be a string. {_start_hint("my-episode", "expl")}')
+        raise _Rejection(f'"{name}" must be a string')
     return value.strip()
 
 
@@ -228,26 +228,16 @@ def _names(value: object) -> list[str] | None:
     if value is None:
         return None
     if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
-        raise _Rejection(
-            '"dependencies" must be a list of strings. '
-            + _right(action="start", name="my-action", type="act", dependencies=["my-exploration"])
-        )
-    return list(dict.fromkeys(_non_blank(value)))
-
-
-def _non_blank(entries: Iterable[str]) -> Iterable[str]:
-    return filter(None, (entry.strip() for entry in entries))
-
-
-def _start_hint(name: str, type_: str | None) -> str:
-    if type_ == "act":
-        return _right(action="start", name=name, type="act", dependencies=["my-exploration"])
-    return _right(action="start", name=name, type="expl")
+        raise _Rejection('"dependencies" must be a list of strings', type="act")
+    stripped = (entry.strip() for entry in value)
+    return list(dict.fromkeys(entry for entry in stripped if entry))
 
 
 def _right(**arguments: Any) -> str:
-    return f"A right call: {json.dumps(arguments, ensure_ascii=False)}"
+    shown = json.dumps(arguments, ensure_ascii=False)
+    return f"A right call: {shown if shown.isprintable() else json.dumps(arguments)}"
 
 
 def _quote(name: str) -> str:
-    return json.dumps(name, ensure_ascii=False)
+    # A lone surrogate, which JSON can spell, must not reach an encoder as it is.
+    return json.dumps(name, ensure_ascii=not name.isprintable())

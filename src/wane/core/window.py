@@ -191,8 +191,8 @@ class ContextWindow:
         """Take in the next item of the history.
 
         Raises:
-            HistoryError: for a result without an open call, a call without an id or a tool, or a
-                negative count; the window is unchanged then.
+            HistoryError: for a result without an open call, a call without an id or a tool, a negative
+                count, or a need that points nowhere; the window is unchanged then.
         """
         self._check(item)
         index = self._count
@@ -288,6 +288,8 @@ class ContextWindow:
             raise HistoryError(f"item {self._count} has {item.tokens} tokens; a count is at least 0")
         if item.kind is Kind.CALL and (item.call_id is None or not item.tool):
             raise HistoryError(f"item {self._count} is a call without a call_id or a tool name")
+        if any(offset == 0 or self._count + offset < 0 for offset in item.needs):
+            raise HistoryError(f"item {self._count} needs {item.needs}; offsets point at other items of its message")
         if item.kind is Kind.RESULT and (item.call_id is None or item.call_id not in self._calls):
             raise HistoryError(
                 f"item {self._count} is a result for the call {item.call_id!r}, but no open call before it "

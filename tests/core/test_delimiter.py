@@ -1,0 +1,137 @@
+"""The protocol (R3): what is accepted, what is rejected, and that a rejection teaches."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wane.core.delimiter import GUIDANCE, SCHEMA, Protocol
+from wane.core.episodes import EpisodeType
+
+
+def call(**arguments: object) -> str:
+    return json.dumps(arguments)
+
+
+def explored() -> Protocol:
+    protocol = Protocol()
+    assert protocol.judge(call(action="start", name="look", type="expl")).accepted
+    assert protocol.judge(call(action="end", description="seen")).accepted
+    return protocol
+
+
+def in_expl() -> Protocol:
+    protocol = explored()
+    assert protocol.judge(call(action="start", name="look-more", type="expl")).accepted
+    return protocol
+
+
+def in_act() -> Protocol:
+    protocol = explored()
+    assert protocol.judge(call(action="start", name="fix", type="act", dependencies=["look"])).accepted
+    return protocol
+
+
+STATES = {"new": Protocol, "explored": explored, "in_expl": in_expl, "in_act": in_act}
+
+REJECTED = [
+    ("new", "", "not valid JSON"),
+    ("new", None, "not valid JSON"),
+    ("new", '{"action": "start"', "not valid JSON"),
+    ("new", "[" * 100_000, "not valid JSON"),
+    ("new", '["start"]', "not a JSON object"),
+    ("new", '"start"', "not a JSON object"),
+    ("new", "null", "not a JSON object"),
+    ("new", "{}", '"action" must be'),
+    ("new", call(action=None), '"action" must be'),
+    ("new", call(action="begin", name="a", type="expl"), '"action" must be'),
+    ("new", call(action=1), '"action" must be a string'),
+    ("new", call(action="start", name=5, type="expl"), '"name" must be a string'),
+    ("new", call(action="start", name="  ", type="expl"), 'needs a "name"'),
+    ("new", call(action="start", type="act"), 'needs a "name"'),
+    ("new", call(action="start", name="a"), "no type was given"),
+    ("new", call(action="start", name="a", type="plan"), '"plan" is no type'),
+    ("new", call(action="start", name="a", type=["expl"]), '"type" must be a string'),
+    ("new", call(action="start", name="a", type="expl", description=5), '"description" must be a string'),
+    ("new", call(action="start", name="a", type="act"), 'needs the field "dependencies"'),
+    ("new", call(action="start", name="a", type="act", dependencies=None), 'needs the field "dependencies"'),
+    ("new", call(action="start", name="a", type="act", dependencies="look"), "must be a list of strings"),
+    ("new", call(action="start", name="a", type="act", dependencies=[1]), "must be a list of strings"),
+    ("new", call(action="start", name="a", type="act", dependencies=["look"]), "was never started"),
+    ("new", call(action="end"), "no episode is active"),
+    ("explored", call(action="start", name="look", type="expl"), "was used before"),
+    ("explored", call(action="start", name=" look ", type="act", dependencies=["look"]), "was used before"),
+    ("explored", call(action="start", name="a", type="act", dependencies=[]), "is empty"),
+    ("explored", call(action="start", name="a", type="act", dependencies=[" ", ""]), "is empty"),
+    ("explored", call(action="start", name="a", type="expl", dependencies=["look"]), "takes no dependencies"),
+    ("in_expl", call(action="start", name="b", type="expl"), "still active"),
+    ("in_expl", call(action="end"), 'needs a "description"'),
+    ("in_expl", call(action="end", description=" \n"), 'needs a "description"'),
+    ("in_expl", call(action="end", name="look", description="x"), 'is "look-more", not "look"'),
+    ("in_act", call(action="end", description="done"), "takes no description"),
+]
+
+
+@pytest.mark.parametrize(("state", "arguments", "why"), REJECTED)
+def test_a_rejection_says_why_changes_nothing_and_shows_a_call_that_works(
+    state: str, arguments: str | None, why: str
+) -> None:
+    protocol = STATES[state]()
+    before = (dict(protocol.started), protocol.active, protocol.explored)
+    verdict = protocol.judge(arguments)
+    assert not verdict.accepted
+    assert why in verdict.text
+    assert (protocol.started, protocol.active, protocol.explored) == before
+    lesson = verdict.text.split("A right call: ")[1]
+    assert protocol.judge(lesson).accepted
+
+
+def test_the_four_canonical_calls() -> None:
+    protocol = Protocol()
+    start = protocol.judge(call(action=" start ", name=" look ", type="expl", dependencies=[], other=1))
+    assert (start.action, start.name, start.type) == ("start", "look", EpisodeType.EXPL)
+    end = protocol.judge(call(action="end", name=None, description=" seen "))
+    assert (end.action, end.name, end.description) == ("end", "look", "seen")
+    act = protocol.judge(call(action="start", name="fix", type="act", dependencies=["look", " look ", ""]))
+    assert act.dependencies == ("look",)
+    assert protocol.judge(call(action="end", name=" fix ", description=" ")).accepted
+
+
+def test_an_act_before_any_exploration_may_depend_on_nothing() -> None:
+    assert Protocol().judge(call(action="start", name="a", type="act", dependencies=[])).accepted
+
+
+def test_an_act_is_no_dependency() -> None:
+    protocol = in_act()
+    protocol.judge(call(action="end"))
+    assert (
+        "is not a closed expl" in protocol.judge(call(action="start", name="b", type="act", dependencies=["fix"])).text
+    )
+
+
+def test_a_rejected_start_does_not_use_up_its_name() -> None:
+    protocol = Protocol()
+    assert not protocol.judge(call(action="start", name="a")).accepted
+    assert protocol.judge(call(action="start", name="a", type="expl")).accepted
+
+
+def test_text_for_the_model_can_be_encoded_whatever_the_name() -> None:
+    protocol = Protocol()
+    assert protocol.judge('{"action": "start", "name": "\\ud800", "type": "expl"}').text.encode()
+    assert protocol.judge('{"action": "start", "name": "\\udfff", "type": "expl"}').text.encode()
+
+
+@given(st.text() | st.recursive(st.none() | st.booleans() | st.floats() | st.text(), st.lists).map(json.dumps))
+def test_no_arguments_raise(arguments: str) -> None:
+    for state in STATES.values():
+        state().judge(arguments)
+
+
+def test_the_schema_is_the_paper_s() -> None:
+    assert set(SCHEMA["properties"]) == {"action", "name", "type", "dependencies", "description"}
+    assert SCHEMA["required"] == ["action"]
+
+
+def test_the_guidance_is_short() -> None:
+    assert len(GUIDANCE) / 4 < 400

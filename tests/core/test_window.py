@@ -1,0 +1,211 @@
+"""The window's face: errors, accounting, recall, early passes. The rules have their own properties."""
+
+import dataclasses
+import json
+
+import pytest
+
+from wane import (
+    ConfigError,
+    ContextWindow,
+    HistoryError,
+    Item,
+    Kind,
+    Policy,
+    UnknownEpisodeError,
+    parse_budget,
+)
+
+LOOK = [("grep", 1_000), ("read", 1_000)]
+FIX = [("edit", 10), ("bash", 1_000)]
+
+
+def call(call_id: str, tool: str, tokens: int = 10, **arguments: object) -> list[Item]:
+    return [
+        Item(Kind.CALL, 5, call_id, tool, json.dumps(arguments)),
+        Item(Kind.RESULT, tokens, call_id),
+    ]
+
+
+def episode(name: str, work: list[tuple[str, int]], dependencies: list[str] | None = None) -> list[Item]:
+    extra = {"type": "expl"} if dependencies is None else {"type": "act", "dependencies": dependencies}
+    items = call(f"{name}-start", "delimiter", action="start", name=name, **extra)
+    for number, (tool, tokens) in enumerate(work):
+        items += call(f"{name}-{number}", tool, tokens)
+    end = {"description": "seen"} if dependencies is None else {}
+    return items + call(f"{name}-end", "delimiter", action="end", **end)
+
+
+def worked(budget: int = 100_000, policy: Policy | None = None) -> ContextWindow:
+    window = ContextWindow(budget, policy or Policy.paper())
+    window.extend([Item(Kind.SYSTEM, 7), Item(Kind.USER, 3)])
+    window.extend(episode("look", LOOK))
+    window.extend(episode("fix", FIX, ["look"]))
+    window.add(Item(Kind.TEXT, 4))
+    return window
+
+
+@pytest.mark.parametrize("budget", [0, -1, 1.5, True, "80k", None])
+def test_a_budget_that_cannot_work_is_refused(budget: object) -> None:
+    with pytest.raises(ConfigError, match="budget"):
+        ContextWindow(budget)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"), [("80k", 80_000), ("80000", 80_000), (" 1.5M ", 1_500_000), ("50%", 100_000), (7, 7)]
+)
+def test_budgets_as_people_write_them(text: str, tokens: int) -> None:
+    assert parse_budget(text, window=200_000) == tokens
+
+
+@pytest.mark.parametrize("text", ["", "k", "-5", "0", "0%", "101%", "80kb", "1e5", "nan", 0, True])
+def test_budgets_that_are_refused(text: str) -> None:
+    with pytest.raises(ConfigError):
+        parse_budget(text, window=200_000)
+
+
+def test_a_percentage_needs_a_window() -> None:
+    with pytest.raises(ConfigError, match="80k"):
+        parse_budget("50%")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"order": "random"},
+        {"low_water": 0},
+        {"low_water": 1.1},
+        {"low_water": float("nan")},
+        {"low_water": "half"},
+        {"description_share": -0.1},
+        {"description_share": 2},
+    ],
+)
+def test_policies_that_are_refused(change: dict) -> None:
+    with pytest.raises(ConfigError):
+        dataclasses.replace(Policy(), **change)
+
+
+def test_an_unknown_tool_class_is_refused_and_a_known_one_is_used() -> None:
+    with pytest.raises(ConfigError, match="bulk, artifact, durable"):
+        ContextWindow(tool_classes={"x": "huge"})
+    window = ContextWindow(1_200, Policy.paper(), tool_classes={"READ": "bulk", "grep": "durable"})
+    window.extend([*episode("look", LOOK), Item(Kind.TEXT, 1)])
+    report = window.fit()
+    assert [(step.level.value, step.tokens_before - step.tokens_after) for step in report.steps] == [("bulk", 1_005)]
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        Item(Kind.RESULT, 1, "nobody"),
+        Item(Kind.RESULT, 1, "look-0"),
+        Item(Kind.RESULT, 1),
+        Item(Kind.CALL, 1, None, "read"),
+        Item(Kind.CALL, 1, "c"),
+        Item(Kind.TEXT, -1),
+        Item(Kind.CALL, 1, "c", "read", needs=(0,)),
+        Item(Kind.CALL, 1, "c", "read", needs=(-1_000,)),
+    ],
+)
+def test_an_item_that_cannot_be_is_refused_and_leaves_the_window_as_it_was(item: Item) -> None:
+    window = worked()
+    before = window.export()
+    with pytest.raises(HistoryError):
+        window.add(item)
+    assert window.export() == before
+
+
+def test_a_budget_smaller_than_the_prologue_is_reported_not_raised() -> None:
+    window = ContextWindow(5, Policy.paper())
+    window.extend([Item(Kind.SYSTEM, 100), Item(Kind.USER, 50), Item(Kind.TEXT, 25)])
+    report = window.fit()
+    assert report.ran
+    assert not report.satisfied
+    assert report.excess == 170
+    assert report.pinned is not None
+    assert report.pinned.holders() == [("system", 100), ("user turns", 50), ("prologue", 25)]
+    assert "170 over the budget of 5" in report.explain()
+
+
+def test_what_holds_the_tokens_adds_up_and_names_the_active_episode() -> None:
+    window = worked(budget=50)
+    window.extend(episode("fix2", FIX, ["look"])[:-2])
+    window.overhead = 11
+    report = window.fit()
+    assert not report.satisfied
+    assert report.pinned is not None
+    assert report.pinned.total == report.tokens_after
+    assert report.pinned.active_name == "fix2"
+    assert report.pinned.needed == 2_040
+    assert "active episode 'fix2'" in report.explain()
+
+
+def test_the_provider_s_count_anchors_the_total() -> None:
+    window = worked()
+    window.fit()
+    sent = window.tokens
+    window.add(Item(Kind.TEXT, 100))
+    window.observe(input_tokens=sent + 500)
+    assert window.tokens == sent + 600
+    window.observe(input_tokens=10)
+    assert window.tokens == 110
+
+
+def test_a_cold_cache_lets_a_pass_run_early_only_if_the_policy_says_so() -> None:
+    policy = Policy(low_water=0.5, description_share=None)
+    assert not worked(3_500, policy).fit(cold=True).ran
+    eager = dataclasses.replace(policy, evict_when_cold=True)
+    assert not worked(3_500, eager).fit().ran
+    report = worked(3_500, eager).fit(cold=True)
+    assert report.ran
+    assert report.tokens_after <= 1_750
+    assert not worked(100_000, eager).fit(cold=True).ran
+
+
+def test_recall_names_the_items_of_an_episode_evicted_or_not() -> None:
+    window = worked()
+    before = {name: window.members(name) for name in ("look", "fix")}
+    window.budget = 40
+    window.fit()
+    assert [e for e in window.episodes if e.name] == []
+    assert {name: window.members(name) for name in before} == before
+    assert before["look"] == (range(2, 10),)
+    with pytest.raises(UnknownEpisodeError, match="look, fix"):
+        window.members("nope")
+
+
+def test_late_results_and_user_turns_split_an_episode_s_place() -> None:
+    window = ContextWindow()
+    items = episode("look", LOOK)
+    late = items.pop(3)
+    window.extend([*items[:5], Item(Kind.USER, 1), *items[5:], late])
+    assert window.members("look") == (range(5), range(6, 9))
+
+
+def test_the_graph_keeps_what_is_live_not_what_was() -> None:
+    window = ContextWindow(5_000, Policy(description_share=0.1))
+    sizes = []
+    for number in range(300):
+        window.extend(episode(f"look-{number}", LOOK))
+        window.extend(episode(f"fix-{number}", FIX, [f"look-{number}"]))
+        window.fit()
+        sizes.append(len(window.episodes))
+    assert max(sizes[50:]) <= max(sizes[:50])
+    assert len(window.visible) < 100
+
+
+def test_two_exploring_calls_of_one_id_are_answered_in_order() -> None:
+    window = ContextWindow()
+    first, answer = call("same", "read")
+    window.extend([first, first, answer, answer])
+    with pytest.raises(HistoryError):
+        window.add(answer)
+
+
+def test_a_state_of_another_version_or_damaged_is_refused() -> None:
+    state = worked().export()
+    with pytest.raises(ConfigError, match="version 99"):
+        ContextWindow.restore({**state, "version": 99})
+    with pytest.raises(ConfigError, match="damaged"):
+        ContextWindow.restore({key: value for key, value in state.items() if key != "graph"})
