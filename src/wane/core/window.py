@@ -146,7 +146,8 @@ class ContextWindow:
     def pinned(self) -> Pinned:
         """What no pass could take now, by what holds it (R13)."""
         unsettled = self._graph.unsettled
-        needed = {target.number: target for episode in unsettled.values() for target in self._graph.targets(episode)}
+        targets = (target for episode in unsettled.values() for target in self._graph.targets(episode))
+        needed = {target.number: target for target in targets if target.settled}
         held = sum(self._view.tokens[index] for index, owner in self._view.held.items() if owner.removed)
         active = self._active
         keeps_all = self.policy.description_share is None
