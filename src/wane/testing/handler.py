@@ -1,0 +1,76 @@
+"""The HTTP side of the scripted server."""
+
+from __future__ import annotations
+
+import json
+import socketserver
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from wane.testing.wire import Event
+
+
+Respond: TypeAlias = Callable[["Handler", str, bytes, Mapping[str, str]], None]
+"""Answers a POST through its handler: path, body and headers."""
+
+
+class HttpServer(ThreadingHTTPServer):
+    """A threading HTTP server that knows whom to ask, and forgives clients that hang up."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, address: tuple[str, int], handler: type[Handler], respond: Respond) -> None:
+        super().__init__(address, handler)
+        self.respond = respond
+
+    def server_bind(self) -> None:
+        """Bind without asking the resolver for the host's name, which can take seconds where there is no network."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = "localhost", self.server_address[1]
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Report what went wrong, except for a client that hung up."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Reads a POST, has it answered, and closes the connection.
+
+    A connection is used once: clients then hold no open sockets, and may be used from one event loop after another.
+    """
+
+    server: HttpServer
+    disable_nagle_algorithm = True
+
+    def do_POST(self) -> None:
+        """Answer a request."""
+        raw = self.rfile.read(int(self.headers.get("content-length") or 0))
+        path = self.path.partition("?")[0]
+        self.server.respond(self, path, raw, dict(self.headers.items()))
+
+    def send_json(self, status: int, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> None:
+        """Send a whole answer."""
+        data = json.dumps(body, ensure_ascii=False).encode()
+        self.send_response(status)
+        for name, value in {"content-type": "application/json", **(headers or {})}.items():
+            self.send_header(name, value)
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def send_events(self, events: Iterable[Event]) -> None:
+        """Send a stream of server-sent events."""
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream; charset=utf-8")
+        self.send_header("cache-control", "no-cache")
+        self.end_headers()
+        for event in events:
+            self.wfile.write(event.encode())
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+        """Say nothing."""

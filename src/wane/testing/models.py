@@ -1,0 +1,58 @@
+"""Pydantic AI models that are connected to a scripted server. Needs the `openai` or the `anthropic` extra."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from wane.core.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from pydantic_ai.models.anthropic import AnthropicModel
+    from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+_TIMEOUT: Final = 600.0  # seconds, as Pydantic AI's own clients have it
+_KEY: Final = "scripted"  # the clients insist on a key; the server does not look at it
+
+
+def _openai_provider(url: str, max_retries: int) -> OpenAIProvider:
+    try:
+        import httpx2
+        from openai import AsyncOpenAI
+        from pydantic_ai.providers.openai import OpenAIProvider
+    except ImportError as error:
+        raise MissingExtraError("ScriptedServer.openai_model", "openai") from error
+    # A proxy named in the environment must not come between a test and its own machine.
+    http = httpx2.AsyncClient(trust_env=False, timeout=_TIMEOUT)
+    client = AsyncOpenAI(base_url=f"{url}/v1", api_key=_KEY, max_retries=max_retries, http_client=http)
+    return OpenAIProvider(openai_client=client)
+
+
+def openai_chat_model(url: str, name: str, max_retries: int) -> OpenAIChatModel:
+    """Return a Chat Completions model of the server at `url`."""
+    provider = _openai_provider(url, max_retries)
+    from pydantic_ai.models.openai import OpenAIChatModel
+
+    return OpenAIChatModel(name, provider=provider)
+
+
+def openai_responses_model(url: str, name: str, max_retries: int) -> OpenAIResponsesModel:
+    """Return a Responses model of the server at `url`."""
+    provider = _openai_provider(url, max_retries)
+    from pydantic_ai.models.openai import OpenAIResponsesModel
+
+    return OpenAIResponsesModel(name, provider=provider)
+
+
+def anthropic_model(url: str, name: str, max_retries: int) -> AnthropicModel:
+    """Return a Messages model of the server at `url`."""
+    try:
+        import httpx2
+        from anthropic import AsyncAnthropic
+        from pydantic_ai.models.anthropic import AnthropicModel
+        from pydantic_ai.providers.anthropic import AnthropicProvider
+    except ImportError as error:
+        raise MissingExtraError("ScriptedServer.anthropic_model", "anthropic") from error
+    http = httpx2.AsyncClient(trust_env=False, timeout=_TIMEOUT)
+    client = AsyncAnthropic(base_url=url, api_key=_KEY, max_retries=max_retries, http_client=http)
+    return AnthropicModel(name, provider=AnthropicProvider(anthropic_client=client))

@@ -1,0 +1,217 @@
+"""OpenAI Chat Completions: POST /v1/chat/completions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from wane.core.items import Kind
+from wane.testing.request import Api, Message, Part, Request
+from wane.testing.wire import (
+    CREATED,
+    Checks,
+    Event,
+    Refused,
+    content_parts,
+    content_text,
+    pieces,
+    require,
+    token_of,
+    tools_of,
+)
+
+if TYPE_CHECKING:
+    from wane.testing.script import Call, Reply, Usage
+
+_KINDS: Final = {"system": Kind.SYSTEM, "developer": Kind.SYSTEM, "user": Kind.USER, "assistant": Kind.TEXT}
+
+
+class OpenAIChat:
+    """The Chat Completions protocol, with the `reasoning_content` that many compatible services add to it."""
+
+    api: Api = "openai-chat"
+
+    def parse(self, raw: bytes, body: Mapping[str, Any], headers: Mapping[str, str], number: int) -> Request:
+        """Return the request; raise `Refused` for one that is not of this protocol."""
+        model = require(body, "model", str)
+        messages = require(body, "messages", list)
+        tools, tool_tokens = tools_of(body)
+        return Request(
+            number=number,
+            api=self.api,
+            model=model,
+            messages=tuple(_message(index, message) for index, message in enumerate(messages)),
+            tools=tools,
+            tool_tokens=tool_tokens,
+            stream=bool(body.get("stream")),
+            body=body,
+            raw=raw,
+            headers=headers,
+        )
+
+    def check(self, request: Request, checks: Checks) -> Request:  # noqa: ARG002 - reasoning is not sealed here
+        """Return the request; raise `Refused` if OpenAI would not take its messages."""
+        if not request.messages:
+            raise Refused(
+                "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array"
+                " instead.",
+                param="messages",
+                code="empty_array",
+            )
+        unanswered: list[str] = []
+        for index, message in enumerate(request.messages):
+            if message.role == "tool":
+                _check_result(index, message, unanswered)
+                continue
+            _check_answered(index, unanswered)
+            _check_not_empty(index, request.body["messages"][index])
+            unanswered = [part.call_id or "" for part in message.parts if part.kind is Kind.CALL]
+        _check_answered(len(request.messages), unanswered)
+        return request
+
+    def answer(self, request: Request, reply: Reply, usage: Usage) -> dict[str, Any]:
+        """Return a `chat.completion`."""
+        message: dict[str, Any] = {"role": "assistant", "content": reply.text, "refusal": None}
+        if reply.reasoning:
+            message["reasoning_content"] = reply.reasoning
+        if reply.calls:
+            message["tool_calls"] = [_call(request, reply, index, call) for index, call in enumerate(reply.calls)]
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(reply)}
+        return {**_head(request, reply, "chat.completion"), "choices": [choice], "usage": _usage(reply, usage)}
+
+    def stream(self, request: Request, reply: Reply, usage: Usage) -> Iterator[Event]:
+        """Yield `chat.completion.chunk` events and `[DONE]`."""
+        head = _head(request, reply, "chat.completion.chunk")
+        wants_usage = bool((request.body.get("stream_options") or {}).get("include_usage"))
+        blank = {"usage": None} if wants_usage else {}
+        for delta in _deltas(request, reply):
+            yield Event({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}], **blank})
+        yield Event({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": _finish(reply)}], **blank})
+        if wants_usage:
+            yield Event({**head, "choices": [], "usage": _usage(reply, usage)})
+        yield Event("[DONE]")
+
+    def error(self, status: int, message: str, param: str | None = None, code: str | None = None) -> dict[str, Any]:
+        """Return OpenAI's error shape."""
+        return openai_error(status, message, param, code)
+
+    def count(self, request: Request) -> dict[str, Any]:
+        """Refuse: the protocol has no counting endpoint."""
+        raise Refused(f"{request.api} counts no tokens", status=404)
+
+    def too_long(self, tokens: int, limit: int) -> Refused:
+        """Return OpenAI's refusal of a request that the context window does not hold."""
+        return openai_too_long(tokens, limit, "messages")
+
+
+def openai_error(status: int, message: str, param: str | None, code: str | None) -> dict[str, Any]:
+    """Return the error shape that both OpenAI protocols have."""
+    kind = {401: "authentication_error", 429: "rate_limit_error"}.get(status)
+    kind = kind or ("server_error" if status >= 500 else "invalid_request_error")
+    return {"error": {"message": message, "type": kind, "param": param, "code": code}}
+
+
+def openai_too_long(tokens: int, limit: int, param: str) -> Refused:
+    """Return the refusal of a request that the context window does not hold."""
+    return Refused(
+        f"This model's maximum context length is {limit} tokens. However, your messages resulted in {tokens} tokens."
+        " Please reduce the length of the messages.",
+        param=param,
+        code="context_length_exceeded",
+    )
+
+
+def _message(index: int, message: Mapping[str, Any]) -> Message:
+    role = str(message.get("role"))
+    content = message.get("content")
+    if role == "tool":
+        result = Part(Kind.RESULT, content_text(content), call_id=str(message.get("tool_call_id")), wire=message)
+        return Message("tool", (result,))
+    if role not in _KINDS:
+        raise Refused(f"Invalid value: '{role}'.", param=f"messages[{index}].role", code="invalid_value")
+    parts: list[Part] = []
+    reasoning = message.get("reasoning_content") or message.get("reasoning")
+    if role == "assistant" and reasoning:
+        parts.append(Part(Kind.REASONING, str(reasoning), wire=message))
+    parts.extend(content_parts(_KINDS[role], content))
+    for call in message.get("tool_calls") or ():
+        function = call.get("function") or {}
+        arguments = str(function.get("arguments") or "")
+        parts.append(Part(Kind.CALL, arguments, call_id=str(call.get("id")), tool=str(function.get("name")), wire=call))
+    return Message("system" if role == "developer" else role, tuple(parts))
+
+
+def _check_result(index: int, message: Message, unanswered: list[str]) -> None:
+    call_id = message.parts[0].call_id
+    if call_id not in unanswered:
+        raise Refused(
+            "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with"
+            f" 'tool_calls' (no call '{call_id}' is open).",
+            param=f"messages.[{index}].role",
+        )
+    unanswered.remove(call_id)
+
+
+def _check_answered(index: int, unanswered: list[str]) -> None:
+    if unanswered:
+        raise Refused(
+            "An assistant message with 'tool_calls' must be followed by tool messages responding to each"
+            f" 'tool_call_id'. The following tool_call_ids did not have response messages: {', '.join(unanswered)}",
+            param=f"messages.[{index}].role",
+        )
+
+
+def _check_not_empty(index: int, message: Mapping[str, Any]) -> None:
+    """Refuse messages without content, and assistant messages that hold nothing but reasoning."""
+    calls, content = message.get("tool_calls"), message.get("content")
+    if calls == []:
+        raise Refused(
+            f"Invalid 'messages[{index}].tool_calls': empty array. Expected an array with minimum length 1, but got an"
+            " empty array instead.",
+            param=f"messages[{index}].tool_calls",
+            code="empty_array",
+        )
+    # An empty string is something that a user can type, but nothing that a model has said.
+    empty = not content if message["role"] == "assistant" else content in (None, [])
+    if empty and not calls and not message.get("refusal"):
+        what = "null" if content is None else "an empty one"
+        raise Refused(
+            f"Invalid value for 'content': expected a string, got {what}.", param=f"messages.[{index}].content"
+        )
+
+
+def _head(request: Request, reply: Reply, kind: str) -> dict[str, Any]:
+    return {"id": f"chatcmpl-{token_of(request, reply)}", "object": kind, "created": CREATED, "model": request.model}
+
+
+def _finish(reply: Reply) -> str:
+    return "tool_calls" if reply.calls else "stop"
+
+
+def _call(request: Request, reply: Reply, index: int, call: Call) -> dict[str, Any]:
+    call_id = call.id or f"call_{token_of(request, reply)}_{index}"
+    return {"id": call_id, "type": "function", "function": {"name": call.tool, "arguments": call.raw_arguments}}
+
+
+def _deltas(request: Request, reply: Reply) -> Iterator[dict[str, Any]]:
+    yield {"role": "assistant", "content": None if reply.text is None else ""}
+    for piece in pieces(reply.reasoning or ""):
+        yield {"reasoning_content": piece}
+    for piece in pieces(reply.text or ""):
+        yield {"content": piece}
+    for index, call in enumerate(reply.calls):
+        start = _call(request, reply, index, call)
+        start["function"]["arguments"] = ""
+        yield {"tool_calls": [{"index": index, **start}]}
+        for piece in pieces(call.raw_arguments):
+            yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
+
+
+def _usage(reply: Reply, usage: Usage) -> dict[str, Any]:
+    return {
+        "prompt_tokens": usage.input,
+        "completion_tokens": usage.output,
+        "total_tokens": usage.input + usage.output,
+        "prompt_tokens_details": {"cached_tokens": usage.cache_read, "cache_write_tokens": usage.cache_write},
+        "completion_tokens_details": {"reasoning_tokens": min(reply.reasoning_tokens, usage.output)},
+    }

@@ -1,0 +1,236 @@
+"""OpenAI Responses: POST /v1/responses, and /v1/responses/input_tokens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from wane.core.items import Kind
+from wane.testing.openai_chat import openai_error, openai_too_long
+from wane.testing.preserved import Prefix
+from wane.testing.request import Api, Message, Part, Request
+from wane.testing.responses_stream import output_events
+from wane.testing.wire import CREATED, Checks, Event, Refused, content_parts, content_text, require, token_of, tools_of
+
+if TYPE_CHECKING:
+    from wane.testing.script import Reply, Usage
+
+_KINDS: Final = {"system": Kind.SYSTEM, "developer": Kind.SYSTEM, "user": Kind.USER, "assistant": Kind.TEXT}
+_FOLLOWER: Final = re.compile(r"(?:msg|fc)_(r[0-9a-f]+)_0")
+
+
+class OpenAIResponses:
+    """The Responses protocol without state on the server: every request carries its whole input."""
+
+    api: Api = "openai-responses"
+
+    def parse(self, raw: bytes, body: Mapping[str, Any], headers: Mapping[str, str], number: int) -> Request:
+        """Return the request; raise `Refused` for one that is not of this protocol, or leans on stored responses."""
+        model = require(body, "model", str)
+        given = require(body, "input", (str, list))
+        for stored in ("previous_response_id", "conversation"):
+            if body.get(stored):
+                raise Refused(f"The scripted server stores no responses: send the whole input, not '{stored}'.")
+        messages = [_message(index, item) for index, item in enumerate(_items(given))]
+        if instructions := body.get("instructions"):
+            messages.insert(0, Message("system", tuple(content_parts(Kind.SYSTEM, instructions))))
+        tools, tool_tokens = tools_of(body)
+        return Request(
+            number=number,
+            api=self.api,
+            model=model,
+            messages=tuple(messages),
+            tools=tools,
+            tool_tokens=tool_tokens,
+            stream=bool(body.get("stream")),
+            body=body,
+            raw=raw,
+            headers=headers,
+        )
+
+    def check(self, request: Request, checks: Checks) -> Request:
+        """Return the request; raise `Refused` if OpenAI would not take its input."""
+        items = request.body["input"]
+        if not items:
+            raise Refused("Invalid 'input': it must hold at least one item.", param="input", code="empty_array")
+        parts = request.parts
+        _check_pairs(parts)
+        _check_reasoning(parts)
+        if any(message.role == "assistant" and not any(map(_says, message.parts)) for message in request.messages):
+            raise Refused("Invalid value: an assistant message has no content.", param="input")
+        return request.dropping(_prefix(request)[1]) if checks.preserved_reasoning else request
+
+    def answer(self, request: Request, reply: Reply, usage: Usage) -> dict[str, Any]:
+        """Return a completed `response`."""
+        return {**_response(request, reply), "status": "completed", "output": _output(request, reply)} | {
+            "usage": _usage(reply, usage)
+        }
+
+    def stream(self, request: Request, reply: Reply, usage: Usage) -> Iterator[Event]:
+        """Yield the events of a response, numbered."""
+        begun = {**_response(request, reply), "status": "in_progress", "output": [], "usage": None}
+        done = self.answer(request, reply, usage)
+        events: list[tuple[str, dict[str, Any]]] = [
+            ("response.created", {"response": begun}),
+            ("response.in_progress", {"response": begun}),
+            *(event for index, item in enumerate(done["output"]) for event in output_events(index, item)),
+            ("response.completed", {"response": done}),
+        ]
+        for number, (name, data) in enumerate(events):
+            yield Event({"type": name, "sequence_number": number, **data}, name)
+
+    def error(self, status: int, message: str, param: str | None = None, code: str | None = None) -> dict[str, Any]:
+        """Return OpenAI's error shape."""
+        return openai_error(status, message, param, code)
+
+    def count(self, request: Request) -> dict[str, Any]:
+        """Return the tokens of the input."""
+        return {"object": "response.input_tokens", "input_tokens": request.tokens}
+
+    def too_long(self, tokens: int, limit: int) -> Refused:
+        """Return OpenAI's refusal of a request that the context window does not hold."""
+        return openai_too_long(tokens, limit, "input")
+
+
+def _items(given: str | list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [{"role": "user", "content": given}] if isinstance(given, str) else given
+
+
+def _message(index: int, item: Mapping[str, Any]) -> Message:
+    kind = item.get("type") or "message"
+    item_id = item.get("id")
+    if kind == "message":
+        role = str(item.get("role"))
+        if role not in _KINDS:
+            raise Refused(f"Invalid value: '{role}'.", param=f"input[{index}].role", code="invalid_value")
+        parts = tuple(content_parts(_KINDS[role], item.get("content"), id=item_id))
+        return Message("system" if role == "developer" else role, parts)
+    if kind == "function_call_output":
+        text = content_text(item.get("output"))
+        return Message("tool", (Part(Kind.RESULT, text, call_id=item.get("call_id"), id=item_id, wire=item),))
+    if kind == "function_call":
+        arguments, name = str(item.get("arguments") or ""), str(item.get("name"))
+        call = Part(Kind.CALL, arguments, call_id=item.get("call_id"), tool=name, id=item_id, wire=item)
+        return Message("assistant", (call,))
+    if kind == "reasoning":
+        text = "".join(str(each.get("text") or "") for each in item.get("summary") or ())
+        signature = item.get("encrypted_content")
+        return Message("assistant", (Part(Kind.REASONING, text, id=item_id, signature=signature, wire=item),))
+    raise Refused(f"The scripted server knows no input item of type '{kind}'.", param=f"input[{index}].type")
+
+
+def _says(part: Part) -> bool:
+    return bool(part.text) or part.kind is not Kind.TEXT
+
+
+def _check_pairs(parts: tuple[Part, ...]) -> None:
+    """Each output after its call, each call with its output; what stands between them is free."""
+    unanswered: list[str | None] = []
+    for part in parts:
+        if part.kind is Kind.CALL:
+            unanswered.append(part.call_id)
+        elif part.kind is Kind.RESULT:
+            if part.call_id not in unanswered:
+                raise Refused(
+                    f"No tool call found for function call output with call_id {part.call_id}.", param="input"
+                )
+            unanswered.remove(part.call_id)
+    if unanswered:
+        raise Refused(f"No tool output found for function call {unanswered[0]}.", param="input")
+
+
+def _check_reasoning(parts: tuple[Part, ...]) -> None:
+    """Reasoning and the item that followed it go together, as far as their ids tell (R12)."""
+    for part, following in zip(parts, (*parts[1:], None), strict=True):
+        if part.kind is not Kind.REASONING:
+            continue
+        follows = following is not None and following.kind in (Kind.TEXT, Kind.CALL)
+        if follows and following and following.id and str(part.id).startswith("rs_r"):
+            match = _FOLLOWER.fullmatch(following.id)
+            follows = match is not None and part.id == f"rs_{match[1]}"
+        if not follows:
+            raise Refused(
+                f"Item '{part.id}' of type 'reasoning' was provided without its required following item.",
+                param="input",
+            )
+    present = {part.id for part in parts if part.kind is Kind.REASONING}
+    for part in parts:
+        match = _FOLLOWER.fullmatch(part.id or "")
+        if match and f"rs_{match[1]}" not in present:
+            kind = "function_call" if part.kind is Kind.CALL else "message"
+            raise Refused(
+                f"Item '{part.id}' of type '{kind}' was provided without its required 'reasoning' item:"
+                f" 'rs_{match[1]}'.",
+                param="input",
+            )
+
+
+def _prefix(request: Request) -> tuple[Prefix, tuple[str, ...]]:
+    """Return the digest of the whole input, and the ids of the reasoning whose seal is broken."""
+    body = request.body
+    prefix = Prefix([body.get("instructions"), body.get("tools")], chained=False)
+    broken: list[str] = []
+    for item in _items(body["input"]):
+        if item.get("type") != "reasoning":
+            prefix.add(item)
+        elif signature := item.get("encrypted_content"):
+            text = "".join(str(each.get("text") or "") for each in item.get("summary") or ())
+            if not prefix.holds(signature, text):
+                broken.append(str(item.get("id")))
+    return prefix, tuple(broken)
+
+
+def _output(request: Request, reply: Reply) -> list[dict[str, Any]]:
+    token = token_of(request, reply)
+    output: list[dict[str, Any]] = []
+    if reply.reasoning:
+        summary = [{"type": "summary_text", "text": reply.reasoning}]
+        sealed = _prefix(request)[0].seal(reply.reasoning)
+        output.append({"id": f"rs_{token}", "type": "reasoning", "summary": summary, "encrypted_content": sealed})
+    followers: list[dict[str, Any]] = []
+    if reply.text is not None:
+        text = {"type": "output_text", "text": reply.text, "annotations": [], "logprobs": []}
+        followers.append({"type": "message", "role": "assistant", "content": [text]})
+    for index, call in enumerate(reply.calls):
+        call_id = call.id or f"call_{token}_{index}"
+        followers.append(
+            {"type": "function_call", "call_id": call_id, "name": call.tool, "arguments": call.raw_arguments}
+        )
+    for index, item in enumerate(followers):
+        stem = "msg" if item["type"] == "message" else "fc"
+        output.append({"id": f"{stem}_{token}_{index}", "status": "completed", **item})
+    return output
+
+
+def _response(request: Request, reply: Reply) -> dict[str, Any]:
+    removed = [
+        {"id": each, "type": "reasoning", "action": "removed", "reason": "prefix_mismatch"}
+        for each in request.dropped_reasoning
+    ]
+    return {
+        "id": f"resp_{token_of(request, reply)}",
+        "object": "response",
+        "created_at": CREATED,
+        "model": request.model,
+        "error": None,
+        "incomplete_details": None,
+        "input_transformations": removed,
+        "instructions": request.body.get("instructions"),
+        "metadata": {},
+        "parallel_tool_calls": True,
+        "temperature": None,
+        "tool_choice": request.body.get("tool_choice", "auto"),
+        "tools": [],
+        "top_p": None,
+    }
+
+
+def _usage(reply: Reply, usage: Usage) -> dict[str, Any]:
+    return {
+        "input_tokens": usage.input,
+        "input_tokens_details": {"cached_tokens": usage.cache_read, "cache_write_tokens": usage.cache_write},
+        "output_tokens": usage.output,
+        "output_tokens_details": {"reasoning_tokens": min(reply.reasoning_tokens, usage.output)},
+        "total_tokens": usage.input + usage.output,
+    }

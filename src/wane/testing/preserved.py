@@ -1,0 +1,72 @@
+"""Preserved reasoning: newer models take back reasoning only if the conversation before it is unchanged.
+
+Claude (Fable 5.1 and later, Opus 5.5, Sonnet 5.5, Haiku 5.5) signs a thinking block together with the system prompt,
+the tools and the messages before it, and with the thinking block before it; newer OpenAI models do the same for
+reasoning items. Any eviction ahead of a reasoning part therefore breaks its seal. What a provider then does differs,
+and is the business of its own file; here is the seal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from wane.testing.wire import canonical
+
+_MARK: Final = "wane"
+_NO_PREDECESSOR: Final = "0" * 16
+# Where a cache breakpoint stands changes from request to request, and is no content.
+_MARKERS: Final = frozenset({"cache_control", "prompt_cache_breakpoint"})
+
+
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class Prefix:
+    """A running digest of a conversation, by which reasoning is sealed and its seal is checked.
+
+    Args:
+        head: system prompt and tools.
+        chained: whether a seal also names the reasoning before it (Claude): then reasoning may be left out at the
+            start of a conversation, but not between other reasoning.
+    """
+
+    def __init__(self, head: object, *, chained: bool) -> None:
+        self._digest = hashlib.sha256(canonical(head).encode())
+        self._chained = chained
+        self._last: str | None = None
+
+    def add(self, *content: Mapping[str, Any] | str) -> None:
+        """Append content other than reasoning."""
+        plain = [
+            {key: value for key, value in each.items() if key not in _MARKERS} if isinstance(each, Mapping) else each
+            for each in content
+        ]
+        self._digest.update(canonical(plain).encode())
+
+    def seal(self, text: str) -> str:
+        """Return the signature for reasoning that comes next."""
+        last = _short(self._last) if self._last else _NO_PREDECESSOR
+        return ".".join((_MARK, self._digest.hexdigest()[:32], last, _short(text)))
+
+    def holds(self, signature: str, text: str) -> bool:
+        """Check reasoning that comes next and, if its seal holds, append it.
+
+        Signatures that this server did not make are taken as they are.
+        """
+        fields = signature.split(".")
+        if len(fields) == 4 and fields[0] == _MARK:
+            mine = self.seal(text).split(".")
+            chained = not self._chained or self._last is None or fields[2] == mine[2]
+            if fields[1] != mine[1] or not chained:
+                return False
+        self._last = signature
+        return True
+
+
+def tampered(signature: str, text: str) -> bool:
+    """Tell whether a signature of ours stands on another text than the one it was made for."""
+    fields = signature.split(".")
+    return len(fields) == 4 and fields[0] == _MARK and fields[3] != _short(text)

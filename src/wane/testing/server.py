@@ -1,0 +1,248 @@
+"""The scripted model server: a real HTTP server on loopback that answers from a script."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http.server import ThreadingHTTPServer
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from wane.testing.anthropic import Anthropic
+from wane.testing.handler import Handler, HttpServer
+from wane.testing.openai_chat import OpenAIChat
+from wane.testing.openai_responses import OpenAIResponses
+from wane.testing.script import HttpError, Reply, Script, Usage
+from wane.testing.wire import Checks, Provider, Refused
+
+if TYPE_CHECKING:
+    from pydantic_ai.models.anthropic import AnthropicModel
+    from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+
+    from wane.testing.request import Request
+
+_PROVIDERS: Final[Mapping[str, Provider]] = {
+    "/v1/chat/completions": OpenAIChat(),
+    "/v1/responses": OpenAIResponses(),
+    "/v1/messages": Anthropic(),
+}
+_COUNTERS: Final[Mapping[str, Provider]] = {
+    "/v1/responses/input_tokens": _PROVIDERS["/v1/responses"],
+    "/v1/messages/count_tokens": _PROVIDERS["/v1/messages"],
+}
+_SECRETS: Final = frozenset({"authorization", "proxy-authorization", "x-api-key", "api-key", "cookie"})
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A request that the server did not take to the script, because the provider would not have taken it.
+
+    Attributes:
+        message: the error text that was sent.
+        status: the HTTP status that was sent.
+        request: the request, or None if it could not be parsed.
+    """
+
+    message: str
+    status: int
+    request: Request | None
+
+
+class ScriptedServer:
+    """A model server on loopback that gives out the replies of a script.
+
+    It listens on a free port while its `with` block runs, and serves the OpenAI Chat Completions, OpenAI Responses and
+    Anthropic Messages protocols from one script. Requests that the provider would refuse are answered as the provider
+    would, with HTTP 400, and use up no reply. So is a request that comes when the script has run out.
+
+    If the script is a function and raises, the client gets HTTP 400 and the `with` block raises the error at its end,
+    so an assertion in a script is one of the test.
+
+    Args:
+        script: replies to give out in order, or a function from `Request` to `Reply`, which is called by one thread at
+            a time.
+        context_limit: refuse requests of more tokens (`Request.tokens`) than this, as a full context window does.
+        preserved_reasoning: take back reasoning only while the conversation before it is unchanged, as the newest
+            models do: Anthropic answers HTTP 400 unless the request asks for `drop_block`, OpenAI drops the reasoning
+            and says so in `input_transformations`. What was dropped is in `Request.dropped_reasoning`.
+    """
+
+    def __init__(self, script: Script, *, context_limit: int | None = None, preserved_reasoning: bool = False) -> None:
+        self._function = script if callable(script) else None
+        self._replies = () if callable(script) else tuple(script)
+        self._context_limit = context_limit
+        self._checks = Checks(preserved_reasoning)
+        # Reentrant: a function as script may look at what the server has recorded so far.
+        self._lock = threading.RLock()
+        self._requests: list[Request] = []
+        self._refusals: list[Refusal] = []
+        self._failure: BaseException | None = None
+        self._closing = threading.Event()
+        self._http: ThreadingHTTPServer | None = None
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        if self._http is not None or self._closing.is_set():
+            raise RuntimeError("a ScriptedServer serves one `with` block: make a new one")
+        self._http = HttpServer(("127.0.0.1", 0), Handler, self._respond)
+        # The interval is how long leaving the block may take.
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.set()
+        if self._http is not None and self._thread is not None:
+            self._http.shutdown()
+            self._http.server_close()
+            self._thread.join()
+        if self._failure is None:
+            return
+        if error is None:
+            raise self._failure
+        error.add_note(f"The script of the ScriptedServer raised {self._failure!r}")
+
+    @property
+    def url(self) -> str:
+        """Where the server listens: Anthropic's base URL, and OpenAI's without `/v1`.
+
+        Raises:
+            RuntimeError: outside the `with` block.
+        """
+        if self._http is None:
+            raise RuntimeError("the ScriptedServer is not running: use it as `with ScriptedServer(...) as server:`")
+        return f"http://127.0.0.1:{self._http.server_address[1]}"
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        """The requests that the script has answered, in order."""
+        with self._lock:
+            return tuple(self._requests)
+
+    @property
+    def refusals(self) -> tuple[Refusal, ...]:
+        """The requests that the server refused, in order."""
+        with self._lock:
+            return tuple(self._refusals)
+
+    @property
+    def remaining(self) -> int | None:
+        """How many replies are left; None if the script is a function."""
+        with self._lock:
+            return None if self._function else len(self._replies) - len(self._requests)
+
+    def openai_model(self, name: str = "gpt-4.1", *, max_retries: int = 0) -> OpenAIChatModel:
+        """Return a Pydantic AI model that speaks Chat Completions to this server.
+
+        Args:
+            name: the model's name, by which Pydantic AI chooses its profile.
+            max_retries: how often the client tries again after HTTP 429 or 5xx. Each try takes a reply of the script.
+
+        Raises:
+            MissingExtraError: without the `openai` extra.
+        """
+        from wane.testing.models import openai_chat_model
+
+        return openai_chat_model(self.url, name, max_retries)
+
+    def openai_responses_model(self, name: str = "gpt-5", *, max_retries: int = 0) -> OpenAIResponsesModel:
+        """Return a Pydantic AI model that speaks Responses to this server; see `openai_model`."""
+        from wane.testing.models import openai_responses_model
+
+        return openai_responses_model(self.url, name, max_retries)
+
+    def anthropic_model(self, name: str = "claude-sonnet-5", *, max_retries: int = 0) -> AnthropicModel:
+        """Return a Pydantic AI model that speaks Messages to this server; see `openai_model`.
+
+        Raises:
+            MissingExtraError: without the `anthropic` extra.
+        """
+        from wane.testing.models import anthropic_model
+
+        return anthropic_model(self.url, name, max_retries)
+
+    def _respond(self, handler: Handler, path: str, raw: bytes, headers: Mapping[str, str]) -> None:
+        """Answer one POST; called by the handler, in a thread of its own."""
+        counts = path in _COUNTERS
+        provider = (_COUNTERS if counts else _PROVIDERS).get(path)
+        if provider is None:
+            message = f"the scripted server has no {path}; it serves {', '.join((*_PROVIDERS, *_COUNTERS))}"
+            handler.send_json(404, OpenAIChat().error(404, message))
+            return
+        request: Request | None = None
+        try:
+            request = self._parse(provider, raw, headers)
+            request = self._admit(provider, request)
+            if counts:
+                handler.send_json(200, provider.count(request))
+                return
+            request, reply = self._take(request)
+        except Refused as refused:
+            with self._lock:
+                self._refusals.append(Refusal(refused.message, refused.status, request))
+            body = provider.error(refused.status, refused.message, refused.param, refused.code)
+            # Both clients heed this header, so that a refusal fails at once instead of being tried again.
+            handler.send_json(refused.status, body, {"x-should-retry": "false"})
+            return
+        self._closing.wait(reply.delay)
+        self._send(handler, provider, request, reply)
+
+    def _parse(self, provider: Provider, raw: bytes, headers: Mapping[str, str]) -> Request:
+        try:
+            body = json.loads(raw)
+        except ValueError as error:
+            raise Refused(f"the body is not JSON: {error}") from None
+        if not isinstance(body, dict):
+            raise Refused("the body is not a JSON object")
+        public = {name.lower(): value for name, value in headers.items() if name.lower() not in _SECRETS}
+        try:
+            return provider.parse(raw, body, public, len(self.requests))
+        except (AttributeError, TypeError) as error:
+            # A list where an object belongs, and the like: no client sends it, so no more is said of it.
+            raise Refused(f"the body is malformed: {error}") from error
+
+    def _admit(self, provider: Provider, request: Request) -> Request:
+        request = provider.check(request, self._checks)
+        if self._context_limit is not None and request.tokens > self._context_limit:
+            raise provider.too_long(request.tokens, self._context_limit)
+        return request
+
+    def _take(self, request: Request) -> tuple[Request, Reply]:
+        """Return the next reply, and the request with its final number; one thread at a time."""
+        with self._lock:
+            request = request.numbered(len(self._requests))
+            if self._function is None:
+                if request.number >= len(self._replies):
+                    raise Refused(
+                        f"the script has run out: it had {len(self._replies)} replies, and this is request number"
+                        f" {request.number + 1}"
+                    )
+                reply = self._replies[request.number]
+            else:
+                try:
+                    reply = self._function(request)
+                except Exception as error:
+                    self._failure = self._failure or error
+                    raise Refused(f"the script raised {error!r}") from error
+            self._requests.append(request)
+            return request, reply
+
+    def _send(self, handler: Handler, provider: Provider, request: Request, reply: Reply) -> None:
+        if error := reply.error:
+            handler.send_json(error.status, _error_body(provider, error), error.headers)
+            return
+        usage = reply.usage or Usage(input=request.tokens, output=reply.tokens)
+        if request.stream:
+            handler.send_events(provider.stream(request, reply, usage))
+        else:
+            handler.send_json(200, provider.answer(request, reply, usage))
+
+
+def _error_body(provider: Provider, error: HttpError) -> Mapping[str, Any]:
+    if isinstance(error.body, Mapping):
+        return error.body
+    return provider.error(error.status, error.body or f"the script answers with HTTP {error.status}")

@@ -1,0 +1,138 @@
+"""What the three protocols share: the interface of a protocol, refusals, and small pieces of JSON and SSE."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from wane.core.items import Kind
+from wane.testing.request import Api, Part, Request, count_chars
+
+if TYPE_CHECKING:
+    from wane.testing.script import Reply, Usage
+
+CREATED: Final = 1_767_225_600
+"""Unix time of every answer, 2026-01-01: a fixed one, so that the same run gives the same bytes."""
+
+
+class Refused(Exception):  # noqa: N818 - an answer of the server, which never leaves it
+    """The provider would refuse this request.
+
+    Args:
+        message: the provider's text.
+        param: the part of the request that is wrong (OpenAI).
+        code: the provider's code (OpenAI).
+        status: the HTTP status.
+    """
+
+    def __init__(self, message: str, *, param: str | None = None, code: str | None = None, status: int = 400) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+        self.code = code
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """What the server was told to enforce beyond what every request has to meet."""
+
+    preserved_reasoning: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One server-sent event; a str is sent as it stands, an object as JSON."""
+
+    data: Mapping[str, Any] | str
+    name: str | None = None
+
+    def encode(self) -> bytes:
+        """Return the event in the form of `text/event-stream`."""
+        data = self.data if isinstance(self.data, str) else json.dumps(self.data, ensure_ascii=False)
+        head = f"event: {self.name}\n" if self.name else ""
+        return f"{head}data: {data}\n\n".encode()
+
+
+class Provider(Protocol):
+    """A protocol of the wire: takes requests apart, checks them, and puts answers together."""
+
+    api: Api
+
+    def parse(self, raw: bytes, body: Mapping[str, Any], headers: Mapping[str, str], number: int) -> Request:
+        """Return the request; raise `Refused` for one that is not of this protocol."""
+
+    def check(self, request: Request, checks: Checks) -> Request:
+        """Return the request as the provider would take it; raise `Refused` if it would not."""
+
+    def answer(self, request: Request, reply: Reply, usage: Usage) -> dict[str, Any]:
+        """Return the body of a whole answer."""
+
+    def stream(self, request: Request, reply: Reply, usage: Usage) -> Iterator[Event]:
+        """Yield the events of a streamed answer."""
+
+    def error(self, status: int, message: str, param: str | None = None, code: str | None = None) -> dict[str, Any]:
+        """Return the body of an error."""
+
+    def count(self, request: Request) -> dict[str, Any]:
+        """Return the answer of the protocol's token-counting endpoint."""
+
+    def too_long(self, tokens: int, limit: int) -> Refused:
+        """Return the refusal of a request that the context window does not hold."""
+
+
+def token_of(request: Request, reply: Reply) -> str:
+    """Return the stem of an answer's ids: the same for the same request, and one that no other request has.
+
+    It starts with `r` if the reply reasons, by which a later request shows what its calls belong with (R12).
+    """
+    digest = hashlib.sha256(b"%d:" % request.number + request.raw).hexdigest()
+    return ("r" if reply.reasoning else "n") + digest[:20]
+
+
+def pieces(text: str, count: int = 3) -> Iterator[str]:
+    """Yield the text in at most `count` pieces, as a stream would bring it."""
+    size = max(1, -(-len(text) // count))
+    for start in range(0, len(text), size):
+        yield text[start : start + size]
+
+
+def canonical(value: object) -> str:
+    """Return a JSON text that is the same for equal values."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+def tools_of(body: Mapping[str, Any]) -> tuple[tuple[str, ...], int]:
+    """Return the names of the tools in a request body, and the tokens of their definitions."""
+    tools: Sequence[Mapping[str, Any]] = body.get("tools") or ()
+    names = tuple(str((tool.get("function") or tool).get("name") or tool.get("type")) for tool in tools)
+    return names, sum(count_chars(canonical(tool)) for tool in tools)
+
+
+def content_parts(kind: Kind, content: object, **fields: Any) -> Iterator[Part]:
+    """Yield the parts of a content that is a string or a list of blocks; blocks without text give an empty one."""
+    if isinstance(content, str):
+        if content:
+            yield Part(kind, content, wire={"type": "text", "text": content}, **fields)
+    elif isinstance(content, list):
+        for block in content:
+            text = block.get("text") or block.get("refusal") or ""
+            yield Part(kind, str(text), wire=block, **fields)
+
+
+def content_text(content: object) -> str:
+    """Return the text of a content that is a string or a list of blocks."""
+    return content if isinstance(content, str) else "".join(part.text for part in content_parts(Kind.RESULT, content))
+
+
+def require(body: Mapping[str, Any], name: str, kind: type | tuple[type, ...]) -> Any:
+    """Return a field that the body must have, of the type that it must be."""
+    value = body.get(name)
+    if value is None:
+        raise Refused(f"Missing required parameter: '{name}'.", param=name, code="missing_required_parameter")
+    if not isinstance(value, kind):
+        raise Refused(f"Invalid type for '{name}': got {type(value).__name__}.", param=name, code="invalid_type")
+    return value

@@ -1,0 +1,293 @@
+"""Answers against the providers' own types, and what is refused, without a client in between."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from anthropic.types.beta import BetaMessage, BetaRawMessageStreamEvent
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from openai.types.responses import Response, ResponseStreamEvent
+from pydantic import TypeAdapter
+
+from tests.testing.support import CHAT, MESSAGES, RESPONSES, message_of, post
+from wane.core.errors import ConfigError
+from wane.testing import Call, HttpError, Reply, ScriptedServer, Usage
+
+USER = {"role": "user", "content": "Hi"}
+FULL = Reply("Text.", reasoning="Thought.", calls=(Call("read", {"path": "a"}), Call("read", {}, id="mine")))
+ASK: dict[str, dict[str, Any]] = {
+    CHAT: {"model": "m", "messages": [USER]},
+    RESPONSES: {"model": "m", "input": [USER]},
+    MESSAGES: {"model": "m", "max_tokens": 9, "messages": [USER]},
+}
+WHOLE: dict[str, Any] = {CHAT: ChatCompletion, RESPONSES: Response, MESSAGES: BetaMessage}
+EVENTS: dict[str, Any] = {
+    CHAT: ChatCompletionChunk,
+    RESPONSES: ResponseStreamEvent,
+    MESSAGES: BetaRawMessageStreamEvent,
+}
+
+
+def call(call_id: str) -> dict[str, Any]:
+    return {"id": call_id, "type": "function", "function": {"name": "f", "arguments": "{}"}}
+
+
+def calls(*ids: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": None, "tool_calls": [call(each) for each in ids]}
+
+
+def result(call_id: str) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": call_id, "content": "r"}
+
+
+def uses(*ids: str, before: tuple[dict[str, Any], ...] = ()) -> dict[str, Any]:
+    blocks = [{"type": "tool_use", "id": each, "name": "f", "input": {}} for each in ids]
+    return {"role": "assistant", "content": [*before, *blocks]}
+
+
+def returns(*ids: str, before: tuple[dict[str, Any], ...] = ()) -> dict[str, Any]:
+    blocks = [{"type": "tool_result", "tool_use_id": each, "content": "r"} for each in ids]
+    return {"role": "user", "content": [*before, *blocks]}
+
+
+def function_call(call_id: str, item_id: str | None = None) -> dict[str, Any]:
+    item = {"type": "function_call", "call_id": call_id, "name": "f", "arguments": "{}"}
+    return item if item_id is None else {**item, "id": item_id}
+
+
+def output(call_id: str) -> dict[str, Any]:
+    return {"type": "function_call_output", "call_id": call_id, "output": "r"}
+
+
+def reasoning(item_id: str) -> dict[str, Any]:
+    return {"type": "reasoning", "id": item_id, "summary": []}
+
+
+TEXT = {"type": "text", "text": "t"}
+SAID = {"role": "assistant", "content": "said"}
+REFUSED_CHAT: dict[str, tuple[list[Any], str]] = {
+    "no messages": ([], "empty array"),
+    "result without call": ([USER, result("a")], "must be a response to a preceeding message"),
+    "result of an older call": ([USER, calls("a"), result("a"), SAID, result("a")], "preceeding message"),
+    "result twice": ([USER, calls("a"), result("a"), result("a")], "preceeding message"),
+    "call without result": ([USER, calls("a", "b"), result("a")], "did not have response messages: b"),
+    "user before result": ([USER, calls("a"), USER, result("a")], "did not have response messages: a"),
+    "empty assistant": ([USER, {"role": "assistant", "content": None}], "got null"),
+    "only reasoning": ([USER, {"role": "assistant", "content": "", "reasoning_content": "x"}], "empty one"),
+    "no calls": ([USER, {"role": "assistant", "content": "x", "tool_calls": []}], "tool_calls': empty array"),
+    "user without content": ([{"role": "user", "content": []}], "empty one"),
+    "unknown role": ([{"role": "robot", "content": "x"}], "Invalid value: 'robot'"),
+}
+REFUSED_RESPONSES: dict[str, tuple[list[Any], str]] = {
+    "no input": ([], "at least one item"),
+    "output without call": ([USER, output("a")], "No tool call found for function call output with call_id a"),
+    "output before call": ([USER, output("a"), function_call("a")], "No tool call found"),
+    "call without output": ([USER, function_call("a"), SAID], "No tool output found for function call a"),
+    "reasoning at the end": ([USER, reasoning("rs_1")], "without its required following item"),
+    "reasoning before user": ([reasoning("rs_1"), USER], "'rs_1' of type 'reasoning'"),
+    "reasoning of another item": (
+        [USER, reasoning("rs_ra"), function_call("a", "fc_ra_1"), output("a")],
+        "without its required following item",
+    ),
+    "call without its reasoning": (
+        [USER, function_call("a", "fc_ra_0"), output("a")],
+        "without its required 'reasoning' item: 'rs_ra'",
+    ),
+    "empty assistant": ([USER, {"role": "assistant", "content": []}], "no content"),
+    "unknown item": ([USER, {"type": "mystery"}], "'mystery'"),
+}
+REFUSED_MESSAGES: dict[str, tuple[list[Any], str]] = {
+    "no messages": ([], "at least one message"),
+    "assistant first": ([SAID, USER], 'must use the "user" role'),
+    "result without call": ([returns("a")], "unexpected `tool_use_id` found in `tool_result` blocks: a"),
+    "result of an older call": (
+        [USER, uses("a"), returns("a"), SAID, returns("a")],
+        "messages.4.content.0: unexpected",
+    ),
+    "call without result": ([USER, uses("a", "b"), returns("a")], "without `tool_result` blocks immediately after: b"),
+    "call at the end": ([USER, uses("a")], "messages.1: `tool_use` ids were found"),
+    "text ahead of results": ([USER, uses("a"), returns("a", before=(TEXT,))], "immediately after: a"),
+    "ids used twice": ([USER, uses("a"), returns("a"), uses("a"), returns("a")], "must be unique"),
+    "empty message": (
+        [USER, {"role": "assistant", "content": []}, USER],
+        "messages.1: all messages must have non-empty",
+    ),
+    "empty text": (
+        [{"role": "user", "content": [{"type": "text", "text": ""}]}],
+        "text content blocks must be non-empty",
+    ),
+    "blank text": ([{"role": "user", "content": " \n"}], "non-whitespace"),
+    "input no object": (
+        [
+            USER,
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "f", "input": "{"}]},
+            returns("a"),
+        ],
+        "Input should be an object",
+    ),
+    "thinking unsigned": (
+        [USER, uses("a", before=({"type": "thinking", "thinking": "t"},)), returns("a")],
+        "signature",
+    ),
+}
+ACCEPTED: list[tuple[str, dict[str, Any]]] = [
+    (CHAT, {"messages": [USER, calls("a", "b"), result("b"), result("a"), USER]}),
+    (CHAT, {"messages": [{"role": "developer", "content": "s"}, {"role": "user", "content": ""}]}),
+    (RESPONSES, {"input": "Hi", "instructions": "s"}),
+    (RESPONSES, {"input": [USER, function_call("a"), function_call("b"), USER, output("b"), output("a")]}),
+    (RESPONSES, {"input": [USER, reasoning("rs_ra"), function_call("a", "fc_ra_0"), output("a")]}),
+    (RESPONSES, {"input": [USER, reasoning("rs_foreign"), function_call("a", "fc_foreign"), output("a")]}),
+    (MESSAGES, {"messages": [USER, USER, uses("a"), uses("b"), returns("b"), returns("a"), USER], "system": "s"}),
+    (MESSAGES, {"messages": [USER, SAID]}),
+]
+
+
+def refused_cases() -> list[Any]:
+    tables = (
+        (CHAT, "messages", REFUSED_CHAT),
+        (RESPONSES, "input", REFUSED_RESPONSES),
+        (MESSAGES, "messages", REFUSED_MESSAGES),
+    )
+    return [
+        pytest.param(path, {"model": "m", field: given}, text, id=f"{path.rsplit('/', 1)[-1]}: {name}")
+        for path, field, table in tables
+        for name, (given, text) in table.items()
+    ]
+
+
+@pytest.mark.parametrize(("path", "body", "text"), refused_cases())
+def test_refused(path: str, body: Mapping[str, Any], text: str) -> None:
+    with ScriptedServer([Reply("Hello.")]) as server:
+        status, answer = post(server, path, body)
+        assert status == 400
+        assert text in message_of(answer)
+        assert answer["error"]["type"] == "invalid_request_error"
+        assert ("type" in answer) is (path == MESSAGES)
+        assert server.remaining == 1
+        assert [refusal.message for refusal in server.refusals] == [message_of(answer)]
+
+
+@pytest.mark.parametrize(("path", "body"), ACCEPTED)
+def test_accepted(path: str, body: Mapping[str, Any]) -> None:
+    with ScriptedServer([Reply("Hello.")]) as server:
+        status, answer = post(server, path, {"model": "m", **body})
+        assert status == 200, answer
+
+
+def test_thinking_of_the_latest_calls() -> None:
+    ask = {**ASK[MESSAGES], "thinking": {"type": "enabled", "budget_tokens": 1024}}
+    with ScriptedServer([FULL, Reply("Done.")]) as server:
+        content = post(server, MESSAGES, ask)[1]["content"]
+        results = returns(*(block["id"] for block in content if block["type"] == "tool_use"))
+        rest = {"role": "assistant", "content": content[1:]}
+        status, answer = post(server, MESSAGES, {**ask, "messages": [USER, rest, results]})
+        assert (status, "Expected `thinking`" in message_of(answer)) == (400, True)
+        altered = {"role": "assistant", "content": [{**content[0], "thinking": "Other."}, *content[1:]]}
+        status, answer = post(server, MESSAGES, {**ask, "messages": [USER, altered, results]})
+        assert (status, "Invalid `signature`" in message_of(answer)) == (400, True)
+        older = [USER, rest, results, SAID, USER]
+        assert post(server, MESSAGES, {**ask, "messages": older})[0] == 200
+
+
+@pytest.mark.parametrize("path", ASK)
+@pytest.mark.parametrize("reply", [FULL, Reply("Hello."), Reply(calls=(Call("f"),)), Reply(reasoning="T."), Reply()])
+def test_answers_are_of_the_providers_types(path: str, reply: Reply) -> None:
+    with ScriptedServer([reply, reply]) as server:
+        _, whole = post(server, path, ASK[path])
+        WHOLE[path].model_validate(whole)
+        _, stream = post(server, path, {**ASK[path], "stream": True, "stream_options": {"include_usage": True}})
+    adapter = TypeAdapter(EVENTS[path])
+    lines = [line.removeprefix("data: ") for line in stream.decode().splitlines() if line.startswith("data: ")]
+    if path == CHAT:
+        assert lines.pop() == "[DONE]"
+    for line in lines:
+        if '"type": "ping"' not in line:
+            adapter.validate_json(line)
+
+
+def test_a_chat_stream_reports_usage_only_if_asked() -> None:
+    with ScriptedServer([Reply("Hello.")] * 2) as server:
+        _, without = post(server, CHAT, {**ASK[CHAT], "stream": True})
+        _, with_usage = post(server, CHAT, {**ASK[CHAT], "stream": True, "stream_options": {"include_usage": True}})
+    assert b"usage" not in without
+    assert b'"choices": [], "usage": {"prompt_tokens": 1' in with_usage
+
+
+def test_the_same_script_gives_the_same_bytes() -> None:
+    def answers() -> list[Any]:
+        with ScriptedServer([FULL] * 3) as server:
+            return [post(server, path, {**ASK[path], "stream": True}) for path in ASK]
+
+    assert answers() == answers()
+
+
+@pytest.mark.parametrize(
+    ("path", "key"), [("/v1/messages/count_tokens", MESSAGES), ("/v1/responses/input_tokens", RESPONSES)]
+)
+def test_counting_endpoints(path: str, key: str) -> None:
+    with ScriptedServer([]) as server:
+        assert post(server, path, ASK[key])[1]["input_tokens"] == 1
+        assert (server.requests, server.refusals) == ((), ())
+
+
+@pytest.mark.parametrize(("body", "text"), [(b"{", "not JSON"), (b"[]", "not a JSON object"), (b"{}", "model")])
+@pytest.mark.parametrize("path", ASK)
+def test_bad_bodies(path: str, body: bytes, text: str) -> None:
+    with ScriptedServer([]) as server:
+        status, answer = post(server, path, body)
+        assert (status, text in message_of(answer)) == (400, True)
+        assert server.refusals[0].request is None
+
+
+@pytest.mark.parametrize(("path", "field"), [(CHAT, "messages"), (RESPONSES, "input"), (MESSAGES, "messages")])
+def test_messages_that_are_no_messages(path: str, field: str) -> None:
+    with ScriptedServer([]) as server:
+        status, answer = post(server, path, {"model": "m", field: [7]})
+    assert (status, "malformed" in message_of(answer)) == (400, True)
+
+
+def test_stored_responses_are_not_served() -> None:
+    with ScriptedServer([]) as server:
+        status, answer = post(server, RESPONSES, {**ASK[RESPONSES], "previous_response_id": "resp_1"})
+    assert (status, "send the whole input" in message_of(answer)) == (400, True)
+
+
+def test_unknown_paths() -> None:
+    with ScriptedServer([]) as server:
+        status, answer = post(server, "/v1/embeddings", {})
+    assert (status, CHAT in message_of(answer)) == (404, True)
+
+
+def test_an_error_body_is_sent_as_it_stands() -> None:
+    body = {"error": {"code": 7, "message": "odd"}}
+    with ScriptedServer([Reply(error=HttpError(500, body))]) as server:
+        assert post(server, CHAT, ASK[CHAT]) == (500, body)
+
+
+def test_the_body_as_it_came() -> None:
+    raw = json.dumps({**ASK[CHAT], "seed": 7}, indent=3).encode()
+    with ScriptedServer([Reply("Hello.")]) as server:
+        post(server, CHAT, raw)
+        assert server.requests[0].raw == raw
+        assert server.requests[0].body["seed"] == 7
+        assert "authorization" not in server.requests[0].headers
+
+
+def test_a_server_serves_one_block() -> None:
+    server = ScriptedServer([])
+    with pytest.raises(RuntimeError, match="not running"):
+        assert server.url
+    with server, pytest.raises(RuntimeError, match="one `with` block"):
+        server.__enter__()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: Usage(-1, 0), lambda: Usage(10, 0, cache_read=6, cache_write=5), lambda: HttpError(200)],
+)
+def test_settings_that_cannot_work(make: Any) -> None:
+    with pytest.raises(ConfigError):
+        make()
