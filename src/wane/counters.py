@@ -13,7 +13,8 @@ COUNTER_NAMES: Final = ("chars", "tiktoken")
 
 DEFAULT_ENCODING: Final = "o200k_base"
 
-_LOAD_SECONDS: Final = 15.0
+LOAD_SECONDS = 15.0
+"""How long tiktoken may take to load its vocabulary, over the network or not."""
 
 
 def get_counter(name: str) -> Counter:
@@ -35,7 +36,7 @@ def get_counter(name: str) -> Counter:
     raise ConfigError(f"counter {name!r} is unknown; known: {', '.join(COUNTER_NAMES)}")
 
 
-def _tiktoken(encoding: str, seconds: float = _LOAD_SECONDS) -> Counter:
+def _tiktoken(encoding: str) -> Counter:
     try:
         import tiktoken
     except ImportError:
@@ -52,9 +53,9 @@ def _tiktoken(encoding: str, seconds: float = _LOAD_SECONDS) -> Counter:
     # tiktoken downloads its vocabulary without a timeout when it is not cached.
     thread = threading.Thread(target=load, daemon=True)
     thread.start()
-    thread.join(seconds)
+    thread.join(LOAD_SECONDS)
     if not loaded:
-        why = str(failed[0]) if failed else f"no answer within {seconds:g} s"
+        why = str(failed[0]) if failed else f"no answer within {LOAD_SECONDS:g} s"
         raise CounterError(
             f"tiktoken's {encoding!r} vocabulary could not be loaded ({_shorten(why)}). It is downloaded once "
             "and then works offline from the folder in TIKTOKEN_CACHE_DIR; meanwhile use the `chars` counter"

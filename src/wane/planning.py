@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from wane.core import ContextWindow, Counter, Episode, FitReport, Pinned, Policy, ToolClass, chars
+from wane.core import ContextWindow, Counter, Episode, FitReport, Kind, Pinned, Policy, ToolClass, chars
 from wane.core.errors import FormatError, HistoryError
 from wane.counters import get_counter
 from wane.formats import Format, Transcript, detect_format, get_format
@@ -23,6 +23,7 @@ class Plan:
         messages: the view, in the input's format.
         pinned: tokens that no pass could take, by what holds them.
         item_tokens: tokens of every item of the session.
+        item_kinds: what every item of the session is.
     """
 
     report: FitReport
@@ -31,6 +32,7 @@ class Plan:
     messages: list[Any]
     pinned: Pinned
     item_tokens: tuple[int, ...]
+    item_kinds: tuple[Kind, ...]
     _format: Format[Any]
 
     @property
@@ -95,6 +97,7 @@ def plan(
     transcript = Transcript(chosen, get_counter(counter) if isinstance(counter, str) else counter)
     episodes: list[Episode] = []
     tokens: list[int] = []
+    kinds: list[Kind] = []
     for number, message in enumerate(chosen.load(messages)):
         try:
             items = transcript.append(message)
@@ -103,6 +106,7 @@ def plan(
             raise type(error)(f"message {number}: {error}") from None
         episodes += [entry.opened for entry in added if entry.opened]
         tokens += [item.tokens for item in items]
+        kinds += [item.kind for item in items]
     report = window.fit()
     visible = window.visible
     return Plan(
@@ -112,6 +116,7 @@ def plan(
         messages=transcript.view(visible),
         pinned=window.pinned,
         item_tokens=tuple(tokens),
+        item_kinds=tuple(kinds),
         _format=chosen,
     )
 
