@@ -1,0 +1,151 @@
+"""Dataclasses to and from JSON objects, strictly, by their annotations.
+
+Strict, so that what another version wrote is noticed instead of being half understood: a missing
+field, a wrong type and a field that is not known are all refused.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from functools import cache
+from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+
+
+class SchemaError(ValueError):
+    """An object has not the fields that its dataclass declares, or a value is of another type."""
+
+
+def encode(value: Any) -> Any:
+    """Return a dataclass, or what its fields hold, as plain JSON values."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {spec.name: encode(getattr(value, spec.name)) for spec in fields(value)}
+    if isinstance(value, tuple):
+        return [encode(entry) for entry in value]
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if isinstance(value, Mapping) and not isinstance(value, dict):
+        return dict(value)
+    return value
+
+
+def decode(cls: type[T], data: object) -> T:
+    """Return an instance of the dataclass `cls` from a JSON object.
+
+    Raises:
+        SchemaError: if a field is missing, one is there that `cls` does not have, or a value does not fit.
+    """
+    if not isinstance(data, dict):
+        raise SchemaError(f"an object is needed, not {type(data).__name__}")
+    hashable: Any = cls
+    known = _fields(hashable)
+    for name in data:
+        if name not in known:
+            raise SchemaError(f"unknown field {name!r}")
+    values: dict[str, Any] = {}
+    for name, (hint, required) in known.items():
+        if name in data:
+            values[name] = _decode_field(name, hint, data[name])
+        elif required:
+            raise SchemaError(f"the field {name!r} is missing")
+    try:
+        return cls(**values)
+    except ValueError as error:
+        raise SchemaError(str(error)) from error
+
+
+def _decode_field(name: str, hint: Any, value: object) -> Any:
+    try:
+        return _decode_value(hint, value)
+    except SchemaError as error:
+        raise SchemaError(f"{name}: {error}") from None
+
+
+@cache
+def _fields(cls: type[Any]) -> dict[str, tuple[Any, bool]]:
+    hints = get_type_hints(cls)
+    return {
+        spec.name: (hints[spec.name], spec.default is MISSING and spec.default_factory is MISSING)
+        for spec in fields(cls)
+        if get_origin(hints[spec.name]) is not ClassVar
+    }
+
+
+def _decode_value(hint: Any, value: object) -> Any:
+    origin = get_origin(hint)
+    if origin is not None:
+        return _GENERIC[origin](get_args(hint), value)
+    plain: type[Any] = hint
+    if is_dataclass(plain):
+        return decode(plain, value)
+    if plain is datetime:
+        return _moment(value)
+    if issubclass(plain, Enum):
+        return _member(plain, value)
+    # A bool would pass for an int by `isinstance`; an int is a float that other writers of JSON have shortened.
+    if type(value) is plain or (plain is float and type(value) is int):
+        return plain(value)
+    raise SchemaError(f"{_shown(value)} is no {plain.__name__}")
+
+
+def _literal(options: tuple[Any, ...], value: object) -> Any:
+    if value not in options:
+        raise SchemaError(f"{_shown(value)} is none of {', '.join(map(repr, options))}")
+    return value
+
+
+def _optional(options: tuple[Any, ...], value: object) -> Any:
+    (hint,) = (option for option in options if option is not types.NoneType)
+    return None if value is None else _decode_value(hint, value)
+
+
+def _tuple(entries: tuple[Any, ...], value: object) -> Any:
+    if not isinstance(value, list):
+        raise SchemaError(f"{_shown(value)} is no list")
+    return tuple(_decode_value(entries[0], entry) for entry in value)
+
+
+def _mapping(types_: tuple[Any, ...], value: object) -> Any:
+    if not isinstance(value, dict):
+        raise SchemaError(f"{_shown(value)} is no object")
+    if types_[1] is Any:
+        return value
+    return {key: _decode_value(types_[1], entry) for key, entry in value.items()}
+
+
+def _moment(value: object) -> datetime:
+    try:
+        moment = datetime.fromisoformat(value if isinstance(value, str) else "")
+    except ValueError:
+        raise SchemaError(f"{_shown(value)} is no time") from None
+    if moment.tzinfo is None:
+        raise SchemaError(f"{_shown(value)} has no time zone")
+    return moment
+
+
+def _member(hint: type[Enum], value: object) -> Enum:
+    try:
+        return hint(value)
+    except ValueError:
+        raise SchemaError(f"{_shown(value)} is no {hint.__name__}") from None
+
+
+def _shown(value: object) -> str:
+    text = ascii(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+_GENERIC: dict[Any, Callable[[tuple[Any, ...], object], Any]] = {
+    Literal: _literal,
+    Union: _optional,
+    types.UnionType: _optional,
+    tuple: _tuple,
+    Mapping: _mapping,
+}

@@ -1,0 +1,134 @@
+r"""One record, one line of bytes.
+
+A line is a JSON object in ASCII, `{"kind":…,…,"crc":"…"}\n`. `crc` is the CRC-32 of the bytes that
+stand before it, continued from the `crc` of the line before: damage inside a string, which would still
+be JSON, is noticed, and so is a line that is missing. ASCII, because escapes are the one way to write
+the lone surrogates that a tool's output may hold.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, TypeVar
+from zlib import crc32
+
+from wane.journal.codec import SchemaError, decode, encode
+from wane.journal.records import RECORDS, VERSION, Header, Record
+
+T = TypeVar("T", Header, Record)
+
+MESSAGE_PREFIX: Final = b'{"kind":"message",'
+"""How the line of a message begins, for counting messages without reading them."""
+
+_CRC_KEY: Final = b',"crc":"'
+_CRC_SIZE: Final = len(_CRC_KEY) + len('01234567"}\n')
+
+
+class DamagedLineError(ValueError):
+    """A line is not as it was written."""
+
+
+class NewerLineError(ValueError):
+    """A line holds what only a newer version knows."""
+
+
+def write_line(record: Header | Record, after: int = 0) -> bytes:
+    """Return a header or record as a line, with its newline.
+
+    Args:
+        record: what to write.
+        after: checksum of the line before; 0 for a header.
+
+    Raises:
+        ValueError: for a value that JSON cannot hold, or that is nested too deeply.
+    """
+    try:
+        text = json.dumps({"kind": record.kind, **encode(record)}, separators=(",", ":"))
+    except (TypeError, RecursionError) as error:
+        raise ValueError(str(error)) from error
+    body = text[:-1].encode("ascii")
+    return b'%b%b%08x"}\n' % (body, _CRC_KEY, crc32(body, after))
+
+
+def read_header(line: bytes) -> Header:
+    """Return the header that the first line of a file holds.
+
+    Raises:
+        DamagedLineError: if it is no header, or a damaged one.
+        NewerLineError: if a newer version wrote it.
+    """
+    data = _parse(line)
+    if data["kind"] != Header.kind or not isinstance(data.get("version"), int):
+        raise DamagedLineError('it does not begin with the header of a session, {"kind":"session","version":…}')
+    # Before all else: a newer version may have changed everything but these two fields.
+    if data["version"] > VERSION:
+        raise NewerLineError(f"version {data['version']} of the session format; this Wane reads up to {VERSION}")
+    return _decode(Header, line, 0, data)
+
+
+def read_record(line: bytes, after: int) -> Record:
+    """Return the record that a line holds.
+
+    Args:
+        line: the line, with its newline.
+        after: checksum of the line before.
+
+    Raises:
+        DamagedLineError: if the line is not as it was written.
+        NewerLineError: if its kind is not known, or it is whole but its fields are not as here.
+    """
+    data = _parse(line)
+    cls = RECORDS.get(data["kind"])
+    if cls is None:
+        raise NewerLineError(f"a record of the unknown kind {ascii(data['kind'])[:80]}")
+    return _decode(cls, line, after, data)
+
+
+def is_whole(line: bytes, after: int) -> bool:
+    """Whether a line is as it was written, after a line of that checksum; its content is not looked at."""
+    start = len(line) - _CRC_SIZE
+    return start > 0 and line[start:] == b'%b%08x"}\n' % (_CRC_KEY, crc32(memoryview(line)[:start], after))
+
+
+def begins_whole(line: bytes, after: int) -> bool:
+    """Whether a line that is not whole begins with a record that is: its newline was damaged, nothing was cut."""
+    place, checksum = 0, after
+    while (key := line.find(_CRC_KEY, place + 1)) > 0:
+        checksum = crc32(memoryview(line)[place:key], checksum)
+        rest = line[key : key + _CRC_SIZE]
+        if len(rest) == _CRC_SIZE and rest[:-1] == b'%b%08x"}' % (_CRC_KEY, checksum):
+            return True
+        place = key
+    return False
+
+
+def checksum_of(line: bytes) -> int:
+    """Return the checksum that a whole line ends with, from which the next one's continues."""
+    return int(line[-11:-3], 16)
+
+
+def _parse(line: bytes) -> dict[str, Any]:
+    if not line.endswith(b"\n"):
+        raise DamagedLineError("it is cut off")
+    try:
+        data = json.loads(line.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise DamagedLineError(f"it is not UTF-8 at byte {error.start}") from None
+    except (ValueError, RecursionError) as error:
+        raise DamagedLineError(f"it is not JSON: {error}") from None
+    if not isinstance(data, dict) or not isinstance(data.get("kind"), str):
+        raise DamagedLineError("it is no record")
+    return data
+
+
+def _decode(cls: type[T], line: bytes, after: int, data: dict[str, Any]) -> T:
+    if not is_whole(line, after):
+        raise DamagedLineError("its checksum does not hold: it or a line before it was changed or is missing")
+    del data["kind"], data["crc"]
+    try:
+        return decode(cls, data)
+    except SchemaError as error:
+        # The checksum holds, so this is what was written, by a Wane that writes it otherwise.
+        raise NewerLineError(
+            f"a record of the kind {cls.kind!r} that this version does not understand: {error}"
+        ) from None

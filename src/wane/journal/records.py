@@ -1,0 +1,213 @@
+"""What a session file holds: one header, then records in the order in which things happened.
+
+Each class is one kind of line. Their fields, written and read by `wane.journal.codec`, are the file
+format: a change here needs a new `VERSION` and a line in `docs/journal.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, ClassVar, Final, Literal
+
+from wane.core import Added, ContextWindow, EpisodeType, FitReport, Policy, Step
+
+VERSION: Final = 1
+"""Version of the file format that this Wane writes, and the newest that it reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """First line of a session file.
+
+    Attributes:
+        version: version of the file format.
+        id: the session's id, as in its file's name.
+        created: when it began, in UTC.
+        cwd: absolute path of the directory that the agent works in.
+        format: name of the message format of its messages, such as `pydantic_ai`.
+        wane: version of Wane that created it.
+    """
+
+    kind: ClassVar[str] = "session"
+
+    version: int
+    id: str
+    created: datetime
+    cwd: str
+    format: str
+    wane: str
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Base of everything that follows the header.
+
+    Attributes:
+        at: when it was appended, in UTC, to the millisecond; the journal sets it.
+    """
+
+    kind: ClassVar[str] = ""
+
+    at: datetime | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRecord(Record):
+    """A message of the history.
+
+    Attributes:
+        message: the message as its format writes it in JSON; nothing here looks into it.
+    """
+
+    kind: ClassVar[str] = "message"
+
+    message: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotationRecord(Record):
+    """An accepted `delimiter` call (R3). It follows from the messages; resuming checks that it still does.
+
+    Attributes:
+        item: index of the call in the history.
+        action: whether it started or ended the episode.
+        number: the episode's place in the order of starts.
+        name: the episode's name.
+        type: whether it explores or acts.
+        dependencies: names of the explorations that an act declared.
+        description: what an exploration learned; None on a start and for an act.
+    """
+
+    kind: ClassVar[str] = "annotation"
+
+    item: int
+    action: Literal["start", "end"]
+    number: int
+    name: str
+    type: EpisodeType
+    dependencies: tuple[str, ...] = ()
+    description: str | None = None
+
+    @classmethod
+    def of(cls, added: Added) -> AnnotationRecord | None:
+        """Return the record of what adding an item meant, None if it was no accepted `delimiter` call."""
+        verdict, episode = added.verdict, added.episode
+        if verdict is None or not verdict.accepted or episode is None or episode.name is None:
+            return None
+        return cls(
+            item=added.index,
+            action="start" if added.opened else "end",
+            number=episode.number,
+            name=episode.name,
+            type=episode.type,
+            dependencies=episode.dependencies,
+            description=episode.description,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PassRecord(Record):
+    """A pass of the policy that evicted something, or tried to (R10, R13).
+
+    Attributes:
+        items: number of items in the history when it ran.
+        budget: tokens that the view was allowed to hold.
+        tokens_before: tokens of the view before the pass.
+        tokens_after: tokens of the view after it.
+        satisfied: whether the budget was met.
+        steps: what went, in order; resuming redoes these to the letter (R14).
+        finished: numbers of episodes that were removed without a step of their own.
+    """
+
+    kind: ClassVar[str] = "pass"
+
+    items: int
+    budget: int
+    tokens_before: int
+    tokens_after: int
+    satisfied: bool
+    steps: tuple[Step, ...]
+    finished: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, report: FitReport, window: ContextWindow) -> PassRecord:
+        """Return the record of a pass that `window` has just run."""
+        return cls(
+            items=window.item_count,
+            budget=report.budget,
+            tokens_before=report.tokens_before,
+            tokens_after=report.tokens_after,
+            satisfied=report.satisfied,
+            steps=report.steps,
+            finished=report.finished,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRecord(Record):
+    """What the provider reported of one model call. Append it before the message that answered the call.
+
+    Attributes:
+        items: number of items in the history when the request was sent.
+        input_tokens: tokens of the whole request, those read from or written to a cache included.
+        output_tokens: tokens of the answer.
+        cache_read_tokens: input tokens that were read from the provider's cache.
+        cache_write_tokens: input tokens that were written to it.
+        cost: price of the call in dollars; None where it is not known.
+        model: the model, as `provider:model`.
+    """
+
+    kind: ClassVar[str] = "usage"
+
+    items: int
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    cost: float | None = None
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigRecord(Record):
+    """Settings in force from here on; appended before the first message and whenever one changes.
+
+    Attributes:
+        budget: tokens that the view may hold.
+        policy: the policy's settings.
+        tool_classes: the user's own tool classes, by tool name.
+        overhead: tokens that every request carries besides the view.
+        managed: whether the context is managed at all.
+    """
+
+    kind: ClassVar[str] = "config"
+
+    budget: int
+    policy: Policy
+    tool_classes: Mapping[str, str] = field(default_factory=dict)
+    overhead: int = 0
+    managed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class NoteRecord(Record):
+    """Anything that does not change the view: a title, a model switch, an error shown to the user.
+
+    Attributes:
+        topic: what the note is about.
+        data: what it says, as JSON.
+    """
+
+    kind: ClassVar[str] = "note"
+
+    topic: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+RECORDS: Final[Mapping[str, type[Record]]] = {
+    record.kind: record
+    for record in (MessageRecord, AnnotationRecord, PassRecord, UsageRecord, ConfigRecord, NoteRecord)
+}
+"""Every kind of record that this version knows."""

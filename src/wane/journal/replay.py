@@ -1,0 +1,114 @@
+"""Resuming: the window as it was, from the records alone (R14).
+
+The order of the records is the order of events, so a replay is a fold over them: a message adds its
+items, a pass is redone step by step, a usage record anchors the accounting. No policy runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from wane.core import ContextWindow, Item
+from wane.core.errors import ConfigError, HistoryError, JournalError
+from wane.journal.records import (
+    AnnotationRecord,
+    ConfigRecord,
+    MessageRecord,
+    PassRecord,
+    Record,
+    UsageRecord,
+)
+
+ItemsOf = Callable[[Mapping[str, Any]], Iterable[Item]]
+"""Takes a message apart into its items (R1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A session brought back.
+
+    Attributes:
+        window: the window, in the state in which the last record left it.
+        config: the settings last recorded; None if there are none.
+        messages: the history, as recorded.
+        unrecorded: annotations that the messages imply and the records lack, because the process ended
+            between the two. Append them to complete the journal.
+    """
+
+    window: ContextWindow
+    config: ConfigRecord | None
+    messages: tuple[Mapping[str, Any], ...]
+    unrecorded: tuple[AnnotationRecord, ...]
+
+
+def replay(records: Iterable[Record], items_of: ItemsOf) -> Replay:
+    """Rebuild the window of a session.
+
+    Args:
+        records: the session's records, in order.
+        items_of: takes a message apart; called once for each, in order. The items must come out as they
+            did when the session was recorded, tokens and message ordinals included.
+
+    Raises:
+        JournalError: if the records do not follow from each other: a pass or a usage record that stands
+            elsewhere than it says, a step that removes what is not there, an annotation that the
+            messages do not bear out. They were then written by other rules, or in another order.
+    """
+    fold = _Fold(items_of)
+    for number, record in enumerate(records, start=2):
+        try:
+            fold.take(record)
+        except (HistoryError, ConfigError) as error:
+            raise JournalError(f"the session does not replay: line {number} ({record.kind}): {error}") from error
+    return Replay(fold.window, fold.config, tuple(fold.messages), tuple(fold.expected.values()))
+
+
+class _Fold:
+    """The state of a replay between two records."""
+
+    def __init__(self, items_of: ItemsOf) -> None:
+        self.items_of = items_of
+        self.window = ContextWindow()
+        self.config: ConfigRecord | None = None
+        self.messages: list[Mapping[str, Any]] = []
+        self.expected: dict[int, AnnotationRecord] = {}
+
+    def take(self, record: Record) -> None:
+        if isinstance(record, MessageRecord):
+            self._add(record.message)
+        elif isinstance(record, PassRecord):
+            self._check_position(record.items)
+            self.window.apply(record.steps, record.finished)
+        elif isinstance(record, UsageRecord):
+            self._check_position(record.items)
+            # The request was the view as it stands, whether or not a pass ran before it.
+            self.window.apply(())
+            self.window.observe(record.input_tokens)
+        elif isinstance(record, ConfigRecord):
+            self._configure(record)
+        elif isinstance(record, AnnotationRecord):
+            self._check_annotation(record)
+
+    def _add(self, message: Mapping[str, Any]) -> None:
+        self.messages.append(message)
+        for item in self.items_of(message):
+            annotation = AnnotationRecord.of(self.window.add(item))
+            if annotation is not None:
+                self.expected[annotation.item] = annotation
+
+    def _configure(self, config: ConfigRecord) -> None:
+        window = self.window
+        window.budget, window.policy, window.overhead = config.budget, config.policy, config.overhead
+        window.set_tool_classes(config.tool_classes)
+        self.config = config
+
+    def _check_position(self, items: int) -> None:
+        if items != self.window.item_count:
+            raise HistoryError(f"it was recorded after {items} items, but {self.window.item_count} stand before it")
+
+    def _check_annotation(self, record: AnnotationRecord) -> None:
+        expected = self.expected.pop(record.item, None)
+        if expected != replace(record, at=None):
+            raise HistoryError(f"the messages say {expected!r} of item {record.item}, not {record!r}")

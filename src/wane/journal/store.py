@@ -1,0 +1,240 @@
+"""Where sessions live, and which there are.
+
+`<root>/<directory's name and hash>/<time>-<id>.jsonl`: one directory for each working directory, so
+that listing the sessions of a project opens no others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import platformdirs
+
+from wane.core.errors import JournalError, SessionNotFoundError
+from wane.journal.lines import (
+    MESSAGE_PREFIX,
+    DamagedLineError,
+    NewerLineError,
+    begins_whole,
+    checksum_of,
+    is_whole,
+    read_record,
+)
+from wane.journal.reader import open_session, read_header_of
+from wane.journal.records import Header, MessageRecord
+from wane.journal.titles import title_of
+from wane.journal.writer import Clock, Journal, utc_now
+
+SESSION_DIR_VARIABLE: Final = "WANE_SESSION_DIR"
+"""Environment variable that overrides where sessions live."""
+
+_SLUG_LENGTH: Final = 48
+_SUFFIX: Final = ".jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """A session as a list shows it.
+
+    Attributes:
+        id: the session's id.
+        path: its file.
+        cwd: the directory that its agent works in; None if the header cannot be read.
+        created: when it began; None if the header cannot be read.
+        modified: when it was last written.
+        messages: number of messages.
+        title: beginning of the user's first words; None if there are none.
+        size: bytes of its file.
+        problem: why it cannot be resumed; None if nothing is known to be wrong.
+    """
+
+    id: str
+    path: Path
+    cwd: Path | None
+    created: datetime | None
+    modified: datetime
+    messages: int
+    title: str | None
+    size: int
+    problem: str | None
+
+
+def default_root(environ: Mapping[str, str]) -> Path:
+    """Return the directory in which all sessions live.
+
+    `WANE_SESSION_DIR` if `environ` sets it, else `sessions` in the platform's state directory for `wane`.
+    """
+    if override := environ.get(SESSION_DIR_VARIABLE):
+        return Path(override).expanduser()
+    return platformdirs.user_state_path("wane", appauthor=False) / "sessions"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStore:
+    """The sessions below one directory. Nothing is made on disk before the first session is.
+
+    Attributes:
+        root: the directory, such as `default_root(os.environ)`.
+    """
+
+    root: Path
+
+    def directory(self, cwd: Path) -> Path:
+        """Return where the sessions of a working directory live."""
+        place = cwd.resolve()
+        slug = re.sub(r"[^A-Za-z0-9]+", "-", str(place)).strip("-")[-_SLUG_LENGTH:].lstrip("-")
+        # The slug is for people, the hash keeps `a/b` and `a-b` apart.
+        digest = sha256(str(place).encode("utf-8", "surrogateescape")).hexdigest()[:8]
+        return self.root / (f"{slug}-{digest}" if slug else digest)
+
+    def create(
+        self,
+        cwd: Path,
+        *,
+        message_format: str,
+        session_id: str | None = None,
+        clock: Clock = utc_now,
+        fsync: bool = True,
+    ) -> Journal:
+        """Begin a session for a working directory; the arguments are those of `Journal.create`.
+
+        Raises:
+            JournalError: as `Journal.create` does.
+        """
+        return Journal.create(
+            self.directory(cwd),
+            cwd=cwd.resolve(),
+            message_format=message_format,
+            session_id=session_id,
+            clock=clock,
+            fsync=fsync,
+        )
+
+    def sessions(self, cwd: Path | None = None) -> list[SessionInfo]:
+        """Return the sessions of a working directory, or all if None, the last written first.
+
+        Their lines are checked by checksum, not decoded. A file that cannot be read is listed with its
+        `problem`.
+
+        Raises:
+            JournalError: if the directory cannot be listed.
+        """
+        infos = [info for path in self._paths(cwd) if (info := _describe(path)) is not None]
+        return sorted(infos, key=lambda info: (info.modified, info.path.name), reverse=True)
+
+    def find(self, prefix: str, cwd: Path | None = None) -> Path:
+        """Return the file of the one session whose id begins with `prefix`.
+
+        Args:
+            prefix: the id, or as much of it as tells it from the others.
+            cwd: only sessions of this working directory; all if None.
+
+        Raises:
+            SessionNotFoundError: if none does, or several do; the message names the candidates.
+            JournalError: if the directory cannot be listed.
+        """
+        found = {path: _id_of(path) for path in self._paths(cwd)}
+        paths = [path for path, id_ in found.items() if prefix and id_.startswith(prefix)]
+        exact = [path for path in paths if found[path] == prefix]
+        if len(exact or paths) == 1:
+            return (exact or paths)[0]
+        if not paths:
+            raise SessionNotFoundError(f"no session has an id that begins with {prefix!r} in {self._place(cwd)}")
+        names = ", ".join(sorted(found[path] for path in paths)[:8])
+        raise SessionNotFoundError(f"{len(paths)} sessions have an id that begins with {prefix!r}, give more: {names}")
+
+    def latest(self, cwd: Path) -> SessionInfo:
+        """Return the session of a working directory that was written last, of those with a message in them.
+
+        One that is damaged is not passed over in silence: it is returned with its `problem`.
+
+        Raises:
+            SessionNotFoundError: if there is none.
+            JournalError: if the directory cannot be listed.
+        """
+        for info in self.sessions(cwd):
+            if info.messages:
+                return info
+        raise SessionNotFoundError(f"there is no session to go on with in {self._place(cwd)}")
+
+    def _place(self, cwd: Path | None) -> Path:
+        return self.root if cwd is None else self.directory(cwd)
+
+    def _paths(self, cwd: Path | None) -> Iterator[Path]:
+        directory = self._place(cwd)
+        pattern = f"*{_SUFFIX}" if cwd is not None else f"*/*{_SUFFIX}"
+        try:
+            # `glob` takes a directory that it may not read for an empty one; this does not.
+            next(directory.iterdir(), None)
+            yield from sorted(directory.glob(pattern))
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise JournalError(f"cannot list the sessions in {directory}: {error.strerror or error}") from error
+
+
+@dataclass(slots=True)
+class _Glance:
+    """What a look at the lines of a file has told so far."""
+
+    header: Header | None = None
+    messages: int = 0
+    title: str | None = None
+    problem: str | None = None
+
+
+def _describe(path: Path) -> SessionInfo | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None  # removed since it was listed
+    glance = _Glance()
+    try:
+        with open_session(path) as stream:
+            _look(stream, path, glance)
+    except JournalError as error:
+        glance.problem = str(error)
+    header = glance.header
+    return SessionInfo(
+        id=header.id if header else _id_of(path),
+        path=path,
+        cwd=Path(header.cwd) if header else None,
+        created=header.created if header else None,
+        modified=datetime.fromtimestamp(status.st_mtime, UTC),
+        messages=glance.messages,
+        title=glance.title,
+        size=status.st_size,
+        problem=glance.problem,
+    )
+
+
+def _look(stream: BinaryIO, path: Path, glance: _Glance) -> None:
+    glance.header, checksum = read_header_of(stream, path)
+    for number, line in enumerate(stream, start=2):
+        if not is_whole(line, checksum):
+            # Damage in the last line is a record cut short, which opening repairs: no problem.
+            if stream.read(1) or begins_whole(line, checksum):
+                glance.problem = f"{path}, line {number} is damaged"
+            return
+        if line.startswith(MESSAGE_PREFIX):
+            glance.messages += 1
+            glance.title = glance.title or _title(line, checksum)
+        checksum = checksum_of(line)
+
+
+def _title(line: bytes, checksum: int) -> str | None:
+    try:
+        record = read_record(line, checksum)
+    except (DamagedLineError, NewerLineError):
+        return None  # opening tells; a list goes on
+    return title_of(record.message) if isinstance(record, MessageRecord) else None
+
+
+def _id_of(path: Path) -> str:
+    return path.name.removesuffix(_SUFFIX).partition("Z-")[2] or path.stem

@@ -1,0 +1,321 @@
+"""Writing a session file: one writer, one `write` for a record, nothing ever rewritten.
+
+What is promised, of the process and of the machine:
+
+- When `append` has returned, the record is with the operating system: `kill -9` of this process, at
+  any moment, loses nothing that was appended before, and at most the record being written.
+- When `commit` has returned, all that was appended is on the disk (with `fsync`, the default): a loss
+  of power loses nothing that was committed. Agents commit before each model call.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as distribution_version
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from filelock import FileLock, Timeout
+
+from wane.core.errors import JournalError, SessionLockedError
+from wane.journal.lines import checksum_of, write_line
+from wane.journal.reader import SessionFile, open_session, read_header_of, read_stream
+from wane.journal.records import VERSION, Header, Record
+
+Clock = Callable[[], datetime]
+
+_SESSION_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+# O_BINARY: Windows would otherwise write \r\n. Python opens files so that no child process inherits them.
+_FLAGS: Final = os.O_APPEND | os.O_RDWR | getattr(os, "O_BINARY", 0)
+
+
+def utc_now() -> datetime:
+    """The time, in UTC."""
+    return datetime.now(UTC)
+
+
+class Journal:
+    """The one writer of a session file. Begin with `Journal.create` or `Journal.open`; close it when done.
+
+    It may be shared by threads; other processes are kept out by a lock that ends with the process.
+
+    Attributes:
+        path: the session file.
+        found: what the file held when it was opened; for a new session, its header alone.
+        repaired: what was repaired when it was opened, as a sentence for the user; None as a rule.
+    """
+
+    def __init__(self, found: SessionFile, fd: int, lock: FileLock, *, clock: Clock, fsync: bool) -> None:
+        self.path = found.path
+        self.found = found
+        self.repaired: str | None = None
+        self._fd: int | None = fd
+        self._lock = lock
+        self._clock = clock
+        self._fsync = fsync
+        # Size and checksum as of the last record that was appended whole, changed in one assignment.
+        self._end = (found.size, found.checksum)
+        self._uncommitted = False
+        self._mutex = threading.Lock()
+
+    @property
+    def header(self) -> Header:
+        """The session's header."""
+        return self.found.header
+
+    @classmethod
+    def create(
+        cls,
+        directory: Path,
+        *,
+        cwd: Path,
+        message_format: str,
+        session_id: str | None = None,
+        clock: Clock = utc_now,
+        fsync: bool = True,
+    ) -> Journal:
+        """Begin a session in `directory`, which is made if need be, readable by its owner alone.
+
+        Args:
+            directory: where the file goes, under a name made of the time and the id.
+            cwd: the directory that the agent works in.
+            message_format: name of the format of the messages to come, such as `pydantic_ai`.
+            session_id: letters, digits, `-` and `_`; random if None.
+            clock: tells the time, in any time zone.
+            fsync: whether `commit` waits for the disk.
+
+        Raises:
+            JournalError: if the directory cannot be written, or the id is malformed or taken.
+        """
+        session_id = secrets.token_hex(6) if session_id is None else session_id
+        if not _SESSION_ID.fullmatch(session_id):
+            raise JournalError(f"session id {session_id!r} is not 1 to 64 letters, digits, '-' and '_'")
+        created = _to_milliseconds(clock())
+        header = Header(VERSION, session_id, created, str(cwd.absolute()), message_format, _wane_version())
+        path = directory / f"{created:%Y%m%dT%H%M%SZ}-{session_id}.jsonl"
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if any(directory.glob(f"*Z-{session_id}.jsonl")):
+                raise JournalError(f"there is already a session {session_id!r} in {directory}; open it instead")
+            lock = _acquire(path)
+        except OSError as error:
+            raise _unwritable(directory, error) from error
+        with _released_on_error(lock, directory):
+            fd = os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
+            journal = cls(SessionFile(path, header, (), 0, 0), fd, lock, clock=clock, fsync=fsync)
+            try:
+                journal._write(write_line(header))
+                size, checksum = journal._end
+                journal.found = replace(journal.found, size=size, checksum=checksum)
+                if fsync:
+                    journal.commit()
+                    _sync_directory(directory)
+            except BaseException:
+                journal.close()
+                path.unlink()
+                raise
+        return journal
+
+    @classmethod
+    def open(cls, path: Path, *, clock: Clock = utc_now, fsync: bool = True) -> Journal:
+        """Go on with a session. `found` has its records; `repaired` tells if its last record was cut short.
+
+        Such a record is moved to `<file>.torn`, so that nothing is lost. A file that is damaged in another
+        way is refused and left as it is.
+
+        Args:
+            path: the session file.
+            clock: tells the time, in any time zone.
+            fsync: whether `commit` waits for the disk.
+
+        Raises:
+            SessionNotFoundError: if there is no such file.
+            SessionLockedError: if another process, or another journal of this one, writes it.
+            CorruptJournalError: if it is no session, or a line in the middle is damaged.
+            JournalVersionError: if a newer Wane wrote it, or a record in it.
+            JournalError: if it cannot be read or written.
+        """
+        # Before the lock, so that no lock file appears beside what is no session.
+        with open_session(path) as stream:
+            read_header_of(stream, path)
+        try:
+            lock = _acquire(path)
+        except OSError as error:
+            raise _unwritable(path, error) from error
+        with _released_on_error(lock, path):
+            fd = os.open(path, _FLAGS)
+            try:
+                with os.fdopen(fd, "rb", closefd=False) as stream:
+                    found = read_stream(stream, path)
+                journal = cls(found, fd, lock, clock=clock, fsync=fsync)
+                if found.torn:
+                    journal._repair()
+            except BaseException:
+                os.close(fd)
+                raise
+        return journal
+
+    def append(self, record: Record) -> None:
+        """Write a record, stamped with the time unless it has one.
+
+        After a JournalError nothing of the record is in the file.
+
+        Raises:
+            JournalError: if the record cannot be written as JSON, the disk is full, or the journal is closed.
+        """
+        stamped = replace(record, at=_to_milliseconds(self._clock())) if record.at is None else record
+        with self._mutex:
+            _, checksum = self._end
+            try:
+                line = write_line(stamped, checksum)
+            except ValueError as error:
+                raise JournalError(
+                    f"a record of the kind {record.kind!r} cannot be written as JSON: {error}"
+                ) from error
+            self._write(line)
+
+    def commit(self) -> None:
+        """Wait until all that was appended is on the disk, unless the journal was made with `fsync=False`.
+
+        Raises:
+            JournalError: if the disk reports an error, or the journal is closed.
+        """
+        with self._mutex:
+            fd = self._descriptor()
+            if not (self._fsync and self._uncommitted):
+                return
+            try:
+                os.fsync(fd)
+            except OSError as error:
+                raise JournalError(f"the disk did not take the session {self.path}: {error.strerror}") from error
+            self._uncommitted = False
+
+    def close(self) -> None:
+        """Let go of the file and its lock. Closing twice is allowed."""
+        with self._mutex:
+            self._let_go()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _descriptor(self) -> int:
+        if self._fd is None:
+            raise JournalError(f"the session {self.path} is closed; open it again to go on with it")
+        return self._fd
+
+    def _write(self, line: bytes) -> None:
+        fd = self._descriptor()
+        size, _ = self._end
+        try:
+            if os.fstat(fd).st_size != size:
+                os.ftruncate(fd, size)  # what an append left that was interrupted twice
+            rest = memoryview(line)
+            # One write as a rule. A full disk takes a part, and the next write tells why.
+            while rest:
+                rest = rest[os.write(fd, rest) :]
+            self._end = (size + len(line), checksum_of(line))
+        except BaseException as error:
+            self._take_back(fd, size)
+            if isinstance(error, OSError):
+                raise JournalError(f"cannot write to the session {self.path}: {error.strerror or error}") from error
+            raise
+        self._uncommitted = True
+
+    def _take_back(self, fd: int, size: int) -> None:
+        try:
+            if self._end[0] == size:
+                os.ftruncate(fd, size)
+        except OSError:
+            # Half a line must stay the last one: the next opening repairs it then.
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+            self._lock.release()
+
+    def _repair(self) -> None:
+        aside = self.path.with_name(f"{self.path.name}.torn")
+        size, torn_bytes = self.found.size, self.found.torn_bytes
+        fd = self._descriptor()
+        os.lseek(fd, size, os.SEEK_SET)
+        torn = b"".join(iter(lambda: os.read(fd, 1 << 20), b""))
+        # Kept before it is cut: a crash between the two keeps it twice, never loses it.
+        with os.fdopen(os.open(aside, _FLAGS | os.O_CREAT, 0o600), "ab") as stream:
+            stream.write(torn.rstrip(b"\n") + b"\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.ftruncate(fd, size)
+        self._uncommitted = True
+        self.repaired = (
+            f"the last record of {self.path} was cut short ({torn_bytes:,} bytes, kept in {aside.name});"
+            " the session goes on from the record before it"
+        )
+
+
+def _acquire(path: Path) -> FileLock:
+    # A lock beside the file, because Windows would lock readers of the file itself out. The operating
+    # system ends it with the process; the empty file stays, since removing it would race with others.
+    lock = FileLock(f"{path}.lock", timeout=0, thread_local=False, mode=0o600)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise SessionLockedError(
+            f"the session {path} is being written by another process; stop that one, or start another session"
+        ) from None
+    return lock
+
+
+@contextmanager
+def _released_on_error(lock: FileLock, path: Path) -> Iterator[None]:
+    try:
+        yield
+    except BaseException as error:
+        lock.release()
+        if isinstance(error, OSError):
+            raise _unwritable(path, error) from error
+        raise
+
+
+def _unwritable(path: Path, error: OSError) -> JournalError:
+    return JournalError(
+        f"cannot write sessions to {path}: {error.strerror or error}. Make it writable,"
+        " or set WANE_SESSION_DIR to a directory that is"
+    )
+
+
+def _sync_directory(directory: Path) -> None:
+    # A new file's name is on the disk only when its directory is. Windows cannot open one, and need not.
+    if os.name != "nt":
+        fd = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def _to_milliseconds(moment: datetime) -> datetime:
+    # As the file keeps it, so that what was written equals what is read.
+    return moment.astimezone(UTC).replace(microsecond=moment.microsecond // 1000 * 1000)
+
+
+def _wane_version() -> str:
+    try:
+        return distribution_version("wane")
+    except PackageNotFoundError:
+        return "unknown"

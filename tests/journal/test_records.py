@@ -1,0 +1,168 @@
+"""One record, one line: what is written is what is read, and nothing else passes for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.journal.support import NOON, headers, records
+from wane.core import EpisodeType, Level, Policy, Step
+from wane.journal import (
+    AnnotationRecord,
+    ConfigRecord,
+    Header,
+    MessageRecord,
+    NoteRecord,
+    PassRecord,
+    Record,
+    UsageRecord,
+)
+from wane.journal.lines import (
+    MESSAGE_PREFIX,
+    DamagedLineError,
+    NewerLineError,
+    checksum_of,
+    is_whole,
+    read_header,
+    read_record,
+    write_line,
+)
+from wane.journal.records import RECORDS, VERSION
+
+
+def chained(records: Iterable[Header | Record]) -> list[bytes]:
+    """The lines of a file."""
+    lines: list[bytes] = []
+    for record in records:
+        lines.append(write_line(record, checksum_of(lines[-1]) if lines else 0))
+    return lines
+
+
+def sealed(data: object, after: int = 0) -> bytes:
+    """A line with a checksum that holds, whatever it says."""
+    body = json.dumps(data, separators=(",", ":"))[:-1].encode()
+    return body + b',"crc":"%08x"}\n' % crc32(body, after)
+
+
+@given(records)
+def test_a_record_comes_back_as_it_was(record: Record) -> None:
+    line = write_line(record, 7)
+    assert read_record(line, 7) == record
+    assert is_whole(line, 7)
+    assert not is_whole(line, 8)
+    assert line.isascii()
+    assert line.count(b"\n") == 1
+    assert json.loads(line)["kind"] == record.kind
+    assert line.startswith(MESSAGE_PREFIX) == isinstance(record, MessageRecord)
+
+
+@given(headers)
+def test_a_header_comes_back_as_it_was(header: Header) -> None:
+    assert read_header(write_line(header)) == header
+
+
+@pytest.mark.parametrize("text", ["\ud800", "\udc00\ud800", "\x00", "\u2028", "\u00fc", "\U0001f600", "\r\n"])
+def test_any_text_comes_back_as_it_was(text: str) -> None:
+    record = MessageRecord(message={text: text})
+    assert read_record(write_line(record), 0) == record
+
+
+def test_numbers_that_json_lacks_come_back() -> None:
+    record = MessageRecord(message={"a": float("inf"), "b": float("nan"), "c": 10**300})
+    back = read_record(write_line(record), 0)
+    assert isinstance(back, MessageRecord)
+    assert repr(back.message) == repr(record.message)
+
+
+FORMAT = [
+    Header(VERSION, "abc", NOON, "/home/me/project", "openai", "0.1.0"),
+    ConfigRecord(80_000, Policy.paper(), {"peek": "bulk"}, 900, at=NOON),
+    MessageRecord(message={"role": "user", "content": "hi \ud800"}, at=NOON),
+    AnnotationRecord(item=3, action="start", number=0, name="look", type=EpisodeType.EXPL, at=NOON),
+    AnnotationRecord(8, "end", 1, "fix", EpisodeType.ACT, ("look",), at=NOON),
+    PassRecord(9, 100, 120, 90, True, (Step("look", 0, Level.BULK, 120, 90, (4, 5)),), (1,), at=NOON),
+    UsageRecord(9, 1000, 50, 800, 100, 0.0125, "provider:model", at=NOON),
+    NoteRecord("title", {"text": "x"}, at=NOON),
+]
+
+
+def test_the_format_on_disk_stays_as_it_is() -> None:
+    # Files of earlier days hold these lines: change one only together with VERSION.
+    lines = Path(__file__).with_name("session_v1.jsonl").read_bytes().splitlines(keepends=True)
+    assert chained(FORMAT) == lines
+    assert {record.kind for record in FORMAT} == {"session", *RECORDS}
+
+
+@given(records, st.data())
+def test_no_single_damaged_byte_goes_unnoticed(record: Record, data: st.DataObject) -> None:
+    line = bytearray(write_line(record))
+    place = data.draw(st.integers(0, len(line) - 1))
+    line[place] ^= data.draw(st.integers(1, 255))
+    assert not is_whole(bytes(line), 0)
+    with pytest.raises((DamagedLineError, NewerLineError)):
+        read_record(bytes(line), 0)
+
+
+@given(st.binary(max_size=60))
+def test_bytes_of_any_kind_are_no_record(line: bytes) -> None:
+    with pytest.raises((DamagedLineError, NewerLineError)):
+        read_record(line, 0)
+    with pytest.raises((DamagedLineError, NewerLineError)):
+        read_header(line)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"kind": "hologram"}, "unknown kind 'hologram'"),
+        ({"kind": "note", "topic": "x", "mood": 1}, "unknown field 'mood'"),
+        ({"kind": "note"}, "the field 'topic' is missing"),
+        ({"kind": "note", "topic": 7}, "topic: 7 is no str"),
+        ({"kind": "note", "topic": "x", "data": []}, r"data: \[\] is no object"),
+        ({"kind": "note", "topic": "x", "at": "noon"}, "at: 'noon' is no time"),
+        ({"kind": "note", "topic": "x", "at": "2026-11-20T12:00:00"}, "has no time zone"),
+        ({"kind": "config", "budget": True, "policy": {}}, "budget: True is no int"),
+        (
+            {"kind": "config", "budget": 1, "policy": {"order": "stripes"}},
+            "policy: order: 'stripes' is none of 'paper'",
+        ),
+        ({"kind": "config", "budget": 1, "policy": {"low_water": 3}}, "policy: low_water is 3.0"),
+        ({"kind": "config", "budget": 1, "policy": []}, "policy: an object is needed"),
+    ],
+)
+def test_a_whole_line_that_is_not_understood_is_from_another_version(data: object, message: str) -> None:
+    with pytest.raises(NewerLineError, match=message):
+        read_record(sealed(data), 0)
+
+
+def test_an_unknown_kind_is_named_even_without_a_checksum() -> None:
+    with pytest.raises(NewerLineError, match="hologram"):
+        read_record(b'{"kind":"hologram"}\n', 0)
+
+
+def test_a_newer_header_is_refused_whatever_else_it_holds() -> None:
+    with pytest.raises(NewerLineError, match="version 2 of the session format; this Wane reads up to 1"):
+        read_header(b'{"kind":"session","version":2,"shape":"other"}\n')
+
+
+@pytest.mark.parametrize(
+    "line", [b'{"kind":"session"}\n', b'{"kind":"session","version":"1"}\n', b'{"kind":"note","version":1}\n']
+)
+def test_a_line_that_is_no_header_is_no_session(line: bytes) -> None:
+    with pytest.raises(DamagedLineError, match="header of a session"):
+        read_header(line)
+
+
+def test_what_json_cannot_hold_is_refused_when_written() -> None:
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    for value in ({1, 2}, object(), b"bytes", deep):
+        with pytest.raises(ValueError, match=r"."):
+            write_line(MessageRecord(message={"value": value}))

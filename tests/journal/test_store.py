@@ -1,0 +1,177 @@
+"""Where sessions live, how they are listed and found."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.journal.support import NOON, begin, said
+from wane.core.errors import JournalError, SessionNotFoundError
+from wane.journal import Journal, MessageRecord, NoteRecord, Record, SessionStore, default_root
+from wane.journal.titles import TITLE_LENGTH, title_of
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SessionStore:
+    return SessionStore(tmp_path / "sessions")
+
+
+def session(store: SessionStore, cwd: Path, session_id: str, *records: Record, age: int = 0) -> Path:
+    """Write a session, last written `age` seconds before noon."""
+    path = begin(store.directory(cwd), records, cwd=cwd, session_id=session_id)
+    moment = (NOON - timedelta(seconds=age)).timestamp()
+    os.utime(path, (moment, moment))
+    return path
+
+
+def test_the_root_is_the_environments_or_the_platforms() -> None:
+    assert default_root({"WANE_SESSION_DIR": "/somewhere"}) == Path("/somewhere")
+    assert default_root({"WANE_SESSION_DIR": "~/s"}) == Path.home() / "s"
+    assert default_root({}).parts[-2:] == ("wane", "sessions")
+    assert default_root({"WANE_SESSION_DIR": ""}) == default_root({})
+
+
+def test_each_working_directory_has_its_own(store: SessionStore, tmp_path: Path) -> None:
+    names = {store.directory(tmp_path / name).name for name in ("a/b", "a-b", "a/b/c", "Ü", "\udcff")}
+    assert len(names) == 5
+    assert all(name.isascii() and len(name) <= 60 for name in names)
+    assert store.directory(tmp_path / "a" / ".." / "b") == store.directory(tmp_path / "b")
+    assert store.directory(Path("/")).parent == store.root
+
+
+def test_nothing_is_there_before_the_first_session(store: SessionStore, tmp_path: Path) -> None:
+    assert store.sessions() == store.sessions(tmp_path) == []
+    with pytest.raises(SessionNotFoundError, match="no session to go on with"):
+        store.latest(tmp_path)
+    assert not store.root.exists()
+    with store.create(tmp_path, message_format="openai", fsync=False) as journal:
+        assert journal.path.parent == store.directory(tmp_path)
+    assert [info.id for info in store.sessions()] == [journal.header.id]
+
+
+def test_a_list_tells_what_a_session_was_about(store: SessionStore, tmp_path: Path) -> None:
+    records = [
+        NoteRecord("x"),
+        MessageRecord(message={"role": "system", "content": "be good"}),
+        said(" fix\n the bug "),
+        said("b"),
+    ]
+    path = session(store, tmp_path, "abc", *records, age=60)
+    (info,) = store.sessions(tmp_path)
+    assert (info.id, info.path, info.cwd) == ("abc", path, tmp_path)
+    assert (info.created, info.modified) == (NOON + timedelta(seconds=1), NOON - timedelta(seconds=60))
+    assert (info.messages, info.title, info.problem) == (3, "fix the bug", None)
+    assert info.size == path.stat().st_size
+
+
+def test_the_last_written_comes_first(store: SessionStore, tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    session(store, here, "old", said("x"), age=20)
+    session(store, here, "new", said("x"), age=10)
+    session(store, there, "other", said("x"))
+    session(store, here, "unused")
+    assert [info.id for info in store.sessions(here)] == ["unused", "new", "old"]
+    assert {info.id for info in store.sessions()} == {"unused", "new", "old", "other"}
+    assert store.latest(here).id == "new", "a session without a message is nothing to go on with"
+
+
+def test_files_that_cannot_be_read_are_listed_with_their_problem(store: SessionStore, tmp_path: Path) -> None:
+    good = session(store, tmp_path, "good", said("hi"))
+    lines = session(store, tmp_path, "damaged", said("hi"), said("a"), said("b")).read_bytes().splitlines(keepends=True)
+    directory = good.parent
+    contents = {
+        "20260101T000000Z-damaged.jsonl": b"".join([*lines[:2], b"junk\n", *lines[3:]]),
+        "20260101T000000Z-empty.jsonl": b"",
+        "20260101T000000Z-newer.jsonl": b'{"kind":"session","version":9}\n',
+        "20260101T000000Z-torn.jsonl": b"".join(lines)[:-5],
+        "notes.jsonl": b"hello\n",
+    }
+    for name, content in contents.items():
+        (directory / name).write_bytes(content)
+    (directory / "directory.jsonl").mkdir()
+    (directory / "dangling.jsonl").symlink_to(tmp_path / "nowhere")
+    problems = {info.path.name: info.problem for info in store.sessions(tmp_path)}
+    assert "line 3 is damaged" in str(problems["20260101T000000Z-damaged.jsonl"])
+    assert "is empty" in str(problems["20260101T000000Z-empty.jsonl"])
+    assert "version 9" in str(problems["20260101T000000Z-newer.jsonl"])
+    assert "not a session" in str(problems["notes.jsonl"])
+    assert "is not a file" in str(problems["directory.jsonl"])
+    assert problems["20260101T000000Z-torn.jsonl"] is None, "opening repairs it"
+    assert problems[good.name] is None
+    assert "dangling.jsonl" not in problems
+    assert {info.id for info in store.sessions()} >= {"good", "damaged", "empty", "newer", "notes", "directory"}
+
+
+def test_a_damaged_session_is_not_passed_over_in_silence(store: SessionStore, tmp_path: Path) -> None:
+    session(store, tmp_path, "good", said("hi"), age=60)
+    path = session(store, tmp_path, "bad", said("hi"), said("x"), said("y"))
+    path.write_bytes(path.read_bytes().replace(b'"x"', b'"z"'))
+    info = store.latest(tmp_path)
+    assert (info.id, info.messages) == ("bad", 1)
+    assert info.problem
+    with pytest.raises(JournalError, match="is damaged"):
+        Journal.open(info.path)
+
+
+def test_a_session_is_found_by_the_beginning_of_its_id(store: SessionStore, tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    paths = {name: session(store, here, name) for name in ("abc1", "abd2", "ab")}
+    elsewhere = session(store, there, "xyz")
+    assert store.find("abc") == store.find("abc1", here) == paths["abc1"]
+    assert store.find("ab") == paths["ab"], "a whole id wins over longer ones"
+    assert store.find("x") == elsewhere
+    with pytest.raises(SessionNotFoundError, match=r"begins with 'x' in .*here"):
+        store.find("x", here)
+    with pytest.raises(
+        SessionNotFoundError, match="3 sessions have an id that begins with 'a', give more: ab, abc1, abd2"
+    ):
+        store.find("a")
+    for nothing in ("", "*", "zzz"):
+        with pytest.raises(SessionNotFoundError):
+            store.find(nothing)
+
+
+def test_a_root_that_is_no_directory_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    store = SessionStore(tmp_path / "file")
+    for ask in (
+        store.sessions,
+        lambda: store.sessions(tmp_path),
+        lambda: store.find("x"),
+        lambda: store.latest(tmp_path),
+    ):
+        with pytest.raises(JournalError, match="cannot list the sessions"):
+            ask()
+
+
+@pytest.mark.parametrize(
+    ("message", "title"),
+    [
+        ({"role": "user", "content": "hi\tthere\n\nyou"}, "hi there you"),
+        ({"role": "user", "content": [{"type": "image_url"}, {"type": "text", "text": "look"}]}, "look"),
+        ({"role": "user", "content": "  "}, None),
+        ({"role": "user", "content": None}, None),
+        ({"role": "user"}, None),
+        ({"role": "assistant", "content": "hi"}, None),
+        ({"kind": "request", "parts": [{"part_kind": "system-prompt", "content": "be"}]}, None),
+        ({"kind": "request", "parts": [{"part_kind": "user-prompt", "content": "hi"}]}, "hi"),
+        ({"kind": "request", "parts": [{"part_kind": "user-prompt", "content": [{"kind": "binary"}, "hi"]}]}, "hi"),
+        ({"kind": "response", "parts": [{"part_kind": "text", "content": "hi"}]}, None),
+        ({"parts": [7, None]}, None),
+        ({}, None),
+    ],
+)
+def test_a_title_is_the_users_first_words(message: dict[str, Any], title: str | None) -> None:
+    assert title_of(message) == title
+
+
+def test_a_long_title_is_cut() -> None:
+    title = title_of({"role": "user", "content": "word " * 1_000_000})
+    assert title is not None
+    assert title.startswith("word word")
+    assert title.endswith("…")
+    assert len(title) == TITLE_LENGTH
