@@ -1,0 +1,210 @@
+"""Settings: from the command line, the project's `.wane.toml`, the user's `config.toml`, then the defaults.
+
+The first that says something about a setting decides. Keys for models are no settings: providers' clients
+read them from the environment, and nothing here looks at them.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, get_args
+
+import platformdirs
+
+from wane.agent.options import AgentOptions, PolicyName, Strategy
+from wane.core import DEFAULT_BUDGET, Policy, parse_budget
+from wane.core.errors import ConfigError
+from wane.core.items import merge_tool_classes
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+
+PROJECT_FILE: Final = ".wane.toml"
+"""The project's settings, in the directory that the agent works in or one above it."""
+
+USER_FILE: Final = "config.toml"
+"""The user's settings, in the platform's config directory for `wane`."""
+
+CONFIG_DIR_VARIABLE: Final = "WANE_CONFIG_DIR"
+"""Environment variable that overrides where the user's settings are."""
+
+NEVER_BY_PROJECT: Final = frozenset({"yolo"})
+"""Settings that a project may not make: a cloned repository must not have commands run without asking."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How the agent works.
+
+    Attributes:
+        model: `provider:model`, or a Pydantic AI model; None takes the first provider that has a key.
+        budget: tokens that the view may hold, or a share of the model's window: `80k`, `50%`.
+        policy: what a pass evicts, and how far.
+        strategy: how the context is kept.
+        recall: whether the model may bring evicted episodes back.
+        yolo: whether commands and file changes need no approval.
+        cost_limit: dollars after which a session makes no further model call; None for no limit.
+        tool_classes: classes of tools by name, on top of the defaults.
+    """
+
+    model: str | Model | None = None
+    budget: str | int = DEFAULT_BUDGET
+    policy: Policy = field(default_factory=Policy)
+    strategy: Strategy = "cwl"
+    recall: bool = True
+    yolo: bool = False
+    cost_limit: float | None = None
+    tool_classes: Mapping[str, str] = field(default_factory=dict)
+
+
+def load_settings(options: AgentOptions, environ: Mapping[str, str]) -> Settings:
+    """Return the settings for one start of the agent.
+
+    Raises:
+        ConfigError: for a file that is not TOML or cannot be read, an unknown key, or a value that does not
+            fit; the message names the file and the key.
+    """
+    settings = Settings()
+    for path in (user_file(environ), project_file(options.cwd)):
+        if path is not None and (found := _read(path)) is not None:
+            settings = _merge(settings, found, path)
+    return _with_options(settings, options)
+
+
+def user_file(environ: Mapping[str, str]) -> Path:
+    """Return where the user's settings are."""
+    if override := environ.get(CONFIG_DIR_VARIABLE):
+        return Path(override).expanduser() / USER_FILE
+    return platformdirs.user_config_path("wane", appauthor=False) / USER_FILE
+
+
+def project_file(cwd: Path) -> Path | None:
+    """Return the nearest `.wane.toml` at or above `cwd`, up to the repository's root; None if there is none."""
+    for directory in (cwd, *cwd.parents):
+        if (path := directory / PROJECT_FILE).is_file():
+            return path
+        if (directory / ".git").exists():
+            return None
+    return None
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConfigError(f"cannot read the settings {path}: {error.strerror or error}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the settings {path} are not TOML: {error}") from error
+
+
+def _merge(settings: Settings, found: Mapping[str, Any], path: Path) -> Settings:
+    changes: dict[str, Any] = {}
+    policy: dict[str, Any] = {}
+    for key, value in found.items():
+        if key not in _CHECKS:
+            raise ConfigError(f"{path}: unknown setting {key!r}; known are: {', '.join(_CHECKS)}")
+        if key in NEVER_BY_PROJECT and path.name == PROJECT_FILE:
+            raise ConfigError(f"{path}: {key!r} cannot be set by a project; set it in your own {USER_FILE}, or by flag")
+        try:
+            checked = _CHECKS[key](value)
+        except (ConfigError, TypeError, ValueError) as error:
+            raise ConfigError(f"{path}: {key} = {value!r}: {error}") from error
+        (policy if key in _POLICY_KEYS else changes)[key] = checked
+    if "policy" in changes:
+        settings = replace(settings, policy=changes.pop("policy"))
+    if policy:
+        settings = replace(settings, policy=replace(settings.policy, **policy))
+    return replace(settings, **changes)
+
+
+def _with_options(settings: Settings, options: AgentOptions) -> Settings:
+    given = {
+        name: value
+        for name in ("model", "budget", "strategy", "yolo", "cost_limit")
+        if (value := getattr(options, name)) is not None
+    }
+    for name in ("budget", "cost_limit"):
+        if name in given:
+            _CHECKS[name](given[name])
+    if options.policy is not None:
+        given["policy"] = _policy(options.policy)
+    return replace(settings, **given)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ConfigError("it must be a text that is not empty")
+    return value
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigError("it must be true or false")
+    return value
+
+
+def _budget(value: object) -> str | int:
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise ConfigError('it must be tokens (80000, "80k") or a share of the window ("50%")')
+    # A stand-in for the window: whether it can be read at all shows here, with the file's name.
+    parse_budget(value, window=1_000_000)
+    return value
+
+
+def _policy(value: object) -> Policy:
+    if value not in get_args(PolicyName):
+        raise ConfigError(f"it must be one of: {', '.join(get_args(PolicyName))}")
+    return Policy.paper() if value == "paper" else Policy()
+
+
+def _strategy(value: object) -> str:
+    if not isinstance(value, str) or value not in get_args(Strategy):
+        raise ConfigError(f"it must be one of: {', '.join(get_args(Strategy))}")
+    return value
+
+
+def _dollars(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value <= 0:
+        raise ConfigError(f"the cost limit is {value!r}; it must be a number of dollars above 0")
+    return float(value)
+
+
+def _classes(value: object) -> Mapping[str, str]:
+    if not isinstance(value, dict):
+        raise ConfigError('it must be a table such as {run_query = "bulk"}')
+    merge_tool_classes(value)
+    return dict(value)
+
+
+def _low_water(value: object) -> object:
+    return replace(Policy(), low_water=value).low_water  # type: ignore[arg-type] # checked by Policy
+
+
+def _description_share(value: object) -> object:
+    return replace(Policy(), description_share=value).description_share  # type: ignore[arg-type] # checked by Policy
+
+
+_POLICY_KEYS: Final = frozenset({"low_water", "description_share", "evict_when_cold"})
+
+_CHECKS: Final[Mapping[str, Callable[[object], Any]]] = {
+    "model": _text,
+    "budget": _budget,
+    "policy": _policy,
+    "low_water": _low_water,
+    "description_share": _description_share,
+    "evict_when_cold": _flag,
+    "strategy": _strategy,
+    "recall": _flag,
+    "yolo": _flag,
+    "cost_limit": _dollars,
+    "tool_classes": _classes,
+}
+"""Every setting that a file may make, with what checks its value."""
+
+assert {spec.name for spec in fields(Settings)} <= set(_CHECKS), "every setting can be made in a file"

@@ -1,0 +1,93 @@
+"""What model calls cost, by the price list of `genai-prices`, which comes with the package: no network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from genai_prices import calc_price
+
+from wane.core import parse_budget
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+    from pydantic_ai.usage import RequestUsage
+
+    from wane.journal import UsageRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Tokens and money of some model calls.
+
+    Attributes:
+        calls: number of calls.
+        input_tokens: input tokens, those read from or written to a cache included.
+        output_tokens: output tokens.
+        cache_read_tokens: input tokens that came from the provider's cache.
+        cache_write_tokens: input tokens that were written to it.
+        cost: dollars; None when the price of any of the calls is not known.
+    """
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    cost: float | None = 0.0
+
+    def plus(self, record: UsageRecord) -> Totals:
+        """Return the totals with one more call."""
+        known = self.cost is not None and record.cost is not None
+        return Totals(
+            self.calls + 1,
+            self.input_tokens + record.input_tokens,
+            self.output_tokens + record.output_tokens,
+            self.cache_read_tokens + record.cache_read_tokens,
+            self.cache_write_tokens + record.cache_write_tokens,
+            (self.cost or 0.0) + (record.cost or 0.0) if known else None,
+        )
+
+    def minus(self, earlier: Totals) -> Totals:
+        """Return what came after `earlier`."""
+        known = self.cost is not None and earlier.cost is not None
+        return Totals(
+            self.calls - earlier.calls,
+            self.input_tokens - earlier.input_tokens,
+            self.output_tokens - earlier.output_tokens,
+            self.cache_read_tokens - earlier.cache_read_tokens,
+            self.cache_write_tokens - earlier.cache_write_tokens,
+            (self.cost or 0.0) - (earlier.cost or 0.0) if known else None,
+        )
+
+
+def price(usage: RequestUsage, model: str) -> float | None:
+    """Return what a call cost in dollars, as the provider said or the price list does; None if neither knows.
+
+    Args:
+        usage: what the provider reported.
+        model: the model as `provider:model`.
+    """
+    if usage.cost is not None:
+        return float(usage.cost)
+    provider, _, name = model.rpartition(":")
+    try:
+        return float(calc_price(usage, name, provider_id=provider or None).total_price)
+    except (LookupError, ValueError):
+        return None
+
+
+def dollars(cost: float | None) -> str:
+    """Return a cost for people: `$0.42`, and `$?` where the price is not known."""
+    if cost is None:
+        return "$?"
+    return f"${cost:.2f}" if cost >= 0.1 or cost == 0 else f"${cost:.4f}"
+
+
+def budget_tokens(budget: str | int, model: Model) -> int:
+    """Return a budget in tokens; a percentage is of the model's context window, as the price list has it.
+
+    Raises:
+        ConfigError: if it is not understood, or is a percentage of a window that is not known.
+    """
+    return parse_budget(budget, window=model.context_window)

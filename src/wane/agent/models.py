@@ -1,0 +1,89 @@
+"""From `provider:model` to a model, with errors that say what to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from wane.core.errors import ConfigError, MissingExtraError
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+
+DEFAULT_MODELS: Final[Mapping[str, str]] = {
+    "ANTHROPIC_API_KEY": "anthropic:claude-sonnet-5-5",
+    "OPENAI_API_KEY": "openai:gpt-6.1-sol",
+    "GOOGLE_API_KEY": "google:gemini-4-argon",
+}
+"""The model used when none is named, by the environment variable of its provider's key; the first that is set."""
+
+EXTRAS: Final = frozenset({"openai", "anthropic", "google"})
+"""Providers that have an extra of `wane`."""
+
+_KEY: Final = re.compile(r"Set the `([A-Z0-9_]+)`")
+_EXTRA: Final = re.compile(r"pydantic-ai-slim\[([\w-]+)\]")
+
+
+def default_model(environ: Mapping[str, str]) -> str:
+    """Return the model to use when none is named.
+
+    Raises:
+        ConfigError: if `environ` has the key of no provider that we know; the message names the variables.
+    """
+    for variable, model in DEFAULT_MODELS.items():
+        if environ.get(variable):
+            return model
+    variables = ", ".join(DEFAULT_MODELS)
+    raise ConfigError(
+        f"no model is named, and no key is in the environment ({variables}). Set one of these variables, or name "
+        'a model with -m provider:model. "wane demo" shows the agent at work without a key'
+    )
+
+
+def resolve_model(spec: str | Model) -> Model:
+    """Return the model that `provider:model` names; a model is returned as it is.
+
+    The provider's client reads its key from the environment; it is not looked at here.
+
+    Raises:
+        ConfigError: for an unknown provider or a missing key; the message names the variable.
+        MissingExtraError: if the provider's client is not installed.
+    """
+    if not isinstance(spec, str):
+        return spec
+    from pydantic_ai.exceptions import UserError
+    from pydantic_ai.models import infer_model
+
+    if spec.endswith(":") or not spec.strip():
+        raise ConfigError(f"model {spec!r} has no name; write provider:model, such as {_example()}")
+    try:
+        return infer_model(spec)
+    except ImportError as error:
+        raise _not_installed(spec, error) from error
+    except (UserError, ValueError) as error:
+        raise ConfigError(_reason(spec, str(error))) from error
+
+
+def _not_installed(spec: str, error: ImportError) -> ConfigError | MissingExtraError:
+    match = _EXTRA.search(str(error))
+    extra = match[1] if match else spec.partition(":")[0]
+    if extra in EXTRAS:
+        return MissingExtraError(f"the model {spec}", extra)
+    return ConfigError(
+        f"the model {spec} needs a client that is not installed. Install it with: "
+        f'pip install "pydantic-ai-slim[{extra}]"'
+    )
+
+
+def _reason(spec: str, error: str) -> str:
+    if match := _KEY.search(error):
+        return f"no key for the model {spec}: set the environment variable {match[1]}"
+    if error.startswith("Unknown model"):
+        hint = error.partition(". ")[2]
+        return f"the model {spec!r} is unknown; write provider:model, such as {_example()}. {hint}".rstrip(". ")
+    return f"the model {spec} cannot be used: {error}"
+
+
+def _example() -> str:
+    return " or ".join(list(DEFAULT_MODELS.values())[:2])

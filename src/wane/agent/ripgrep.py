@@ -1,0 +1,65 @@
+"""Where `rg` is. The harness's search tools start it by name, so it must be found on PATH.
+
+The `agent` extra brings ripgrep into the scripts directory of the Python that runs Wane, which is not on
+PATH when `wane` is started by its full path or from a tool's own environment.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import sysconfig
+from collections.abc import Mapping, MutableMapping
+from pathlib import Path
+from typing import Final
+
+MISSING: Final = (
+    "ripgrep (rg) was not found, so searches are slower and do not heed .gitignore. "
+    'Install it with: pip install "wane[agent]", or from your system\'s packages'
+)
+"""What a user is told without `rg`."""
+
+_CONFIG_VARIABLE: Final = "RIPGREP_CONFIG_PATH"
+_CONFIG: Final = Path(__file__).with_name("ripgreprc")
+_USERS_CONFIG: Final = "WANE_USER_RIPGREP_CONFIG_PATH"
+
+
+def enable(environ: MutableMapping[str, str]) -> bool:
+    """Have `rg` found by the processes that are started with `environ`, and heed `.gitignore` outside git too.
+
+    The scripts directory goes to the end of PATH: nothing of the user's is shadowed. The user's own
+    ripgrep configuration is set aside, because the search tools parse what `rg` prints. Doing it twice
+    changes nothing.
+
+    Returns:
+        Whether there is an `rg`.
+    """
+    if shutil.which("rg", path=environ.get("PATH", os.defpath)) is None:
+        scripts = next((path for path in _script_directories() if shutil.which("rg", path=path)), None)
+        if scripts is None:
+            return False
+        environ["PATH"] = os.pathsep.join(filter(None, (environ.get("PATH", os.defpath), scripts)))
+    if environ.get(_CONFIG_VARIABLE) != str(_CONFIG):
+        if users := environ.get(_CONFIG_VARIABLE):
+            environ[_USERS_CONFIG] = users
+        environ[_CONFIG_VARIABLE] = str(_CONFIG)
+    return True
+
+
+def undone(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return `environ` as it was before `enable`: for the commands that the agent runs."""
+    restored = dict(environ)
+    if restored.get(_CONFIG_VARIABLE) == str(_CONFIG):
+        del restored[_CONFIG_VARIABLE]
+        if users := restored.pop(_USERS_CONFIG, None):
+            restored[_CONFIG_VARIABLE] = users
+    head, _, last = restored.get("PATH", "").rpartition(os.pathsep)
+    if head and last in _script_directories():
+        restored["PATH"] = head
+    return restored
+
+
+def _script_directories() -> tuple[str, ...]:
+    # `python -m venv --system-site-packages` and user installs keep scripts elsewhere than the interpreter.
+    return tuple(dict.fromkeys((sysconfig.get_path("scripts"), os.path.dirname(sys.executable))))
