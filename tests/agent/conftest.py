@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pydantic_ai_harness", reason="the agent extra is not installed")
+
+
+def git(directory: Path, *arguments: str) -> None:
+    subprocess.run(
+        ["git", "-c", "user.name=T", "-c", "user.email=t@example.org", *arguments],
+        cwd=directory,
+        check=True,
+        capture_output=True,
+    )
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A git repository with one commit and an ignored file."""
+    directory = tmp_path / "project"
+    directory.mkdir()
+    (directory / "app.py").write_text("def answer():\n    return 41\n")
+    (directory / ".gitignore").write_text("build/\n*.log\n")
+    (directory / "build").mkdir()
+    (directory / "build" / "out.py").write_text("answer = 41\n")
+    (directory / "debug.log").write_text("answer\n")
+    git(directory, "init", "-q", "-b", "main")
+    git(directory, "add", ".")
+    git(directory, "commit", "-q", "-m", "First")
+    return directory
+
+
+@pytest.fixture(autouse=True)
+def _own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads or writes what belongs to the user that runs it."""
+    monkeypatch.setenv("WANE_CONFIG_DIR", str(tmp_path / "config"))
+    monkeypatch.setenv("WANE_SESSION_DIR", str(tmp_path / "sessions"))

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wane.agent.config import Settings, load_settings, project_file, user_file
+from wane.agent.options import AgentOptions
+from wane.core import Policy
+from wane.core.errors import ConfigError
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> tuple[Path, dict[str, str]]:
+    """A project below a repository's root, and an environment whose config directory is empty."""
+    (tmp_path / "repo" / ".git").mkdir(parents=True)
+    (tmp_path / "repo" / "sub").mkdir()
+    (tmp_path / "config").mkdir()
+    return tmp_path / "repo" / "sub", {"WANE_CONFIG_DIR": str(tmp_path / "config")}
+
+
+def test_defaults(places: tuple[Path, dict[str, str]]) -> None:
+    cwd, environ = places
+    assert load_settings(AgentOptions(cwd), environ) == Settings()
+
+
+def test_flags_before_project_before_user_before_defaults(places: tuple[Path, dict[str, str]]) -> None:
+    cwd, environ = places
+    user_file(environ).write_text('model = "a:user"\nbudget = "10k"\nrecall = false\nyolo = true\n')
+    (cwd.parent / ".wane.toml").write_text('model = "a:project"\nbudget = 20000\npolicy = "paper"\n')
+    settings = load_settings(AgentOptions(cwd, model="a:flag"), environ)
+    assert settings == Settings(model="a:flag", budget=20_000, policy=Policy.paper(), recall=False, yolo=True)
+
+
+def test_parts_of_the_policy_go_on_top_of_the_named_one(places: tuple[Path, dict[str, str]]) -> None:
+    cwd, environ = places
+    user_file(environ).write_text("low_water = 0.5\n")
+    assert load_settings(AgentOptions(cwd), environ).policy == Policy(low_water=0.5)
+    (cwd / ".wane.toml").write_text('policy = "paper"\ndescription_share = 0.1\n')
+    assert load_settings(AgentOptions(cwd), environ).policy == Policy(low_water=1.0, description_share=0.1)
+    assert load_settings(AgentOptions(cwd, policy="default"), environ).policy == Policy()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("modle = 'x'", ["modle", "known are: model, budget"]),
+        ("budget = 'lots'", ["budget = 'lots'", "80k"]),
+        ("budget = 0", ["budget = 0", "at least 1"]),
+        ("budget = true", ["budget = True"]),
+        ("policy = 'best'", ["policy", "default, paper"]),
+        ("low_water = 2", ["low_water = 2"]),
+        ("strategy = 7", ["strategy = 7", "cwl"]),
+        ("recall = 'yes'", ["recall", "true or false"]),
+        ("cost_limit = -1", ["cost_limit", "above 0"]),
+        ("tool_classes = {grep = 'huge'}", ["tool_classes", "bulk, artifact, durable"]),
+        ("model = ''", ["model"]),
+        ("yolo = true", ["yolo", "cannot be set by a project"]),
+        ("= broken", ["not TOML"]),
+    ],
+)
+def test_a_bad_setting_is_named_with_its_file(places: tuple[Path, dict[str, str]], text: str, words: list[str]) -> None:
+    cwd, environ = places
+    path = cwd / ".wane.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as raised:
+        load_settings(AgentOptions(cwd), environ)
+    assert all(word in str(raised.value) for word in [str(path), *words])
+
+
+def test_a_bad_flag_is_refused(places: tuple[Path, dict[str, str]]) -> None:
+    cwd, environ = places
+    for options in (AgentOptions(cwd, budget="-3"), AgentOptions(cwd, cost_limit=0.0)):
+        with pytest.raises(ConfigError):
+            load_settings(options, environ)
+
+
+def test_the_project_ends_at_the_repositorys_root(places: tuple[Path, dict[str, str]]) -> None:
+    cwd, _ = places
+    (cwd.parent.parent / ".wane.toml").write_text("")
+    assert project_file(cwd) is None
