@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from wane.core import ContextWindow, Item
+from wane.core import ContextWindow, Episode, Item
 from wane.core.errors import ConfigError, HistoryError, JournalError
 from wane.journal.records import (
     AnnotationRecord,
@@ -35,12 +35,14 @@ class Replay:
         messages: the history, as recorded.
         unrecorded: annotations that the messages imply and the records lack, because the process ended
             between the two. Append them to complete the journal.
+        episodes: all episodes in order of start, also those that were removed, which the window drops.
     """
 
     window: ContextWindow
     config: ConfigRecord | None
     messages: tuple[Mapping[str, Any], ...]
     unrecorded: tuple[AnnotationRecord, ...]
+    episodes: tuple[Episode, ...]
 
 
 def replay(records: Iterable[Record], items_of: ItemsOf) -> Replay:
@@ -62,7 +64,7 @@ def replay(records: Iterable[Record], items_of: ItemsOf) -> Replay:
             fold.take(record)
         except (HistoryError, ConfigError) as error:
             raise JournalError(f"the session does not replay: line {number} ({record.kind}): {error}") from error
-    return Replay(fold.window, fold.config, tuple(fold.messages), tuple(fold.expected.values()))
+    return Replay(fold.window, fold.config, tuple(fold.messages), tuple(fold.expected.values()), tuple(fold.episodes))
 
 
 class _Fold:
@@ -74,6 +76,7 @@ class _Fold:
         self.config: ConfigRecord | None = None
         self.messages: list[Mapping[str, Any]] = []
         self.expected: dict[int, AnnotationRecord] = {}
+        self.episodes: list[Episode] = []
 
     def take(self, record: Record) -> None:
         if isinstance(record, MessageRecord):
@@ -94,7 +97,10 @@ class _Fold:
     def _add(self, message: Mapping[str, Any]) -> None:
         self.messages.append(message)
         for item in self.items_of(message):
-            annotation = AnnotationRecord.of(self.window.add(item))
+            added = self.window.add(item)
+            if added.opened is not None:
+                self.episodes.append(added.opened)
+            annotation = AnnotationRecord.of(added)
             if annotation is not None:
                 self.expected[annotation.item] = annotation
 

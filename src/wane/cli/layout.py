@@ -1,0 +1,155 @@
+"""From the core's objects to what the picture shows: blocks, rows, and the reason for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Final, TypeVar
+
+from wane.cli.picture import Block, Role, Row, StepRow
+from wane.core import Episode, EpisodeType, Kind, Level, Step
+
+_FIXED: Final = {Kind.SYSTEM: Role.SYSTEM, Kind.USER: Role.USER}
+_KeyT = TypeVar("_KeyT")
+_FIXED_NAMES: Final = {Role.SYSTEM: "(system)", Role.USER: "(user turns)", Role.PROLOGUE: "(prologue)"}
+
+
+def name_of(number: int, name: str | None) -> str:
+    """Return what an episode is called: its name, or for one without (R5) its place in the order of starts."""
+    return f"(implicit #{number})" if name is None else name
+
+
+def role_of(episode: Episode) -> Role:
+    """Return the role in which an episode is drawn."""
+    if episode.implicit:
+        return Role.IMPLICIT
+    return Role.EXPL if episode.type is EpisodeType.EXPL else Role.ACT
+
+
+def blocks(
+    kinds: Sequence[Kind], tokens: Sequence[int], episodes: Iterable[Episode], visible: Iterable[int]
+) -> list[Block]:
+    """Return a history as blocks, in order.
+
+    Args:
+        kinds: what each item is.
+        tokens: what each item holds.
+        episodes: all episodes of the history.
+        visible: indexes of the items that stay.
+    """
+    owners: list[Episode | None] = [None] * len(kinds)
+    for episode in episodes:
+        for first, stop in episode.spans:
+            owners[first:stop] = [episode] * (stop - first)
+    stays = bytearray(len(kinds))
+    for index in visible:
+        stays[index] = 1
+
+    def key(index: int) -> tuple[Role, int | None, bool]:
+        owner = owners[index]
+        role = role_of(owner) if owner else _FIXED.get(kinds[index], Role.PROLOGUE)
+        return role, owner.number if owner else None, bool(stays[index])
+
+    return [
+        Block(role, sum(tokens[index] for index in group), kept, number)
+        for (role, number, kept), group in groupby(range(len(kinds)), key)
+    ]
+
+
+def rows(parts: Sequence[Block], episodes: Sequence[Episode]) -> list[Row]:
+    """Return the table of what a window holds: what is never evicted, then the episodes in order of start.
+
+    Args:
+        parts: the window's blocks.
+        episodes: all its episodes, as they are after the pass.
+    """
+    return fixed_rows(parts) + episode_rows(parts, episodes)
+
+
+def fixed_rows(parts: Iterable[Block]) -> list[Row]:
+    """Return the rows of what is never evicted and no episode (R13)."""
+    held = _held((part.role, part) for part in parts if part.episode is None)
+    return [Row(role, name, *held[role], why="never evicted") for role, name in _FIXED_NAMES.items() if role in held]
+
+
+def episode_rows(parts: Iterable[Block], episodes: Sequence[Episode]) -> list[Row]:
+    """Return the rows of the episodes, in order of start."""
+    held = _held((part.episode, part) for part in parts if part.episode is not None)
+    needed = dependents(episodes)
+    return [
+        Row(
+            role_of(episode),
+            name_of(episode.number, episode.name),
+            *held.get(episode.number, (0, 0)),
+            level=episode.level.value,
+            why=why(episode, needed),
+            builds_on=episode.dependencies,
+        )
+        for episode in episodes
+    ]
+
+
+def step_rows(steps: Sequence[Step]) -> list[StepRow]:
+    """Return a pass's steps, those of one episode in a row joined."""
+    return list(_joined(steps))
+
+
+def dependents(episodes: Iterable[Episode]) -> dict[str, list[str]]:
+    """Return the acts that still hold each exploration, by its name (R7)."""
+    holding: dict[str, list[str]] = {}
+    for episode in episodes:
+        if not episode.removed:
+            for name in episode.dependencies:
+                holding.setdefault(name, []).append(name_of(episode.number, episode.name))
+    return holding
+
+
+def why(episode: Episode, needed: Mapping[str, Sequence[str]]) -> str:
+    """Return in a few words why an episode is where it is (R6, R7, R11 to R13).
+
+    Args:
+        episode: the episode.
+        needed: what `dependents` gave for all of them.
+    """
+    if episode.removed:
+        return _why_removed(episode)
+    if not episode.closed:
+        return "not finished" if episode.implicit else "active"
+    if episode.open_calls:
+        return "waits for a result"
+    if not episode.settled:
+        return "not yet seen whole by the model"
+    if acts := needed.get(episode.name or ""):
+        return f"needed by {', '.join(acts)}"
+    return "may go" if episode.level is Level.NONE else "may go further"
+
+
+def _held(parts: Iterable[tuple[_KeyT, Block]]) -> dict[_KeyT, tuple[int, int]]:
+    """Tokens before and after, by key."""
+    held: dict[_KeyT, tuple[int, int]] = {}
+    for key, part in parts:
+        before, after = held.get(key, (0, 0))
+        held[key] = before + part.tokens, after + part.tokens * part.kept
+    return held
+
+
+def _why_removed(episode: Episode) -> str:
+    if not episode.tokens:
+        return "gone"
+    annotated = not episode.implicit and episode.type is EpisodeType.EXPL
+    return "description stays" if annotated and episode.level is Level.REMOVE else "held by what needs it"
+
+
+def _joined(steps: Sequence[Step]) -> Iterator[StepRow]:
+    number = 1
+    for episode, group in groupby(steps, lambda step: step.number):
+        run = list(group)
+        yield StepRow(
+            first=number,
+            last=number + len(run) - 1,
+            name=name_of(episode, run[0].episode),
+            levels=tuple(step.level.value for step in run),
+            freed=run[0].tokens_before - run[-1].tokens_after,
+            view=run[-1].tokens_after,
+        )
+        number += len(run)

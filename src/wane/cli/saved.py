@@ -1,0 +1,128 @@
+"""A session as it was saved, brought back to be shown."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wane.cli import layout
+from wane.cli.picture import Block
+from wane.core import Episode, Item, Kind
+from wane.formats import Transcript, get_format
+from wane.journal import (
+    MessageRecord,
+    PassRecord,
+    Replay,
+    SessionFile,
+    SessionStore,
+    UsageRecord,
+    default_root,
+    read,
+    replay,
+)
+from wane.journal.titles import title_of
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A user's turn: index of its item, and its beginning."""
+
+    item: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What the model calls of a session took, as far as the provider reported it; `cost` in dollars."""
+
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
+    cost: float | None
+    models: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A session as it stands on disk, brought back."""
+
+    file: SessionFile
+    replayed: Replay
+    items: tuple[Item, ...]
+    turns: tuple[Turn, ...]
+
+    @property
+    def blocks(self) -> list[Block]:
+        """Its history as blocks; what is in the view is kept."""
+        kinds, tokens = [item.kind for item in self.items], [item.tokens for item in self.items]
+        return layout.blocks(kinds, tokens, self.replayed.episodes, self.replayed.window.visible)
+
+    @property
+    def passes(self) -> list[PassRecord]:
+        """Its passes, in order."""
+        return [record for record in self.file.records if isinstance(record, PassRecord)]
+
+    @property
+    def usage(self) -> Usage:
+        """What its model calls took."""
+        records = [record for record in self.file.records if isinstance(record, UsageRecord)]
+        costs = [record.cost for record in records if record.cost is not None]
+        return Usage(
+            calls=len(records),
+            input_tokens=sum(record.input_tokens for record in records),
+            output_tokens=sum(record.output_tokens for record in records),
+            cache_read_tokens=sum(record.cache_read_tokens for record in records),
+            cache_write_tokens=sum(record.cache_write_tokens for record in records),
+            cost=sum(costs) if costs else None,
+            models=tuple(dict.fromkeys(record.model for record in records if record.model)),
+        )
+
+    def turn_of(self, episode: Episode) -> int:
+        """Number of the user's turn in which an episode began, from 0; -1 before the first."""
+        return bisect_right(self.turns, episode.spans[0][0], key=lambda turn: turn.item) - 1
+
+
+def find_session(name: str) -> Path:
+    """Return the file of a session, by its path, its id or a beginning of it.
+
+    Raises:
+        SessionNotFoundError: if there is none, or more than one.
+    """
+    path = Path(name)
+    if path.suffix == ".jsonl" or os.sep in name:
+        return path
+    return SessionStore(default_root(os.environ)).find(name)
+
+
+def load_session(path: Path) -> Session:
+    """Read a session and bring its window back.
+
+    Raises:
+        JournalError: if it cannot be read, or does not replay.
+        FormatError: if a message is not of its format.
+        MissingExtraError: if its message format needs an extra that is not installed.
+    """
+    file = read(path)
+    format_ = get_format(file.header.format)
+    transcript = Transcript(format_)
+    recorded = [record.message for record in file.records if isinstance(record, MessageRecord)]
+    loaded = iter(format_.load(recorded))
+    items: list[Item] = []
+    turns: list[Turn] = []
+
+    def items_of(message: Mapping[str, Any]) -> list[Item]:
+        added = transcript.append(next(loaded))
+        first = next((place for place, item in enumerate(added) if item.kind is Kind.USER), None)
+        if first is not None:
+            turns.append(Turn(len(items) + first, title_of(message) or ""))
+        items.extend(added)
+        return added
+
+    replayed = replay(file.records, items_of)
+    return Session(file, replayed, tuple(items), tuple(turns))

@@ -1,0 +1,76 @@
+"""`wane sessions`: which sessions there are."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from wane.cli import failure
+from wane.journal import SessionInfo, SessionStore, default_root
+
+
+def list_sessions(*, every: bool, as_json: bool) -> int:
+    """Print the sessions of this directory, or of every one, and return the exit code.
+
+    Raises:
+        JournalError: if they cannot be listed.
+    """
+    store = SessionStore(default_root(os.environ))
+    infos = store.sessions(None if every else Path.cwd())
+    if as_json:
+        sys.stdout.write(f"{json.dumps([info_dict(info) for info in infos])}\n")
+    elif infos:
+        _print_table(infos, every)
+    else:
+        place = "" if every else f" of {Path.cwd()}; wane sessions --all lists those of every directory"
+        sys.stdout.write(f"There are no sessions{place}.\n")
+    return failure.OK
+
+
+def info_dict(info: SessionInfo) -> dict[str, Any]:
+    """Return what a list knows of a session, as JSON-able data."""
+    return {
+        "id": info.id,
+        "path": str(info.path),
+        "cwd": None if info.cwd is None else str(info.cwd),
+        "created": None if info.created is None else info.created.isoformat(),
+        "modified": info.modified.isoformat(),
+        "messages": info.messages,
+        "title": info.title,
+        "bytes": info.size,
+        "problem": info.problem,
+    }
+
+
+def local_time(moment: datetime) -> str:
+    """Return a moment as people here write it, to the minute."""
+    return f"{moment.astimezone():%Y-%m-%d %H:%M}"
+
+
+def human_bytes(size: int) -> str:
+    """Return a number of bytes in the unit that suits it."""
+    if size < 1000:
+        return f"{size} B"
+    return f"{size / 1000:.0f} kB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"
+
+
+def _print_table(infos: Sequence[SessionInfo], every: bool) -> None:
+    from rich.text import Text
+
+    from wane.cli.console import printable, stdout_console
+    from wane.cli.picture import plain_table
+
+    table = plain_table("id", "last written", ">messages", ">size", "*title")
+    for info in infos:
+        title = Text(printable(info.title or ""))
+        if every and info.cwd is not None:
+            title.append(f"\n{printable(str(info.cwd))}", style="dim")
+        if info.problem is not None:
+            title.append(f"\n{printable(info.problem)}", style="red")
+        table.add_row(info.id, local_time(info.modified), f"{info.messages:,}", human_bytes(info.size), title)
+    stdout_console().print(table)

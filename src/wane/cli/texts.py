@@ -1,0 +1,93 @@
+"""What `--help` says of each command. `docs/cli.md` is made from these too.
+
+An indented line is printed as it stands; other lines are filled. The first sentence serves in lists.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+AGENT: Final = """\
+A coding agent that keeps its context within a budget, and tools to see how it does.
+
+Without a command, an interactive session starts in this directory. The agent marks its work as episodes. When the
+window is over the budget, what is easiest to have again is evicted: by rules, without a model call and without a
+summary. The session on disk keeps all of it.
+
+Examples:
+  wane                                talk to the agent
+  wane -p "make the tests pass" -y    do one task and print the answer
+  wane -c                             go on where you left off
+  wane demo                           watch it work, without a key or a network
+  wane plan chat.json --budget 80k    what would go from a recorded session, and why
+
+Exit codes:
+  0    done
+  1    it could not be done: a model error, a missing extra, a damaged session
+  2    it cannot be: an option or input that is of no use
+  130  stopped with Ctrl-C
+"""
+
+PLAN: Final = """\
+Show what one pass over a recorded session would evict, and why.
+
+Nothing is changed. The picture has a letter for each share of the window: S system, U user, P prologue, E an
+exploration, A an act, I work outside episodes. The letter's case changes where another episode begins.
+
+Examples:
+  wane plan chat.json
+  wane plan chat.jsonl --budget 40k --policy paper
+  wane plan chat.json --budget 50% --window 128k
+  wane plan chat.json --tool-class fetch=bulk --counter tiktoken
+  jq .body request.json | wane plan - --json | jq .messages
+
+Exit codes:
+  0  the plan was made, even if the budget cannot be met ("satisfied" in the JSON)
+  2  the options or the messages are of no use
+  3  with --exit-code: the budget cannot be met
+"""
+
+SESSIONS: Final = """\
+List the sessions of this directory, the last written first.
+
+They live in the platform's state directory, or where WANE_SESSION_DIR says.
+
+Examples:
+  wane sessions
+  wane sessions --all --json
+"""
+
+SHOW: Final = """\
+Show a session: its episodes, its passes, what it cost.
+
+Examples:
+  wane show 3f9c           the session whose id begins with 3f9c
+  wane show 3f9c --json
+"""
+
+DEMO: Final = """\
+Watch an agent do many tasks in one small window.
+
+No key and no network: the model is a script. All the rest is real: the agent, its tools, the eviction, and a git
+repository whose own tests check each task.
+
+Examples:
+  wane demo
+  wane demo --strategy truncate    the same, but the oldest messages go instead
+  wane demo --json                 the summary alone
+"""
+
+
+def paragraphs(text: str) -> list[str]:
+    """Return the paragraphs of a text; one that holds an indented line is to be printed as it stands."""
+    return text.strip().split("\n\n")
+
+
+def is_literal(paragraph: str) -> bool:
+    """Whether a paragraph is to be printed as it stands."""
+    return "\n  " in paragraph
+
+
+def for_terminal(text: str) -> str:
+    r"""Return a text as the help formatter takes it: with `\b` before what it must not fill."""
+    return "\n\n".join(f"\b\n{part}" if is_literal(part) else part for part in paragraphs(text))
