@@ -1,0 +1,322 @@
+"""Pydantic AI messages: lists of `ModelRequest` and `ModelResponse`, or their JSON data. Needs the `pydantic-ai` extra.
+
+What each part becomes:
+
+| part | item |
+|---|---|
+| `SystemPromptPart`, instruction, tool and settings records, `CompactionPart` | system |
+| `UserPromptPart`, the user's `SpeechPart` | user |
+| `ToolReturnPart`, a `RetryPromptPart` that answers a call | result |
+| `RetryFeedbackPart`, a `RetryPromptPart` that answers none | system: the application speaks, not a person |
+| `ThinkingPart` | reasoning |
+| `TextPart`, `FilePart`, the model's `SpeechPart` | text |
+| `ToolCallPart` | call |
+| `NativeToolCallPart` with its `NativeToolReturnPart` in the same message | call and result |
+| either of the two without the other | text |
+| a call or return of `load_capability`, `search_tools`, `tool_search` | system |
+
+System items are never evicted (R13). Pydantic AI reads the last row back from the messages that it sends, to
+know which tools the model has been given. A request without parts gives a system item too: it is a turn, and stays.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
+
+from wane.core import Kind
+from wane.core.errors import FormatError, MissingExtraError
+from wane.formats.base import Part
+from wane.formats.coupling import Couplings
+from wane.formats.openai import NON_TEXT_TOKENS
+
+try:
+    from pydantic import ValidationError
+    from pydantic_ai import messages as _m
+    from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, ModelResponse
+except ImportError as error:
+    raise MissingExtraError("wane.formats.pydantic_ai", "pydantic-ai") from error
+
+Slot: TypeAlias = tuple[int, Part]
+"""Position of a part in its message, and what it is to Wane."""
+
+_REVEALING: Final = frozenset({"load_capability", "search_tools", "tool_search"})
+# Adapters of Chat Completions store the field's name as the part's id; no provider knows these.
+_SYNTHETIC_IDS: Final = frozenset({"content", "reasoning", "reasoning_content"})
+_REDACTED_IDS: Final = frozenset({"redacted_thinking", "redacted_content"})
+
+
+class PydanticAIFormat:
+    """Pydantic AI's model messages."""
+
+    name = "pydantic_ai"
+
+    def recognises(self, data: object) -> bool:
+        """Whether data is a list of model messages, or looks like the JSON data of one."""
+        return isinstance(data, list) and all(_is_message(m) or _looks_like_message(m) for m in data)
+
+    def load(self, data: object) -> list[ModelMessage]:
+        """Return the messages of a list that holds `ModelMessage` objects or their JSON data.
+
+        Raises:
+            FormatError: naming the first message that is not of this format.
+        """
+        if not isinstance(data, list):
+            raise FormatError(f"expected a list of Pydantic AI messages, found {type(data).__name__}")
+        if all(map(_is_message, data)):
+            return list(data)
+        loaded = [message for number, entry in enumerate(data) for message in _load(entry, number)]
+        for number, message in enumerate(loaded):
+            self._check(message, number)
+        return loaded
+
+    def dump(self, messages: Sequence[ModelMessage]) -> list[Any]:
+        """Return messages as JSON-able data, the inverse of `load`."""
+        dumped: list[Any] = ModelMessagesTypeAdapter.dump_python(list(messages), mode="json")
+        return dumped
+
+    def parts(self, message: ModelMessage) -> list[Part]:
+        """Take a message apart, as the table at the top of `wane.formats.pydantic_ai` says.
+
+        Raises:
+            FormatError: if it is no message, or holds a part that this version of Wane does not know.
+        """
+        return [part for _, part in slots(message)]
+
+    def keep(self, message: ModelMessage, kept: Sequence[int]) -> ModelMessage:
+        """Return a copy of the message with only some of its parts; all other fields are the same."""
+        positions = [position for position, _ in slots(message)]
+        if isinstance(message, ModelRequest):
+            return replace(message, parts=[message.parts[positions[number]] for number in kept])
+        return replace(message, parts=[message.parts[positions[number]] for number in kept])
+
+    def _check(self, message: ModelMessage, number: int) -> None:
+        try:
+            slots(message)
+        except FormatError as error:
+            raise FormatError(f"message {number}: {error}") from None
+
+
+def slots(message: ModelMessage) -> list[Slot]:
+    """Return the parts of a message that are items, each with its position in `message.parts`.
+
+    Raises:
+        FormatError: if it is no message, or holds an unknown part.
+    """
+    if isinstance(message, ModelRequest):
+        return [(position, _request_part(part)) for position, part in enumerate(message.parts)] or _EMPTY_REQUEST
+    if isinstance(message, ModelResponse):
+        return _couple(message, list(_response_slots(message)))
+    raise FormatError(
+        f"a Pydantic AI message must be a ModelRequest or a ModelResponse, found {type(message).__name__}"
+    )
+
+
+_EMPTY_REQUEST: Final[list[Slot]] = [(-1, Part(Kind.SYSTEM))]
+
+
+def _request_part(part: _m.ModelRequestPart) -> Part:
+    if isinstance(part, _m.ToolReturnPart):
+        return _result(part)
+    if isinstance(part, _m.UserPromptPart):
+        text, extra = _user_text(part.content)
+        return Part(Kind.USER, text, extra_tokens=extra)
+    if isinstance(part, _m.SystemPromptPart):
+        # One that is scoped to its request is not sent again, so it weighs nothing from then on.
+        return Part(Kind.SYSTEM, "" if part.scope == "request" else part.content)
+    if isinstance(part, _m.SpeechPart):
+        return Part(Kind.USER, part.content, extra_tokens=_speech_tokens(part))
+    if isinstance(part, _m.RetryPromptPart):  # type: ignore[deprecated, unused-ignore]
+        if part.tool_name is None:
+            return Part(Kind.SYSTEM, part.model_response())
+        return Part(Kind.RESULT, part.model_response(), call_id=part.tool_call_id)
+    if isinstance(part, _m.RetryFeedbackPart):
+        return Part(Kind.SYSTEM, part.model_response())
+    if isinstance(part, _m.InstructionDeltaPart):
+        return Part(Kind.SYSTEM, part.render())
+    if isinstance(part, _m.CompactionPart):
+        return Part(Kind.SYSTEM, part.content or "")
+    if isinstance(part, _RECORDS):
+        return Part(Kind.SYSTEM)
+    raise FormatError(f"a ModelRequest holds a part that is not known: {type(part).__name__}")
+
+
+_RECORDS: Final = (
+    _m.ToolAvailabilityDeltaPart,
+    _m.CapabilityLoadDeltaPart,
+    _m.ModelSettingsDeltaPart,
+    _m.InstructionBaselinePart,
+)
+
+
+def _result(part: _m.BaseToolReturnPart[Any]) -> Part:
+    text, extra = part.model_response_str(), len(part.files) * NON_TEXT_TOKENS
+    if part.tool_name in _REVEALING:
+        return Part(Kind.SYSTEM, text, extra_tokens=extra)
+    return Part(Kind.RESULT, text, call_id=part.tool_call_id, extra_tokens=extra)
+
+
+def _response_slots(message: ModelResponse) -> Iterable[Slot]:
+    paired = _paired_natives(message)
+    for position, part in enumerate(message.parts):
+        if isinstance(part, _m.ToolCallPart):
+            yield position, _call(part)
+        elif isinstance(part, _m.NativeToolCallPart):
+            yield position, _call(part) if position in paired else _lone_call(part)
+        elif isinstance(part, _m.NativeToolReturnPart):
+            result = _result(part)
+            yield position, result if position in paired else replace(result, kind=_lone_kind(part), call_id=None)
+        elif (plain := _plain_part(part)) and (plain.text or plain.extra_tokens or plain.kind is Kind.SYSTEM):
+            yield position, plain
+
+
+def _plain_part(part: _m.ModelResponsePart) -> Part | None:
+    if isinstance(part, _m.TextPart):
+        return Part(Kind.TEXT, part.content)
+    if isinstance(part, _m.ThinkingPart):
+        return Part(Kind.REASONING, part.content, extra_tokens=_hidden_tokens(part))
+    if isinstance(part, _m.FilePart):
+        return Part(Kind.TEXT, extra_tokens=NON_TEXT_TOKENS)
+    if isinstance(part, _m.SpeechPart):
+        return Part(Kind.TEXT, part.content, extra_tokens=_speech_tokens(part))
+    if isinstance(part, _m.CompactionPart):
+        # It stands for all that came before it, and no provider takes back a part of it.
+        return Part(Kind.SYSTEM, part.content or "")
+    raise FormatError(f"a ModelResponse holds a part that is not known: {type(part).__name__}")
+
+
+def _hidden_tokens(part: _m.ThinkingPart) -> int:
+    """Tokens of reasoning that only its signature carries: base64 of about as many bytes as it has characters."""
+    return max(1, len(part.signature) * 3 // 16) if part.signature and not part.content else 0
+
+
+def _call(part: _m.BaseToolCallPart[Any]) -> Part:
+    if part.tool_name in _REVEALING:
+        return _lone_call(part)
+    return Part(Kind.CALL, call_id=part.tool_call_id, tool=part.tool_name, arguments=_arguments(part))
+
+
+def _lone_call(part: _m.BaseToolCallPart[Any]) -> Part:
+    return Part(_lone_kind(part), f"{part.tool_name}{_arguments(part)}")
+
+
+def _lone_kind(part: _m.BaseToolCallPart[Any] | _m.NativeToolReturnPart[Any]) -> Kind:
+    return Kind.SYSTEM if part.tool_name in _REVEALING else Kind.TEXT
+
+
+def _arguments(part: _m.BaseToolCallPart[Any]) -> str:
+    if part.args is None or isinstance(part.args, str):
+        return part.args or ""
+    return json.dumps(part.args, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def _paired_natives(message: ModelResponse) -> set[int]:
+    """Positions of native calls whose return follows in the same message, and of these returns."""
+    waiting: dict[str, int] = {}
+    paired: set[int] = set()
+    for position, part in enumerate(message.parts):
+        if isinstance(part, _m.NativeToolCallPart):
+            waiting[part.tool_call_id] = position
+        elif isinstance(part, _m.NativeToolReturnPart) and part.tool_call_id in waiting:
+            paired |= {waiting.pop(part.tool_call_id), position}
+    return paired
+
+
+def _couple(message: ModelResponse, found: list[Slot]) -> list[Slot]:
+    """Add what must stay together (R12).
+
+    - Reasoning that is signed is needed by the calls that follow it (Anthropic, Google), and needs one
+      item after it, as no provider takes a message that ends in it.
+    - Reasoning with an item id (OpenAI Responses) and the item right after it need each other; so do
+      pieces of one item, which share its id.
+    - Text with citations needs the native results that it may cite.
+    """
+    raw = [message.parts[position] for position, _ in found]
+    couplings = Couplings(len(found))
+    signed: list[int] = []
+    natives: list[int] = []
+    for here, part in enumerate(raw):
+        if isinstance(part, _m.ThinkingPart) and (part.signature or _item_id(part)):
+            signed.append(here)
+            if here + 1 < len(raw):
+                if _item_id(part):
+                    couplings.mutual(here, here + 1)
+                else:
+                    couplings.add(here, _anchor(found, here))
+        elif isinstance(part, _m.NativeToolCallPart | _m.NativeToolReturnPart):
+            natives.append(here)
+        elif isinstance(part, _m.TextPart) and _cites(part):
+            couplings.add(here, *natives)
+        if found[here][1].kind is Kind.CALL:
+            couplings.add(here, *signed)
+        if here and _item_id(part) and _item_id(part) == _item_id(raw[here - 1]):
+            couplings.mutual(here - 1, here)
+    return [(position, couplings.apply(here, part)) for here, (position, part) in enumerate(found)]
+
+
+def _anchor(found: list[Slot], here: int) -> int:
+    """What keeps reasoning company: text, which goes last of all, or else what is next."""
+    later = range(here + 1, len(found))
+    return next((number for number in later if found[number][1].kind is Kind.TEXT), here + 1)
+
+
+def _item_id(part: object) -> str | None:
+    """The provider's id of the output item that a part came from."""
+    if not isinstance(part, _m.ThinkingPart | _m.TextPart) or part.id in _REDACTED_IDS:
+        return None
+    details = part.provider_details or {}
+    native = part.id not in _SYNTHETIC_IDS or getattr(part, "signature", None) or details.get("raw_content")
+    return part.id if native else None
+
+
+def _cites(part: _m.TextPart) -> bool:
+    return bool(part.citations or (part.provider_details or {}).get("citations"))
+
+
+def _user_text(content: str | Sequence[_m.UserContent]) -> tuple[str, int]:
+    if isinstance(content, str):
+        return content, 0
+    texts, media = [], 0
+    for entry in content:
+        if isinstance(entry, str):
+            texts.append(entry)
+        elif isinstance(entry, _m.TextContent):
+            texts.append(entry.content)
+        elif not isinstance(entry, _m.CachePoint):
+            media += 1
+    return "".join(texts), media * NON_TEXT_TOKENS
+
+
+def _speech_tokens(part: _m.SpeechPart) -> int:
+    return NON_TEXT_TOKENS if part.audio is not None and not part.transcript else 0
+
+
+def _is_message(entry: object) -> bool:
+    return isinstance(entry, ModelRequest | ModelResponse)
+
+
+def _looks_like_message(entry: object) -> bool:
+    return isinstance(entry, dict) and entry.get("kind") in ("request", "response") and "parts" in entry
+
+
+def _load(entry: object, number: int) -> list[ModelMessage]:
+    if isinstance(entry, ModelRequest | ModelResponse):
+        return [entry]
+    if not _looks_like_message(entry):
+        raise FormatError(f"message {number}: expected an object with kind and parts, found {_shown(entry)}")
+    try:
+        # Through JSON text: only there are bytes read as the base64 that they are written as.
+        return ModelMessagesTypeAdapter.validate_json(json.dumps([entry]))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"][2:]))
+        raise FormatError(f"message {number}: {where}: {first['msg']}") from None
+    except (TypeError, ValueError) as error:
+        raise FormatError(f"message {number}: it is no JSON data: {error}") from None
+
+
+def _shown(entry: object) -> str:
+    text = ascii(entry)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,217 @@
+"""Context Window Lifecycle for any Pydantic AI agent. Needs the `pydantic-ai` extra.
+
+    from pydantic_ai import Agent
+    from wane.integrations.pydantic_ai import ContextLifecycle
+
+    agent = Agent("anthropic:claude-sonnet-4-5", capabilities=[ContextLifecycle(budget=80_000)])
+
+The run's own history stays whole: `result.all_messages()` has everything, and only the messages of each request
+are replaced by the view.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+from wane.core import DEFAULT_BUDGET, Counter, Policy, ToolClass
+from wane.core.delimiter import GUIDANCE
+from wane.core.errors import MissingExtraError
+
+try:
+    from pydantic_ai import CallToolsNode, RunContext, UserPromptPart
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.messages import ModelMessage, ModelRequest
+except ImportError as error:
+    raise MissingExtraError("wane.integrations.pydantic_ai", "pydantic-ai") from error
+
+from wane.integrations.events import Event, Listener
+from wane.integrations.stale_thinking import carry_drop_record
+from wane.integrations.stream_events import stream_event
+from wane.integrations.tools import RECALL_GUIDANCE, LifecycleToolset
+from wane.integrations.tracker import CACHE_LIFETIME, Tracker
+
+if TYPE_CHECKING:
+    from pydantic_ai.capabilities.abstract import AgentNode, WrapRunHandler
+    from pydantic_ai.models import ModelRequestContext
+    from pydantic_ai.run import AgentRunResult
+    from pydantic_ai.tools import ToolDefinition
+
+__all__ = ["ContextLifecycle", "Tracker"]
+
+
+@dataclass
+class ContextLifecycle(AbstractCapability[Any]):
+    """A capability that keeps an agent's requests within a token budget, by evicting finished episodes.
+
+    It gives the agent the `delimiter` tool (and `recall` if asked) with instructions for it, takes in the
+    history, runs a pass ahead of each model request and sends the view.
+
+    Each run has a tracker of its own, which takes in the run's `message_history` first, so a history that is
+    continued has the view that it had. With `tracker=`, that one is used for every run, one at a time: it then
+    holds the settings, and those given here other than `recall` play no part.
+
+    Args:
+        budget: tokens that the view may hold.
+        policy: what a pass evicts, and how far; `Policy()` if None.
+        recall: whether the agent gets the `recall` tool.
+        counter: `chars`, `tiktoken`, or a function from text to tokens.
+        tool_classes: classes of tools by name, on top of the defaults.
+        remind_at: share of the budget that may fill without any annotation before the agent is reminded;
+            None never reminds.
+        manage: whether to manage the context at all; if not, there are no tools and no instructions, and
+            nothing is evicted.
+        cache_lifetime: seconds after which the provider's cache has expired, for a policy with `evict_when_cold`.
+        listener: called with each event of `wane.integrations.events`, at once.
+        tracker: keeps the window over several runs.
+
+    Raises:
+        ConfigError: for a budget, counter, tool class or share that cannot work.
+    """
+
+    budget: int = DEFAULT_BUDGET
+    policy: Policy | None = None
+
+    _: KW_ONLY
+
+    recall: bool = False
+    counter: str | Counter = "chars"
+    tool_classes: Mapping[str, ToolClass | str] | None = None
+    remind_at: float | None = 0.5
+    manage: bool = True
+    cache_lifetime: float = CACHE_LIFETIME
+    listener: Listener | None = None
+    tracker: Tracker | None = None
+    # An agent has one context window, so it has one of these.
+    id: str | None = "context_lifecycle"
+
+    def __post_init__(self) -> None:
+        self._current: _Run | None = None
+        if self.tracker is None:
+            # What cannot work is to be told where it is written, not in the first run.
+            self._new_tracker()
+
+    async def for_run(self, ctx: RunContext[Any]) -> Self:  # noqa: ARG002 - the interface's
+        """Return an instance with the run's own tracker, so that runs may go on at the same time."""
+        tracker = self.tracker or self._new_tracker()
+        run = replace(self)
+        run._current = _Run(tracker, managed=tracker.manage)
+        return run
+
+    def get_toolset(self) -> LifecycleToolset | None:
+        """Return the `delimiter` tool, and `recall` if asked for."""
+        run = self._current
+        return LifecycleToolset(run.tracker, recall=self.recall) if run and run.managed else None
+
+    def get_instructions(self) -> str | None:
+        """Return the guidance on annotation (paper, section 4.2)."""
+        if self._current is None or not self._current.managed:
+            return None
+        return f"{GUIDANCE}\n{RECALL_GUIDANCE}" if self.recall else GUIDANCE
+
+    async def wrap_run(self, ctx: RunContext[Any], *, handler: WrapRunHandler) -> AgentRunResult[Any]:  # noqa: ARG002
+        """Take in what the run's end has added to its history, however it ended."""
+        run = self._running()
+        run.tracker.listeners.append(run.note)
+        try:
+            return await handler()
+        finally:
+            if run.history is not None:
+                run.tracker.sync(run.history)
+            run.tracker.listeners.remove(run.note)
+
+    async def before_node_run(self, ctx: RunContext[Any], *, node: AgentNode[Any]) -> AgentNode[Any]:
+        """Take in a response as soon as it is in the history, before any of its tools runs."""
+        run = self._running()
+        run.history = ctx.messages
+        if isinstance(node, CallToolsNode):
+            run.tracker.sync(ctx.messages)
+            await run.publish(ctx)
+        return node
+
+    async def prepare_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """Send the view.
+
+        This hook, and not `before_model_request`, as only here the request is final: Pydantic AI adds records of
+        changed tools, instructions and settings after the other one, and derives them from all of the history. What
+        is changed here stays out of the history, and is made anew for each attempt.
+        """
+        run = self._running()
+        tracker = run.tracker
+        run.history = ctx.messages
+        parameters = request_context.model_request_parameters
+        tracker.set_tools(definitions_text([*parameters.function_tools, *parameters.output_tools]))
+        tracker.sync(ctx.messages)
+        tracker.prepare()
+        messages = tracker.view_of(request_context.messages, ctx.messages)
+        messages = carry_drop_record(messages, ctx.messages, request_context.model)
+        if run.managed and (reminder := tracker.reminder):
+            messages = with_note(messages, reminder)
+        request_context.messages = messages
+        await run.publish(ctx)
+        return request_context
+
+    def _new_tracker(self) -> Tracker:
+        return Tracker(
+            self.budget,
+            self.policy,
+            counter=self.counter,
+            tool_classes=self.tool_classes,
+            remind_at=self.remind_at,
+            manage=self.manage,
+            cache_lifetime=self.cache_lifetime,
+            listener=self.listener,
+        )
+
+    def _running(self) -> _Run:
+        assert self._current is not None, "Pydantic AI calls for_run before any hook"
+        return self._current
+
+
+class _Run:
+    """What one run knows.
+
+    Args:
+        tracker: keeps its window.
+        managed: whether its context is managed; it does not change on the way.
+    """
+
+    def __init__(self, tracker: Tracker, *, managed: bool) -> None:
+        self.tracker = tracker
+        self.managed = managed
+        self.history: list[ModelMessage] | None = None
+        self._events: list[Event] = []
+
+    def note(self, event: Event) -> None:
+        """Keep an event until it can be published."""
+        self._events.append(event)
+
+    async def publish(self, ctx: RunContext[Any]) -> None:
+        """Put what has happened on the run's event stream."""
+        events, self._events = self._events, []
+        for event in events:
+            if (told := stream_event(event)) is not None:
+                await ctx.emit(told)
+
+
+def with_note(messages: list[ModelMessage], text: str) -> list[ModelMessage]:
+    """Return messages with a note after everything else, so that what a provider has cached stays as it is.
+
+    Messages that end in a response, which a provider is about to go on with, get none.
+    """
+    last = messages[-1] if messages else None
+    if not isinstance(last, ModelRequest):
+        return messages
+    return [*messages[:-1], replace(last, parts=[*last.parts, UserPromptPart(text)])]
+
+
+def definitions_text(tools: list[ToolDefinition]) -> str:
+    """Return what tools add to every request, as text that can be counted."""
+    return "".join(
+        f"{tool.name}{tool.description or ''}{json.dumps(tool.parameters_json_schema, separators=(',', ':'))}"
+        for tool in tools
+    )

@@ -1,0 +1,351 @@
+"""From a run's history to a window: what was taken in, what the next request shows, what may be recalled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from itertools import chain
+from typing import Final
+
+from pydantic_ai.messages import ModelMessage, ModelResponse
+
+from wane.core import (
+    DEFAULT_BUDGET,
+    DELIMITER,
+    Added,
+    ContextWindow,
+    Counter,
+    Episode,
+    Item,
+    Kind,
+    Policy,
+    ToolClass,
+    Verdict,
+)
+from wane.core.delimiter import Protocol
+from wane.core.errors import HistoryError
+from wane.counters import get_counter
+from wane.formats.base import Transcript
+from wane.formats.pydantic_ai import PydanticAIFormat
+from wane.integrations.events import (
+    BudgetUnmet,
+    EpisodeClosed,
+    EpisodeOpened,
+    Event,
+    HistoryReplaced,
+    Listener,
+    MessageTaken,
+    OverheadChanged,
+    PassRan,
+    Reminded,
+    UsageObserved,
+)
+from wane.integrations.hidden import Hidden
+from wane.integrations.history import Known, growth
+from wane.integrations.recall import page
+from wane.integrations.reminder import Reminder
+from wane.integrations.usage import context_tokens, model_of
+
+CACHE_LIFETIME: Final = 300.0
+"""How long a provider keeps an unused prompt cache, in seconds: Anthropic's five minutes."""
+
+
+class Tracker:
+    """Keeps a window in step with a run's history, over any number of runs.
+
+    It is driven by the history alone, so that a history which comes from elsewhere gives the same view as
+    the run that made it (R14): the requests of that run are passed through one by one, each with its pass,
+    its reported usage and its response.
+
+    Args:
+        budget: tokens that the view may hold.
+        policy: what a pass evicts, and how far; `Policy()` if None.
+        counter: `chars`, `tiktoken`, or a function from text to tokens.
+        tool_classes: classes of tools by name, on top of the defaults.
+        remind_at: share of the budget that may fill without any annotation before the agent is reminded;
+            None never reminds.
+        manage: whether to evict and remind at all. While it is off, everything is still taken in.
+        cache_lifetime: seconds after which the provider's cache has expired, for a policy with `evict_when_cold`.
+            Measured from a response to the next request, by their timestamps in the history.
+        listener: told of every event, as `listeners` are.
+
+    Attributes:
+        window: the window; its budget, policy and tool classes may be changed between requests.
+        transcript: the messages, by item.
+        episodes: every episode so far, removed ones too, in order of start.
+        manage: see above; may be changed between runs.
+        listeners: called with each event at once, in order.
+
+    Raises:
+        ConfigError: for a budget, counter, tool class or share that cannot work.
+    """
+
+    window: ContextWindow
+    transcript: Transcript[ModelMessage]
+    episodes: list[Episode]
+    _known: list[Known]
+    _verdicts: dict[str, Verdict]
+    _open: dict[str, int]
+
+    def __init__(
+        self,
+        budget: int = DEFAULT_BUDGET,
+        policy: Policy | None = None,
+        *,
+        counter: str | Counter = "chars",
+        tool_classes: Mapping[str, ToolClass | str] | None = None,
+        remind_at: float | None = 0.5,
+        manage: bool = True,
+        cache_lifetime: float = CACHE_LIFETIME,
+        listener: Listener | None = None,
+    ) -> None:
+        self.manage = manage
+        self.listeners: list[Listener] = [listener] if listener else []
+        self._counter = get_counter(counter) if isinstance(counter, str) else counter
+        self._tool_classes = tool_classes
+        self._cache_lifetime = cache_lifetime
+        self._reminder = Reminder(remind_at)
+        self._definitions = ""
+        self._tools = self._instructions = 0
+        self._start(ContextWindow(budget, policy, tool_classes=tool_classes))
+
+    # What it knows
+
+    def view(self) -> list[ModelMessage]:
+        """Return the messages that the next request shows; those that are whole are the same objects."""
+        return self.transcript.view(self.window.visible)
+
+    def view_of(self, messages: Sequence[ModelMessage], history: Sequence[ModelMessage]) -> list[ModelMessage]:
+        """Return the view of messages that others may have changed on their way from the history to the request.
+
+        What was evicted is left out by the identity of its parts, calls and results by their ids too.
+        Anything else, such as a note at the end, stays as it is.
+
+        Args:
+            messages: the messages of a request.
+            history: the run's history, which was synced.
+        """
+        if len(messages) == len(history) and all(one is other for one, other in zip(messages, history, strict=True)):
+            return self.view()
+        hidden = Hidden.of(self.transcript, self.window.visible)
+        return [message for message in map(hidden.without, messages) if message is not None]
+
+    def verdict(self, tool_call_id: str) -> Verdict | None:
+        """Return what became of a `delimiter` call, None if there is none of that id."""
+        return self._verdicts.get(tool_call_id)
+
+    @property
+    def reminder(self) -> str | None:
+        """What to add at the end of the request that is about to go out, if it is time to remind the agent."""
+        return self._reminder.text(self.window.active) if self.manage and self._reminder.due else None
+
+    def recall(self, name: str, offset: int = 0) -> str:
+        """Return a page of an episode's exact content, with a line that says how to get the next one.
+
+        Args:
+            name: name of the episode, evicted or not.
+            offset: where to begin, in characters.
+
+        Raises:
+            UnknownEpisodeError: if no episode of that name was started.
+        """
+        indexes = chain.from_iterable(self.window.members(name))
+        return page(name, self.transcript.text(indexes), offset, self.window.budget)
+
+    # What it is told
+
+    def sync(self, messages: Sequence[ModelMessage]) -> None:
+        """Take in what is new of a run's whole history.
+
+        A history that is no continuation of the known one is taken in from its beginning, in a window of its own.
+
+        Raises:
+            FormatError: if it holds a part that this version of Wane does not know.
+        """
+        grown = growth(self._known, messages)
+        if grown is None:
+            window = self.window
+            self._start(ContextWindow(window.budget, window.policy, tool_classes=self._tool_classes))
+            self._tell(HistoryReplaced())
+            grown = growth([], messages)
+            assert grown is not None
+        self._known = grown.entries
+        for entry in grown.renewed:
+            # Its instructions or its system prompt may be newer.
+            assert entry.number is not None
+            self.transcript.messages[entry.number] = entry.message
+        for fresh in grown.fresh:
+            self._take(fresh.message, fresh.entry)
+
+    def prepare(self) -> None:
+        """Make the window ready for a model request, which will be the view: run a pass if one is due.
+
+        Calling it again before anything new has come changes nothing.
+        """
+        if not self._ready:
+            self._request()
+
+    def set_tools(self, definitions: str) -> None:
+        """Say what tool definitions every request carries. Before `sync`, as requests of the history did so too.
+
+        Args:
+            definitions: the definitions, as text.
+        """
+        if definitions != self._definitions:
+            self._definitions, self._tools = definitions, self._counter(definitions)
+
+    def restore(
+        self, window: ContextWindow, messages: Sequence[ModelMessage], episodes: Sequence[Episode] = ()
+    ) -> None:
+        """Go on with a window that was brought back by other means, such as a journal.
+
+        Args:
+            window: the window, with every item of the messages in it.
+            messages: the history so far.
+            episodes: every episode so far; the live ones of the window if there are none.
+
+        Raises:
+            HistoryError: if the window does not hold just the items of the messages.
+        """
+        self._start(window)
+        self.episodes = list(episodes or window.episodes)
+        protocol = Protocol()
+        for message in messages:
+            self._known.append(Known(message, len(message.parts), len(self.transcript.messages)))
+            self._note_message(message)
+            for item in self.transcript.append(message):
+                self._note_item(item, protocol.judge(item.arguments) if item.tool == DELIMITER else None)
+        if self.transcript.item_count != window.item_count:
+            raise HistoryError(
+                f"the window holds {window.item_count} items and the messages {self.transcript.item_count}; "
+                "restore it with the messages that it was built from"
+            )
+
+    def set_tool_classes(self, tool_classes: Mapping[str, ToolClass | str] | None) -> None:
+        """Class the tools of calls to come otherwise; see `ContextWindow.set_tool_classes`.
+
+        Raises:
+            ConfigError: for an unknown tool class.
+        """
+        self.window.set_tool_classes(tool_classes)
+        self._tool_classes = tool_classes
+
+    # How it does it
+
+    def _start(self, window: ContextWindow) -> None:
+        self.window = window
+        self.transcript = Transcript(PydanticAIFormat(), self._counter)
+        self.episodes = []
+        self._known = []
+        self._verdicts = {}
+        # Calls that wait for a result: how many, by id.
+        self._open = {}
+        self._answered: datetime | None = None
+        self._asked: datetime | None = None
+        self._reminder.reset()
+        # Whether the view as it stands is what goes out, or went out, next.
+        self._ready = False
+
+    def _take(self, message: ModelMessage, entry: Known | None) -> None:
+        if isinstance(message, ModelResponse):
+            self._receive(message)
+        self._note_message(message)
+        kept = self._without_orphans(message)
+        if entry is not None and kept is message:
+            entry.number = len(self.transcript.messages)
+        first = self.transcript.item_count
+        items = tuple(self.transcript.append(kept))
+        added = tuple(map(self._add, items))
+        self._ready = False
+        self._tell(MessageTaken(kept, first, items, added))
+        for outcome in added:
+            self._tell_episodes(outcome)
+
+    def _add(self, item: Item) -> Added:
+        added = self.window.add(item)
+        self._note_item(item, added.verdict)
+        if added.opened:
+            self.episodes.append(added.opened)
+        return added
+
+    def _note_item(self, item: Item, verdict: Verdict | None) -> None:
+        if item.call_id is not None:
+            if item.kind is Kind.CALL:
+                self._open[item.call_id] = self._open.get(item.call_id, 0) + 1
+            elif self._open[item.call_id] == 1:
+                del self._open[item.call_id]
+            else:
+                self._open[item.call_id] -= 1
+            if verdict is not None:
+                self._verdicts[item.call_id] = verdict
+        if verdict is not None and verdict.accepted:
+            self._reminder.annotated()
+        elif item.kind not in (Kind.SYSTEM, Kind.USER):
+            self._reminder.worked(item.tokens)
+
+    def _note_message(self, message: ModelMessage) -> None:
+        if isinstance(message, ModelResponse):
+            self._answered = message.timestamp
+            return
+        self._asked = message.timestamp
+        if message.instructions is not None:
+            self._instructions = self._counter(message.instructions)
+
+    def _receive(self, response: ModelResponse) -> None:
+        """What comes with a response: the request that it answers went out, and held so many tokens."""
+        if not self._ready:
+            self._request()
+        tokens = context_tokens(response)
+        if tokens > 0:
+            self.window.observe(tokens)
+            self._tell(UsageObserved(response.usage, model_of(response), tokens))
+
+    def _request(self) -> None:
+        overhead = self._tools + self._instructions
+        if overhead != self.window.overhead:
+            self.window.overhead = overhead
+            self._tell(OverheadChanged(overhead))
+        if self.manage:
+            self._fit()
+        else:
+            self.window.apply(())
+        self._ready = True
+
+    def _fit(self) -> None:
+        report = self.window.fit(cold=self._is_cold())
+        if report.ran:
+            self._tell(PassRan(report))
+        if not report.satisfied:
+            self._tell(BudgetUnmet(report))
+        if self._reminder.check(self.window.budget):
+            self._tell(Reminded())
+
+    def _is_cold(self) -> bool:
+        if self._answered is None or self._asked is None:
+            return False
+        # As numbers, since a history may mix times with and without a zone.
+        return self._asked.timestamp() - self._answered.timestamp() > self._cache_lifetime
+
+    def _without_orphans(self, message: ModelMessage) -> ModelMessage:
+        """Leave out results that answer no open call, as Pydantic AI does before it sends them."""
+        if isinstance(message, ModelResponse):
+            return message
+        left, kept = dict(self._open), []
+        parts = self.transcript.format.parts(message)
+        for number, part in enumerate(parts):
+            if part.call_id is None:
+                kept.append(number)
+            elif left.get(part.call_id):
+                left[part.call_id] -= 1
+                kept.append(number)
+        return message if len(kept) == len(parts) else self.transcript.format.keep(message, kept)
+
+    def _tell_episodes(self, added: Added) -> None:
+        if added.closed:
+            self._tell(EpisodeClosed(added.closed, added.index))
+        if added.opened:
+            self._tell(EpisodeOpened(added.opened, added.index))
+
+    def _tell(self, event: Event) -> None:
+        for listener in self.listeners:
+            listener(event)
