@@ -103,7 +103,8 @@ class AnnotationRecord(Record):
             name=episode.name,
             type=episode.type,
             dependencies=episode.dependencies,
-            description=episode.description,
+            # Not the episode's: it may have ended since, in the same message.
+            description=verdict.description,
         )
 
 
