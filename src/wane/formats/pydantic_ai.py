@@ -195,18 +195,19 @@ def _hidden_tokens(part: _m.ThinkingPart) -> int:
 def _call(part: _m.BaseToolCallPart[Any]) -> Part:
     if part.tool_name in _REVEALING:
         return _lone_call(part)
-    return Part(Kind.CALL, call_id=part.tool_call_id, tool=part.tool_name, arguments=_arguments(part))
+    return Part(Kind.CALL, call_id=part.tool_call_id, tool=part.tool_name, arguments=raw_arguments(part))
 
 
 def _lone_call(part: _m.BaseToolCallPart[Any]) -> Part:
-    return Part(_lone_kind(part), f"{part.tool_name}{_arguments(part)}")
+    return Part(_lone_kind(part), f"{part.tool_name}{raw_arguments(part)}")
 
 
 def _lone_kind(part: _m.BaseToolCallPart[Any] | _m.NativeToolReturnPart[Any]) -> Kind:
     return Kind.SYSTEM if part.tool_name in _REVEALING else Kind.TEXT
 
 
-def _arguments(part: _m.BaseToolCallPart[Any]) -> str:
+def raw_arguments(part: _m.BaseToolCallPart[Any]) -> str:
+    """Return a call's arguments as JSON text: as the model wrote them where they are text, which may be malformed."""
     if part.args is None or isinstance(part.args, str):
         return part.args or ""
     return json.dumps(part.args, ensure_ascii=False, separators=(",", ":"), default=str)

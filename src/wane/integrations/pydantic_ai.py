@@ -13,20 +13,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from wane.core import DEFAULT_BUDGET, Counter, Policy, ToolClass
 from wane.core.delimiter import GUIDANCE
 from wane.core.errors import MissingExtraError
+from wane.core.items import DELIMITER
 
 try:
     from pydantic_ai import CallToolsNode, RunContext, UserPromptPart
     from pydantic_ai.capabilities import AbstractCapability
-    from pydantic_ai.messages import ModelMessage, ModelRequest
+    from pydantic_ai.messages import ModelMessage, ModelRequest, ToolCallPart
 except ImportError as error:
     raise MissingExtraError("wane.integrations.pydantic_ai", "pydantic-ai") from error
 
+from wane.formats.pydantic_ai import raw_arguments
 from wane.integrations.events import Event, Listener
 from wane.integrations.stale_thinking import carry_drop_record
 from wane.integrations.stream_events import stream_event
@@ -96,7 +99,7 @@ class ContextLifecycle(AbstractCapability[Any]):
     async def for_run(self, ctx: RunContext[Any]) -> Self:  # noqa: ARG002 - the interface's
         """Return an instance with the run's own tracker, so that runs may go on at the same time."""
         tracker = self.tracker or self._new_tracker()
-        run = replace(self)
+        run = copy(self)
         run._current = _Run(tracker, managed=tracker.manage)
         return run
 
@@ -154,6 +157,20 @@ class ContextLifecycle(AbstractCapability[Any]):
         request_context.messages = messages
         await run.publish(ctx)
         return request_context
+
+    async def before_tool_validate(
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,  # noqa: ARG002 - the interface's
+        args: str | dict[str, Any],
+    ) -> str | dict[str, Any]:
+        """Judge a `delimiter` call whose response is not in the history yet; see `Tracker.judge_ahead`."""
+        # A call from inside another tool, such as one that runs code, comes when the response is there.
+        if call.tool_name == DELIMITER and ctx.messages and isinstance(ctx.messages[-1], ModelRequest):
+            self._running().tracker.judge_ahead(call.tool_call_id, raw_arguments(call))
+        return args
 
     def _new_tracker(self) -> Tracker:
         return Tracker(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import chain
 from typing import Final
@@ -86,6 +87,7 @@ class Tracker:
     _known: list[Known]
     _verdicts: dict[str, Verdict]
     _open: dict[str, int]
+    _foreseen: dict[str, Verdict]
 
     def __init__(
         self,
@@ -132,7 +134,7 @@ class Tracker:
 
     def verdict(self, tool_call_id: str) -> Verdict | None:
         """Return what became of a `delimiter` call, None if there is none of that id."""
-        return self._verdicts.get(tool_call_id)
+        return self._foreseen.get(tool_call_id) or self._verdicts.get(tool_call_id)
 
     @property
     def reminder(self) -> str | None:
@@ -177,6 +179,21 @@ class Tracker:
         for fresh in grown.fresh:
             self._take(fresh.message, fresh.entry)
 
+    def judge_ahead(self, tool_call_id: str, arguments: str | None) -> None:
+        """Judge a `delimiter` call of a response that is not in the history yet, as it will be judged there.
+
+        Pydantic AI's `run_stream` runs the tools of the response that holds the output before it is. To be called
+        for all calls of the response, in the order in which they stand.
+
+        Args:
+            tool_call_id: id of the call.
+            arguments: its raw JSON arguments.
+        """
+        if not self._foreseen:
+            self._ahead = replace(self._protocol, started=dict(self._protocol.started))
+        if tool_call_id not in self._foreseen:
+            self._foreseen[tool_call_id] = self._ahead.judge(arguments)
+
     def prepare(self) -> None:
         """Make the window ready for a model request, which will be the view: run a pass if one is due.
 
@@ -209,12 +226,11 @@ class Tracker:
         """
         self._start(window)
         self.episodes = list(episodes or window.episodes)
-        protocol = Protocol()
         for message in messages:
             self._known.append(Known(message, len(message.parts), len(self.transcript.messages)))
             self._note_message(message)
             for item in self.transcript.append(message):
-                self._note_item(item, protocol.judge(item.arguments) if item.tool == DELIMITER else None)
+                self._note_item(item)
         if self.transcript.item_count != window.item_count:
             raise HistoryError(
                 f"the window holds {window.item_count} items and the messages {self.transcript.item_count}; "
@@ -240,6 +256,10 @@ class Tracker:
         self._verdicts = {}
         # Calls that wait for a result: how many, by id.
         self._open = {}
+        # The window judges by itself; this one says the same of histories that it was restored from, and ahead of them.
+        self._protocol = Protocol()
+        self._ahead = self._protocol
+        self._foreseen = {}
         self._answered: datetime | None = None
         self._asked: datetime | None = None
         self._reminder.reset()
@@ -249,6 +269,7 @@ class Tracker:
     def _take(self, message: ModelMessage, entry: Known | None) -> None:
         if isinstance(message, ModelResponse):
             self._receive(message)
+        self._foreseen = {}
         self._note_message(message)
         kept = self._without_orphans(message)
         if entry is not None and kept is message:
@@ -263,12 +284,13 @@ class Tracker:
 
     def _add(self, item: Item) -> Added:
         added = self.window.add(item)
-        self._note_item(item, added.verdict)
+        self._note_item(item)
         if added.opened:
             self.episodes.append(added.opened)
         return added
 
-    def _note_item(self, item: Item, verdict: Verdict | None) -> None:
+    def _note_item(self, item: Item) -> None:
+        verdict = None
         if item.call_id is not None:
             if item.kind is Kind.CALL:
                 self._open[item.call_id] = self._open.get(item.call_id, 0) + 1
@@ -276,8 +298,8 @@ class Tracker:
                 del self._open[item.call_id]
             else:
                 self._open[item.call_id] -= 1
-            if verdict is not None:
-                self._verdicts[item.call_id] = verdict
+            if item.tool == DELIMITER:
+                verdict = self._verdicts[item.call_id] = self._protocol.judge(item.arguments)
         if verdict is not None and verdict.accepted:
             self._reminder.annotated()
         elif item.kind not in (Kind.SYSTEM, Kind.USER):
