@@ -1,0 +1,70 @@
+"""No file is edited while an exploration is active: what changes the environment belongs to an act."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.exceptions import SkipToolExecution
+from typing_extensions import override
+
+from wane.agent.tools import EDIT_TOOLS
+from wane.core import DELIMITER, Episode, EpisodeType, Kind
+from wane.integrations.events import Event, MessageTaken
+
+if TYPE_CHECKING:
+    from pydantic_ai import RunContext
+    from pydantic_ai.messages import ToolCallPart
+    from pydantic_ai.tools import ToolDefinition
+
+    from wane.integrations.tracker import Tracker
+
+
+@dataclass
+class ExplorationGuard(AbstractCapability[Any]):
+    """Refuses edits that stand inside an exploration, by the place of the call in its message (R3, R4).
+
+    The refusal is an ordinary tool result that says what to do; it uses up no retries.
+
+    Attributes:
+        tracker: knows which episode a call belongs to.
+    """
+
+    tracker: Tracker
+    _owners: dict[str, Episode] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.tracker.listeners.append(self._note)
+
+    @override
+    async def before_tool_execute(
+        self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Let a call pass, or refuse it."""
+        if call.tool_name not in EDIT_TOOLS or not self.tracker.manage:
+            return args
+        self.tracker.sync(ctx.messages)
+        owner = self._owners.pop(call.tool_call_id, None)
+        if owner is not None and owner.type is EpisodeType.EXPL and owner.name is not None:
+            raise SkipToolExecution(_refusal(call.tool_name, owner.name))
+        return args
+
+    def _note(self, event: Event) -> None:
+        if not isinstance(event, MessageTaken):
+            return
+        for item, added in zip(event.items, event.added, strict=True):
+            if item.kind is Kind.CALL and item.tool in EDIT_TOOLS and item.call_id and added.episode:
+                self._owners[item.call_id] = added.episode
+
+
+def _refusal(tool: str, exploration: str) -> str:
+    end = json.dumps({"action": "end", "description": "what you learned"})
+    start = {"action": "start", "name": "my-change", "type": "act", "dependencies": [exploration]}
+    name = json.dumps(exploration, ensure_ascii=False)
+    return (
+        f"Error: {tool} was refused, because the exploration {name} is active, and files are changed in an action."
+        f" End it and start an action, then edit: {DELIMITER} {end}, then"
+        f" {DELIMITER} {json.dumps(start, ensure_ascii=False)}"
+    )
