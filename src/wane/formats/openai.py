@@ -17,6 +17,8 @@ NON_TEXT_TOKENS: Final = 1_000
 
 _ROLES: Final = {"system": Kind.SYSTEM, "developer": Kind.SYSTEM, "user": Kind.USER}
 _REASONING_KEYS: Final = ("reasoning_content", "reasoning")
+# OpenRouter and LiteLLM add these next to one of the keys above.
+_REASONING_COPIES: Final = ("reasoning_details", "thinking_blocks")
 _TEXT_KEYS: Final = ("content", "refusal")
 
 
@@ -76,7 +78,10 @@ class OpenAIFormat:
     def keep(self, message: Message, kept: Sequence[int]) -> Message:
         """Return an assistant message with only some of its parts."""
         slots = [slot for slot, _ in _assistant_parts(message)]
-        going = {slot for position, slot in enumerate(slots) if position not in set(kept)}
+        going = set(slots) - {slots[position] for position in kept}
+        if not going.isdisjoint(_REASONING_KEYS):
+            # The same reasoning in other words.
+            going.update(_REASONING_KEYS, _REASONING_COPIES)
         result = {key: value for key, value in message.items() if key not in going}
         calls = [call for number, call in enumerate(message.get("tool_calls") or []) if number not in going]
         if calls:
@@ -110,7 +115,8 @@ def _assistant_parts(message: Message) -> list[tuple[str | int, Part]]:
 def _call(call: object) -> Part:
     if not isinstance(call, Mapping):
         raise FormatError(f"a tool call must be an object, found {_type_name(call)}")
-    body = call.get("function") if call.get("type", "function") == "function" else call.get(call["type"])
+    kind = call.get("type") or "function"
+    body = call.get(kind) if isinstance(kind, str) else None
     if not isinstance(body, Mapping):
         raise FormatError(f"tool call {call.get('id')!r} has no function")
     arguments = body.get("arguments", body.get("input"))

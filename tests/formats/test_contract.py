@@ -1,0 +1,213 @@
+"""What every format must do, over all of them."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import wane
+from tests.conformance import conformance_cases
+from tests.formats.convert import to_pydantic_ai
+from tests.strategies import policies, sessions
+from wane import ContextWindow, Kind, Policy
+from wane.formats import Format, Part, Transcript, detect_format, get_format
+
+Session = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A format, and how to write a session of chat messages in it."""
+
+    id: str
+    format: Format[Any]
+    write: Callable[[Session], list[Any]]
+
+
+CASES = (
+    Case("openai", get_format("openai"), lambda messages: messages),
+    Case("pydantic_ai", get_format("pydantic_ai"), to_pydantic_ai),
+    Case("pydantic_ai-joined", get_format("pydantic_ai"), lambda messages: to_pydantic_ai(messages, joined=True)),
+)
+
+every_format = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+
+
+def parts_of(case: Case, messages: Sequence[Any]) -> list[Part]:
+    """All parts; what they need is about their place, not about them."""
+    return [replace(part, needs=()) for message in messages for part in case.format.parts(message)]
+
+
+def is_subsequence(some: Sequence[Any], whole: Sequence[Any]) -> bool:
+    rest = iter(whole)
+    return all(any(entry == other for other in rest) for entry in some)
+
+
+@dataclass
+class Lived:
+    """A session that was taken in message by message, with a pass at its end."""
+
+    messages: list[Any]
+    window: ContextWindow
+    transcript: Transcript[Any]
+
+    @property
+    def view(self) -> list[Any]:
+        return self.transcript.view(self.window.visible)
+
+
+def live(case: Case, session: Session, budget: int, policy: Policy) -> Lived:
+    messages = case.write(copy.deepcopy(session))
+    window, transcript = ContextWindow(budget, policy), Transcript(case.format)
+    for message in messages:
+        window.extend(transcript.append(message))
+    window.fit()
+    return Lived(messages, window, transcript)
+
+
+def results_by_id(parts: Sequence[Part]) -> list[str | None]:
+    return [part.call_id for part in parts if part.kind is Kind.RESULT]
+
+
+@every_format
+@given(session=sessions(), budget=st.integers(1, 400), policy=policies())
+def test_the_view_is_a_part_of_the_history(case: Case, session: Session, budget: int, policy: Policy) -> None:
+    lived = live(case, session, budget, policy)
+    before, after = parts_of(case, lived.messages), parts_of(case, lived.view)
+    assert is_subsequence(after, before)
+    assert after == [before[index] for index in lived.window.visible]
+    for kind in (Kind.USER, Kind.SYSTEM):
+        assert [part for part in after if part.kind is kind] == [part for part in before if part.kind is kind]
+
+
+@every_format
+@given(session=sessions(), budget=st.integers(1, 400), policy=policies())
+def test_calls_keep_their_results_and_results_their_calls(
+    case: Case, session: Session, budget: int, policy: Policy
+) -> None:
+    lived = live(case, session, budget, policy)
+    answered = set(results_by_id(parts_of(case, lived.messages)))
+    shown = parts_of(case, lived.view)
+    calls = [part.call_id for part in shown if part.kind is Kind.CALL]
+    assert sorted(results_by_id(shown), key=str) == sorted((c for c in calls if c in answered), key=str)
+
+
+@every_format
+@given(session=sessions(), budget=st.integers(1, 400), policy=policies())
+def test_no_message_of_the_view_is_empty(case: Case, session: Session, budget: int, policy: Policy) -> None:
+    lived = live(case, session, budget, policy)
+    empty = [message for message in lived.messages if not case.format.parts(message)]
+    assert all(case.format.parts(message) or message in empty for message in lived.view)
+    if len(lived.window.visible) < lived.window.item_count:
+        assert all(case.format.parts(message) for message in lived.view)
+
+
+@every_format
+@given(session=sessions(), budget=st.integers(1, 400), policy=policies())
+def test_nothing_is_changed_in_place(case: Case, session: Session, budget: int, policy: Policy) -> None:
+    messages = case.write(copy.deepcopy(session))
+    saved = copy.deepcopy(messages)
+    window, transcript = ContextWindow(budget, policy), Transcript(case.format)
+    for message in messages:
+        window.extend(transcript.append(message))
+    window.fit()
+    transcript.view(window.visible)
+    assert messages == saved
+
+
+@every_format
+@given(session=sessions())
+def test_with_nothing_evicted_the_view_is_the_history_itself(case: Case, session: Session) -> None:
+    lived = live(case, session, 10**9, Policy())
+    assert len(lived.view) == len(lived.messages)
+    assert all(one is other for one, other in zip(lived.view, lived.messages, strict=True))
+
+
+@every_format
+@given(session=sessions(), budget=st.integers(1, 400))
+def test_a_message_that_stays_whole_is_the_same_object(case: Case, session: Session, budget: int) -> None:
+    lived = live(case, session, budget, Policy.paper())
+    mine = {id(message) for message in lived.messages}
+    copies = [message for message in lived.view if id(message) not in mine]
+    cut = sum(
+        0 < len(group) < len(case.format.parts(lived.messages[number]))
+        for number, group in groups(lived.transcript, lived.window.visible).items()
+    )
+    assert len(copies) == cut
+
+
+def groups(transcript: Transcript[Any], visible: Sequence[int]) -> dict[int, list[int]]:
+    grouped: dict[int, list[int]] = {}
+    for index in visible:
+        grouped.setdefault(transcript.message_of(index), []).append(index)
+    return grouped
+
+
+@every_format
+@given(session=sessions())
+def test_dump_and_load_are_inverse(case: Case, session: Session) -> None:
+    messages = case.write(session)
+    dumped = json.loads(json.dumps(case.format.dump(messages)))
+    loaded = case.format.load(dumped)
+    assert loaded == messages
+    assert case.format.dump(loaded) == dumped
+    assert case.format.recognises(dumped)
+    assert case.format.load(messages) == messages
+    if messages:
+        assert detect_format(dumped).name == case.format.name
+
+
+@every_format
+def test_a_message_with_parallel_calls_is_split(case: Case) -> None:
+    calls = [("c1", "grep"), ("c2", "read"), ("c3", "grep")]
+    session: Session = [
+        {"role": "user", "content": "Go."},
+        {
+            "role": "assistant",
+            "content": "Both.",
+            "reasoning_content": "Hm.",
+            "tool_calls": [
+                {"id": call, "type": "function", "function": {"name": tool, "arguments": "{}"}} for call, tool in calls
+            ],
+        },
+        *({"role": "tool", "tool_call_id": call, "content": f"of {call}"} for call, _ in reversed(calls)),
+    ]
+    transcript = Transcript(case.format)
+    messages = case.write(session)
+    for message in messages:
+        transcript.append(message)
+    # items: user, reasoning, text, c1, c2, c3, results of c3, c2, c1
+    view = transcript.view([0, 2, 4, 7])
+    assert [(part.kind, part.text or part.call_id) for part in parts_of(case, view)] == [
+        (Kind.USER, "Go."),
+        (Kind.TEXT, "Both."),
+        (Kind.CALL, "c2"),
+        (Kind.RESULT, "of c2"),
+    ]
+    assert len(view) == 3
+
+
+@every_format
+@pytest.mark.parametrize("shared", conformance_cases())
+def test_the_conformance_cases_come_out_the_same(case: Case, shared: dict[str, Any]) -> None:
+    policy = Policy(order="paper", low_water=shared["low_water"], description_share=shared["description_share"])
+    plan = wane.plan(
+        case.write(shared["messages"]), budget=shared["budget"], policy=policy, format=case.format.name
+    ).to_dict()
+    assert plan["steps"] == shared["expect"]["steps"]
+    assert plan["visible"] == shared["expect"]["visible"]
+    assert json.loads(json.dumps(plan))["satisfied"] == shared["expect"]["satisfied"]
+
+
+@every_format
+@pytest.mark.parametrize("data", [None, 7, "x", {"role": "user"}, [7], [None], [{}], [{"role": 7}], [{"kind": "x"}]])
+def test_what_is_no_session_is_refused_by_number(case: Case, data: object) -> None:
+    with pytest.raises(wane.FormatError, match=r"message 0|expected a list"):
+        case.format.load(data)

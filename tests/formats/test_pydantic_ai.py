@@ -1,0 +1,323 @@
+"""Pydantic AI messages: what each part becomes, what needs what, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from typing import Any
+
+import pytest
+from pydantic_ai.messages import (
+    BinaryContent,
+    CachePoint,
+    CapabilityLoadDeltaPart,
+    CompactionPart,
+    DocumentUrl,
+    FilePart,
+    ImageUrl,
+    InstructionBaselinePart,
+    InstructionDeltaPart,
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    ModelResponse,
+    ModelSettingsDeltaPart,
+    NativeToolCallPart,
+    NativeToolReturnPart,
+    RetryFeedbackPart,
+    RetryInfo,
+    RetryPromptPart,
+    SpeechPart,
+    SystemPromptPart,
+    TextContent,
+    TextPart,
+    ThinkingPart,
+    ToolAvailabilityDeltaPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.usage import RequestUsage
+
+from wane import FormatError, Kind
+from wane.formats.openai import NON_TEXT_TOKENS
+from wane.formats.pydantic_ai import PydanticAIFormat
+
+FORMAT = PydanticAIFormat()
+
+IMAGE = BinaryContent(b"\xff\x00\xfe", media_type="image/png")
+
+
+def one(part: Any) -> tuple[Kind, str, int]:
+    """Kind, text and extra tokens of the one item that a request part gives."""
+    (found,) = FORMAT.parts(ModelRequest([part]))
+    return found.kind, found.text, found.extra_tokens
+
+
+def reply(*parts: Any, **fields: Any) -> ModelResponse:
+    return ModelResponse(list(parts), **fields)
+
+
+def kinds(message: ModelMessage) -> list[Kind]:
+    return [part.kind for part in FORMAT.parts(message)]
+
+
+def needs(*parts: Any) -> list[tuple[int, ...]]:
+    return [part.needs for part in FORMAT.parts(reply(*parts))]
+
+
+def signed(text: str = "Hm.", **fields: Any) -> ThinkingPart:
+    return ThinkingPart(text, signature="c2ln", provider_name="anthropic", **fields)
+
+
+def item(text: str = "Hm.", id_: str = "rs_1") -> ThinkingPart:
+    return ThinkingPart(text, id=id_, signature="ZW5j", provider_name="openai")
+
+
+def call(id_: str = "c1", tool: str = "grep") -> ToolCallPart:
+    return ToolCallPart(tool, "{}", id_)
+
+
+# Requests
+
+
+def test_every_part_of_a_request_gives_one_item() -> None:
+    assert one(SystemPromptPart("Be brief.")) == (Kind.SYSTEM, "Be brief.", 0)
+    assert one(UserPromptPart("Go.")) == (Kind.USER, "Go.", 0)
+    assert one(UserPromptPart("")) == (Kind.USER, "", 0)
+    assert one(ToolReturnPart("grep", "hit", "c1")) == (Kind.RESULT, "hit", 0)
+    assert one(ToolReturnPart("grep", None, "c1")) == (Kind.RESULT, "", 0)
+    assert one(ToolReturnPart("grep", {"hits": ["ä"]}, "c1")) == (Kind.RESULT, '{"hits":["ä"]}', 0)
+
+
+def test_media_count_flat_and_cache_points_nothing() -> None:
+    content = [
+        "See ",
+        CachePoint(),
+        IMAGE,
+        ImageUrl("https://x.test/a.png"),
+        TextContent("this."),
+        DocumentUrl("https://x.test/d.pdf"),
+    ]
+    assert one(UserPromptPart(content)) == (Kind.USER, "See this.", 3 * NON_TEXT_TOKENS)
+    assert one(ToolReturnPart("shot", ["Here.", IMAGE], "c1"))[2] == NON_TEXT_TOKENS
+
+
+def test_a_retry_that_answers_a_call_is_its_result_and_any_other_speaks_for_the_application() -> None:
+    retried = ToolReturnPart("grep", "Bad pattern.", "c1", outcome="retried")
+    assert one(retried)[0] is Kind.RESULT
+    assert "Bad pattern." in one(retried)[1]
+    feedback = RetryFeedbackPart("Too long.", retry=RetryInfo(cause="model_retry"))
+    assert one(feedback)[0] is Kind.SYSTEM
+    assert "Too long." in one(feedback)[1]
+
+
+def test_retry_prompts_of_older_histories_are_told_apart_too() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        bound = RetryPromptPart("Again.", tool_name="grep", tool_call_id="c1")
+        free = RetryPromptPart("Again.")
+    assert (one(bound)[0], one(free)[0]) == (Kind.RESULT, Kind.SYSTEM)
+    assert FORMAT.parts(ModelRequest([bound]))[0].call_id == "c1"
+
+
+def test_the_frameworks_records_are_system_items() -> None:
+    assert one(InstructionDeltaPart(id="agent:main", content="New."))[0] is Kind.SYSTEM
+    assert "New." in one(InstructionDeltaPart(id="agent:main", content="New."))[1]
+    for record in (
+        ToolAvailabilityDeltaPart(tools_added=["x"]),
+        CapabilityLoadDeltaPart(loaded=["x"]),
+        ModelSettingsDeltaPart(settings={"thinking": "high"}),
+        InstructionBaselinePart(instructions=[]),
+    ):
+        assert one(record) == (Kind.SYSTEM, "", 0)
+    assert one(CompactionPart("So far: nothing.")) == (Kind.SYSTEM, "So far: nothing.", 0)
+
+
+def test_a_system_prompt_for_one_request_weighs_nothing_later() -> None:
+    assert one(SystemPromptPart("Left: 3.", scope="request")) == (Kind.SYSTEM, "", 0)
+
+
+def test_what_a_user_said_aloud_is_a_user_turn() -> None:
+    assert one(SpeechPart(speaker="user", transcript="Go.")) == (Kind.USER, "Go.", 0)
+    assert one(SpeechPart(speaker="user", audio=IMAGE)) == (Kind.USER, "", NON_TEXT_TOKENS)
+
+
+def test_a_request_without_parts_is_a_turn_that_stays() -> None:
+    assert kinds(ModelRequest([], instructions="Say hello.")) == [Kind.SYSTEM]
+
+
+@pytest.mark.parametrize("tool", ["load_capability", "search_tools"])
+def test_calls_that_reveal_tools_are_never_evicted(tool: str) -> None:
+    """Pydantic AI reads them back from the messages that are sent."""
+    assert kinds(reply(call(tool=tool), call("c2", "grep"))) == [Kind.SYSTEM, Kind.CALL]
+    assert one(ToolReturnPart(tool, "ok", "c1"))[0] is Kind.SYSTEM
+
+
+# Responses
+
+
+def test_a_response_gives_its_parts_in_order_and_nothing_for_empty_ones() -> None:
+    message = reply(ThinkingPart("Hm."), TextPart(""), TextPart("So."), call(), ThinkingPart(""), TextPart("Then."))
+    assert kinds(message) == [Kind.REASONING, Kind.TEXT, Kind.CALL, Kind.TEXT]
+    assert kinds(reply()) == []
+
+
+@pytest.mark.parametrize(
+    ("args", "raw"),
+    [
+        (None, ""),
+        ("", ""),
+        ('{"p": ', '{"p": '),
+        ("[1]", "[1]"),
+        ({"p": "ä", "n": [1]}, '{"p":"ä","n":[1]}'),
+        ({}, "{}"),
+    ],
+)
+def test_arguments_are_raw_text(args: Any, raw: str) -> None:
+    (part,) = FORMAT.parts(reply(ToolCallPart("grep", args, "c1")))
+    assert (part.tool, part.call_id, part.arguments) == ("grep", "c1", raw)
+
+
+def test_files_and_speech_are_text_and_a_compaction_is_not() -> None:
+    assert kinds(reply(FilePart(IMAGE), SpeechPart(speaker="assistant", transcript="Hi."))) == [Kind.TEXT, Kind.TEXT]
+    assert FORMAT.parts(reply(FilePart(IMAGE)))[0].extra_tokens == NON_TEXT_TOKENS
+    assert kinds(reply(CompactionPart(None, provider_name="openai", provider_details={}))) == [Kind.SYSTEM]
+
+
+def test_reasoning_of_which_only_the_signature_is_known_has_a_weight() -> None:
+    (part,) = FORMAT.parts(
+        reply(ThinkingPart("", id="redacted_thinking", signature="x" * 1600, provider_name="anthropic"))
+    )
+    assert (part.kind, part.extra_tokens) == (Kind.REASONING, 300)
+
+
+def test_a_native_call_and_its_return_are_a_pair_only_within_one_message() -> None:
+    native, answer = NativeToolCallPart("web_search", {}, "n1"), NativeToolReturnPart("web_search", "hits", "n1")
+    pair = FORMAT.parts(reply(native, answer, TextPart("So.")))
+    assert [(part.kind, part.call_id) for part in pair[:2]] == [(Kind.CALL, "n1"), (Kind.RESULT, "n1")]
+    assert kinds(reply(native, TextPart("So."))) == [Kind.TEXT, Kind.TEXT]
+    assert kinds(reply(answer)) == [Kind.TEXT]
+    assert kinds(reply(answer, native)) == [Kind.TEXT, Kind.TEXT]
+    assert all(part.call_id is None for part in FORMAT.parts(reply(answer, native)))
+
+
+# What needs what (R12)
+
+
+def test_unsigned_reasoning_is_free() -> None:
+    assert needs(ThinkingPart("Hm."), TextPart("So."), call()) == [(), (), ()]
+    chat = ThinkingPart("Hm.", id="reasoning_content", provider_name="deepseek")
+    assert needs(chat, TextPart("So.", id="content", provider_name="deepseek"), call()) == [(), (), ()]
+
+
+def test_calls_need_the_signed_reasoning_before_them_and_it_needs_company() -> None:
+    assert needs(signed(), TextPart("So."), call(), call("c2")) == [(1,), (), (-2,), (-3,)]
+    # With no text to stay by, it stays by the first call.
+    assert needs(signed(), call(), call("c2")) == [(1,), (-1,), (-2,)]
+    assert needs(signed(), call(), TextPart("So.")) == [(2,), (-1,), ()]
+    assert needs(call(), signed(), call("c2")) == [(), (1,), (-1,)]
+    assert needs(signed(), call(), signed(), call("c2")) == [(1,), (-1,), (1,), (-3, -1)]
+    assert needs(TextPart("So."), signed()) == [(), ()]
+    redacted = ThinkingPart("", id="redacted_thinking", signature="x", provider_name="anthropic")
+    assert needs(redacted, TextPart("So."), call()) == [(1,), (), (-2,)]
+
+
+def test_a_reasoning_item_and_what_follows_it_need_each_other() -> None:
+    assert needs(item(), TextPart("So."), call()) == [(1,), (-1,), (-2,)]
+    assert needs(item(), call(), call("c2")) == [(1,), (-1,), (-2,)]
+    bare = ThinkingPart("Hm.", id="rs_1", provider_name="openai")
+    assert needs(bare, TextPart("So.")) == [(1,), (-1,)]
+
+
+def test_pieces_of_one_item_stay_together() -> None:
+    summaries = item("One."), ThinkingPart("Two.", id="rs_1", provider_name="openai")
+    assert needs(*summaries, TextPart("So.")) == [(1,), (-1, 1), (-1,)]
+    texts = [TextPart(text, id="msg_1", provider_name="openai") for text in ("a", "b")]
+    assert needs(*texts, TextPart("c", id="msg_2", provider_name="openai")) == [(1,), (-1,), ()]
+
+
+def test_text_with_citations_needs_what_it_cites() -> None:
+    native, answer = NativeToolCallPart("web_search", {}, "n1"), NativeToolReturnPart("web_search", "hits", "n1")
+    cited = TextPart("So.", provider_name="anthropic", provider_details={"citations": [{}]})
+    assert needs(native, answer, cited, TextPart("Then.")) == [(), (), (-2, -1), ()]
+
+
+# Keep
+
+
+def test_keep_changes_nothing_but_the_parts() -> None:
+    message = reply(
+        ThinkingPart("Hm."),
+        TextPart(""),
+        TextPart("So."),
+        call(),
+        usage=RequestUsage(input_tokens=7),
+        model_name="m",
+        provider_details={"x": 1},
+        run_id="r",
+    )
+    kept = FORMAT.keep(message, [1])
+    assert kept == reply(
+        TextPart("So."),
+        usage=message.usage,
+        model_name="m",
+        provider_details={"x": 1},
+        run_id="r",
+        timestamp=message.timestamp,
+    )
+    assert kept.parts[0] is message.parts[2]
+    assert len(message.parts) == 4
+    request = ModelRequest([ToolReturnPart("grep", "hit", "c1"), UserPromptPart("Go.")], instructions="Be brief.")
+    kept = FORMAT.keep(request, [1])
+    assert (kept.parts, kept.instructions) == ([request.parts[1]], "Be brief.")  # type: ignore[union-attr]
+
+
+# Load and dump
+
+
+def test_messages_objects_and_json_data_may_be_mixed() -> None:
+    request, response = ModelRequest([UserPromptPart(["See.", IMAGE])]), reply(signed(), call())
+    data = json.loads(json.dumps(FORMAT.dump([request, response])))
+    assert FORMAT.load([request, response]) == [request, response]
+    mixed = FORMAT.load([request, data[1]])
+    assert mixed[0] is request
+    assert mixed[1] == response
+    loaded = FORMAT.load(data)
+    assert loaded[0].parts[0].content[1].data == IMAGE.data  # type: ignore[union-attr]
+    assert FORMAT.dump(loaded) == data
+
+
+def test_what_the_adapter_writes_is_read() -> None:
+    messages = [ModelRequest([UserPromptPart("Go.")]), reply(TextPart("Gone."))]
+    assert FORMAT.load(json.loads(ModelMessagesTypeAdapter.dump_json(messages))) == messages
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        (
+            {"kind": "request", "parts": [{"part_kind": "user-prompt"}]},
+            r"message 1: .*parts.0.*content: Field required",
+        ),
+        ({"kind": "request", "parts": [{"part_kind": "unheard-of"}]}, r"message 1: .*parts.0: .*unheard-of"),
+        ({"kind": "request", "parts": 7}, "message 1: .*parts: Input should be"),
+        ({"kind": "request"}, "message 1: expected an object with kind and parts"),
+        ({"role": "user", "content": "Go."}, "message 1: expected an object with kind and parts, found .'role'"),
+        ({"kind": "request", "parts": [{1, 2}]}, "message 1: it is no JSON data"),
+    ],
+)
+def test_what_is_wrong_is_said_with_the_number_of_the_message(entry: Any, said: str) -> None:
+    with pytest.raises(FormatError, match=said):
+        FORMAT.load([ModelRequest([UserPromptPart("Go.")]), entry])
+
+
+def test_a_part_of_a_newer_version_is_refused_by_name() -> None:
+    class UnheardOfPart:
+        pass
+
+    for message in (ModelRequest([UnheardOfPart()]), reply(UnheardOfPart())):  # type: ignore[list-item]
+        with pytest.raises(FormatError, match="not known: UnheardOfPart"):
+            FORMAT.parts(message)
+    with pytest.raises(FormatError, match="must be a ModelRequest or a ModelResponse, found dict"):
+        FORMAT.parts({"kind": "request"})  # type: ignore[arg-type]
