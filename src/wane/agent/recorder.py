@@ -62,18 +62,18 @@ class Recorder:
         self._broken: str | None = None
         tracker.listeners.append(self._take)
 
-    def config(self) -> None:
-        """Record the settings that are in force from here on."""
+    def config(self, *, unless: ConfigRecord | None = None) -> None:
+        """Record the settings that are in force from here on, unless they are those of a record that is there."""
         window = self._tracker.window
-        self._add(
-            ConfigRecord(
-                budget=window.budget,
-                policy=window.policy,
-                tool_classes=self._tool_classes,
-                overhead=window.overhead,
-                managed=self._tracker.manage,
-            )
+        record = ConfigRecord(
+            budget=window.budget,
+            policy=window.policy,
+            tool_classes=self._tool_classes,
+            overhead=window.overhead,
+            managed=self._tracker.manage,
         )
+        if unless is None or record != replace(unless, at=None):
+            self._add(record)
 
     def note(self, topic: str, **data: Any) -> None:
         """Record what does not change the view, such as a model switch."""

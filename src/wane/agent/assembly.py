@@ -1,0 +1,63 @@
+"""The agent, put together: the harness's parts and ours, in the order in which they must stand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic_ai import Agent
+from pydantic_ai.capabilities import AbstractCapability, Caching
+from pydantic_ai_harness.compaction import SlidingWindowCompaction
+
+from wane.agent.approval import Approvals, Approver
+from wane.agent.git import GitStatus
+from wane.agent.guard import ExplorationGuard
+from wane.agent.prompt import system_prompt
+from wane.agent.tools import Tools, repo_instructions
+from wane.integrations.pydantic_ai import ContextLifecycle
+
+if TYPE_CHECKING:
+    from wane.agent.checkpoint import Checkpoint
+    from wane.agent.config import Settings
+    from wane.integrations.pydantic_ai import Tracker
+
+RETRIES = 1_000_000
+"""Failed calls of a tool in a row: no limit, as each costs a model call, which the user can stop and limit by cost."""
+
+
+def build_agent(
+    cwd: Path, settings: Settings, tools: Tools, tracker: Tracker, checkpoint: Checkpoint, ask: Approver
+) -> Agent[None, str]:
+    """Return the agent of a session.
+
+    Args:
+        cwd: directory that it works in.
+        settings: how it works.
+        tools: its tools for that directory.
+        tracker: its context.
+        checkpoint: stands before each model call.
+        ask: asks the user for approval; not used with `Settings.yolo`.
+    """
+    capabilities: list[AbstractCapability[Any]] = [
+        # What may refuse a call comes before what carries it out; the guard before a question to the user.
+        ExplorationGuard(tracker),
+        Approvals(None if settings.yolo else ask),
+        *tools.capabilities,
+        ContextLifecycle(tracker=tracker, recall=settings.recall),
+        *_truncation(settings, tracker),
+        Caching(),
+        # At the tail of the view, so after what makes the view; then nothing but the call itself is left.
+        GitStatus(cwd),
+        checkpoint,
+    ]
+    prompt = system_prompt(grep=tools.search, list_files=tools.listing, repo_context=repo_instructions(cwd))
+    return Agent(name="wane", instructions=prompt, capabilities=capabilities, retries={"tools": RETRIES})
+
+
+def _truncation(settings: Settings, tracker: Tracker) -> list[AbstractCapability[Any]]:
+    """What most agents do instead, for comparison: the oldest messages go."""
+    if settings.strategy != "truncate":
+        return []
+    window = tracker.window
+    keep = int(window.policy.target(window.budget))
+    return [SlidingWindowCompaction(max_tokens=window.budget, keep_tokens=keep)]

@@ -1,0 +1,179 @@
+"""Beginning a session, or going on with one: model, context and journal, ready to work."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic_ai.messages import ModelMessage, ModelRequest
+
+from wane.agent.approval import Approver, refuse
+from wane.agent.config import Settings
+from wane.agent.costs import Totals, budget_tokens
+from wane.agent.models import default_model, resolve_model
+from wane.agent.recorder import Recorder
+from wane.core.errors import JournalError
+from wane.formats.base import Transcript
+from wane.formats.pydantic_ai import PydanticAIFormat
+from wane.integrations.pydantic_ai import Tracker
+from wane.journal import ConfigRecord, Journal, NoteRecord, Record, Replay, SessionStore, UsageRecord, replay
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+
+AGENT_NOTE = "agent"
+"""Topic of the note that says which model and strategy a session works with."""
+
+_FORMAT = PydanticAIFormat()
+
+
+@dataclass(frozen=True, slots=True)
+class SessionConfig:
+    """What a session needs to know.
+
+    Attributes:
+        cwd: directory that the agent works in.
+        settings: how it works.
+        store: where its journal goes; None keeps none.
+        ask: asks the user to approve commands and file changes; not used with `Settings.yolo`.
+        chosen: names of the settings that the user chose for this start. When a session is resumed, these
+            replace what it had, and all others stay as they were.
+    """
+
+    cwd: Path
+    settings: Settings = field(default_factory=Settings)
+    store: SessionStore | None = None
+    ask: Approver = refuse
+    chosen: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What a session is made of.
+
+    Attributes:
+        config: what it was asked for; when resumed, with the settings that it had.
+        model: the model that answers.
+        tracker: its context, with all that has happened so far.
+        recorder: writes the journal.
+        journal: where; None keeps none.
+    """
+
+    config: SessionConfig
+    model: Model
+    tracker: Tracker
+    recorder: Recorder
+    journal: Journal | None
+
+
+def begin(config: SessionConfig) -> Opened:
+    """Begin a session; the errors are those of `AgentSession.create`."""
+    model, tracker = _model_and_tracker(config.settings)
+    journal = None
+    if config.store is not None:
+        journal = config.store.create(config.cwd, message_format=_FORMAT.name)
+    opened = Opened(config, model, tracker, _recorder(config, tracker, journal), journal)
+    opened.recorder.config()
+    note_agent(opened.recorder, config.settings, model)
+    return opened
+
+
+def go_on(path: Path, config: SessionConfig) -> Opened:
+    """Go on with a session; the errors are those of `AgentSession.resume`."""
+    journal = Journal.open(path)
+    try:
+        return _go_on(journal, config)
+    except BaseException:
+        journal.close()
+        raise
+
+
+def note_agent(recorder: Recorder, settings: Settings, model: Model) -> None:
+    """Record which model and strategy a session works with from here on."""
+    recorder.note(AGENT_NOTE, model=_spec(settings, model), strategy=settings.strategy)
+
+
+def _go_on(journal: Journal, config: SessionConfig) -> Opened:
+    if journal.header.format != _FORMAT.name:
+        raise JournalError(
+            f"the session {journal.path} holds {journal.header.format} messages, and the agent needs {_FORMAT.name}"
+        )
+    transcript: Transcript[ModelMessage] = Transcript(_FORMAT)
+    records = journal.found.records
+    replayed = replay(records, lambda data: transcript.append(_FORMAT.load([dict(data)])[0]))
+    noted = _noted(records)
+    config = replace(config, settings=_as_it_was(config, replayed, noted))
+    model, tracker = _model_and_tracker(config.settings)
+    window = replayed.window
+    window.budget, window.policy = tracker.window.budget, tracker.window.policy
+    window.set_tool_classes(config.settings.tool_classes)
+    tracker.restore(window, transcript.messages, replayed.episodes)
+    opened = Opened(config, model, tracker, _recorder(config, tracker, journal), journal)
+    for annotation in replayed.unrecorded:
+        journal.append(annotation)
+    opened.recorder.config(unless=replayed.config)
+    if noted != {"model": _spec(config.settings, model), "strategy": config.settings.strategy}:
+        note_agent(opened.recorder, config.settings, model)
+    return opened
+
+
+def _model_and_tracker(settings: Settings) -> tuple[Model, Tracker]:
+    model = resolve_model(settings.model or default_model(os.environ))
+    budget = budget_tokens(settings.budget, model)
+    managed = settings.strategy == "cwl"
+    return model, Tracker(budget, settings.policy, tool_classes=settings.tool_classes, manage=managed)
+
+
+def _recorder(config: SessionConfig, tracker: Tracker, journal: Journal | None) -> Recorder:
+    return Recorder(
+        journal,
+        tracker,
+        totals=_spent(journal.found.records if journal else ()),
+        instructions=_instructions(tracker.transcript.messages),
+        tool_classes=config.settings.tool_classes,
+    )
+
+
+def _as_it_was(config: SessionConfig, replayed: Replay, noted: Mapping[str, str]) -> Settings:
+    """The settings that a session had, with those on top that the user chose for this start."""
+    was: dict[str, Any] = dict(noted)
+    if (record := replayed.config) is not None:
+        was |= {"budget": record.budget, "policy": record.policy, "strategy": _strategy(record, noted)}
+    settings = config.settings
+    if settings.model is not None and not isinstance(settings.model, str):
+        was.pop("model", None)  # a model without a name cannot be found again by one
+    return replace(settings, **{name: value for name, value in was.items() if name not in config.chosen})
+
+
+def _strategy(record: ConfigRecord, noted: Mapping[str, str]) -> str:
+    if record.managed:
+        return "cwl"
+    return noted.get("strategy", "none") if noted.get("strategy") != "cwl" else "none"
+
+
+def _noted(records: Sequence[Record]) -> dict[str, str]:
+    notes = [record.data for record in records if isinstance(record, NoteRecord) and record.topic == AGENT_NOTE]
+    data = notes[-1] if notes else {}
+    return {name: value for name in ("model", "strategy") if isinstance(value := data.get(name), str)}
+
+
+def _spec(settings: Settings, model: Model) -> str:
+    """The model as it was asked for: `openai-chat:x` is not the same as the `openai:x` that answers."""
+    return settings.model if isinstance(settings.model, str) else model.model_id
+
+
+def _spent(records: Sequence[Record]) -> Totals:
+    totals = Totals()
+    for record in records:
+        if isinstance(record, UsageRecord):
+            totals = totals.plus(record)
+    return totals
+
+
+def _instructions(messages: Sequence[ModelMessage]) -> str | None:
+    """The instructions on record, which stand where they changed."""
+    said = (message.instructions for message in reversed(messages) if isinstance(message, ModelRequest))
+    return next((text for text in said if text is not None), None)
