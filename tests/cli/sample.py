@@ -38,7 +38,7 @@ class _Chat:
     def say(self, text: str) -> None:
         self.messages.append({"role": "assistant", "content": text})
 
-    def call(self, tool: str, arguments: Message, result: str, *, thinking: str = "") -> None:
+    def call(self, tool: str, arguments: Message, result: str, thinking: str = "") -> None:
         self.calls += 1
         function = {"name": tool, "arguments": json.dumps(arguments)}
         message: Message = {"role": "assistant", "content": None}
@@ -65,7 +65,7 @@ def messages() -> list[Message]:
     chat = _Chat()
     chat.user("The date parser rejects times with a fraction of a second. Make it accept them, with tests.")
     chat.start("map-parser", "expl")
-    chat.call("grep", {"pattern": "def parse"}, "parse.py:12:def parse_time(text):\n" * 60, thinking="Where is it? " * 30)
+    chat.call("grep", {"pattern": "def parse"}, "parse.py:12:def parse_time(text):\n" * 60, "Where is it? " * 30)
     chat.call("read", {"path": "parse.py"}, "def parse_time(text):\n    ...\n" * 110)
     chat.end("parse_time in parse.py splits at ':'; the seconds go through int(), which is where fractions fail.")
     chat.start("accept-fractions", "act", ["map-parser"])
@@ -76,7 +76,7 @@ def messages() -> list[Message]:
     chat.user("Now the printer: it must keep the fraction when it prints a time.")
     chat.call("ls", {"path": "."}, "parse.py print.py tests\n" * 12)
     chat.start("read-printer", "expl")
-    chat.call("read", {"path": "print.py"}, "def print_time(time):\n    ...\n" * 130, thinking="How does it print? " * 20)
+    chat.call("read", {"path": "print.py"}, "def print_time(time):\n    ...\n" * 130, "How does it print? " * 20)
     chat.end("print_time in print.py formats with '%02d'.")
     chat.start("print-fractions", "act", ["read-printer", "map-parser"])
     chat.call("edit", {"path": "print.py", "new": "'%06.3f'" * 60}, "edited")

@@ -17,11 +17,15 @@ INTERRUPTED: Final = 130
 """Ctrl-C, as shells number it."""
 
 
+class UsageError(WaneError):
+    """A command line that is not understood, or makes no sense."""
+
+
 class InputError(WaneError):
     """A file named on the command line that cannot be used."""
 
 
-_USAGE_ERRORS: Final = (InputError, ConfigError, FormatError, HistoryError, SessionNotFoundError)
+_USAGE_ERRORS: Final = (UsageError, InputError, ConfigError, FormatError, HistoryError, SessionNotFoundError)
 
 
 def exit_code(error: WaneError) -> int:

@@ -1,185 +1,154 @@
-"""Every argument and option of the command, with its help. `docs/cli.md` is made from these.
-
-The help states a default itself, so that it reads the same whatever library prints it.
-"""
+"""Every argument and option of the command, with its help. `docs/cli.md` is made from these."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import Final
 
-from typer import Argument, Option
 
-PolicyName: TypeAlias = Literal["default", "paper"]
-StrategyName: TypeAlias = Literal["cwl", "truncate", "none"]
-OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
-FormatName: TypeAlias = Literal["auto", "openai", "pydantic_ai"]
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """An option of a command, or an argument, which is one without a dash.
 
-# The agent
+    Attributes:
+        names: its spellings; of an argument, how help calls it.
+        key: name of its value in what parsing gives.
+        help: what it does, and its default.
+        value: what help calls its value; empty for a switch.
+        read: makes the value from its text, and raises ValueError for one that cannot be.
+        choices: the values there are; empty for any.
+        repeatable: whether it may be given more than once, and its value is a list.
+        bare: value of an option whose value may be left out; None if it may not.
+    """
 
-Task = Annotated[
-    str | None,
-    Option(
-        "-p", "--print", metavar="TASK", help="Do one task, print the answer and exit. - reads it from standard input."
-    ),
-]
-Model = Annotated[
-    str | None,
-    Option("-m", "--model", metavar="PROVIDER:MODEL", help="The model, such as anthropic:claude-sonnet-4-5."),
-]
-Continue = Annotated[bool, Option("-c", "--continue", help="Go on with this directory's last session.")]
-Resume = Annotated[
-    str | None,
-    Option("-r", "--resume", metavar="[ID]", help="Go on with a session; without an ID, choose one from a list."),
-]
-NoSession = Annotated[bool, Option("--no-session", help="Keep no record of the session.")]
-Output = Annotated[
-    OutputFormat | None,
-    Option(
-        "--output-format",
-        metavar="FORMAT",
-        help="What -p prints: text, the answer, by default; json, one object at the end; stream-json, one an event.",
-    ),
-]
-Cwd = Annotated[
-    Path,
-    Option(
-        "-C",
-        "--cwd",
-        metavar="DIR",
-        exists=True,
-        show_default=False,
-        file_okay=False,
-        help="Work in DIR instead of here.",
-    ),
-]
-CostLimit = Annotated[
-    float | None, Option("-l", "--cost-limit", metavar="DOLLARS", help="Make no model call once this much is spent.")
-]
-Yolo = Annotated[
-    bool,
-    Option("-y", "--yolo", help="Run commands and write files without asking. With -p they are refused otherwise."),
-]
-AgentBudget = Annotated[
-    str | None,
-    Option(
-        "--budget",
-        metavar="TOKENS",
-        show_default=False,
-        help="What the view may hold: 80k, the default, or 50% of the model's window.",
-    ),
-]
-AgentPolicy = Annotated[
-    PolicyName | None,
-    Option(
-        "--policy",
-        metavar="POLICY",
-        show_default=False,
-        help="How to evict: default (in batches) or paper (the smallest steps that do).",
-    ),
-]
-NoCwl = Annotated[bool, Option("--no-cwl", help="Leave the context alone: no episodes, no eviction.")]
-Version = Annotated[bool, Option("--version", help="Print the version and exit.")]
+    names: tuple[str, ...]
+    key: str
+    help: str
+    value: str = ""
+    read: Callable[[str], object] = str
+    choices: tuple[str, ...] = ()
+    repeatable: bool = False
+    bare: str | None = None
 
-# wane plan
+    @property
+    def is_option(self) -> bool:
+        """Whether it is given by name, not by place."""
+        return self.names[0].startswith("-")
 
-File = Annotated[
-    str, Argument(metavar="FILE", help="Messages as JSON or JSONL, or a session of wane. - reads standard input.")
-]
-Budget = Annotated[
-    str,
-    Option(
-        "--budget",
-        metavar="TOKENS",
-        show_default=False,
-        help="What the view may hold: 80k, the default, or 50% of --window.",
+    @property
+    def usage(self) -> str:
+        """How it is written: `-m, --model PROVIDER:MODEL`."""
+        spelled = ", ".join(self.names)
+        if not self.is_option or not self.value:
+            return spelled
+        return f"{spelled} {self.value}" if self.bare is None else f"{spelled} [{self.value}]"
+
+
+POLICIES: Final = ("default", "paper")
+_POLICY: Final = "How to evict: default (in batches) or paper (the smallest steps that do)."
+
+JSON: Final = Flag(("--json",), "as_json", "Print JSON instead of tables.")
+FULL: Final = Flag(("--full",), "full", "Show all rows of long tables, and texts whole.")
+
+VERSION: Final = Flag(("--version",), "version", "Print the version and exit.")
+
+HELP: Final = Flag(("-h", "--help"), "help", "Show this help and exit.")
+
+AGENT: Final = (
+    Flag(
+        ("-p", "--print"),
+        "prompt",
+        "Do one task, print the answer and exit; a dash reads the task from standard input.",
+        "TASK",
     ),
-]
-Window = Annotated[
-    str,
-    Option(
-        "--window",
-        metavar="TOKENS",
-        show_default=False,
-        help="The model's window, for a budget in percent. The default is 200k.",
+    Flag(("-m", "--model"), "model", "The model, such as anthropic:claude-sonnet-4-5.", "PROVIDER:MODEL"),
+    Flag(("-c", "--continue"), "continue_last", "Go on with this directory's last session."),
+    Flag(
+        ("-r", "--resume"),
+        "resume",
+        "Go on with a session, by its id or the beginning of it; without one, choose from a list.",
+        "ID",
+        bare="",
     ),
-]
-Policy = Annotated[
-    PolicyName,
-    Option(
-        "--policy",
-        metavar="POLICY",
-        show_default=False,
-        help="How to evict: default (in batches) or paper (the smallest steps that do).",
+    Flag(("--no-session",), "no_session", "Keep no record of the session."),
+    Flag(
+        ("--output-format",),
+        "output_format",
+        "What -p prints: text, json (an object at the end) or stream-json (an object for each event).",
+        "FORMAT",
+        choices=("text", "json", "stream-json"),
     ),
-]
-LowWater = Annotated[
-    float | None,
-    Option(
-        "--low-water",
-        metavar="SHARE",
-        help="A pass evicts down to this share of the budget, above 0 to 1. By default the policy's: 0.7, of paper 1.",
+    Flag(("-C", "--cwd"), "cwd", "Work in DIR instead of here.", "DIR", Path),
+    Flag(("-l", "--cost-limit"), "cost_limit", "Make no model call once this much has been spent.", "DOLLARS", float),
+    Flag(("-y", "--yolo"), "yolo", "Run commands and write files without asking. With -p they are refused otherwise."),
+    Flag(("--budget",), "budget", "What the view may hold: 80k, the default, or 50% of the model's window.", "TOKENS"),
+    Flag(("--policy",), "policy", _POLICY, "POLICY", choices=POLICIES),
+    Flag(("--no-cwl",), "no_cwl", "Leave the context alone: no episodes, no eviction."),
+)
+
+PLAN: Final = (
+    Flag(("FILE",), "file", "Messages as JSON or JSONL, or a session of wane; a dash reads standard input.", "FILE"),
+    Flag(("--budget",), "budget", "What the view may hold: 80k, the default, or 50% of --window.", "TOKENS"),
+    Flag(("--window",), "window", "The model's window, for a budget in percent. The default is 200k.", "TOKENS"),
+    Flag(("--policy",), "policy", _POLICY, "POLICY", choices=POLICIES),
+    Flag(
+        ("--low-water",),
+        "low_water",
+        "A pass evicts down to this share of the budget, above 0 to 1. By default the policy's: 0.7, of paper 1.",
+        "SHARE",
+        float,
     ),
-]
-DescriptionShare = Annotated[
-    str | None,
-    Option(
-        "--description-share",
-        metavar="SHARE",
-        help="Share of the budget that descriptions of removed explorations may hold, 0 to 1, or none for no limit. "
+    Flag(
+        ("--description-share",),
+        "description_share",
+        "Share of the budget that descriptions of removed explorations may hold, 0 to 1, or none for no limit. "
         "By default the policy's: 0.2, of paper none.",
+        "SHARE",
     ),
-]
-Counter = Annotated[
-    str,
-    Option(
-        "--counter",
-        metavar="COUNTER",
-        show_default=False,
-        help="How to count tokens: chars (four characters each, the default) or tiktoken, with an encoding if need be: "
+    Flag(
+        ("--counter",),
+        "counter",
+        "How to count tokens: chars (four characters each, the default) or tiktoken, with an encoding if need be: "
         "tiktoken:cl100k_base.",
+        "COUNTER",
     ),
-]
-Format = Annotated[
-    FormatName,
-    Option(
-        "--format",
-        metavar="FORMAT",
-        show_default=False,
-        help="Format of the messages: auto (the default), openai or pydantic_ai.",
+    Flag(
+        ("--format",),
+        "format",
+        "Format of the messages: auto (the default), openai or pydantic_ai.",
+        "FORMAT",
+        choices=("auto", "openai", "pydantic_ai"),
     ),
-]
-ToolClasses = Annotated[
-    list[str] | None,
-    Option(
-        "--tool-class",
-        metavar="NAME=CLASS",
-        help="Class of a tool: bulk goes first, artifact next, durable stays until its episode goes. May be repeated.",
+    Flag(
+        ("--tool-class",),
+        "tool_classes",
+        "Class of a tool: bulk goes first, artifact next, durable stays until its episode goes. May be repeated.",
+        "NAME=CLASS",
+        repeatable=True,
     ),
-]
-Full = Annotated[bool, Option("--full", help="Show every row of long tables.")]
-ExitCode = Annotated[bool, Option("--exit-code", help="Exit with 3 if the budget cannot be met.")]
-Json = Annotated[bool, Option("--json", help="Print JSON instead of tables.")]
+    FULL,
+    Flag(("--exit-code",), "tell", "Exit with 3 if the budget cannot be met."),
+    JSON,
+)
 
-# wane sessions, wane show
+SESSIONS: Final = (Flag(("--all",), "every", "Those of every directory, not of this one alone."), JSON)
 
-All = Annotated[bool, Option("--all", help="Those of every directory, not of this one alone.")]
-Session = Annotated[
-    str,
-    Argument(metavar="SESSION", help="The session's id, as much of it as is needed, or the path of its file."),
-]
+SHOW: Final = (
+    Flag(("SESSION",), "name", "The session's id, as much of it as is needed, or the path of its file.", "SESSION"),
+    FULL,
+    JSON,
+)
 
-# wane demo
-
-Strategy = Annotated[
-    StrategyName,
-    Option(
-        "--strategy",
-        metavar="STRATEGY",
-        show_default=False,
-        help="How the context is kept: cwl (by episodes, the default), truncate (the oldest messages go) or none.",
+DEMO: Final = (
+    Flag(
+        ("--strategy",),
+        "strategy",
+        "How the context is kept: cwl (by episodes, the default), truncate (the oldest messages go) or none.",
+        "STRATEGY",
+        choices=("cwl", "truncate", "none"),
     ),
-]
-Keep = Annotated[
-    Path | None, Option("--keep", metavar="DIR", help="Keep the demo's repository in DIR, to look at afterwards.")
-]
+    Flag(("--keep",), "keep", "Keep the demo's repository in DIR, to look at afterwards.", "DIR", Path),
+    JSON,
+)

@@ -22,7 +22,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from wane.cli.console import is_unicode, printable
+from wane.cli.text import is_unicode, printable
 
 
 class Role(StrEnum):

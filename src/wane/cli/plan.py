@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from wane.cli import failure
-from wane.cli.console import say
+from wane.cli.flags import POLICIES
 from wane.cli.reading import read_messages
+from wane.cli.text import say
 from wane.core import Policy, parse_budget
-from wane.core.errors import ConfigError, CounterError, WaneError
+from wane.core.errors import ConfigError, CounterError
 from wane.counters import get_counter
 from wane.planning import Plan, plan
-
-POLICIES: Final = ("default", "paper")
-"""Names that `--policy` takes."""
 
 NO_SHARE: Final = "none"
 """What `--description-share` takes for no limit."""
@@ -30,14 +28,14 @@ class PlanOptions:
     """One run of `wane plan`, as the command line gave it; `wane plan --help` says what they mean."""
 
     file: str
-    budget: str
-    window: str
-    policy: str
+    budget: str = "80k"
+    window: str = "200k"
+    policy: str = "default"
     low_water: float | None = None
     description_share: str | None = None
     format: str = "auto"
     counter: str = "chars"
-    tool_classes: tuple[str, ...] = ()
+    tool_classes: Sequence[str] = ()
     as_json: bool = False
     full: bool = False
     tell: bool = False
@@ -164,16 +162,3 @@ def _print_picture(result: Plan, limit: int | None) -> None:
             "There is no episode in this session: no delimiter call was accepted, so that all of it is prologue, which "
             "is never evicted."
         )
-
-
-__all__ = [
-    "NO_SHARE",
-    "POLICIES",
-    "PlanOptions",
-    "WaneError",
-    "choose_policy",
-    "make_plan",
-    "parse_tool_classes",
-    "run_plan",
-    "verdict",
-]

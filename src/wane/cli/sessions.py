@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from wane.cli import failure
+from wane.cli.text import printable
 from wane.journal import SessionInfo, SessionStore, default_root
 
 
-def list_sessions(*, every: bool, as_json: bool) -> int:
+def list_sessions(*, every: bool = False, as_json: bool = False) -> int:
     """Print the sessions of this directory, or of every one, and return the exit code.
 
     Raises:
@@ -62,7 +63,7 @@ def human_bytes(size: int) -> str:
 def _print_table(infos: Sequence[SessionInfo], every: bool) -> None:
     from rich.text import Text
 
-    from wane.cli.console import printable, stdout_console
+    from wane.cli.console import stdout_console
     from wane.cli.picture import plain_table
 
     table = plain_table("id", "last written", ">messages", ">size", "*title")

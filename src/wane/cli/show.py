@@ -12,6 +12,7 @@ from wane.cli import failure, layout
 from wane.cli.picture import Role, Row
 from wane.cli.saved import Session, Turn, Usage, find_session, load_session
 from wane.cli.sessions import local_time
+from wane.cli.text import printable
 from wane.core import Kind
 from wane.journal import PassRecord
 
@@ -24,7 +25,7 @@ _NOTE_LENGTH: Final = 72
 _NAMES: Final = 5
 
 
-def show_session(name: str, *, full: bool, as_json: bool) -> int:
+def show_session(name: str, *, full: bool = False, as_json: bool = False) -> int:
     """Print a session, and return the exit code.
 
     Args:
@@ -157,7 +158,6 @@ def _print(session: Session, full: bool) -> None:
 def _summary(session: Session) -> RenderableType:
     from rich.text import Text
 
-    from wane.cli.console import printable
     from wane.cli.picture import plain_table
 
     header, window, usage = session.file.header, session.replayed.window, session.usage
@@ -200,7 +200,6 @@ def _pass_table(passes: list[PassRecord], limit: int | None) -> RenderableType:
 
 
 def _took(record: PassRecord) -> str:
-    from wane.cli.console import printable
 
     names = list(dict.fromkeys(layout.name_of(step.number, step.episode) for step in record.steps))
     shown = ", ".join(names[:_NAMES]) + (f" and {len(names) - _NAMES} more" if len(names) > _NAMES else "")

@@ -19,12 +19,12 @@ Examples:
   wane -p "make the tests pass" -y    do one task and print the answer
   wane -c                             go on where you left off
   wane demo                           watch it work, without a key or a network
-  wane plan chat.json --budget 80k    what would go from a recorded session, and why
+  wane plan chat.json --budget 80k    what a pass would evict, and why
 
 Exit codes:
   0    done
-  1    it could not be done: a model error, a missing extra, a damaged session
-  2    it cannot be: an option or input that is of no use
+  1    it failed: a model error, a missing extra, a damaged session
+  2    an option or an input is of no use
   130  stopped with Ctrl-C
 """
 
@@ -43,7 +43,7 @@ Examples:
 
 Exit codes:
   0  the plan was made, even if the budget cannot be met ("satisfied" in the JSON)
-  2  the options or the messages are of no use
+  2  an option or the input is of no use
   3  with --exit-code: the budget cannot be met
 """
 
@@ -73,7 +73,7 @@ repository whose own tests check each task.
 
 Examples:
   wane demo
-  wane demo --strategy truncate    the same, but the oldest messages go instead
+  wane demo --strategy truncate    the oldest messages go instead
   wane demo --json                 the summary alone
 """
 
@@ -86,8 +86,3 @@ def paragraphs(text: str) -> list[str]:
 def is_literal(paragraph: str) -> bool:
     """Whether a paragraph is to be printed as it stands."""
     return "\n  " in paragraph
-
-
-def for_terminal(text: str) -> str:
-    r"""Return a text as the help formatter takes it: with `\b` before what it must not fill."""
-    return "\n\n".join(f"\b\n{part}" if is_literal(part) else part for part in paragraphs(text))

@@ -1,0 +1,50 @@
+# Everything that a developer does here. `make` lists it.
+#
+# A virtual environment in .venv is made, with uv where it is installed and with venv and pip otherwise, when
+# there is none or pyproject.toml has changed. To choose the Python: make test PYTHON=python3.13
+
+SHELL := /bin/sh
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+# More arguments for demo, test and bench: make test ARGS="-x -k plan"
+ARGS ?=
+
+export PYTHON
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format docs bench clean
+
+help:  ## List what there is to make
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+demo: $(READY)  ## Watch an agent work in a small window: no key, no network
+	@$(BIN)/wane demo $(ARGS)
+
+test: $(READY)  ## Run the tests
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: $(READY)  ## Lint, types, docs and generated help
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python scripts/check_docs.py
+	$(BIN)/python scripts/help_doc.py --check docs/cli.md
+
+format: $(READY)  ## Put the code into its format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(READY)  ## Make docs/cli.md from the command's help
+	$(BIN)/python scripts/help_doc.py docs/cli.md
+
+bench: $(READY)  ## Measure speed and memory of the core
+	@$(BIN)/python benchmarks/core.py $(ARGS)
+
+clean:  ## Remove the environment and all caches
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml scripts/install.sh
+	@sh scripts/install.sh $(VENV)
+	@touch $@

@@ -1,0 +1,134 @@
+"""Check the pages that people read: links lead somewhere, Python compiles, and what it imports from wane is there.
+
+    python scripts/check_docs.py [ROOT]
+
+Links to the web are not followed: the check needs no network.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import sys
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+PAGES: Final = ("*.md", "docs/**/*.md")
+
+_FENCE: Final = re.compile(r"^(?P<indent> *)(?P<fence>```+|~~~+)(?P<language>[\w-]*)[^\n]*$")
+_LINK: Final = re.compile(r"(?<!\\)\[[^\]]*\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)")
+_HEADING: Final = re.compile(r"^#{1,6}\s+(.*?)\s*#*$")
+_CODE: Final = re.compile(r"`[^`]*`")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A fenced block of code: the line of its fence, its language, its text."""
+
+    line: int
+    language: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page, taken apart: its lines outside code blocks by number, and the blocks."""
+
+    path: Path
+    prose: tuple[tuple[int, str], ...]
+    blocks: tuple[Block, ...]
+
+    @property
+    def anchors(self) -> set[str]:
+        """Its headings, as links name them."""
+        headings = [match[1] for _, line in self.prose if (match := _HEADING.match(line))]
+        return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def parse(path: Path) -> Page:
+    """Return a page of Markdown."""
+    prose: list[tuple[int, str]] = []
+    blocks: list[Block] = []
+    fence: re.Match[str] | None = None
+    start, body = 0, list[str]()
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
+        match = _FENCE.match(line)
+        if fence is None and match:
+            fence, start, body = match, number, []
+        elif fence is None:
+            prose.append((number, line))
+        elif match and match["fence"] == fence["fence"] and not match["language"]:
+            blocks.append(Block(start, fence["language"], textwrap.dedent("\n".join(body))))
+            fence = None
+        else:
+            body.append(line)
+    if fence is not None:
+        blocks.append(Block(start, "unclosed", ""))
+    return Page(path, tuple(prose), tuple(blocks))
+
+
+def link_problems(page: Page) -> Iterator[str]:
+    """Yield what is wrong with a page's links."""
+    for number, line in page.prose:
+        for target in _LINK.findall(_CODE.sub("", line)):
+            file, _, anchor = target.partition("#")
+            if re.match(r"[a-z][a-z+.-]*:", target):
+                continue
+            path = (page.path.parent / file) if file else page.path
+            if not path.exists():
+                yield f"{page.path}:{number}: the link {target} leads to no file"
+            elif anchor and path.suffix == ".md" and anchor not in parse(path).anchors:
+                yield f"{page.path}:{number}: the link {target} leads to no heading"
+
+
+def code_problems(page: Page) -> Iterator[str]:
+    """Yield what is wrong with a page's blocks of Python."""
+    for block in page.blocks:
+        where = f"{page.path}:{block.line}"
+        if block.language == "unclosed":
+            yield f"{where}: the block of code that begins here does not end"
+        if block.language not in ("python", "py"):
+            continue
+        try:
+            # A page may show `await` as it stands in a function of the reader's.
+            tree = compile(block.text, where, "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        except SyntaxError as error:
+            yield f"{page.path}:{block.line + (error.lineno or 0)}: the Python does not compile: {error.msg}"
+            continue
+        yield from (f"{where}: {problem}" for node in ast.walk(tree) for problem in import_problems(node))
+
+
+def import_problems(node: ast.AST) -> Iterator[str]:
+    """Yield which names are imported from wane that it does not have."""
+    if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("wane"):
+        return
+    try:
+        module = importlib.import_module(node.module or "")
+    except ImportError as error:
+        yield f"{node.module} cannot be imported: {error}"
+        return
+    for alias in node.names:
+        if not hasattr(module, alias.name):
+            yield f"{node.module} has no {alias.name}"
+
+
+def problems(root: Path) -> list[str]:
+    """Return what is wrong with all pages of a project."""
+    pages = [parse(path) for pattern in PAGES for path in sorted(root.glob(pattern))]
+    return [problem for page in pages for problem in (*link_problems(page), *code_problems(page))]
+
+
+def main(args: list[str]) -> int:
+    """Print what is wrong, and return 1 if there is anything."""
+    found = problems(Path(args[0]) if args else Path(__file__).parents[1])
+    for problem in found:
+        print(problem, file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,99 @@
+"""The command line's grammar, made from flags and texts.
+
+With argparse: a library for this would take more time to load than `wane plan` takes to run.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, NoReturn
+
+from wane.cli import flags
+from wane.cli.failure import UsageError
+from wane.cli.flags import Flag
+from wane.cli.help import agent_help, command_help
+
+Values = dict[str, Any]
+"""Values by key, of what the command line gave; what it did not give is not there."""
+
+_NAME: Final = "command"
+_METAVAR: Final = "COMMAND"
+_AGENT: Final = "agent_"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command: its name, its help, its flags, and what runs it and returns the exit code."""
+
+    name: str
+    text: str
+    flags: tuple[Flag, ...]
+    run: Callable[[Values], int]
+
+
+def parse(args: Sequence[str], commands: Sequence[Command]) -> tuple[str | None, Values]:
+    """Return the name of the command that was given, None if there is none, and the values of its flags.
+
+    Without a command they are those of the agent.
+
+    Raises:
+        UsageError: for a command line that is not understood.
+        SystemExit: after help or the version has been printed.
+    """
+    values = vars(_parser(commands).parse_args(args))
+    name: str | None = values.pop(_NAME, None)
+    agent = {key.removeprefix(_AGENT): values.pop(key) for key in list(values) if key.startswith(_AGENT)}
+    if name is None:
+        return None, agent
+    if agent:
+        raise UsageError(f"options of the agent have no meaning before a command; see wane {name} --help")
+    return name, values
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that shows our own help, which `page` makes, and raises our own errors."""
+
+    page: Callable[[], str] = str
+
+    def format_help(self) -> str:
+        return self.page()
+
+    def error(self, message: str) -> NoReturn:
+        task = " (a task is given with: wane -p TASK)" if f"argument {_METAVAR}" in message else ""
+        raise UsageError(f"{message}{task}; see {self.prog} --help")
+
+
+def _parser(commands: Sequence[Command]) -> argparse.ArgumentParser:
+    from wane import __version__
+
+    parser = _Parser("wane", allow_abbrev=False)
+    parser.page = lambda: agent_help((command.name, command.text) for command in commands)
+    parser.add_argument(*flags.VERSION.names, action="version", version=f"wane {__version__}")
+    for flag in flags.AGENT:
+        _add(parser, flag, _AGENT)
+    choices = parser.add_subparsers(prog="wane", dest=_NAME, metavar=_METAVAR, parser_class=_Parser)
+    for command in commands:
+        child = choices.add_parser(command.name, allow_abbrev=False)
+        child.page = partial(command_help, command.name, command.text, command.flags)
+        for flag in command.flags:
+            _add(child, flag)
+    return parser
+
+
+def _add(parser: argparse.ArgumentParser, flag: Flag, prefix: str = "") -> None:
+    options: Values = {}
+    if flag.value:
+        options |= {"metavar": flag.value, "type": flag.read, "choices": flag.choices or None}
+        options["action"] = "append" if flag.repeatable else "store"
+    else:
+        options["action"] = "store_true"
+    if flag.bare is not None:
+        options |= {"nargs": "?", "const": flag.bare}
+    if not flag.is_option:
+        parser.add_argument(flag.key, **options)
+        return
+    # Left out of the values unless given, so that each default stands in one place: where it is used.
+    parser.add_argument(*flag.names, dest=prefix + flag.key, default=argparse.SUPPRESS, **options)

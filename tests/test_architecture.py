@@ -1,0 +1,135 @@
+"""The floors of the project: what may import what, and what the core may touch."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import wane
+
+PACKAGE = Path(wane.__file__).parent
+
+# Each part of the package, and the other parts that it may import. A new part must be entered here.
+FLOORS: dict[str, set[str]] = {
+    "core": set(),
+    "counters": {"core"},
+    "formats": {"core"},
+    "planning": {"core", "counters", "formats"},
+    "journal": {"core", "formats"},
+    "testing": {"core"},
+    "integrations": {"core", "counters", "formats"},
+    "agent": {"core", "counters", "formats", "journal", "integrations"},
+    "demo": {"core", "counters", "formats", "journal", "integrations", "agent", "testing"},
+    "cli": {"core", "counters", "formats", "journal", "integrations", "agent", "demo", "planning", ""},
+    # The package itself offers the dry run, which it loads when it is asked for.
+    "": {"core", "planning"},
+}
+
+# Modules without files, sockets, clocks, randomness or the environment in them.
+PURE = {
+    "__future__",
+    "array",
+    "bisect",
+    "collections",
+    "collections.abc",
+    "dataclasses",
+    "enum",
+    "functools",
+    "heapq",
+    "itertools",
+    "json",
+    "math",
+    "operator",
+    "re",
+    "types",
+    "typing",
+}
+IMPURE_BUILTINS = {"open", "print", "input", "exec", "eval", "compile", "breakpoint", "__import__"}
+
+EXPORTED = """
+    DEFAULT_BUDGET DEFAULT_TOOL_CLASSES Added ConfigError ContextWindow CorruptJournalError Counter CounterError Episode
+    EpisodeType FitReport FormatError HistoryError Item JournalError JournalVersionError Kind Level MissingExtraError
+    Pinned Plan Policy SessionLockedError SessionNotFoundError Step ToolClass UnknownEpisodeError Verdict WaneError
+    __version__ chars parse_budget plan
+"""
+
+
+def sources(part: str = "") -> list[Path]:
+    return sorted((PACKAGE / part).rglob("*.py"))
+
+
+def part_of(path: Path) -> str:
+    """The part of the package that a file belongs to: its folder or, of a file at the top, its name."""
+    first = path.relative_to(PACKAGE).parts[0]
+    return first.removesuffix(".py").replace("__init__", "")
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """Each module that a file imports, wherever in it, with the line."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno} imports relatively"
+            assert node.module is not None
+            yield node.lineno, node.module
+            if node.module == "wane":
+                yield from ((node.lineno, f"wane.{name.name}") for name in node.names if (PACKAGE / name.name).exists())
+
+
+def floor_of(module: str) -> str | None:
+    """The part of the package that a module belongs to; None for a module of others."""
+    names = module.split(".")
+    if names[0] != "wane":
+        return None
+    return names[1] if len(names) > 1 else ""
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_part_imports_only_what_stands_below_it(path: Path) -> None:
+    part = part_of(path)
+    assert part in FLOORS, f"{part} is new: say in FLOORS what it may import"
+    allowed = FLOORS[part] | {part}
+    wrong = [f"line {line}: {name}" for line, name in imports(path) if floor_of(name) not in {None, *allowed}]
+    assert not wrong
+
+
+@pytest.mark.parametrize("path", sources("core"), ids=lambda path: path.name)
+def test_the_core_is_pure(path: Path) -> None:
+    wrong = [f"line {line}: {name}" for line, name in imports(path) if floor_of(name) is None and name not in PURE]
+    wrong += [
+        f"line {node.lineno}: {node.id}"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Name) and node.id in IMPURE_BUILTINS
+    ]
+    assert not wrong
+
+
+def test_importing_the_package_loads_the_core_and_the_standard_library_alone() -> None:
+    code = "import sys; before = set(sys.modules); import wane; print(*sorted(set(sys.modules) - before))"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        capture_output=True,
+        text=True,
+        env={"PYTHONPATH": str(PACKAGE.parent)},
+        check=True,
+    )
+    loaded = done.stdout.split()
+    ours = {name for name in loaded if floor_of(name) is not None}
+    assert {floor_of(name) for name in ours} == {"", "core"}
+    assert {name.partition(".")[0] for name in set(loaded) - ours} <= set(sys.stdlib_module_names)
+
+
+def test_the_exported_names_are_locked() -> None:
+    assert sorted(wane.__all__) == sorted(EXPORTED.split())
+    assert all(hasattr(wane, name) for name in wane.__all__)
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_file_says_what_it_is_about(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text())), "a module begins with a docstring"
