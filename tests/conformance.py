@@ -1,0 +1,21 @@
+"""The conformance cases that stand beside the repository, if they are there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parents[2] / "shared" / "conformance"
+
+
+def conformance_cases() -> list[Any]:
+    """Every case as a pytest parameter with its name as id; one skipped parameter if there are none."""
+    files = sorted(FOLDER.glob("*.jsonl"))
+    if not files:
+        reason = "no conformance cases: ../shared/conformance (relative to the repository) is not there"
+        return [pytest.param(None, marks=pytest.mark.skip(reason=reason))]
+    lines = (line for file in files for line in file.read_text(encoding="utf-8").splitlines())
+    return [pytest.param(case, id=case["name"]) for case in map(json.loads, lines)]

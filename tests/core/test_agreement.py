@@ -1,0 +1,155 @@
+"""The core against the oracle: the same history, budget and policy must give the same view, item for item."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from tests.lives import Life, assert_agree, assert_same_pass, revive, rules_of, summary, turns_of
+from tests.oracle import BULK, DURABLE, read
+from tests.strategies import TOOLS, Scenario, histories, scenarios, times
+from wane.core import DEFAULT_TOOL_CLASSES, ContextWindow, Item
+
+
+def pair(scenario: Scenario) -> tuple[ContextWindow, Life]:
+    """The window of a scenario and the oracle's."""
+    window = ContextWindow(scenario.budget, scenario.policy)
+    return window, Life(rules_of(scenario.policy, scenario.budget))
+
+
+def take(window: ContextWindow, life: Life, items: list[Item]) -> None:
+    """Feed both."""
+    window.extend(items)
+    life.items += items
+
+
+@given(histories(max_moves=40))
+def test_protocol(items: list[Item]) -> None:
+    """R2 to R5: verdicts, owners, episodes."""
+    window = ContextWindow()
+    added = window.extend(items)
+    reading = read(items)
+    assert {one.index: one.verdict.accepted for one in added if one.verdict} == reading.verdicts
+    owners = {one.index: one.episode.number for one in added if one.episode}
+    assert owners == {index: owner.number for index, owner in reading.owner.items()}
+    assert_agree(window, Life(rules_of(window.policy, window.budget), items=items))
+    for episode in reading.episodes:
+        if episode.name is not None:
+            assert [i for span in window.members(episode.name) for i in span] == sorted(episode.members)
+
+
+@times(2.5)
+@given(scenarios(max_moves=40))
+def test_one_pass(scenario: Scenario) -> None:
+    """One pass over a whole session, as in the conformance cases."""
+    window, life = pair(scenario)
+    take(window, life, scenario.items)
+    report = window.fit()
+    assert_same_pass(report, life.fit())
+    assert_agree(window, life)
+    for step in report.steps:
+        event(step.level.value)
+
+
+@times(2.5)
+@given(scenarios(max_moves=40))
+def test_life(scenario: Scenario) -> None:
+    """A pass before every model call."""
+    window, life = pair(scenario)
+    for turn in turns_of(scenario.items):
+        assert_same_pass(window.fit(), life.fit())
+        take(window, life, turn)
+        assert_agree(window, life)
+    assert_same_pass(window.fit(), life.fit())
+    assert_agree(window, life)
+
+
+@given(scenarios())
+def test_what_holds_the_tokens(scenario: Scenario) -> None:
+    """R13: if the budget cannot be met, the report says by how much and what holds the rest."""
+    window, life = pair(scenario)
+    for turn in turns_of(scenario.items):
+        take(window, life, turn)
+        report = window.fit()
+        life.fit()
+        assert (report.pinned is None) == report.satisfied
+        assert report.excess == max(0, report.tokens_after - scenario.budget)
+        if report.pinned is not None:
+            assert report.pinned == life.pinned()
+            assert report.pinned.total == report.tokens_after
+
+
+@dataclass(frozen=True)
+class Act:
+    """Something that a caller does between two messages."""
+
+    kind: str
+    number: int
+
+    def do(self, window: ContextWindow, life: Life) -> ContextWindow:
+        """Do it to both; the window may be another one afterwards."""
+        rules = life.rules
+        if self.kind in ("fit", "cold"):
+            cold = self.kind == "cold"
+            assert_same_pass(window.fit(cold=cold), life.fit(cold=cold))
+        elif self.kind == "observe":
+            # The provider speaks of a request, and so of a view after a pass.
+            assert_same_pass(window.fit(), life.fit())
+            window.observe(self.number)
+            life.observe(self.number)
+        elif self.kind == "budget":
+            window.budget = self.number + 1
+            life.rules = replace(rules, budget=window.budget)
+        elif self.kind == "overhead":
+            window.overhead = life.overhead = self.number
+        elif self.kind == "policy":
+            share = (None, 0.0, 0.1, 1.0)[self.number % 4]
+            low, cold = (self.number % 10 + 1) / 10, bool(self.number % 2)
+            window.policy = replace(window.policy, low_water=low, description_share=share, evict_when_cold=cold)
+            life.rules = replace(rules, low_water=low, share=share, evict_when_cold=cold)
+        elif self.kind == "restart":
+            before = summary(window)
+            window = revive(window)
+            assert summary(window) == before
+        return window
+
+
+ACTS = ("nothing", "fit", "fit", "fit", "cold", "observe", "budget", "overhead", "policy", "restart")
+
+
+@times(2.5)
+@given(scenarios(), st.lists(st.builds(Act, st.sampled_from(ACTS), st.integers(0, 1_000)), min_size=1, max_size=30))
+def test_whatever_the_caller_does(scenario: Scenario, acts: list[Act]) -> None:
+    """R10 to R14: anchors, cold caches, restarts and changed settings in any order."""
+    window, life = pair(scenario)
+    for place, turn in enumerate(turns_of(scenario.items)):
+        window = acts[place % len(acts)].do(window, life)
+        assert_agree(window, life)
+        take(window, life, turn)
+    assert_same_pass(window.fit(), life.fit())
+    assert_agree(window, life)
+
+
+CLASSES = st.dictionaries(
+    st.sampled_from([*TOOLS, "GREP", "Read"]), st.sampled_from(("bulk", "artifact", "durable")), max_size=4
+).filter(lambda classes: len({name.lower() for name in classes}) == len(classes))
+
+
+@given(scenarios(), CLASSES)
+def test_the_users_tool_classes(scenario: Scenario, classes: dict[str, str]) -> None:
+    """A user's class for a tool goes before the default, by name without case."""
+    window = ContextWindow(scenario.budget, scenario.policy, tool_classes=classes)
+    life = Life(rules_of(scenario.policy, scenario.budget, classes))
+    take(window, life, scenario.items)
+    assert_same_pass(window.fit(), life.fit())
+    assert_agree(revive(window), life)
+
+
+def test_default_tool_classes() -> None:
+    """What the oracle knows of tools is part of what the core knows."""
+    for name in BULK:
+        assert DEFAULT_TOOL_CLASSES[name].value == "bulk"
+    for name in DURABLE:
+        assert DEFAULT_TOOL_CLASSES[name].value == "durable"

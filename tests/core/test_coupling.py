@@ -1,0 +1,119 @@
+"""R12 by hand: what a level does with items that others need, and that a recorded pass brings it back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from hypothesis import given
+
+from tests.lives import Life, assert_agree, assert_same_pass, revive, rules_of, summary, turns_of
+from tests.strategies import Scenario, scenarios, times
+from wane.core import ContextWindow, FitReport, Item, Kind, Level, Policy
+
+
+def thought(message: int, *needs: int) -> Item:
+    return Item(Kind.REASONING, 10, message=message, needs=needs)
+
+
+def call(name: str, message: int, tool: str, *needs: int, arguments: str = "{}") -> Item:
+    return Item(Kind.CALL, 10, call_id=name, tool=tool, arguments=arguments, message=message, needs=needs)
+
+
+def start(name: str, message: int, *needs: int) -> Item:
+    arguments = {"action": "start", "name": name, "type": "expl"}
+    return call(name, message, "delimiter", *needs, arguments=json.dumps(arguments))
+
+
+def end(name: str, message: int, *needs: int) -> Item:
+    arguments = {"action": "end", "description": "seen"}
+    return call(f"end {name}", message, "delimiter", *needs, arguments=json.dumps(arguments))
+
+
+def result(name: str) -> Item:
+    return Item(Kind.RESULT, 10, call_id=name)
+
+
+def taken(report: FitReport) -> list[tuple[str | None, str, tuple[int, ...]]]:
+    return [(step.episode, step.level.value, step.removed) for step in report.steps]
+
+
+def run(items: Sequence[Item], policy: Policy | None = None) -> FitReport:
+    """One pass under a budget that cannot be met, on the window and on the oracle."""
+    policy = policy or Policy.paper()
+    window, life = ContextWindow(1, policy), Life(rules_of(policy, 1), items=list(items))
+    window.extend(items)
+    report = window.fit()
+    assert_same_pass(report, life.fit())
+    assert_agree(window, life)
+    assert_agree(revive(window), life)
+    return report
+
+
+CLOSING = [Item(Kind.TEXT, 10, message=90)]
+
+
+def test_a_signed_thought_goes_with_its_call() -> None:
+    """It cannot go at `reasoning`, because the call at `bulk` needs it; a thought of no call's can."""
+    items = [
+        *(start("look", 0), result("look")),
+        *(thought(1), thought(1), call("g", 1, "grep", -1), result("g")),
+        *(end("look", 2), result("end look")),
+    ]
+    assert taken(run(items + CLOSING)) == [
+        ("look", "reasoning", (2,)),
+        ("look", "bulk", (3, 4, 5)),
+        ("look", "remove", (0, 1)),
+    ]
+
+
+def test_the_thought_of_a_closing_pair_stays_with_it() -> None:
+    items = [start("look", 0), result("look"), thought(1), end("look", 1, -1), result("end look")]
+    assert taken(run(items + CLOSING)) == [("look", "remove", (0, 1))]
+    report = run(items + CLOSING, Policy(low_water=1.0, description_share=0.0))
+    assert taken(report) == [("look", "remove", (0, 1)), ("look", "description", (2, 3, 4))]
+
+
+def test_an_item_held_by_another_episode_goes_with_its_holder() -> None:
+    """The thought is the first exploration's, the call that needs it the second's: they leave together."""
+    items = [
+        *(start("first", 0), result("first")),
+        *(thought(1), end("first", 1), start("second", 1), call("g", 1, "grep", -3)),
+        *(result("end first"), result("second"), result("g")),
+        *(end("second", 2), result("end second")),
+    ]
+    assert taken(run(items + CLOSING)) == [
+        ("first", "remove", (0, 1)),
+        ("second", "bulk", (2, 5, 8)),
+        ("second", "remove", (4, 7)),
+    ]
+
+
+def test_a_thought_of_the_prologue_holds_the_first_start() -> None:
+    """OpenAI Responses: a reasoning item needs what follows it. The prologue stays, and so does the start."""
+    items = [
+        *(thought(0, 1), start("look", 0, -1), result("look")),
+        *(call("g", 1, "grep"), result("g")),
+        *(end("look", 2), result("end look")),
+    ]
+    report = run(items + CLOSING)
+    assert taken(report) == [("look", "bulk", (3, 4))]
+    assert report.trace[-1].level is Level.REMOVE
+    assert report.pinned is not None
+    assert (report.pinned.prologue, report.pinned.needed) == (10, 20)
+
+
+@times(2)
+@given(scenarios(coupled=True, shares=(None, 0.0, 0.02, 0.2)))
+def test_recorded_passes_bring_held_items_back(scenario: Scenario) -> None:
+    """R12 and R14: also what a level could not take yet is the same after a rebuild."""
+    steady = ContextWindow(scenario.budget, scenario.policy)
+    rebuilt = ContextWindow(scenario.budget, scenario.policy)
+    for turn in turns_of(scenario.items):
+        report = steady.fit()
+        rebuilt.apply(report.trace)
+        steady.extend(turn)
+        rebuilt.extend(turn)
+    assert summary(steady) == summary(rebuilt)
+    assert steady.fit() == rebuilt.fit()
+    assert steady.export() == rebuilt.export()

@@ -1,0 +1,30 @@
+"""The oracle itself, held against the conformance cases: only then is it worth comparing the core with."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+from tests.conformance import conformance_cases
+from tests.oracle import Rules, State, items_of, read, run_pass, visible
+
+
+@pytest.mark.parametrize("case", conformance_cases())
+def test_conformance(case: dict[str, Any]) -> None:
+    items = items_of(case["messages"])
+    rules = Rules(case["budget"], low_water=case["low_water"], share=case["description_share"])
+    outcome = run_pass(items, State(), rules)
+    episodes = [{**asdict(episode), "removed": outcome.state.removed(episode)} for episode in read(items).episodes]
+    fields = ("name", "type", "implicit", "closed", "removed")
+    assert case["expect"] == {
+        "visible": visible(items, outcome.state),
+        "steps": [
+            {"episode": s.episode, "level": s.level, "tokens_before": s.before, "tokens_after": s.after}
+            for s in outcome.steps
+        ],
+        "tokens": {"before": outcome.before, "after": outcome.after},
+        "satisfied": outcome.satisfied,
+        "episodes": [{name: episode[name] for name in fields} for episode in episodes],
+    }

@@ -1,0 +1,326 @@
+"""Properties of the core for the rules R1 to R14, over random histories, each told without the oracle's pass."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.lives import Life, assert_agree, live, revive, rules_of, summary, turns_of
+from tests.oracle import Reading, State, eligible, latest_message, read
+from tests.strategies import FIELDS, RAW, VALUES, Scenario, histories, scenarios, times
+from wane.core import ContextWindow, FitReport, Item, Kind, Policy
+from wane.core.errors import HistoryError, UnknownEpisodeError
+
+
+def window_of(scenario: Scenario) -> ContextWindow:
+    return ContextWindow(scenario.budget, scenario.policy)
+
+
+def state_of(window: ContextWindow, reports: Sequence[FitReport]) -> State:
+    """What passes left behind, by their own reports."""
+    levels = [(step.number, step.level.value) for report in reports for step in report.trace]
+    dropped = frozenset(number for number, level in levels if level == "description")
+    reached = dict(levels) | dict.fromkeys(dropped, "remove")
+    gone = frozenset(range(window.item_count)) - set(window.visible)
+    return State(gone, reached, dropped)
+
+
+def closing_tokens(reading: Reading, state: State) -> int:
+    """R11: what the kept closing pairs of removed explorations hold."""
+    kept = [ep for ep in reading.episodes if state.removed(ep) and ep.type == "expl" and ep.number not in state.dropped]
+    return sum(reading.items[index].tokens for ep in kept for index in ep.closing)
+
+
+# R1, R13, R14: the view
+
+
+@given(scenarios())
+def test_view_is_a_subsequence_and_never_grows_back(scenario: Scenario) -> None:
+    """The one idea, and R14: items are kept or left out; what left does not come back."""
+    window, gone = window_of(scenario), set[int]()
+    for report in live(window, scenario.items):
+        view = window.visible
+        assert all(first < second for first, second in pairwise(view))
+        assert set(view) <= set(range(window.item_count))
+        assert not gone & set(view)
+        gone |= {index for step in report.steps for index in step.removed}
+        assert set(view) | gone == set(range(window.item_count))
+
+
+@given(scenarios())
+def test_calls_keep_their_results(scenario: Scenario) -> None:
+    """A visible answered call has its result, and a visible result its call, at any time."""
+    window = window_of(scenario)
+    for _ in live(window, scenario.items):
+        seen = set(window.visible)
+        partner = read(scenario.items[: window.item_count]).partner
+        assert all((call in seen) == (result in seen) for call, result in partner.items())
+
+
+@given(scenarios())
+def test_what_is_never_evicted(scenario: Scenario) -> None:
+    """R13: system, user, prologue, active episode, and the latest assistant message with its results."""
+    window = window_of(scenario)
+    for _ in live(window, scenario.items):
+        reading = read(scenario.items[: window.item_count])
+        keep = {index for index, item in enumerate(reading.items) if item.kind in (Kind.SYSTEM, Kind.USER)}
+        keep |= set(reading.prologue) | set(reading.active.members if reading.active else ())
+        latest = range(latest_message(reading.items), len(reading.items))
+        keep |= set(latest) | {reading.partner[index] for index in latest if index in reading.partner}
+        assert keep <= set(window.visible)
+
+
+@given(scenarios(coupled=True))
+def test_needed_items_stay(scenario: Scenario) -> None:
+    """R12: no visible item lacks an item that it needs."""
+    window = window_of(scenario)
+    for _ in live(window, scenario.items):
+        seen = set(window.visible)
+        assert all(index + offset in seen for index in seen for offset in scenario.items[index].needs)
+
+
+# R6, R7, R9, R10, R11: the pass
+
+
+@given(scenarios())
+def test_a_pass_stops_only_at_its_target_or_with_nothing_left(scenario: Scenario) -> None:
+    """R7, R10: never over the target while something eligible is left."""
+    window, reports = window_of(scenario), list[FitReport]()
+    for report in live(window, scenario.items):
+        reports.append(report)
+        assert report.ran == (report.tokens_before > scenario.budget)
+        reading, state = read(scenario.items[: window.item_count]), state_of(window, reports)
+        left = [episode.number for episode in reading.episodes if eligible(reading, state, episode)]
+        assert not report.ran or report.tokens_after <= scenario.budget * scenario.policy.low_water or not left
+
+
+@given(scenarios())
+def test_a_pass_makes_progress_and_ends(scenario: Scenario) -> None:
+    """R9: every step removes something, nothing goes twice, and a second pass at once changes nothing."""
+    window, gone = window_of(scenario), set[int]()
+    for report in live(window, scenario.items):
+        for step in report.steps:
+            assert step.removed
+            assert not gone & set(step.removed)
+            gone |= set(step.removed)
+        before = window.visible
+        assert window.fit().steps == ()
+        assert window.visible == before
+
+
+@given(scenarios(), st.integers(0, 500))
+def test_tokens_add_up(scenario: Scenario, overhead: int) -> None:
+    """Steps chain from the total before to the total after, and each total is that of the visible items."""
+    window = ContextWindow(scenario.budget, scenario.policy, overhead=overhead)
+    for report in live(window, scenario.items):
+        chain = [report.tokens_before]
+        for step in report.steps:
+            assert step.tokens_before == chain[-1]
+            chain.append(step.tokens_after)
+            assert step.tokens_before - step.tokens_after == sum(scenario.items[i].tokens for i in step.removed)
+        assert chain[-1] == report.tokens_after == window.tokens
+        assert window.tokens == overhead + sum(scenario.items[index].tokens for index in window.visible)
+        assert report.satisfied == (window.tokens <= scenario.budget)
+
+
+@given(scenarios())
+def test_levels_only_rise(scenario: Scenario) -> None:
+    """R9: an episode continues from the level that it has reached."""
+    order = ["none", "reasoning", "bulk", "artifact", "remove", "description"]
+    window, reached = window_of(scenario), dict[int, int]()
+    for report in live(window, scenario.items):
+        for step in report.steps:
+            rank = order.index(step.level.value)
+            assert rank > reached.get(step.number, 0)
+            reached[step.number] = rank
+
+
+@given(scenarios())
+def test_descriptions_keep_to_their_share(scenario: Scenario) -> None:
+    """R11: after a pass, closing pairs of removed explorations hold at most their share of the budget.
+
+    A pair that was dropped, but that R12 holds back, is not counted.
+    """
+    window, reports = window_of(scenario), list[FitReport]()
+    share = scenario.policy.description_share
+    for report in live(window, scenario.items):
+        reports.append(report)
+        reading, state = read(scenario.items[: window.item_count]), state_of(window, reports)
+        kept = closing_tokens(reading, state)
+        assert share is None or kept <= share * scenario.budget
+        if share is None:
+            assert not state.dropped
+        elif not report.satisfied:
+            assert not kept
+
+
+# R14: the same view by any way
+
+
+@given(scenarios())
+def test_item_by_item_is_all_at_once(scenario: Scenario) -> None:
+    one, many, parts = window_of(scenario), window_of(scenario), window_of(scenario)
+    singly = [one.add(item) for item in scenario.items]
+    together = many.extend(scenario.items)
+    for turn in turns_of(scenario.items):
+        parts.extend(iter(turn))
+    assert [(a.index, a.verdict) for a in singly] == [(a.index, a.verdict) for a in together]
+    assert one.export() == many.export() == parts.export()
+    assert one.fit() == many.fit() == parts.fit()
+    assert one.export() == many.export() == parts.export()
+
+
+@given(scenarios(), st.sets(st.integers(0, 40)))
+def test_a_restart_changes_nothing(scenario: Scenario, restarts: set[int]) -> None:
+    """R14: export and restore, at any points and through JSON, against an uninterrupted life."""
+    steady, broken = window_of(scenario), window_of(scenario)
+    for place, turn in enumerate(turns_of(scenario.items)):
+        assert steady.fit() == broken.fit()
+        for item in turn:
+            assert steady.add(item).verdict == broken.add(item).verdict
+            broken = revive(broken) if place in restarts else broken
+    broken = revive(broken)
+    assert summary(steady) == summary(broken)
+    assert steady.fit() == broken.fit()
+    assert summary(steady) == summary(broken)
+
+
+@given(scenarios(), st.integers(0, 40), st.data())
+def test_rebuilt_from_history_and_recorded_passes(scenario: Scenario, stop: int, data: st.DataObject) -> None:
+    """R14: history and recorded steps give the window back, whatever its settings were while it was rebuilt."""
+    steady, rebuilt = window_of(scenario), ContextWindow(data.draw(st.integers(1, 1_000)), Policy.paper())
+    for place, turn in enumerate(turns_of(scenario.items)):
+        report = steady.fit()
+        if place == stop:
+            rebuilt.budget, rebuilt.policy = scenario.budget, scenario.policy
+        if place < stop:
+            rebuilt.apply(report.trace)
+        else:
+            assert rebuilt.fit() == report
+        steady.extend(turn)
+        rebuilt.extend(turn)
+    rebuilt.budget, rebuilt.policy = scenario.budget, scenario.policy
+    assert summary(steady) == summary(rebuilt)
+    assert steady.fit() == rebuilt.fit()
+    assert steady.export() == rebuilt.export()
+
+
+# R3: bad input
+
+
+def argument_texts() -> st.SearchStrategy[str | None]:
+    """Arguments of a delimiter call, of every kind: objects of right and wrong fields, JSON, and anything."""
+    value = st.one_of(st.sampled_from(VALUES), st.text(max_size=8), st.integers(), st.floats())
+    objects = st.dictionaries(st.sampled_from(FIELDS), value).map(json.dumps)
+    return st.one_of(objects, objects, st.sampled_from(RAW), st.text(max_size=30), st.none())
+
+
+@times(2)
+@given(histories(max_moves=10), st.lists(argument_texts(), min_size=1, max_size=6))
+def test_a_refusal_shows_the_call_that_would_be_right(items: list[Item], texts: list[str | None]) -> None:
+    """R3: no argument raises, and making the call that a refusal shows is accepted."""
+    window = ContextWindow()
+    window.extend(items)
+    for number, text in enumerate(texts):
+        call = Item(Kind.CALL, 1, call_id=f"x{number}", tool="delimiter", arguments=text, message=10_000 + number)
+        verdict = window.add(call).verdict
+        assert verdict is not None
+        if not verdict.accepted:
+            shown = verdict.text.rsplit("A right call: ", 1)[1]
+            again = Item(Kind.CALL, 1, call_id="y", tool="delimiter", arguments=shown, message=20_000)
+            corrected = revive(window).add(again).verdict
+            assert corrected is not None
+            assert corrected.accepted
+
+
+@given(histories(max_moves=15), st.booleans())
+def test_a_bad_item_is_refused_and_changes_nothing(items: list[Item], answered: bool) -> None:
+    window = ContextWindow()
+    window.extend(items)
+    before = window.export()
+    used = [item.call_id for item in items if item.kind is Kind.RESULT]
+    bad = Item(Kind.RESULT, 1, call_id=used[-1] if used and answered else "never called")
+    with pytest.raises(HistoryError, match="no open call"):
+        window.add(bad)
+    with pytest.raises(HistoryError, match="tokens"):
+        window.add(Item(Kind.USER, -1))
+    with pytest.raises(UnknownEpisodeError):
+        window.members("no episode has this name")
+    assert window.export() == before
+
+
+# Memory and recall (the paper's section 5)
+
+
+@given(scenarios())
+def test_members_can_be_recalled_after_eviction(scenario: Scenario) -> None:
+    window = window_of(scenario)
+    list(live(window, scenario.items))
+    for episode in read(scenario.items).episodes:
+        if episode.name is not None:
+            assert [i for span in window.members(episode.name) for i in span] == sorted(episode.members)
+
+
+def long_session(count: int) -> list[Item]:
+    """Explorations and acts that depend on them, `count` times, with unannotated work between."""
+    items = [Item(Kind.SYSTEM, 5), Item(Kind.USER, 5)]
+
+    def call(tool: str, arguments: str = "{}") -> None:
+        items.extend(
+            [
+                Item(Kind.CALL, 10, call_id=f"c{len(items)}", tool=tool, arguments=arguments),
+                Item(Kind.RESULT, 20, call_id=f"c{len(items)}"),
+            ]
+        )
+
+    for number in range(count):
+        look, act = f"look {number}", f"act {number}"
+        call("delimiter", json.dumps({"action": "start", "name": look, "type": "expl"}))
+        call("grep")
+        call("delimiter", '{"action": "end", "description": "seen"}')
+        call("bash")
+        call("delimiter", json.dumps({"action": "start", "name": act, "type": "act", "dependencies": [look]}))
+        call("edit")
+        call("delimiter", '{"action": "end"}')
+    return items
+
+
+def test_the_graph_holds_what_is_live() -> None:
+    """Wholly evicted episodes leave the graph: what is live does not grow with the session."""
+    window = ContextWindow(500, Policy(low_water=0.5, description_share=0.2))
+    largest = 0
+    for _ in live(window, long_session(400)):
+        largest = max(largest, len(window.episodes), len(window.visible) // 10)
+    assert window.item_count > 5_000
+    assert largest < 12
+    exported = window.export()
+    assert len(exported["graph"]["live"]) < 12
+
+
+def test_everything_can_go() -> None:
+    """With nothing left to protect, only the prologue and the latest message stay, and no episode is live."""
+    items = long_session(50)
+    window = ContextWindow(1, Policy(low_water=1.0, description_share=0.0))
+    window.extend([*items, Item(Kind.TEXT, 1, message=1), Item(Kind.USER, 1), Item(Kind.TEXT, 1, message=2)])
+    assert not window.fit().satisfied
+    assert window.visible == [0, 1, len(items) + 1, len(items) + 2]
+    assert [episode.implicit for episode in window.episodes] == [True]
+
+
+@times(0.5)
+@given(histories(max_moves=25))
+def test_the_oracle_agrees_after_a_life_under_default_policy(items: list[Item]) -> None:
+    """`Policy()` as it is shipped, not only what the strategies vary."""
+    budget = max(1, sum(item.tokens for item in items) // 3)
+    window, life = ContextWindow(budget), Life(rules_of(Policy(), budget))
+    for turn in turns_of(items):
+        window.fit()
+        life.fit()
+        window.extend(turn)
+        life.items += turn
+    assert_agree(window, life)

@@ -1,0 +1,150 @@
+"""Lives of a window: a history fed as an agent would, and the same life lived by the oracle."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from tests.oracle import (
+    Outcome,
+    Reading,
+    Rules,
+    State,
+    assistant_messages,
+    eligible,
+    read,
+    run_pass,
+    settled,
+    visible,
+)
+from wane.core import ContextWindow, Episode, FitReport, Item, Kind, Pinned, Policy
+
+
+def rules_of(policy: Policy, budget: int, tool_classes: dict[str, str] | None = None) -> Rules:
+    """The oracle's words for a policy."""
+    return Rules(budget, policy.low_water, policy.description_share, policy.evict_when_cold, tool_classes or {})
+
+
+def turns_of(items: Sequence[Item]) -> list[list[Item]]:
+    """The history in pieces, cut before every assistant message: where a model call, and so a `fit`, comes."""
+    cuts = [0, *(message.start for message in assistant_messages(items)), len(items)]
+    return [list(items[first:stop]) for first, stop in pairwise(cuts) if first < stop]
+
+
+def live(window: ContextWindow, items: Sequence[Item]) -> Iterator[FitReport]:
+    """Feed a history to a window, with a `fit` before every model call and one at the end."""
+    for turn in turns_of(items):
+        yield window.fit()
+        window.extend(turn)
+    yield window.fit()
+
+
+def revive(window: ContextWindow) -> ContextWindow:
+    """The window after a restart, its state having been through JSON."""
+    return ContextWindow.restore(json.loads(json.dumps(window.export())))
+
+
+@dataclass
+class Life:
+    """The oracle's window."""
+
+    rules: Rules
+    overhead: int = 0
+    drift: int = 0
+    items: list[Item] = field(default_factory=list)
+    state: State = field(default_factory=State)
+    sent: int = 0
+
+    @property
+    def base(self) -> int:
+        """Tokens of a request besides those of its items."""
+        return self.overhead + self.drift
+
+    @property
+    def held(self) -> int:
+        """Tokens of the visible items."""
+        return sum(self.items[index].tokens for index in visible(self.items, self.state))
+
+    def fit(self, *, cold: bool = False) -> Outcome:
+        """Run a pass if one is due, and remember what is sent."""
+        outcome = run_pass(self.items, self.state, self.rules, base=self.base, cold=cold)
+        self.state = outcome.state
+        self.sent = self.held + self.overhead
+        return outcome
+
+    def observe(self, input_tokens: int) -> None:
+        """Anchor to what the provider said that the last request held."""
+        self.drift = input_tokens - self.sent
+
+    def pinned(self) -> Pinned:
+        """R13: what no pass could take now, by what holds it."""
+        reading = read(self.items)
+        tokens: dict[str, int] = {}
+        for index in visible(self.items, self.state):
+            holder = _holder(reading, self.state, index)
+            tokens[holder] = tokens.get(holder, 0) + self.items[index].tokens
+        tokens.pop("evictable", 0)
+        name = reading.active.name if reading.active else None
+        return Pinned(overhead=self.base, active_name=name, **tokens)
+
+
+def _holder(reading: Reading, state: State, index: int) -> str:
+    """Which field of `Pinned` counts a visible item."""
+    owner, kind = reading.owner.get(index), reading.items[index].kind
+    if owner is None:
+        return kind.value if kind in (Kind.SYSTEM, Kind.USER) else "prologue"
+    if owner is reading.active:
+        return "active"
+    if not settled(reading, owner):
+        return "unsettled"
+    if state.removed(owner):
+        described = owner.type == "expl" and index in owner.closing and owner.number not in state.dropped
+        return "descriptions" if described else "needed"
+    return "evictable" if eligible(reading, state, owner) else "needed"
+
+
+def summary(window: ContextWindow) -> dict[str, object]:
+    """All that a window shows."""
+    return {
+        "visible": window.visible,
+        "tokens": window.tokens,
+        "count": window.item_count,
+        "active": window.active and window.active.number,
+        "episodes": [_shown(episode) for episode in window.episodes],
+        "pinned": window.pinned,
+        "settings": (window.budget, window.policy, window.overhead),
+    }
+
+
+def _shown(episode: Episode) -> tuple[object, ...]:
+    names = "number name type implicit closed removed level dependencies tokens description"
+    return tuple(getattr(episode, name) for name in names.split())
+
+
+def assert_agree(window: ContextWindow, life: Life) -> None:
+    """The window shows what the oracle says."""
+    reading, state = read(life.items), life.state
+    shown = visible(life.items, state)
+    assert window.visible == shown
+    assert window.tokens == life.base + life.held
+    assert (window.active and window.active.number) == (reading.active and reading.active.number)
+    expected = []
+    for ep in reading.episodes:
+        if state.removed(ep):
+            continue
+        held = sum(life.items[index].tokens for index in ep.members if index in shown)
+        level = state.reached.get(ep.number, "none")
+        expected.append(
+            (ep.number, ep.name, ep.type, ep.implicit, ep.closed, False, level, ep.dependencies, held, ep.description)
+        )
+    assert [_shown(episode) for episode in window.episodes] == expected
+
+
+def assert_same_pass(report: FitReport, outcome: Outcome) -> None:
+    """The window's pass did what the oracle's did."""
+    assert (report.ran, report.satisfied) == (outcome.ran, outcome.satisfied)
+    assert (report.tokens_before, report.tokens_after) == (outcome.before, outcome.after)
+    steps = [(s.episode, s.number, s.level.value, s.tokens_before, s.tokens_after, s.removed) for s in report.steps]
+    assert steps == [(s.episode, s.number, s.level, s.before, s.after, s.removed) for s in outcome.steps]

@@ -1,0 +1,429 @@
+"""A naive model of the rules R1 to R14, written apart from the core, to hold it against.
+
+It is slow on purpose: every question is answered by reading the whole history again. Nothing is
+kept but what a pass decided (`State`), there is no heap, no running total and no incremental
+update, and each function stands for one rule, so that it can be checked against the design by eye.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from wane.core.items import Item, Kind
+
+Message = Mapping[str, Any]
+
+BULK = {
+    *("grep", "glob", "find", "ls", "web_search"),
+    *("list_files", "list_directory", "search_files", "find_files"),
+}
+DURABLE = {"edit", "write", "write_file", "edit_file", "apply_patch", "multiedit"}
+LEVELS = {"expl": ("reasoning", "bulk", "artifact", "remove"), "act": ("bulk", "artifact", "remove")}
+ASSISTANT = (Kind.TEXT, Kind.REASONING, Kind.CALL)
+
+
+# R1: items
+
+
+def chars(text: str) -> int:
+    """Tokens of a text by the `chars` counter."""
+    return -(-len(text) // 4)
+
+
+def items_of(messages: Iterable[Message]) -> list[Item]:
+    """R1: take OpenAI chat messages apart, in order; empty parts of an assistant message give none."""
+    items: list[Item] = []
+    for ordinal, message in enumerate(messages):
+        role, content = message["role"], message.get("content")
+        if role == "tool":
+            items.append(Item(Kind.RESULT, chars(content or ""), call_id=message["tool_call_id"], message=ordinal))
+        elif role in ("system", "user"):
+            items.append(Item(Kind(role), chars(content or ""), message=ordinal))
+        else:
+            parts = ((Kind.REASONING, message.get("reasoning_content")), (Kind.TEXT, content))
+            items += [Item(kind, chars(text), message=ordinal) for kind, text in parts if text]
+            for call in message.get("tool_calls") or ():
+                name, arguments = call["function"]["name"], call["function"]["arguments"]
+                tokens = chars(name + arguments)
+                items.append(
+                    Item(Kind.CALL, tokens, call_id=call["id"], tool=name, arguments=arguments, message=ordinal)
+                )
+    return items
+
+
+def assistant_messages(items: Sequence[Item]) -> list[range]:
+    """The assistant messages: by ordinal; without one, as many assistant items as stand together."""
+    messages: list[range] = []
+    for index, item in enumerate(items):
+        if item.kind in ASSISTANT:
+            if messages and messages[-1].stop == index and items[index - 1].message == item.message:
+                messages[-1] = range(messages[-1].start, index + 1)
+            else:
+                messages.append(range(index, index + 1))
+    return messages
+
+
+# R3: the protocol
+
+
+def arguments_of(raw: str | None) -> dict[str, Any] | None:
+    """The known arguments, stripped, without the absent ones; None if they cannot be read (R3)."""
+    try:
+        given = json.loads(raw or "")
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(given, dict):
+        return None
+    known = {key: given.get(key) for key in ("action", "name", "type", "description", "dependencies")}
+    arguments: dict[str, Any] = {}
+    for key, value in known.items():
+        if value is None:
+            continue
+        if key == "dependencies":
+            if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
+                return None
+            arguments[key] = list(dict.fromkeys(entry.strip() for entry in value if entry.strip()))
+        elif not isinstance(value, str):
+            return None
+        elif value.strip():
+            arguments[key] = value.strip()
+    return arguments
+
+
+def start_is_accepted(arguments: Mapping[str, Any], episodes: Sequence[Ep]) -> bool:
+    """R3, the start."""
+    named = [episode for episode in episodes if not episode.implicit]
+    explored = {episode.name for episode in named if episode.type == "expl" and episode.closed}
+    if any(not episode.closed for episode in named):
+        return False
+    if "name" not in arguments or arguments["name"] in {episode.name for episode in named}:
+        return False
+    if arguments.get("type") == "expl":
+        return not arguments.get("dependencies")
+    if arguments.get("type") == "act" and "dependencies" in arguments:
+        return bool(arguments["dependencies"] or not explored) and set(arguments["dependencies"]) <= explored
+    return False
+
+
+def end_is_accepted(arguments: Mapping[str, Any], episodes: Sequence[Ep]) -> bool:
+    """R3, the end."""
+    active = [episode for episode in episodes if not episode.implicit and not episode.closed]
+    if not active or arguments.get("name", active[0].name) != active[0].name:
+        return False
+    return ("description" in arguments) == (active[0].type == "expl")
+
+
+# R2, R4, R5: who owns what
+
+
+@dataclass
+class Ep:
+    """An episode, as far as the history was read."""
+
+    number: int
+    name: str | None
+    type: str
+    implicit: bool
+    dependencies: tuple[str, ...] = ()
+    description: str | None = None
+    closed: bool = False
+    members: list[int] = field(default_factory=list)
+    closing: list[int] = field(default_factory=list)
+
+
+@dataclass
+class Reading:
+    """A whole history, read once from its first item."""
+
+    items: Sequence[Item]
+    episodes: list[Ep] = field(default_factory=list)
+    owner: dict[int, Ep] = field(default_factory=dict)
+    partner: dict[int, int] = field(default_factory=dict)
+    verdicts: dict[int, bool] = field(default_factory=dict)
+    prologue: list[int] = field(default_factory=list)
+
+    @property
+    def current(self) -> Ep | None:
+        """The episode that is open at the end, annotated or implicit."""
+        return next((episode for episode in self.episodes if not episode.closed), None)
+
+    @property
+    def active(self) -> Ep | None:
+        """The annotated episode that is open at the end."""
+        return self.current if self.current and not self.current.implicit else None
+
+
+def read(items: Sequence[Item]) -> Reading:
+    """Walk the history and give each item its owner: an episode, the prologue, or nobody."""
+    reading = Reading(items)
+    open_calls: dict[str | None, int] = {}
+    for index, item in enumerate(items):
+        if item.kind is Kind.RESULT:
+            call = open_calls.pop(item.call_id)
+            reading.partner[call], reading.partner[index] = index, call
+            _give(reading, index, reading.owner.get(call))
+            if reading.owner.get(call) and call in reading.owner[call].closing:
+                reading.owner[call].closing.append(index)
+        elif item.kind is Kind.USER:
+            if reading.current and reading.current.implicit:
+                reading.current.closed = True  # R5
+        elif item.kind in ASSISTANT:
+            accepted = (item.tool or "").lower() == "delimiter" and _delimit(reading, index, item)
+            if not accepted:
+                _give(reading, index, reading.current or _open_implicit(reading))
+            if item.kind is Kind.CALL:
+                open_calls[item.call_id] = index
+    return reading
+
+
+def _give(reading: Reading, index: int, owner: Ep | None) -> None:
+    if owner is None:
+        reading.prologue.append(index)
+    else:
+        reading.owner[index] = owner
+        owner.members.append(index)
+
+
+def _open_implicit(reading: Reading) -> Ep | None:
+    """R5: an implicit episode, unless this is still the prologue (R2)."""
+    if not reading.episodes:
+        return None
+    reading.episodes.append(Ep(len(reading.episodes), None, "expl", implicit=True))
+    return reading.episodes[-1]
+
+
+def _delimit(reading: Reading, index: int, item: Item) -> bool:
+    """Take a `delimiter` call: open or close an episode if it is accepted, and say whether it was."""
+    arguments = arguments_of(item.arguments) or {}
+    action, accepted = arguments.get("action"), False
+    if action == "start":
+        accepted = start_is_accepted(arguments, reading.episodes)
+        if accepted:
+            if reading.current:
+                reading.current.closed = True  # R5: the implicit one
+            needs = tuple(arguments.get("dependencies", ()))
+            episode = Ep(len(reading.episodes), arguments["name"], arguments["type"], False, dependencies=needs)
+            reading.episodes.append(episode)
+            _give(reading, index, episode)
+    elif action == "end":
+        accepted = end_is_accepted(arguments, reading.episodes)
+        if accepted and (active := reading.active) is not None:
+            active.closed, active.closing = True, [index]
+            active.description = arguments.get("description")
+            _give(reading, index, active)
+    reading.verdicts[index] = accepted
+    return accepted
+
+
+# R6, R7, R8: what may go
+
+
+@dataclass(frozen=True)
+class State:
+    """All that passes leave behind: what is gone, how far each episode was stripped, whose description was dropped."""
+
+    gone: frozenset[int] = frozenset()
+    reached: Mapping[int, str] = field(default_factory=dict)
+    dropped: frozenset[int] = frozenset()
+
+    def removed(self, episode: Ep) -> bool:
+        """Whether the episode has reached the last level."""
+        return self.reached.get(episode.number) == "remove"
+
+
+def latest_message(items: Sequence[Item]) -> int:
+    """Index of the first item of the latest assistant message, or 0."""
+    messages = assistant_messages(items)
+    return messages[-1].start if messages else 0
+
+
+def settled(reading: Reading, episode: Ep) -> bool:
+    """R6."""
+    calls = [index for index in episode.members if reading.items[index].kind is Kind.CALL]
+    answered = all(call in reading.partner for call in calls)
+    return episode.closed and answered and max(episode.members) < latest_message(reading.items)
+
+
+def eligible(reading: Reading, state: State, episode: Ep) -> bool:
+    """R7."""
+    dependents = [other for other in reading.episodes if not episode.implicit and episode.name in other.dependencies]
+    return (
+        settled(reading, episode) and not state.removed(episode) and all(state.removed(other) for other in dependents)
+    )
+
+
+def choose(reading: Reading, state: State) -> Ep | None:
+    """R8."""
+    candidates = [episode for episode in reading.episodes if eligible(reading, state, episode)]
+    return min(candidates, key=lambda episode: (episode.type != "act", episode.number), default=None)
+
+
+# R9, R12: levels
+
+
+def tool_class(reading: Reading, index: int, overrides: Mapping[str, str]) -> str:
+    """The class of a call: what the user says, else what its name says; delimiters by their verdict (R3)."""
+    if index in reading.verdicts:
+        return "durable" if reading.verdicts[index] else "bulk"
+    name = (reading.items[index].tool or "").lower()
+    by_name = "bulk" if name in BULK else "durable" if name in DURABLE else "artifact"
+    return {key.lower(): value for key, value in overrides.items()}.get(name, by_name)
+
+
+def level_of(reading: Reading, index: int, overrides: Mapping[str, str]) -> str:
+    """R9: the level at which a member goes, if nothing needs it longer."""
+    episode, item = reading.owner[index], reading.items[index]
+    if item.kind is Kind.REASONING and episode.type == "expl":
+        return "reasoning"
+    if item.kind in (Kind.CALL, Kind.RESULT):
+        call = index if item.kind is Kind.CALL else reading.partner[index]
+        found = tool_class(reading, call, overrides)
+        return "remove" if found == "durable" else found
+    return "remove"
+
+
+def due(reading: Reading, state: State, overrides: Mapping[str, str]) -> set[int]:
+    """Every item that the levels reached, and the descriptions dropped, cover."""
+    out: set[int] = set()
+    for number, reached in state.reached.items():
+        episode = reading.episodes[number]
+        covered = LEVELS[episode.type][: LEVELS[episode.type].index(reached) + 1]
+        for index in episode.members:
+            keeps = episode.type == "expl" and index in episode.closing and number not in state.dropped
+            if not keeps and level_of(reading, index, overrides) in covered:
+                out.add(index)
+    return out
+
+
+def leaving(reading: Reading, state: State, overrides: Mapping[str, str]) -> set[int]:
+    """R12: what of the due items can go: all but what something that stays needs, or is paired with."""
+    out = due(reading, state, overrides) - state.gone
+    while True:
+        staying = set(range(len(reading.items))) - state.gone - out
+        held = {index + offset for index in staying for offset in reading.items[index].needs}
+        held |= {reading.partner[index] for index in staying if index in reading.partner}
+        if not held & out:
+            return out
+        out -= held
+
+
+# R10, R11, R13: the pass
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The policy, in the order `paper`."""
+
+    budget: int
+    low_water: float = 1.0
+    share: float | None = None
+    evict_when_cold: bool = False
+    tool_classes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One step that removed something."""
+
+    episode: str | None
+    number: int
+    level: str
+    before: int
+    after: int
+    removed: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a pass did."""
+
+    ran: bool
+    satisfied: bool
+    before: int
+    after: int
+    steps: tuple[Line, ...]
+    state: State
+
+
+class Pass:
+    """One run of the policy over the whole history."""
+
+    def __init__(self, items: Sequence[Item], state: State, rules: Rules, base: int) -> None:
+        self.reading, self.state, self.rules, self.base = read(items), state, rules, base
+        self.steps: list[Line] = []
+
+    def total(self) -> int:
+        """Tokens of the view, with what is sent besides it."""
+        visible = (item.tokens for index, item in enumerate(self.reading.items) if index not in self.state.gone)
+        return self.base + sum(visible)
+
+    def within(self, share: float) -> bool:
+        """Whether the view is at or under a share of the budget."""
+        return self.total() <= self.rules.budget * share
+
+    def move(self, episode: Ep, level: str, state: State) -> None:
+        """Go to a state that wants more gone, and report it if something left."""
+        before = self.total()
+        gone = leaving(self.reading, state, self.rules.tool_classes)
+        self.state = replace(state, gone=state.gone | gone)
+        if gone:
+            self.steps.append(Line(episode.name, episode.number, level, before, self.total(), tuple(sorted(gone))))
+
+    def strip(self, episode: Ep, level: str) -> None:
+        """R9: one level of one episode."""
+        self.move(episode, level, replace(self.state, reached={**self.state.reached, episode.number: level}))
+
+    def described(self) -> list[Ep]:
+        """R11: the removed explorations that still keep their closing pair, oldest first."""
+        return [
+            episode
+            for episode in self.reading.episodes
+            if self.state.removed(episode) and episode.closing and episode.type == "expl"
+            if episode.number not in self.state.dropped
+        ]
+
+    def drop_while(self, excess: Callable[[], bool]) -> None:
+        """R11: drop descriptions, oldest first, for as long as there is an excess."""
+        while self.rules.share is not None and self.described() and excess():
+            oldest = self.described()[0]
+            dropped = self.state.dropped | {oldest.number}
+            self.move(oldest, "description", replace(self.state, dropped=dropped))
+
+    def too_much_described(self) -> bool:
+        """R11: whether the closing pairs hold more than their share."""
+        held = sum(self.reading.items[index].tokens for episode in self.described() for index in episode.closing)
+        return held > self.rules.budget * (self.rules.share or 0.0)
+
+    def run(self) -> None:
+        """R10."""
+        while not self.within(self.rules.low_water):
+            episode = choose(self.reading, self.state)
+            if episode is None:
+                self.drop_while(lambda: not self.within(1.0))
+                return
+            levels = LEVELS[episode.type]
+            reached = self.state.reached.get(episode.number)
+            for level in levels[levels.index(reached) + 1 if reached else 0 :]:
+                self.strip(episode, level)
+                if level == "remove":
+                    self.drop_while(self.too_much_described)
+                if self.within(self.rules.low_water):
+                    return
+
+
+def run_pass(items: Sequence[Item], state: State, rules: Rules, *, base: int = 0, cold: bool = False) -> Outcome:
+    """Run one pass if one is due (R10), `base` tokens being sent besides the items."""
+    work = Pass(items, state, rules, base)
+    before = work.total()
+    due_now = not work.within(1.0) or (cold and rules.evict_when_cold and not work.within(rules.low_water))
+    if due_now:
+        work.run()
+    return Outcome(due_now, work.within(1.0), before, work.total(), tuple(work.steps), work.state)
+
+
+def visible(items: Sequence[Item], state: State) -> list[int]:
+    """The view."""
+    return [index for index in range(len(items)) if index not in state.gone]

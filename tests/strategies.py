@@ -1,0 +1,350 @@
+"""Hypothesis strategies for histories, policies and budgets.
+
+A history is drawn as a list of moves, which shrink well, and then written out by an author who keeps
+to the protocol's state just enough to be right or wrong on purpose.
+
+| strategy | gives |
+|---|---|
+| `sessions()` | OpenAI chat messages: every kind of delimiter call, parallel calls, late and shuffled results |
+| `histories()` | `Item` lists: the same, with or without message ordinals, free token counts, couplings (R12) |
+| `policies()`, `budgets(total)` | policies in the order `paper`; budgets around a history's total, tiny ones too |
+| `scenarios()` | a history with budget and policy |
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from tests.oracle import Ep, arguments_of, assistant_messages, end_is_accepted, items_of, start_is_accepted
+from wane.core import Item, Kind, Policy
+
+
+def times(factor: float) -> settings:
+    """Settings for so many times the examples of the profile in use."""
+    assert settings.default is not None
+    return settings(max_examples=max(1, round(settings.default.max_examples * factor)))
+
+
+TOOLS = (
+    *("grep", "glob", "LS", "List_Files", "web_search"),  # bulk
+    *("edit", "write", "Apply_Patch"),  # durable
+    *("read", "bash", "fetch", "unheard_of"),  # artifact
+)
+
+# Moves. The strategies are cached: making one costs more than drawing from it.
+
+PADS = ("", " ", "\n\t ")
+RAW = (
+    "",
+    " ",
+    "null",
+    "true",
+    "7",
+    "NaN",
+    '"start"',
+    "[]",
+    '[{"action": "start", "name": "raw", "type": "expl"}]',
+    '{"action": "end"',
+    "{'action': 'end'}",
+    '{"action": "end",}',
+    '{"action": "end"} trailing',
+    "[" * 20_000,
+    '{"action": "end", "x": ' + "9" * 5_000 + "}",
+)
+"""Arguments that are no JSON object, or no JSON at all."""
+
+VALUES: tuple[Any, ...] = (
+    *(None, True, 0, 1.5, "", "  ", "start", "end", "expl", "act", "Start", "EXPL", "nobody", " e0 "),
+    *([], [""], ["e0"], ["e0", "e0", " "], ["nobody"], [None], [7], [["e0"]], {}, {"e0": 1}),
+)
+"""What may stand in a field, right or wrong."""
+
+FIELDS = ("action", "name", "type", "dependencies", "description", "extra")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A delimiter call to make: the next one that is right, or one that is spoilt on purpose."""
+
+    way: str = "next"
+    act: bool = False
+    pick: int = 0
+    pad: str = ""
+    frill: int = 0
+    spoil: tuple[str, Any] | str | None = None
+
+
+@dataclass(frozen=True)
+class Use:
+    """A tool call to make."""
+
+    tool: str = "grep"
+    size: int = 4
+
+
+@dataclass(frozen=True)
+class Turn:
+    """An assistant message to write, with sizes in characters, and which open calls are answered after it."""
+
+    reasoning: int = 0
+    text: int = 0
+    calls: tuple[Mark | Use, ...] = ()
+    answers: int = -1
+    shuffle: int = 0
+    result: int = 4
+
+
+@dataclass(frozen=True)
+class Word:
+    """A user or system message to write."""
+
+    role: str = "user"
+    size: int = 4
+
+
+def often(*pairs: tuple[int, st.SearchStrategy[Any]]) -> st.SearchStrategy[Any]:
+    """One of several strategies, by weight (`one_of` takes a repeated strategy once)."""
+    weighted = [strategy for weight, strategy in pairs for _ in range(weight)]
+    return st.sampled_from(weighted).flatmap(lambda chosen: chosen)
+
+
+@cache
+def marks() -> st.SearchStrategy[Mark]:
+    """Delimiter calls, mostly right."""
+    frills, pads = st.sampled_from((0, 0, 1, 2, 3)), st.sampled_from(PADS)
+    right = st.builds(Mark, act=st.booleans(), pick=st.integers(0, 7), pad=pads, frill=frills)
+    field_spoilt = st.tuples(st.sampled_from(FIELDS), st.sampled_from(VALUES))
+    spoils = st.one_of(field_spoilt, st.sampled_from(FIELDS[:5]), st.sampled_from(RAW))
+    spoilt = st.builds(
+        Mark, way=st.sampled_from(("next", "start", "end")), act=st.booleans(), pick=st.integers(0, 7), spoil=spoils
+    )
+    out_of_turn = st.builds(Mark, way=st.sampled_from(("start", "end", "again")), act=st.booleans())
+    return often((8, right), (1, spoilt), (1, out_of_turn))
+
+
+@cache
+def sizes() -> st.SearchStrategy[int]:
+    """Lengths of texts in characters, now and then long."""
+    return often((2, st.integers(0, 40)), (1, st.integers(100, 600)))
+
+
+@cache
+def turns() -> st.SearchStrategy[Turn]:
+    """Assistant messages with what is answered after them."""
+    uses = st.builds(Use, tool=st.sampled_from(TOOLS), size=st.integers(0, 40))
+    calls = st.lists(often((1, marks()), (1, uses)), max_size=3).map(tuple)
+    some = often((3, st.just(-1)), (1, st.integers(0, 15)))
+    maybe = st.one_of(st.just(0), st.integers(1, 120))
+    return st.builds(
+        Turn, reasoning=maybe, text=maybe, calls=calls, answers=some, shuffle=st.integers(0, 5), result=sizes()
+    )
+
+
+@cache
+def moves() -> st.SearchStrategy[Turn | Word]:
+    """What may happen next: mostly assistant turns."""
+    word = st.builds(Word, role=st.sampled_from(("user", "user", "system")), size=sizes())
+    return often((5, turns()), (1, word))
+
+
+# The author
+
+
+@dataclass
+class Author:
+    """Writes moves out as OpenAI messages, keeping the protocol's state to know what would be right next."""
+
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    episodes: list[Ep] = field(default_factory=list)
+    pending: list[str] = field(default_factory=list)
+    calls: int = 0
+
+    def write(self, move: Turn | Word) -> None:
+        """Append what the move stands for."""
+        if isinstance(move, Word):
+            self.messages.append({"role": move.role, "content": "u" * move.size})
+            return
+        calls = [self._call(call) for call in move.calls]
+        message: dict[str, Any] = {"role": "assistant", "content": "t" * move.text or None}
+        message |= {"reasoning_content": "r" * move.reasoning} if move.reasoning else {}
+        message |= {"tool_calls": calls} if calls else {}
+        self.messages.append(message)
+        self._answer(move)
+
+    def _answer(self, move: Turn) -> None:
+        chosen = [call for bit, call in enumerate(self.pending) if move.answers >> min(bit, 10) & 1]
+        self.pending = [call for call in self.pending if call not in chosen]
+        turned = chosen[move.shuffle :] + chosen[: move.shuffle]
+        for place, call in enumerate(reversed(turned) if move.shuffle % 2 else turned):
+            self.messages.append({"role": "tool", "tool_call_id": call, "content": "x" * (move.result * (place + 1))})
+
+    def _call(self, call: Mark | Use) -> dict[str, Any]:
+        self.calls += 1
+        self.pending.append(f"c{self.calls}")
+        if isinstance(call, Use):
+            function = {"name": call.tool, "arguments": json.dumps({"p": "a" * call.size})}
+        else:
+            function = {"name": "delimiter", "arguments": self._arguments(call)}
+            self._take(function["arguments"])
+        return {"id": f"c{self.calls}", "type": "function", "function": function}
+
+    def _arguments(self, mark: Mark) -> str:
+        active = next((episode for episode in self.episodes if not episode.closed), None)
+        way = mark.way if mark.way != "next" else "end" if active else "start"
+        arguments = self._end(active) if way == "end" else self._start(mark)
+        if way == "again" and self.episodes:
+            arguments["name"] = self.episodes[0].name
+        self._decorate(arguments, mark, active)
+        if isinstance(mark.spoil, tuple):
+            arguments[mark.spoil[0]] = mark.spoil[1]
+        elif mark.spoil in FIELDS:
+            arguments.pop(mark.spoil, None)
+        elif mark.spoil is not None:
+            return mark.spoil
+        return json.dumps(arguments)
+
+    def _start(self, mark: Mark) -> dict[str, Any]:
+        start: dict[str, Any] = {"action": "start", "name": f"e{len(self.episodes)}"}
+        if not mark.act:
+            return start | {"type": "expl"}
+        explored = [episode.name for episode in self.episodes if episode.type == "expl" and episode.closed]
+        chosen = [name for place, name in enumerate(reversed(explored)) if mark.pick >> min(place, 3) & 1]
+        return start | {"type": "act", "dependencies": chosen or explored[-1:]}
+
+    def _end(self, active: Ep | None) -> dict[str, Any]:
+        if active is not None and active.type == "act":
+            return {"action": "end"}
+        return {"action": "end", "description": "what was found " * (len(self.episodes) % 3 + 1)}
+
+    def _decorate(self, arguments: dict[str, Any], mark: Mark, active: Ep | None) -> None:
+        """What must not matter: blanks around strings, nulls, a name on an end, repeated dependencies."""
+        if mark.frill == 1:
+            arguments.update({key: None for key in FIELDS if key not in arguments})
+        if mark.frill == 2 and arguments["action"] == "end" and active is not None:
+            arguments["name"] = active.name
+        if mark.frill == 3 and "dependencies" in arguments:
+            arguments["dependencies"] = [*arguments["dependencies"], " ", *arguments["dependencies"]]
+        for key, value in arguments.items():
+            if isinstance(value, str):
+                arguments[key] = mark.pad + value + mark.pad
+
+    def _take(self, raw: str) -> None:
+        arguments = arguments_of(raw) or {}
+        if arguments.get("action") == "start" and start_is_accepted(arguments, self.episodes):
+            named = Ep(len(self.episodes), arguments["name"], arguments["type"], implicit=False)
+            self.episodes.append(named)
+        elif arguments.get("action") == "end" and end_is_accepted(arguments, self.episodes):
+            next(episode for episode in self.episodes if not episode.closed).closed = True
+
+
+def write(played: Sequence[Turn | Word]) -> list[dict[str, Any]]:
+    """Write moves out as a session."""
+    author = Author()
+    for move in played:
+        author.write(move)
+    return author.messages
+
+
+@st.composite
+def sessions(draw: st.DrawFn, *, max_moves: int = 30) -> list[dict[str, Any]]:
+    """Sessions as OpenAI chat messages."""
+    opening = draw(st.sampled_from(([], [Word("system", 8)], [Word("system", 8), Word("user", 20)])))
+    # Short ones find the corners, long ones fill the graph.
+    length = draw(often((1, st.integers(0, 6)), (2, st.integers(max_moves // 2, max_moves))))
+    return write([*opening, *draw(st.lists(moves(), min_size=length, max_size=length))])
+
+
+# Items
+
+
+def _couple_thinking(items: list[Item], run: range, _: int) -> None:
+    """A signed thinking block: the calls of its message need it."""
+    blocks = [index for index in run if items[index].kind is Kind.REASONING]
+    for index in run:
+        if items[index].kind is Kind.CALL:
+            items[index] = replace(items[index], needs=tuple(block - index for block in blocks))
+
+
+def _couple_responses(items: list[Item], run: range, _: int) -> None:
+    """An OpenAI Responses reasoning item and the item after it need each other."""
+    for index in run[:-1]:
+        if items[index].kind is Kind.REASONING:
+            items[index] = replace(items[index], needs=(1,))
+            items[index + 1] = replace(items[index + 1], needs=(-1,))
+
+
+def _couple_anyhow(items: list[Item], run: range, seed: int) -> None:
+    """Whatever may need whatever."""
+    for place, index in enumerate(run):
+        target = run[(seed >> place) % len(run)]
+        if target != index and seed >> place & 1:
+            items[index] = replace(items[index], needs=(target - index,))
+
+
+COUPLINGS: tuple[Callable[[list[Item], range, int], None], ...] = (_couple_thinking, _couple_responses, _couple_anyhow)
+
+
+@st.composite
+def histories(draw: st.DrawFn, *, max_moves: int = 30, coupled: bool | None = None) -> list[Item]:
+    """Histories as items; `coupled` says whether items may need others, None leaves it to chance."""
+    items = items_of(draw(sessions(max_moves=max_moves)))
+    if draw(st.booleans()):
+        items = [replace(item, message=None) for item in items]
+    if draw(st.integers(0, 3)) == 0:
+        counts = draw(st.lists(st.integers(0, 300), min_size=1, max_size=7))
+        items = [replace(item, tokens=counts[index % len(counts)]) for index, item in enumerate(items)]
+    if coupled is not False and (coupled or draw(st.booleans())):
+        couple = draw(st.sampled_from(COUPLINGS))
+        for run in assistant_messages(items):
+            couple(items, run, draw(st.integers(0, 255)))
+    return items
+
+
+# Policies and budgets
+
+
+@cache
+def policies() -> st.SearchStrategy[Policy]:
+    """Policies in the order `paper`, with everything else that varies."""
+    return st.builds(
+        Policy,
+        order=st.just("paper"),
+        low_water=st.sampled_from((1.0, 1.0, 0.85, 0.7, 0.5, 0.1)),
+        description_share=st.sampled_from((None, None, 0.5, 0.2, 0.1, 0.02)),
+        evict_when_cold=st.booleans(),
+    )
+
+
+def budgets(total: int) -> st.SearchStrategy[int]:
+    """Budgets that a history of this total strains: tiny, below it, just at it, above it."""
+    near = st.integers(max(1, total - 2), total + 2)
+    below = st.integers(1, max(2, total))
+    return often((5, below), (1, st.integers(1, 8)), (1, near))
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A history with the budget and policy to run it under."""
+
+    items: list[Item]
+    budget: int
+    policy: Policy
+
+
+@st.composite
+def scenarios(
+    draw: st.DrawFn, *, max_moves: int = 30, coupled: bool | None = None, shares: Sequence[float | None] = ()
+) -> Scenario:
+    """A history, and a budget and a policy for it; `shares` are the description shares to choose from."""
+    items = draw(histories(max_moves=max_moves, coupled=coupled))
+    policy = draw(policies())
+    if shares:
+        policy = replace(policy, description_share=draw(st.sampled_from(shares)))
+    return Scenario(items, draw(budgets(sum(item.tokens for item in items))), policy)
