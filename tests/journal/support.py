@@ -128,8 +128,7 @@ records: st.SearchStrategy[Record] = st.one_of(
         tokens_before=counts,
         tokens_after=counts,
         satisfied=st.booleans(),
-        steps=st.lists(steps, max_size=3).map(tuple),
-        finished=st.lists(counts, max_size=3).map(tuple),
+        trace=st.lists(steps, max_size=3).map(tuple),
         at=moments,
     ),
     st.builds(

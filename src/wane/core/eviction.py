@@ -23,25 +23,24 @@ class Eviction:
         closing_tokens: what those pairs hold.
     """
 
-    __slots__ = ("_accounting", "_finished", "_graph", "_steps", "_view", "closing_tokens", "closings")
+    __slots__ = ("_accounting", "_graph", "_trace", "_view", "closing_tokens", "closings")
 
     def __init__(self, graph: EpisodeGraph, view: View, accounting: Accounting) -> None:
         self._graph = graph
         self._view = view
         self._accounting = accounting
-        self._steps: list[Step] = []
-        self._finished: list[int] = []
+        self._trace: list[Step] = []
         self.closings: list[tuple[int, Episode]] = []
         self.closing_tokens = 0
 
-    def run(self, policy: Policy, budget: int) -> tuple[tuple[Step, ...], tuple[int, ...]]:
+    def run(self, policy: Policy, budget: int) -> tuple[Step, ...]:
         """Evict until the view is at or under the policy's target, or nothing is eligible.
 
         Returns:
-            The steps, and the numbers of episodes that ended as removed without a step.
+            Every level reached, in order, those that removed nothing too.
         """
         target, limit = policy.target(budget), policy.description_limit(budget)
-        self._steps, self._finished = [], []
+        self._trace = []
         while self._accounting.total > target and (episode := self._graph.pick()):
             for _ in self._levels(episode):
                 if episode.removed and limit is not None:
@@ -51,28 +50,25 @@ class Eviction:
         if limit is not None:
             while self._accounting.total > budget and self.closings:
                 self._drop_oldest_description()
-        return tuple(self._steps), tuple(self._finished)
+        return tuple(self._trace)
 
-    def redo(self, steps: Iterable[Step], finished: Iterable[int]) -> None:
+    def redo(self, trace: Iterable[Step]) -> None:
         """Do again what a recorded pass did, whatever the policy is now (R14).
 
         Raises:
-            HistoryError: if the steps do not fit this history.
+            HistoryError: if it does not fit this history.
         """
-        self._steps, self._finished = [], []
-        for step in steps:
+        for step in trace:
+            self._trace = []
             if step.level is Level.DESCRIPTION:
                 self._redo_description(step.number)
             else:
                 self._strip(self._find(step.number), step.level.rank)
-            done = self._steps[-1] if self._steps else None
-            if done is None or (done.number, done.level, done.removed) != (step.number, step.level, step.removed):
+            if [done.removed for done in self._trace] != [step.removed]:
                 raise HistoryError(
                     f"the recorded pass does not fit this history: it took items {list(step.removed)} of episode "
                     f"{step.number} at level {step.level.value!r}"
                 )
-        for number in finished:
-            self._strip(self._find(number), REMOVE_RANK)
 
     def _levels(self, episode: Episode) -> Iterator[None]:
         for rank in range(episode.rank + 1, REMOVE_RANK + 1):
@@ -80,25 +76,20 @@ class Eviction:
             yield
 
     def _strip(self, episode: Episode, rank: int) -> None:
-        """Take the episode to a level; one that removes nothing is not reported (R9)."""
+        """Take the episode to a level."""
         candidates = [i for level in range(episode.rank + 1, rank + 1) for i in episode.buckets.pop(level, ())]
-        episode.rank = rank
-        reported = self._take(episode, candidates)
+        self._take(episode, rank, candidates)
         if rank == REMOVE_RANK:
             self._graph.drop(episode)
             self._keep_description(episode)
-            if not reported:
-                self._finished.append(episode.number)
 
-    def _take(self, episode: Episode, candidates: list[int]) -> bool:
+    def _take(self, episode: Episode, rank: int, candidates: list[int]) -> None:
         before = self._accounting.total
+        episode.rank = rank
         removed, freed = self._view.take(candidates, episode)
-        if not removed:
-            return False
         self._accounting.items -= freed
-        level = LEVELS[episode.rank]
-        self._steps.append(Step(episode.name, episode.number, level, before, self._accounting.total, tuple(removed)))
-        return True
+        after = self._accounting.total
+        self._trace.append(Step(episode.name, episode.number, LEVELS[rank], before, after, tuple(removed)))
 
     def _keep_description(self, episode: Episode) -> None:
         if pair := episode.buckets.get(_DESCRIPTION_RANK):
@@ -115,8 +106,7 @@ class Eviction:
     def _drop_description(self, episode: Episode) -> None:
         pair = episode.buckets.pop(_DESCRIPTION_RANK)
         self.closing_tokens -= sum(self._view.tokens[index] for index in pair)
-        episode.rank = _DESCRIPTION_RANK
-        self._take(episode, pair)
+        self._take(episode, _DESCRIPTION_RANK, pair)
 
     def _redo_description(self, number: int) -> None:
         for entry in self.closings:

@@ -17,7 +17,7 @@ class Step:
         level: the level that was reached.
         tokens_before: the view's total before.
         tokens_after: the view's total after.
-        removed: indexes of the items that went, in order.
+        removed: indexes of the items that went, in order; none for a level that was passed over.
     """
 
     episode: str | None
@@ -81,9 +81,8 @@ class FitReport:
     Attributes:
         ran: whether a pass ran.
         satisfied: whether the view is at or under the budget now.
-        steps: what the pass took, in order.
-        finished: numbers of episodes that ended the pass as removed without a step of their own, because
-            nothing was left of them at that level.
+        trace: every level that the pass reached, in order, those among them that removed nothing: what
+            `ContextWindow.apply` needs to do the pass again.
         tokens_before: the view's total before.
         tokens_after: the view's total after.
         budget: the budget, in tokens.
@@ -93,13 +92,17 @@ class FitReport:
 
     ran: bool
     satisfied: bool
-    steps: tuple[Step, ...]
-    finished: tuple[int, ...]
+    trace: tuple[Step, ...]
     tokens_before: int
     tokens_after: int
     budget: int
     target: int
     pinned: Pinned | None = None
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """What the pass took, in order; a level that removed nothing is passed over (R9)."""
+        return tuple(step for step in self.trace if step.removed)
 
     @property
     def excess(self) -> int:

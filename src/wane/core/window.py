@@ -226,15 +226,14 @@ class ContextWindow:
         before, policy = self._accounting.total, self.policy
         target = policy.target(self._budget)
         ran = before > self._budget or (cold and policy.evict_when_cold and before > target)
-        steps, finished = self._eviction.run(policy, self._budget) if ran else ((), ())
+        trace = self._eviction.run(policy, self._budget) if ran else ()
         self._accounting.mark_sent()
         after = self._accounting.total
         satisfied = after <= self._budget
         return FitReport(
             ran=ran,
             satisfied=satisfied,
-            steps=steps,
-            finished=finished,
+            trace=trace,
             tokens_before=before,
             tokens_after=after,
             budget=self._budget,
@@ -242,17 +241,16 @@ class ContextWindow:
             pinned=None if satisfied else self.pinned,
         )
 
-    def apply(self, steps: Iterable[Step], finished: Iterable[int] = ()) -> None:
+    def apply(self, trace: Iterable[Step]) -> None:
         """Do again what a recorded pass did, instead of `fit`, whatever policy and budget are now (R14).
 
         Args:
-            steps: `FitReport.steps` of the recorded pass.
-            finished: `FitReport.finished` of it.
+            trace: `FitReport.trace` of the recorded pass.
 
         Raises:
-            HistoryError: if they do not fit this history; the window is not to be used then.
+            HistoryError: if it does not fit this history; the window is not to be used then.
         """
-        self._eviction.redo(steps, finished)
+        self._eviction.redo(trace)
         self._accounting.mark_sent()
 
     def observe(self, input_tokens: int) -> None:

@@ -118,8 +118,7 @@ class PassRecord(Record):
         tokens_before: tokens of the view before the pass.
         tokens_after: tokens of the view after it.
         satisfied: whether the budget was met.
-        steps: what went, in order; resuming redoes these to the letter (R14).
-        finished: numbers of episodes that were removed without a step of their own.
+        trace: every level reached, in order; resuming redoes it to the letter (R14).
     """
 
     kind: ClassVar[str] = "pass"
@@ -129,8 +128,7 @@ class PassRecord(Record):
     tokens_before: int
     tokens_after: int
     satisfied: bool
-    steps: tuple[Step, ...]
-    finished: tuple[int, ...] = ()
+    trace: tuple[Step, ...]
 
     @classmethod
     def of(cls, report: FitReport, window: ContextWindow) -> PassRecord:
@@ -141,9 +139,13 @@ class PassRecord(Record):
             tokens_before=report.tokens_before,
             tokens_after=report.tokens_after,
             satisfied=report.satisfied,
-            steps=report.steps,
-            finished=report.finished,
+            trace=report.trace,
         )
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """What went, in order."""
+        return tuple(step for step in self.trace if step.removed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ class _Fold:
             self._add(record.message)
         elif isinstance(record, PassRecord):
             self._check_position(record.items)
-            self.window.apply(record.steps, record.finished)
+            self.window.apply(record.trace)
         elif isinstance(record, UsageRecord):
             self._check_position(record.items)
             # The request was the view as it stands, whether or not a pass ran before it.
