@@ -16,6 +16,7 @@ from wane.journal import (
     Journal,
     MessageRecord,
     PassRecord,
+    SessionStore,
     UsageRecord,
 )
 
@@ -23,7 +24,7 @@ BUDGET = 6_000
 Message = dict[str, Any]
 
 
-class _Chat:
+class Chat:
     """Writes chat messages, numbering the calls."""
 
     def __init__(self) -> None:
@@ -62,7 +63,7 @@ class _Chat:
 
 def messages() -> list[Message]:
     """The session as OpenAI chat messages."""
-    chat = _Chat()
+    chat = Chat()
     chat.user("The date parser rejects times with a fraction of a second. Make it accept them, with tests.")
     chat.start("map-parser", "expl")
     chat.call("grep", {"pattern": "def parse"}, "parse.py:12:def parse_time(text):\n" * 60, "Where is it? " * 30)
@@ -134,3 +135,9 @@ def _call_model(journal: Journal, window: ContextWindow) -> None:
     )
     journal.append(usage)
     window.observe(usage.input_tokens)
+
+
+def begin(store: SessionStore, cwd: Path) -> Path:
+    """Write a session in which nothing has happened yet."""
+    with store.create(cwd, message_format="openai", session_id="new", fsync=False) as journal:
+        return journal.path

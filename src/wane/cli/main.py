@@ -131,6 +131,9 @@ def _need_agent(part: str) -> None:
 
 def _make_lenient() -> None:
     """Whatever a model wrote must be printable in whatever encoding the output has."""
+    # Closed, as by `wane … >&-`.
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - for as long as the process lives
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -254,7 +254,8 @@ class _Picture:
             yield _line("stays", _letters(cells, cases, glyphs.gone), None, tape)
         scale = max(after, self.budget)
         label = self.labels[1] if before != after else "window"
-        yield _line(label, _letters(_cells(kept, tape, scale), cases), after, tape)
+        over = after > self.budget
+        yield _line(label, _letters(_cells(kept, tape, scale), cases), after, tape, "bold red" if over else "")
         yield _ruler(self.budget, scale, tape, glyphs)
         yield _legend(self.blocks, glyphs)
 
@@ -315,10 +316,11 @@ def _letters(cells: Iterable[Block], cases: Mapping[int, bool], gone: str | None
     return text
 
 
-def _line(label: str, tape: Text, tokens: int | None, width: int) -> Text:
+def _line(label: str, tape: Text, tokens: int | None, width: int, style: str = "") -> Text:
     line = Text.assemble((f" {label:<{_LABEL_WIDTH - 1}}", "" if tokens is None else "bold"), tape)
     if tokens is not None:
-        line.append(f"{'':{width - len(tape)}} {tokens:,} tokens")
+        line.append(f"{'':{width - len(tape)}} ")
+        line.append(f"{tokens:,} tokens", style=style)
     return line
 
 

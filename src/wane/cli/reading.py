@@ -74,9 +74,9 @@ def _parse(text: str, name: str) -> Any:
         try:
             value, position = decoder.raw_decode(text, position)
         except json.JSONDecodeError as error:
-            raise InputError(
-                f"{_shown(name)} is not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
-            ) from None
+            what = error.msg.removesuffix(" at")
+            where = f"line {error.lineno}, column {error.colno}"
+            raise InputError(f"{_shown(name)} is not JSON: {what} at {where}") from None
         except RecursionError:
             line = text.count("\n", 0, position) + 1
             raise InputError(f"{_shown(name)} is nested too deeply, in the value that begins at line {line}") from None

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
 from wane.cli import failure, layout
@@ -113,9 +114,8 @@ def describe_usage(usage: Usage) -> str:
 
 def _turns(session: Session) -> Iterator[tuple[Turn, int]]:
     """The user's turns with their tokens."""
-    stops = [turn.item for turn in session.turns[1:]] + [len(session.items)]
-    for turn, stop in zip(session.turns, stops, strict=True):
-        items = session.items[turn.item : stop]
+    for turn, following in zip_longest(session.turns, session.turns[1:]):
+        items = session.items[turn.item : following.item if following else None]
         yield turn, sum(item.tokens for item in items if item.kind is Kind.USER)
 
 

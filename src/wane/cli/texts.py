@@ -42,7 +42,7 @@ Examples:
   jq .body request.json | wane plan - --json | jq .messages
 
 Exit codes:
-  0  the plan was made, even if the budget cannot be met ("satisfied" in the JSON)
+  0  the plan was made, also if the budget cannot be met ("satisfied" tells)
   2  an option or the input is of no use
   3  with --exit-code: the budget cannot be met
 """

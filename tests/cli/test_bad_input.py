@@ -1,0 +1,120 @@
+"""Whatever is wrong with what `wane plan` is given, one line says so, nothing else is printed, and it exits with 2."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Outcome, Run
+
+USER = '{"role": "user", "content": "hi"}'
+ORPHAN = '{"role": "tool", "tool_call_id": "c9", "content": "?"}'
+CALLS = '{"role": "assistant", "tool_calls": %s}'
+
+BODY = '{"function": {"name": "x", "arguments": ""}}'
+
+CONTENTS = {
+    "empty": (b"", "is empty; expected a JSON list"),
+    "blank": (b" \n\t\n", "is empty"),
+    "not JSON": (b"hello", "is not JSON: Expecting value at line 1, column 1"),
+    "cut short": (
+        b'[{"role": "user",\n "content": "h',
+        "is not JSON: Unterminated string starting at line 2, column 13",
+    ),
+    "a bad line": (f"{USER}\n\n{{bad}}\n{USER}".encode(), "at line 3, column 2"),
+    "not UTF-8": (b'[{"role": "user", \n"content": "\xff\xfe"}]', "is not UTF-8: byte 0xff at offset 31, line 2"),
+    "UTF-16": ('[{"role"'.encode("utf-16"), "is not UTF-8: byte 0xff at offset 0, line 1"),
+    "too deep": (b"[" * 200_000, "is nested too deeply, in the value that begins at line 1"),
+    "a number": (b"7", "no known message format"),
+    "an object": (b'{"a": 1}', "no known message format"),
+    "a string": (b'"hello"', "no known message format"),
+    "null": (b"null", "no known message format"),
+    "messages that are no list": (b'{"messages": 3}', "no known message format"),
+    "lists": (b"[[], []]", "no known message format"),
+    "a role that is unknown": (b'[{"role": "robot", "content": "x"}]', "message 0: role 'robot' is unknown"),
+    "a content of another type": (b'[{"role": "user", "content": 3}]', "message 0: content must be"),
+    "calls that are no list": (f"[{USER}, {CALLS % BODY}]".encode(), "message 1: tool_calls must be a list"),
+    "a call without an id": (f"[{CALLS % f'[{BODY}]'}]".encode(), "message 0: id must be a string"),
+    "an orphan result": (f"[{USER}, {ORPHAN}]".encode(), "message 1: item 1 is a result for the call 'c9'"),
+}
+
+OPTIONS = {
+    "a budget of zero": (["--budget", "0"], "budget is 0; it must be at least 1 token"),
+    "a budget below zero": (["--budget", "-5"], "budget '-5' is not understood"),
+    "a budget in words": (["--budget", "much"], "budget 'much' is not understood; write tokens (80000, 80k)"),
+    "a budget above the window": (["--budget", "150%"], "budget '150%' is more than the whole window"),
+    "a window of zero": (["--budget", "50%", "--window", "0"], "budget is 0"),
+    "a policy that is unknown": (["--policy", "best"], "argument --policy: invalid choice: 'best'"),
+    "low water in words": (["--low-water", "x"], "argument --low-water: invalid float value: 'x'"),
+    "low water above one": (["--low-water", "3"], "low_water is 3.0; it must be above 0 and at most 1"),
+    "low water that is no number": (["--low-water", "nan"], "low_water is nan"),
+    "a share in words": (["--description-share", "x"], "description share 'x' is not a number from 0 to 1, or 'none'"),
+    "a share above one": (["--description-share", "2"], "description_share is 2.0"),
+    "a counter that is unknown": (["--counter", "words"], "counter 'words' is unknown; known: chars, tiktoken"),
+    "a format that is unknown": (["--format", "xml"], "argument --format: invalid choice: 'xml'"),
+    "a tool class without a class": (["--tool-class", "read"], "tool class 'read' is not understood; write NAME=CLASS"),
+    "a tool class without a tool": (["--tool-class", "=bulk"], "tool class '=bulk' is not understood"),
+    "a tool class that is unknown": (["--tool-class", "read=huge"], "a class is one of: bulk, artifact, durable"),
+    "an option that is unknown": (["--fast"], "unrecognized arguments: --fast; see wane"),
+    "an option cut short": (["--bud", "3k"], "unrecognized arguments"),
+}
+
+
+def refused(done: Outcome, why: str) -> None:
+    assert done.code == 2
+    assert done.out == ""
+    assert done.err.count("\n") == 1
+    assert done.err.startswith("wane: ")
+    assert why in done.err
+
+
+@pytest.mark.parametrize(("content", "why"), CONTENTS.values(), ids=CONTENTS)
+@pytest.mark.parametrize("as_json", [False, True], ids=["picture", "json"])
+def test_a_file(run: Run, tmp_path: Path, content: bytes, why: str, as_json: bool) -> None:
+    path = tmp_path / "chat.json"
+    path.write_bytes(content)
+    refused(run("plan", path, *(["--json"] if as_json else [])), why)
+
+
+@pytest.mark.parametrize(("options", "why"), OPTIONS.values(), ids=OPTIONS)
+def test_options(run: Run, tmp_path: Path, options: list[str], why: str) -> None:
+    path = tmp_path / "chat.json"
+    path.write_text(f"[{USER}]")
+    refused(run("plan", path, *options), why)
+
+
+def test_standard_input_is_named(run: Run) -> None:
+    refused(run("plan", "-", stdin=b"\xff"), "standard input is not UTF-8")
+
+
+def test_a_file_that_is_not_there(run: Run, tmp_path: Path) -> None:
+    refused(run("plan", tmp_path / "no.json"), "no.json: No such file or directory")
+
+
+def test_a_directory(run: Run, tmp_path: Path) -> None:
+    refused(run("plan", tmp_path), f"cannot read {tmp_path}: Is a directory")
+
+
+def test_a_name_that_no_file_can_have(run: Run) -> None:
+    refused(run("plan", "a\0b"), r"cannot read a\x00b: ")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is unreadable to root")
+def test_a_file_that_may_not_be_read(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "chat.json"
+    path.touch(mode=0o000)
+    refused(run("plan", path), "Permission denied")
+
+
+def test_no_file(run: Run) -> None:
+    refused(run("plan"), "the following arguments are required: FILE; see wane plan --help")
+
+
+def test_a_damaged_session(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "session.jsonl"
+    path.write_text('{"kind":"session","version":1}\n')
+    done = run("plan", path)
+    assert (done.code, done.out) == (1, "")
+    assert "is not a session of Wane, or its first line is damaged" in done.err

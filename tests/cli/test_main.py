@@ -1,0 +1,158 @@
+"""What holds for every command: help, errors, exit codes, and how little is loaded."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+import wane
+from tests.cli import sample
+from tests.cli.conftest import Run
+from tests.cli.snapshots import matches_snapshot
+from wane.cli import flags
+from wane.cli.main import COMMANDS, main
+
+# Runs the command and then prints which modules it loaded.
+LOADED = """
+import sys
+before = set(sys.modules)
+from wane.cli.main import main
+code = main()
+print(*sorted(set(sys.modules) - before), file=sys.stderr)
+sys.exit(code)
+"""
+# As if a module were not installed: the import system takes None for that.
+WITHOUT = """
+import sys
+missing, sys.argv[1:] = sys.argv[1].split(","), sys.argv[2:]
+sys.modules.update(dict.fromkeys(missing))
+from wane.cli.main import main
+sys.exit(main())
+"""
+
+
+# The command in a process that begins without an output, as after `>&-` in a shell.
+CLOSED = """
+import os, sys
+os.close(1)
+code = "import sys; assert sys.stdout is None; from wane.cli.main import main; sys.exit(main())"
+os.execv(sys.executable, [sys.executable, "-c", code, *sys.argv[1:]])
+"""
+
+
+class TestHelp:
+    def test_version(self, run: Run) -> None:
+        assert run("--version").out == f"wane {wane.__version__}\n"
+
+    @pytest.mark.parametrize("name", ["", *(command.name for command in COMMANDS)])
+    def test_it_fits_into_80_columns(self, run: Run, name: str) -> None:
+        done = run(*name.split(), "--help")
+        assert (done.code, done.err) == (0, "")
+        assert run(*name.split(), "-h").out == done.out
+        assert max(map(len, done.out.splitlines())) <= 80
+
+    def test_it_says_what_there_is(self, run: Run) -> None:
+        page = run("--help").out
+        assert all(f"\n  {command.name} " in page for command in COMMANDS)
+        assert all(flag.usage in page for flag in flags.AGENT)
+
+    def test_the_snapshot(self, run: Run) -> None:
+        assert matches_snapshot("help-plan", run("plan", "--help").out)
+
+
+class TestCommandLine:
+    @pytest.mark.parametrize(
+        ("args", "why"),
+        [
+            (["plna"], "invalid choice: 'plna'"),
+            (["fix the bug"], "(a task is given with: wane -p TASK)"),
+            (["--fast"], "unrecognized arguments: --fast; see wane --help"),
+            (["-p"], "argument -p/--print: expected one argument"),
+            (["-p", " \n"], "the task is empty"),
+            (["-p", "-"], "the task is empty"),
+            (["-c", "-r"], "give -c/--continue or -r/--resume, not both"),
+            (["--output-format", "json"], "--output-format goes with -p/--print"),
+            (["-p", "x", "--output-format", "xml"], "invalid choice: 'xml'"),
+            (["-l", "much"], "argument -l/--cost-limit: invalid float value: 'much'"),
+            (["-C", "/no/such/directory"], "cannot work in /no/such/directory: it is not a directory"),
+            (["--budget", "4k", "plan", "x.json"], "options of the agent have no meaning before a command"),
+            (["show"], "the following arguments are required: SESSION; see wane show --help"),
+            (["plan", "a", "b"], "unrecognized arguments: b"),
+        ],
+    )
+    def test_what_makes_no_sense_is_told_in_a_line(self, run: Run, args: list[str], why: str) -> None:
+        done = run(*args)
+        assert (done.code, done.out) == (2, "")
+        assert done.err.startswith("wane: ")
+        assert done.err.count("\n") == 1
+        assert why in done.err
+
+    @pytest.mark.parametrize("module", ["pydantic_ai", "pydantic_ai_harness", "genai_prices", "prompt_toolkit"])
+    @pytest.mark.parametrize("args", [(), ("-p", "hello"), ("demo",)], ids=["chat", "print", "demo"])
+    def test_without_the_agent_extra_the_install_command_is_printed(
+        self, spawn: Run, module: str, args: tuple[str, ...]
+    ) -> None:
+        done = spawn(module, *args, code=WITHOUT)
+        assert (done.code, done.out) == (1, "")
+        assert done.err.count("\n") == 1
+        assert done.err.endswith('Install it with: pip install "wane[agent]"\n')
+
+
+class TestLoading:
+    """A command loads what it needs: what the user waits for, and what must be installed."""
+
+    def loaded(self, done_err: str) -> set[str]:
+        return {name.partition(".")[0] for name in done_err.split()}
+
+    def test_help_loads_no_package_of_others(self, spawn: Run) -> None:
+        done = spawn("--help", code=LOADED)
+        assert done.code == 0
+        assert self.loaded(done.err) - set(sys.stdlib_module_names) == {"wane"}
+
+    def test_a_plan_loads_rich_alone_and_only_for_the_picture(self, spawn: Run, tmp_path: Path) -> None:
+        path = tmp_path / "chat.json"
+        path.write_text("[]")
+        picture, data = spawn("plan", path, code=LOADED), spawn("plan", path, "--json", code=LOADED)
+        heavy = {"pydantic", "pydantic_ai", "platformdirs", "filelock", "tiktoken", "asyncio"}
+        assert "rich" in self.loaded(picture.err)
+        assert not self.loaded(picture.err) & heavy
+        assert not self.loaded(data.err) & {*heavy, "rich"}
+
+
+class TestEnding:
+    def test_ctrl_c_ends_quietly(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        class Interrupted(io.BytesIO):
+            def read(self, size: int | None = -1, /) -> bytes:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Interrupted()))
+        assert main(["plan", "-"]) == 130
+        assert capsys.readouterr() == ("", "")
+
+    @pytest.mark.parametrize("options", [[], ["--json"]], ids=["picture", "json"])
+    def test_a_reader_that_has_gone_is_no_error(self, spawn: Run, tmp_path: Path, options: list[str]) -> None:
+        path = sample.save(tmp_path, cwd=tmp_path)
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = spawn("plan", path, *options, stdout=writer)
+        os.close(writer)
+        assert (done.code, done.err) == (1, "")
+
+    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+    @pytest.mark.parametrize("options", [[], ["--json"]], ids=["picture", "json"])
+    def test_a_full_disk_is_told_in_a_line(self, spawn: Run, tmp_path: Path, options: list[str]) -> None:
+        path = sample.save(tmp_path, cwd=tmp_path)
+        with Path("/dev/full").open("wb") as full:
+            done = spawn("plan", path, *options, stdout=full)
+        assert done.code == 1
+        assert done.err.count("\n") == 1
+        assert "No space left on device" in done.err
+
+    def test_an_output_that_is_closed(self, spawn: Run, tmp_path: Path) -> None:
+        path = sample.save(tmp_path, cwd=tmp_path)
+        done = spawn("plan", path, code=CLOSED)
+        assert (done.code, done.err) == (0, "")

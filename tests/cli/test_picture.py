@@ -1,0 +1,180 @@
+"""The picture of a window and the reasons beside it."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+import wane
+from tests.cli.sample import Chat
+from tests.conformance import conformance_cases
+from wane.cli import layout
+from wane.cli.picture import Block, Role, Row, StepRow, episode_table, step_table, window_picture
+
+LETTERS = set("SUPEeAaIi·")
+
+
+def drawn(renderable: Any, width: int = 80) -> list[str]:
+    console = Console(file=io.StringIO(), width=width, color_system=None)
+    with console.capture() as capture:
+        console.print(renderable)
+    return [line.rstrip() for line in capture.get().splitlines()]
+
+
+def tape(lines: list[str], label: str) -> str:
+    (line,) = (line for line in lines if line.startswith(f" {label} "))
+    return line[9:].split(" ")[0]
+
+
+def blocks() -> st.SearchStrategy[Block]:
+    tokens, kept = st.integers(0, 10**7), st.booleans()
+    fixed = st.builds(Block, st.sampled_from([Role.SYSTEM, Role.USER, Role.PROLOGUE]), tokens, kept)
+    types = [Role.EXPL, Role.ACT, Role.IMPLICIT]
+    return fixed | st.integers(0, 9).flatmap(
+        lambda number: st.builds(Block, st.just(types[number % 3]), tokens, kept, st.just(number))
+    )
+
+
+class TestTape:
+    def test_shares(self) -> None:
+        blocks = [
+            Block(Role.SYSTEM, 100),
+            Block(Role.EXPL, 300, kept=False, episode=0),
+            Block(Role.ACT, 200, episode=1),
+        ]
+        lines = drawn(window_picture(blocks, budget=600, width=9 + 60 + len(" 600 tokens")))
+        assert tape(lines, "before") == "S" * 10 + "E" * 30 + "A" * 20
+        assert tape(lines, "stays") == "S" * 10 + "·" * 30 + "A" * 20
+        assert tape(lines, "after") == "S" * 10 + "A" * 20
+
+    def test_neighbouring_episodes_of_a_type_differ_in_case(self) -> None:
+        blocks = [Block(Role.EXPL, 100, episode=number) for number in (0, 2, 5)]
+        letters = tape(drawn(window_picture(blocks, budget=300, width=9 + 30 + len(" 300 tokens"))), "window")
+        assert letters == "E" * 10 + "e" * 10 + "E" * 10
+
+    def test_an_episode_that_is_interrupted_keeps_its_case(self) -> None:
+        blocks = [
+            Block(Role.ACT, 100, episode=0),
+            Block(Role.EXPL, 100, episode=1),
+            Block(Role.USER, 100),
+            Block(Role.EXPL, 100, episode=1),
+        ]
+        assert set(tape(drawn(window_picture(blocks, budget=400)), "window")) == set("AEU")
+
+    @pytest.mark.parametrize(("tokens", "filled", "ruled"), [(1_000, 40, 20), (500, 40, 40), (125, 10, 40)])
+    def test_the_ruler_shows_where_the_budget_ends(self, tokens: int, filled: int, ruled: int) -> None:
+        width = 9 + 40 + len(f" {tokens:,} tokens")
+        lines = drawn(window_picture([Block(Role.USER, tokens)], budget=500, width=width))
+        assert tape(lines, "window") == "U" * filled
+        assert len(lines[1].strip()) == ruled
+
+    def test_a_budget_too_small_for_its_label_has_it_beside(self) -> None:
+        assert drawn(window_picture([Block(Role.USER, 10**9)], budget=1))[1].strip() == "├┤ budget 1"
+
+    def test_an_empty_window(self) -> None:
+        lines = drawn(window_picture([], budget=80_000))
+        assert lines[0].split() == ["window", "0", "tokens"]
+
+    @given(st.lists(blocks(), max_size=40), st.integers(1, 10**7), st.integers(60, 200))
+    def test_it_fits_and_shows_as_much_gone_as_went(self, parts: list[Block], budget: int, width: int) -> None:
+        lines = drawn(window_picture(parts, budget), width)
+        assert max(map(len, lines)) <= width
+        before, after = sum(part.tokens for part in parts), sum(part.tokens for part in parts if part.kept)
+        if before == after:
+            return
+        whole, stays = tape(lines, "before"), tape(lines, "stays")
+        assert set(whole) <= LETTERS
+        assert len(whole) == len(stays)
+        # A cell shows what holds most of it, so each piece is off by less than one.
+        assert abs(stays.count("·") - len(whole) * (before - after) / before) <= len(parts)
+
+
+class TestTables:
+    def test_rows(self) -> None:
+        rows = [Row(Role.ACT, "fix", 1_200, 0, "remove", "gone", builds_on=("look", "read"), note="a note", depth=1)]
+        assert drawn(episode_table(rows)) == [
+            "   episode            before  after  level   why",
+            "A    fix               1,200      0  remove  gone",
+            "       on look, read",
+            "       a note",
+        ]
+
+    @pytest.mark.parametrize(("limit", "shown"), [(None, 9), (9, 9), (6, 7), (1, 2)])
+    def test_the_middle_is_left_out(self, limit: int | None, shown: int) -> None:
+        rows = [StepRow(n, n, f"e{n}", ("bulk",), 1, 1) for n in range(1, 10)]
+        lines = drawn(step_table(rows, limit=limit))[1:]
+        assert len(lines) == shown
+        if limit and limit < len(rows):
+            assert f"({len(rows) - limit:,} more)" in " ".join(lines)
+            assert "e9" in lines[-1]
+
+    def test_steps_of_one_episode_in_a_row_are_one_row(self) -> None:
+        def step(number: int, level: wane.Level, before: int) -> wane.Step:
+            return wane.Step(f"e{number}" if number else None, number, level, before, before - 10, ())
+
+        steps = [step(1, wane.Level.BULK, 50), step(1, wane.Level.REMOVE, 40), step(0, wane.Level.REMOVE, 30)]
+        assert layout.step_rows(steps) == [
+            StepRow(1, 2, "e1", ("bulk", "remove"), 20, 30),
+            StepRow(3, 3, "(implicit #0)", ("remove",), 10, 20),
+        ]
+
+
+class TestLayout:
+    @pytest.mark.parametrize("case", conformance_cases())
+    def test_what_is_drawn_adds_up(self, case: dict[str, Any]) -> None:
+        policy = wane.Policy(low_water=case["low_water"], description_share=case["description_share"])
+        plan = wane.plan(case["messages"], budget=case["budget"], policy=policy)
+        blocks = layout.blocks(plan.item_kinds, plan.item_tokens, plan.episodes, plan.visible)
+        rows = layout.rows(blocks, plan.episodes)
+        before, after = case["expect"]["tokens"]["before"], case["expect"]["tokens"]["after"]
+        assert sum(block.tokens for block in blocks) == sum(row.before for row in rows) == before
+        assert sum(block.tokens for block in blocks if block.kept) == sum(row.after for row in rows) == after
+        assert [row.after for row in layout.episode_rows(blocks, plan.episodes)] == [e.tokens for e in plan.episodes]
+        assert all(row.why for row in rows)
+
+    def reasons(self, chat: Chat, **options: Any) -> dict[str, str]:
+        plan = wane.plan(chat.messages, **{"budget": 10**6} | options)
+        needed = layout.dependents(plan.episodes)
+        return {layout.name_of(e.number, e.name): layout.why(e, needed) for e in plan.episodes}
+
+    def test_reasons_to_stay(self) -> None:
+        chat = Chat()
+        chat.start("base", "expl")
+        chat.end("a base")
+        chat.start("late", "expl")
+        chat.messages.append(chat.messages[-2] | {"tool_calls": [{"id": "x", "function": {"name": "bash"}}]})
+        chat.end("without a result")
+        chat.call("ls", {}, "some files")
+        chat.start("build", "act", ["base"])
+        assert self.reasons(chat) == {
+            "base": "needed by build",
+            "late": "waits for a result",
+            "(implicit #2)": "may go",
+            "build": "active",
+        }
+        chat.end()
+        assert self.reasons(chat)["build"] == "not yet seen whole by the model"
+        chat.say("done")
+        assert self.reasons(chat)["build"] == "may go"
+        assert self.reasons(chat)["(implicit #4)"] == "not finished"
+
+    def test_reasons_to_go(self) -> None:
+        chat = Chat()
+        chat.start("look", "expl")
+        chat.call("grep", {}, "x" * 4_000)
+        chat.call("read", {}, "x" * 4_000)
+        chat.end("what it was")
+        chat.start("fix", "act", ["look"])
+        chat.call("edit", {}, "x" * 4_000)
+        chat.end()
+        chat.say("done")
+        assert self.reasons(chat, budget=2_500)["fix"] == "gone"
+        assert self.reasons(chat, budget=2_000)["look"] == "may go further"
+        kept = wane.Policy.paper()
+        assert self.reasons(chat, budget=80, policy=kept)["look"] == "description stays"
+        assert self.reasons(chat, budget=1)["look"] == "gone"

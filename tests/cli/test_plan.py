@@ -1,0 +1,250 @@
+"""`wane plan`: what it prints and what it takes."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import wane
+from tests.cli import sample
+from tests.cli.conftest import Run
+from tests.cli.snapshots import matches_snapshot
+from tests.conformance import conformance_cases
+from wane.journal import SessionStore
+
+ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+NOTHING = {"role": "user", "content": ""}
+
+
+@pytest.fixture
+def chat(tmp_path: Path) -> Path:
+    return write(tmp_path / "chat.json", sample.messages())
+
+
+def write(path: Path, data: Any) -> Path:
+    path.write_text(json.dumps(data), encoding="utf-8")
+    return path
+
+
+def delimiter(call_id: str, **arguments: Any) -> list[dict[str, Any]]:
+    function = {"name": "delimiter", "arguments": json.dumps(arguments)}
+    call = {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": call_id, "type": "function", "function": function}],
+    }
+    return [call, {"role": "tool", "tool_call_id": call_id, "content": "ok"}]
+
+
+class TestJson:
+    def test_it_is_what_the_library_says(self, run: Run, chat: Path) -> None:
+        done = run("plan", chat, "--budget", "3200", "--json")
+        assert (done.code, done.err) == (0, "")
+        assert json.loads(done.out) == wane.plan(sample.messages(), budget=3_200).to_dict()
+
+    @pytest.mark.parametrize("case", conformance_cases())
+    def test_the_conformance_cases(self, run: Run, tmp_path: Path, case: dict[str, Any]) -> None:
+        share = "none" if case["description_share"] is None else str(case["description_share"])
+        options = ["--policy", "paper", "--low-water", str(case["low_water"]), "--description-share", share]
+        path = write(tmp_path / "case.json", case["messages"])
+        done = run("plan", path, "--budget", str(case["budget"]), *options, "--json")
+        result = json.loads(done.out)
+        for key in ("steps", "visible", "satisfied"):
+            assert result[key] == case["expect"][key]
+
+    def test_it_is_printed_though_the_budget_cannot_be_met(self, run: Run, chat: Path) -> None:
+        plain, told = (
+            run("plan", chat, "--budget", "10", "--json"),
+            run("plan", chat, "--budget", "10", "--json", "--exit-code"),
+        )
+        assert (plain.code, told.code) == (0, 3)
+        assert json.loads(plain.out) == json.loads(told.out)
+        assert json.loads(told.out)["satisfied"] is False
+
+    def test_exit_code_is_0_when_the_budget_is_met(self, run: Run, chat: Path) -> None:
+        assert run("plan", chat, "--exit-code", "--json").code == 0
+
+    def test_lone_surrogates_survive(self, run: Run, tmp_path: Path) -> None:
+        path = tmp_path / "chat.json"
+        path.write_text('[{"role": "user", "content": "\\ud800"}]')
+        assert json.loads(run("plan", path, "--json").out)["messages"] == [{"role": "user", "content": "\ud800"}]
+
+
+class TestSettings:
+    def tokens(self, run: Run, *args: str | Path) -> dict[str, int]:
+        done = run("plan", *args, "--json")
+        assert done.code == 0, done.err
+        tokens: dict[str, int] = json.loads(done.out)["tokens"]
+        return tokens
+
+    @pytest.mark.parametrize(
+        ("options", "budget"),
+        [
+            ([], 80_000),
+            (["--budget", "40k"], 40_000),
+            (["--budget", "1.5m"], 1_500_000),
+            (["--budget", "50%"], 100_000),
+            (["--budget", "50%", "--window", "128k"], 64_000),
+        ],
+    )
+    def test_the_budget(self, run: Run, chat: Path, options: list[str], budget: int) -> None:
+        assert self.tokens(run, chat, *options)["budget"] == budget
+
+    def test_the_policy_and_what_varies_it(self, run: Run, chat: Path) -> None:
+        def after(*options: str) -> int:
+            return self.tokens(run, chat, "--budget", "3200", *options)["after"]
+
+        def expected(policy: wane.Policy) -> int:
+            return wane.plan(sample.messages(), budget=3_200, policy=policy).report.tokens_after
+
+        assert after() == after("--policy", "default") == expected(wane.Policy())
+        assert after("--policy", "paper") == expected(wane.Policy.paper())
+        assert after("--low-water", "0.4") == expected(wane.Policy(low_water=0.4))
+        assert after("--policy", "paper", "--low-water", "0.4") == expected(
+            wane.Policy(low_water=0.4, description_share=None)
+        )
+        assert after("--low-water", "0.1", "--description-share", "0") == expected(
+            wane.Policy(low_water=0.1, description_share=0)
+        )
+        assert after("--low-water", "0.1", "--description-share", "none") == expected(
+            wane.Policy(low_water=0.1, description_share=None)
+        )
+
+    def test_tool_classes(self, run: Run, chat: Path) -> None:
+        levels = {
+            name: [
+                step["level"]
+                for step in json.loads(run("plan", chat, "--budget", "4k", "--json", *options).out)["steps"]
+            ]
+            for name, options in {
+                "default": [],
+                "told": ["--tool-class", "bash=bulk", "--tool-class", "Read=bulk"],
+            }.items()
+        }
+        assert "artifact" in levels["default"]
+        assert "artifact" not in levels["told"]
+        assert "bulk" in levels["told"]
+
+    def test_a_counter_that_cannot_work_here_is_replaced_and_said_so(self, run: Run, chat: Path) -> None:
+        pytest.importorskip("tiktoken", reason='needs the "tiktoken" extra')
+        done = run("plan", chat, "--counter", "tiktoken:no-such-encoding", "--json")
+        assert done.code == 0
+        assert json.loads(done.out)["tokens"] == self.tokens(run, chat)
+        assert done.err.startswith("wane: warning: tiktoken's 'no-such-encoding' vocabulary could not be loaded")
+        assert "Counting with chars" in done.err
+
+
+class TestInput:
+    def test_standard_input(self, run: Run, chat: Path) -> None:
+        assert run("plan", "-", stdin=chat.read_bytes()).out == run("plan", chat).out
+
+    def test_a_message_a_line(self, run: Run, chat: Path, tmp_path: Path) -> None:
+        lines = tmp_path / "chat.jsonl"
+        lines.write_text("\r\n\n".join(map(json.dumps, sample.messages())))
+        assert run("plan", lines, "--json").out == run("plan", chat, "--json").out
+
+    def test_one_message(self, run: Run, tmp_path: Path) -> None:
+        path = write(tmp_path / "one.jsonl", NOTHING)
+        assert json.loads(run("plan", path, "--json").out)["messages"] == [NOTHING]
+
+    def test_a_request_body(self, run: Run, chat: Path, tmp_path: Path) -> None:
+        body = write(tmp_path / "body.json", {"model": "gpt-5", "messages": sample.messages()})
+        assert run("plan", body, "--json").out == run("plan", chat, "--json").out
+
+    def test_a_byte_order_mark(self, run: Run, chat: Path, tmp_path: Path) -> None:
+        marked = tmp_path / "marked.json"
+        marked.write_bytes(b"\xef\xbb\xbf" + chat.read_bytes())
+        assert run("plan", marked).out == run("plan", chat).out
+
+    def test_a_saved_session(self, run: Run, chat: Path, tmp_path: Path) -> None:
+        path = sample.save(SessionStore(tmp_path / "sessions").directory(tmp_path), cwd=tmp_path)
+        assert run("plan", path, "--json").out == run("plan", chat, "--json").out
+
+    def test_a_result_of_50_megabytes(self, run: Run, tmp_path: Path) -> None:
+        messages = [NOTHING, *delimiter("d1", action="start", name="look", type="expl")]
+        messages.append(
+            {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "bash", "arguments": "{}"}}]}
+        )
+        messages.append({"role": "tool", "tool_call_id": "c", "content": "x" * 50_000_000})
+        messages += [*delimiter("d2", action="end", description="big"), {"role": "assistant", "content": "done"}]
+        done = run("plan", write(tmp_path / "big.json", messages), "--json")
+        assert done.code == 0, done.err
+        tokens = json.loads(done.out)["tokens"]
+        assert tokens["before"] > 12_500_000
+        assert tokens["after"] < 100
+
+
+class TestPicture:
+    def test_the_snapshot_at_80_columns(self, run: Run, chat: Path) -> None:
+        done = run("plan", chat, "--budget", "3200")
+        assert done.code == 0, done.err
+        assert matches_snapshot("plan", done.out)
+
+    def test_the_snapshot_of_a_budget_that_cannot_be_met(self, run: Run, chat: Path) -> None:
+        assert matches_snapshot("plan-over-budget", run("plan", chat, "--budget", "700", "--policy", "paper").out)
+
+    @pytest.mark.parametrize("columns", [60, 80, 120])
+    def test_no_line_is_longer_than_the_terminal(
+        self, run: Run, chat: Path, monkeypatch: pytest.MonkeyPatch, columns: int
+    ) -> None:
+        monkeypatch.setenv("COLUMNS", str(columns))
+        assert max(map(len, run("plan", chat, "--budget", "3200").out.splitlines())) <= columns
+
+    def test_nothing_to_do(self, run: Run, chat: Path) -> None:
+        out = run("plan", chat).out
+        assert "Nothing to evict: the window holds 4,387 of 80,000 tokens." in out
+        assert "What goes" not in out
+
+    def test_a_session_without_episodes_is_told_why_nothing_goes(self, run: Run, tmp_path: Path) -> None:
+        messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello " * 100}]
+        out = run("plan", write(tmp_path / "chat.json", messages), "--budget", "20").out
+        assert "The budget cannot be met: 151 tokens stay, 131 over the budget of 20." in out
+        assert "no delimiter call was accepted" in " ".join(out.split())
+
+    def test_no_messages(self, run: Run, tmp_path: Path) -> None:
+        done = run("plan", write(tmp_path / "chat.json", []))
+        assert (done.code, done.err) == (0, "")
+        assert "the window holds 0 of 80,000 tokens" in done.out
+
+    def test_long_tables_leave_out_the_middle_unless_asked(self, run: Run, tmp_path: Path) -> None:
+        messages = [NOTHING]
+        for number in range(60):
+            messages += delimiter(f"s{number}", action="start", name=f"look-{number}", type="expl")
+            messages += delimiter(f"e{number}", action="end", description="x" * 90)
+        path = write(tmp_path / "chat.json", messages)
+        short, full = run("plan", path, "--budget", "1k").out, run("plan", path, "--budget", "1k", "--full").out
+        assert "(21 more)" in short  # 60 episodes and the user's turn, of which 40 are shown
+        assert "more)" not in full
+        assert "look-30 " in full
+
+    def test_what_a_model_called_an_episode_cannot_command_the_terminal(self, run: Run, tmp_path: Path) -> None:
+        name = "\x1b[31mred\x07\n[bold]\ud800"
+        messages = [NOTHING, *delimiter("d", action="start", name=name, type="expl")]
+        out = run("plan", write(tmp_path / "chat.json", messages)).out
+        assert r"\x1b[31mred\x07\n[bold]\ud800" in out
+        assert "\x1b" not in out
+
+
+class TestTerminal:
+    def test_colour_where_it_is_wanted(self, spawn: Run, chat: Path) -> None:
+        plain, colour = spawn("plan", chat), spawn("plan", chat, env={"FORCE_COLOR": "1", "TERM": "xterm-256color"})
+        assert "\x1b" not in plain.out
+        assert "\x1b[" in colour.out
+        assert ESCAPE.sub("", colour.out) == plain.out
+
+    def test_no_color_is_obeyed(self, spawn: Run, chat: Path) -> None:
+        wanted = {"FORCE_COLOR": "1", "NO_COLOR": "1", "TERM": "xterm-256color"}
+        codes = {
+            code for group in ESCAPE.findall(spawn("plan", chat, env=wanted).out) for code in group[2:-1].split(";")
+        }
+        assert not codes & {str(code) for code in (*range(30, 50), *range(90, 108))}
+
+    def test_an_output_that_takes_ascii_only(self, spawn: Run, chat: Path) -> None:
+        done = spawn("plan", chat, "--budget", "3200", env={"PYTHONIOENCODING": "ascii"})
+        assert done.code == 0, done.err
+        assert "|---" in done.out
+        assert done.out.isascii()

@@ -1,0 +1,156 @@
+"""`wane sessions` and `wane show`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli import sample
+from tests.cli.conftest import Run
+from tests.cli.snapshots import matches_snapshot
+from wane.journal import Journal, PassRecord, SessionStore, UsageRecord, read
+
+BUDGET = 3_200
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SessionStore:
+    return SessionStore(tmp_path / "sessions")
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    place = tmp_path / "project"
+    place.mkdir()
+    monkeypatch.chdir(place)
+    return place
+
+
+@pytest.fixture
+def saved(store: SessionStore, here: Path) -> Path:
+    return sample.save(store.directory(here), cwd=here, budget=BUDGET)
+
+
+class TestList:
+    def test_none(self, run: Run, here: Path) -> None:
+        assert run("sessions").out.startswith("There are no sessions of ")
+        assert run("sessions", "--all").out == "There are no sessions.\n"
+        assert run("sessions", "--json").out == "[]\n"
+
+    def test_those_of_this_directory(self, run: Run, store: SessionStore, saved: Path, tmp_path: Path) -> None:
+        sample.save(store.directory(tmp_path), cwd=tmp_path, session_id="b001")
+        mine, all_ = run("sessions").out, run("sessions", "--all").out
+        assert "5a3e" in mine
+        assert "b001" not in mine
+        assert "The date parser rejects times" in mine
+        assert "5a3e" in all_
+        assert "b001" in all_
+
+    def test_json(self, run: Run, saved: Path, here: Path) -> None:
+        (info,) = json.loads(run("sessions", "--json").out)
+        assert info["id"] == "5a3e"
+        assert info["path"] == str(saved)
+        assert info["cwd"] == str(here)
+        assert info["messages"] == len(sample.messages())
+        assert info["problem"] is None
+
+    def test_a_damaged_one_is_listed_with_what_is_wrong(self, run: Run, saved: Path) -> None:
+        lines = saved.read_bytes().splitlines(keepends=True)
+        saved.write_bytes(b"".join([lines[0], b"damage\n", *lines[2:]]))
+        done = run("sessions")
+        assert done.code == 0
+        assert "line 2 is damaged" in " ".join(done.out.split())
+
+    def test_a_place_that_cannot_be_listed(self, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "file").touch()
+        monkeypatch.setenv("WANE_SESSION_DIR", str(tmp_path / "file"))
+        done = run("sessions", "--all")
+        assert (done.code, done.out) == (1, "")
+        assert "cannot list the sessions in" in done.err
+
+
+class TestShow:
+    def shown(self, run: Run, name: str | Path) -> dict[str, Any]:
+        done = run("show", name, "--json")
+        assert done.code == 0, done.err
+        session: dict[str, Any] = json.loads(done.out)
+        return session
+
+    def test_by_id_by_its_beginning_and_by_path(self, run: Run, saved: Path) -> None:
+        assert self.shown(run, "5a3e") == self.shown(run, "5a") == self.shown(run, saved)
+
+    def test_json(self, run: Run, saved: Path) -> None:
+        session = self.shown(run, saved)
+        records = read(saved).records
+        passes = [record for record in records if isinstance(record, PassRecord)]
+        calls = [record for record in records if isinstance(record, UsageRecord)]
+        assert passes
+        assert [entry["tokens_after"] for entry in session["passes"]] == [record.tokens_after for record in passes]
+        assert session["usage"]["calls"] == len(calls)
+        assert session["usage"]["input_tokens"] == sum(record.input_tokens for record in calls)
+        assert session["usage"]["cost"] == pytest.approx(sum(record.cost or 0 for record in calls))
+        assert session["budget"] == BUDGET
+        assert [turn["text"][:4] for turn in session["turns"]] == ["The ", "Now ", "Last"]
+        episodes = {entry["name"]: entry for entry in session["episodes"] if entry["name"]}
+        assert (
+            episodes["accept-fractions"]
+            | {
+                "type": "act",
+                "turn": 0,
+                "dependencies": ["map-parser"],
+                "removed": True,
+            }
+            == episodes["accept-fractions"]
+        )
+        assert episodes["accept-fractions"]["tokens"]["view"] == 0
+        assert episodes["bump-version"]["turn"] == 2
+        assert episodes["map-parser"]["description"].startswith("parse_time in parse.py")
+
+    def test_the_snapshot_at_80_columns(self, spawn: Run, saved: Path, here: Path) -> None:
+        done = spawn("show", saved, env={"TZ": "UTC"})
+        assert (done.code, done.err) == (0, "")
+        assert matches_snapshot("show", done.out.replace(str(here.resolve()), "/home/me/dates"))
+
+    def test_all_of_long_texts(self, run: Run, saved: Path) -> None:
+        ending = "which is where fractions fail."
+        assert ending not in " ".join(run("show", saved).out.split())
+        assert "where fractions fail." in " ".join(run("show", saved, "--full").out.replace("  ", "").split())
+
+    def test_a_session_that_has_just_begun(self, run: Run, store: SessionStore, here: Path) -> None:
+        path = sample.begin(store, here)
+        done = run("show", path)
+        assert done.code == 0, done.err
+        assert "no model call was reported" in done.out
+
+    def test_a_record_cut_short_is_told(self, run: Run, saved: Path) -> None:
+        whole = self.shown(run, saved)
+        saved.write_bytes(saved.read_bytes() + b'{"kind":"mess')
+        assert self.shown(run, saved) == whole | {"torn_bytes": 13}
+        assert "the last record was cut short (13 bytes)" in run("show", saved).out
+
+    def test_while_it_is_being_written(self, run: Run, saved: Path) -> None:
+        with Journal.open(saved, fsync=False):
+            assert self.shown(run, saved)["id"] == "5a3e"
+
+    def test_an_unknown_one(self, run: Run, saved: Path) -> None:
+        for name in ("zzz", "no/such/file.jsonl"):
+            done = run("show", name)
+            assert (done.code, done.out) == (2, "")
+            assert done.err.count("\n") == 1
+
+    def test_an_id_that_does_not_tell_them_apart(self, run: Run, store: SessionStore, saved: Path, here: Path) -> None:
+        sample.save(store.directory(here), cwd=here, session_id="5a4")
+        done = run("show", "5a")
+        assert done.code == 2
+        assert "give more: 5a3e, 5a4" in done.err
+
+    def test_a_damaged_one(self, run: Run, saved: Path) -> None:
+        lines = saved.read_bytes().splitlines(keepends=True)
+        saved.write_bytes(b"".join([*lines[:4], b"damage\n", *lines[5:]]))
+        done = run("show", "5a3e")
+        assert (done.code, done.out) == (1, "")
+        assert "line 5 is damaged" in done.err
+        assert done.err.count("\n") == 1

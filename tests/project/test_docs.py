@@ -1,0 +1,68 @@
+"""The checks of the pages that people read, and the pages themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from scripts import check_docs, help_doc
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_pages_are_in_order() -> None:
+    assert check_docs.problems(ROOT) == []
+
+
+def test_the_help_page_is_up_to_date() -> None:
+    assert help_doc.main(["--check", str(ROOT / "docs" / "cli.md")]) == 0
+
+
+def test_a_help_page_that_is_out_of_date_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "cli.md"
+    assert help_doc.main(["--check", str(page)]) == 1
+    assert help_doc.main([str(page)]) == 0
+    assert help_doc.main(["--check", str(page)]) == 0
+    page.write_text(page.read_text() + "\n")
+    assert help_doc.main(["--check", str(page)]) == 1
+    assert "make docs" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[a](b.md)", "1: the link b.md leads to no file"),
+        ("# One, two\n[a](#one-two) [b](#three)", "2: the link #three leads to no heading"),
+        ("[a](README.md#no)", "1: the link README.md#no leads to no heading"),
+        ("[a](https://example.org/x) [b](mailto:a@example.org)", None),
+        ("`[a](b.md)`", None),
+        ("```\n[a](b.md)\n```", None),
+        ("```python\nx = \n```", "2: the Python does not compile"),
+        ("text\n\n```py\nawait thing()\n```", None),
+        ("```text\nx = \n```", None),
+        ("```python\nfrom wane import plan, Policy\n```", None),
+        ("```python\nfrom wane import plans\n```", "1: wane has no plans"),
+        ("```python\nfrom wane.nothing import x\n```", "1: wane.nothing cannot be imported"),
+        ("```python\nx = 1", "1: the block of code that begins here does not end"),
+        ("1. one\n\n   ```python\n   x = 1\n   ```", None),
+    ],
+)
+def test_what_is_found_on_a_page(tmp_path: Path, text: str, problem: str | None) -> None:
+    page = tmp_path / "README.md"
+    page.write_text(text)
+    found = check_docs.problems(tmp_path)
+    if problem is None:
+        assert found == []
+    else:
+        assert len(found) == 1
+        assert f"{page}:{problem}" in found[0]
+
+
+def test_pages_in_docs_are_checked_too(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text("[up](../README.md) [beside](b.md)")
+    (tmp_path / "README.md").write_text("[down](docs/a.md)")
+    assert [problem.rpartition("/")[2] for problem in check_docs.problems(tmp_path)] == [
+        "a.md:1: the link b.md leads to no file"
+    ]
+    assert check_docs.main([str(tmp_path)]) == 1

@@ -1,0 +1,110 @@
+"""The machinery around the code: what make offers, and how it chooses a Python."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
+
+
+def script(path: Path, text: str) -> None:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> Path:
+    """A directory of commands that stands for all that is installed."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in ("sh", "touch", "rm", "mkdir", "awk"):
+        (folder / name).symlink_to(shutil.which(name) or "")
+    return folder
+
+
+def install(tools: Path, tmp_path: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = ["sh", str(ROOT / "scripts" / "install.sh"), str(tmp_path / "venv")]
+    return subprocess.run(
+        command, env={"PATH": str(tools)} | environment, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+
+
+def test_make_lists_what_there_is() -> None:
+    done = subprocess.run(["make", "-C", str(ROOT), "--no-print-directory"], capture_output=True, text=True, check=True)
+    targets = [line.split()[1] for line in done.stdout.splitlines()]
+    assert targets == ["help", "demo", "test", "check", "format", "docs", "bench", "clean"]
+
+
+class TestChoosingAPython:
+    """With commands that only write down how they were called."""
+
+    # Answers as an interpreter of the right age would; makes what venv would make.
+    NEW = 'echo "$0 $*" >>"$LOG"; case "$*" in *"-m venv"*) mkdir -p "$4/bin"; cp "$0" "$4/bin/python";; esac'
+    OLD = 'case "$1" in --version) echo Python 3.9.2;; *) exit 1;; esac'
+
+    @pytest.fixture
+    def log(self, tmp_path: Path) -> Path:
+        return tmp_path / "log"
+
+    def test_python3_if_it_is_new_enough(self, tools: Path, tmp_path: Path, log: Path) -> None:
+        self.provide(tools, python3=self.NEW)
+        done = install(tools, tmp_path, LOG=str(log))
+        assert done.returncode == 0, done.stderr
+        assert f"{tools}/python3 -m venv --clear {tmp_path}/venv" in log.read_text()
+        assert f"{tmp_path}/venv/bin/python -m pip install" in log.read_text()
+
+    def test_another_if_python3_is_too_old(self, tools: Path, tmp_path: Path, log: Path) -> None:
+        self.provide(tools, python3=self.OLD, **{"python3.12": self.NEW})
+        assert install(tools, tmp_path, LOG=str(log)).returncode == 0
+        assert f"{tools}/python3.12 -m venv" in log.read_text()
+
+    def test_the_one_that_was_named(self, tools: Path, tmp_path: Path, log: Path) -> None:
+        self.provide(tools, python3=self.NEW, mine=self.NEW)
+        assert install(tools, tmp_path, LOG=str(log), PYTHON="mine").returncode == 0
+        assert f"{tools}/mine -m venv" in log.read_text()
+
+    def test_uv_if_it_is_there(self, tools: Path, tmp_path: Path, log: Path) -> None:
+        self.provide(tools, python3=self.NEW, uv='echo "$0 $*" >>"$LOG"')
+        assert install(tools, tmp_path, LOG=str(log)).returncode == 0
+        assert f"{tools}/uv venv --quiet --clear --python python3 {tmp_path}/venv" in log.read_text()
+        assert f"{tools}/uv pip install --quiet --python {tmp_path}/venv/bin/python" in log.read_text()
+
+    def test_uv_brings_one_where_there_is_none(self, tools: Path, tmp_path: Path, log: Path) -> None:
+        self.provide(tools, uv='echo "$0 $*" >>"$LOG"')
+        assert install(tools, tmp_path, LOG=str(log)).returncode == 0
+        assert "--python >=3.11" in log.read_text()
+
+    @pytest.mark.parametrize(
+        ("commands", "environment", "message"),
+        [
+            ({"python3": OLD}, {}, "Python 3.11 or newer is needed, found Python 3.9.2."),
+            ({}, {}, "Python 3.11 or newer is needed, found no python3."),
+            ({"python3": NEW, "mine": OLD}, {"PYTHON": "mine"}, "PYTHON=mine is not a Python of at least 3.11"),
+            ({"python3": 'case "$2" in *ensurepip*) exit 1;; esac'}, {}, "apt install python3-venv"),
+        ],
+        ids=["too old", "none", "the named is too old", "without ensurepip"],
+    )
+    def test_none_that_will_do(
+        self,
+        tools: Path,
+        tmp_path: Path,
+        commands: dict[str, str],
+        environment: dict[str, str],
+        message: str,
+    ) -> None:
+        self.provide(tools, **commands)
+        done = install(tools, tmp_path, LOG=os.devnull, **environment)
+        assert done.returncode == 1
+        assert message in done.stderr
+
+    def provide(self, tools: Path, **commands: str) -> None:
+        (tools / "cp").symlink_to(shutil.which("cp") or "")
+        for name, text in commands.items():
+            script(tools / name, text)
