@@ -1,0 +1,225 @@
+"""The scripted model as a Pydantic AI model: it answers by `wane.demo.mind` and reports what it was sent.
+
+It reports usage as a provider does, so that the agent's accounting, the journal and the summary rest on what
+was really in each request: the text of instructions, tool definitions and messages, four characters a token.
+What a request has in common with the beginning of the one before counts as read from the cache.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final, TypeAlias
+
+from pydantic_ai import RunContext
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    ModelResponseStreamEvent,
+    SystemPromptPart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    UserPromptPart,
+)
+from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
+from pydantic_ai.profiles import ModelProfile
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.usage import RequestUsage
+from typing_extensions import override
+
+from wane.core import chars
+from wane.demo.mind import Reply, decide
+from wane.demo.moves import Task
+from wane.demo.sight import Sight
+from wane.formats.pydantic_ai import PydanticAIFormat
+from wane.integrations.pydantic_ai import definitions_text
+
+MODEL_NAME: Final = "scripted"
+PROVIDER: Final = "demo"
+
+_FORMAT: Final = PydanticAIFormat()
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One model call, as it was measured.
+
+    Attributes:
+        reply: what the model decided.
+        tools: names of the tools that it was offered.
+        user_turns: the user's turns in the request, in order.
+        input_tokens: what the request held.
+        cached_tokens: how much of it stood at the beginning of the request before, too.
+        output_tokens: what the reply holds.
+    """
+
+    reply: Reply
+    tools: frozenset[str]
+    user_turns: tuple[str, ...]
+    input_tokens: int
+    cached_tokens: int
+    output_tokens: int
+
+
+OnExchange: TypeAlias = Callable[[Exchange], None]
+
+
+class ScriptedModel(Model):
+    """A model that follows a script. It keeps nothing between calls but a counter of ids, and the cache that it plays.
+
+    Args:
+        script: the tasks.
+        on_exchange: told of each call, before it is answered.
+    """
+
+    def __init__(self, script: Sequence[Task], on_exchange: OnExchange | None = None) -> None:
+        # Like the chat APIs that take the application's words anywhere in the conversation.
+        super().__init__(profile=ModelProfile(supports_inline_system_prompts=True))
+        self._script = script
+        self._on_exchange = on_exchange
+        self._ids = itertools.count(1)
+        self._previous: list[str] = []
+
+    @property
+    @override
+    def model_name(self) -> str:
+        """The model's name."""
+        return MODEL_NAME
+
+    @property
+    @override
+    def system(self) -> str:
+        """The provider's name."""
+        return PROVIDER
+
+    @override
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        """Answer a request."""
+        return self._answer(messages, model_request_parameters)
+
+    @asynccontextmanager
+    @override
+    async def request_stream(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+        run_context: RunContext[Any] | None = None,
+    ) -> AsyncGenerator[StreamedResponse]:
+        """Answer a request, part by part."""
+        yield _Stream(model_request_parameters, self._answer(messages, model_request_parameters))
+
+    def _answer(self, messages: list[ModelMessage], parameters: ModelRequestParameters) -> ModelResponse:
+        tools = frozenset(tool.name for tool in parameters.function_tools)
+        reply = decide(Sight(messages, tools), self._script)
+        parts: list[TextPart | ThinkingPart | ToolCallPart] = [TextPart(f"{reply.place} {reply.say}")]
+        if reply.think:
+            parts.insert(0, ThinkingPart(reply.think))
+        for call in reply.calls:
+            arguments = json.dumps(dict(call.arguments), ensure_ascii=False)
+            parts.append(ToolCallPart(call.tool, arguments, tool_call_id=f"call_{next(self._ids):04}"))
+        response = ModelResponse(parts=parts, model_name=MODEL_NAME, provider_name=PROVIDER)
+        response.usage = self._measure(messages, parameters, response)
+        if self._on_exchange is not None:
+            self._on_exchange(_exchange(reply, tools, messages, response.usage))
+        return response
+
+    def _measure(
+        self, messages: list[ModelMessage], parameters: ModelRequestParameters, response: ModelResponse
+    ) -> RequestUsage:
+        sent = request_texts(messages, parameters)
+        cached = common_prefix(self._previous, sent)
+        self._previous = sent
+        return RequestUsage(
+            input_tokens=sum(map(chars, sent)),
+            cache_read_tokens=cached,
+            output_tokens=sum(map(chars, _texts(response))),
+        )
+
+
+def request_texts(messages: Sequence[ModelMessage], parameters: ModelRequestParameters) -> list[str]:
+    """Return the text of a request in pieces, in the order in which a provider reads it."""
+    instructions = next((m.instructions for m in reversed(messages) if isinstance(m, ModelRequest)), None)
+    tools = definitions_text([*parameters.function_tools, *parameters.output_tools])
+    return [tools, instructions or "", *(text for message in messages for text in _texts(message))]
+
+
+def common_prefix(before: Sequence[str], now: Sequence[str]) -> int:
+    """Return how many tokens two requests have in common at their beginnings."""
+    tokens = 0
+    for one, other in zip(before, now, strict=False):
+        if one != other:
+            same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+            return tokens + sum(1 for _ in same) // 4
+        tokens += chars(one)
+    return tokens
+
+
+def _texts(message: ModelMessage) -> list[str]:
+    passing = [part.content for part in message.parts if isinstance(part, SystemPromptPart) and part.scope == "request"]
+    parts = _FORMAT.parts(message)
+    return [*(f"{part.tool or ''}{part.arguments or ''}{part.text}" for part in parts), *passing]
+
+
+def _exchange(reply: Reply, tools: frozenset[str], messages: Sequence[ModelMessage], usage: RequestUsage) -> Exchange:
+    turns = tuple(
+        str(part.content) for message in messages for part in message.parts if isinstance(part, UserPromptPart)
+    )
+    return Exchange(reply, tools, turns, usage.input_tokens, usage.cache_read_tokens, usage.output_tokens)
+
+
+@dataclass
+class _Stream(StreamedResponse):
+    """A reply that comes in parts, as from a provider."""
+
+    response: ModelResponse
+    _at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    @override
+    async def _get_event_iterator(self) -> AsyncIterator[ModelResponseStreamEvent]:
+        self._usage = self.response.usage
+        for number, part in enumerate(self.response.parts):
+            if isinstance(part, TextPart):
+                for event in self._parts_manager.handle_text_delta(vendor_part_id=number, content=part.content):
+                    yield event
+            elif isinstance(part, ThinkingPart):
+                for event in self._parts_manager.handle_thinking_delta(vendor_part_id=number, content=part.content):
+                    yield event
+            elif isinstance(part, ToolCallPart):
+                yield self._parts_manager.handle_tool_call_part(
+                    vendor_part_id=number,
+                    tool_name=part.tool_name,
+                    args=part.args_as_json_str(),
+                    tool_call_id=part.tool_call_id,
+                )
+
+    @property
+    @override
+    def model_name(self) -> str:
+        return MODEL_NAME
+
+    @property
+    @override
+    def provider_name(self) -> str:
+        return PROVIDER
+
+    @property
+    @override
+    def provider_url(self) -> None:
+        return None
+
+    @property
+    @override
+    def timestamp(self) -> datetime:
+        return self._at
