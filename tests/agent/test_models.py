@@ -5,7 +5,7 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RequestUsage
 
 from wane.agent.costs import Totals, budget_tokens, dollars, price
-from wane.agent.models import DEFAULT_MODELS, default_model, resolve_model
+from wane.agent.models import DEFAULT_MODELS, ModelError, default_model, resolve_model
 from wane.core.errors import ConfigError
 from wane.journal import UsageRecord
 
@@ -27,14 +27,14 @@ def test_a_missing_key_names_its_variable(spec: str, variable: str, monkeypatch:
     pytest.importorskip("pydantic_ai.models." + spec.partition(":")[0])
     for name in (variable, "GEMINI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(ConfigError, match=variable) as raised:
+    with pytest.raises(ModelError, match=variable) as raised:
         resolve_model(spec)
     assert "no key for the model" in str(raised.value)
 
 
 @pytest.mark.parametrize("spec", ["nosuch:x", "plain", "", "openai:"])
 def test_an_unknown_model_shows_how_to_name_one(spec: str) -> None:
-    with pytest.raises(ConfigError, match="provider:model"):
+    with pytest.raises(ModelError, match="provider:model"):
         resolve_model(spec)
 
 
@@ -42,7 +42,7 @@ def test_a_client_that_is_not_installed_is_named_with_its_command() -> None:
     try:
         import groq  # type: ignore[import-not-found, unused-ignore]  # noqa: F401
     except ImportError:
-        with pytest.raises(ConfigError, match=r'pip install "pydantic-ai-slim\[groq\]"'):
+        with pytest.raises(ModelError, match=r'pip install "pydantic-ai-slim\[groq\]"'):
             resolve_model("groq:llama")
     else:
         pytest.skip("groq is installed")
@@ -50,7 +50,7 @@ def test_a_client_that_is_not_installed_is_named_with_its_command() -> None:
 
 def test_the_default_model_is_the_first_that_has_a_key() -> None:
     assert default_model({"OPENAI_API_KEY": "k"}) == DEFAULT_MODELS["OPENAI_API_KEY"]
-    with pytest.raises(ConfigError, match="OPENAI_API_KEY") as raised:
+    with pytest.raises(ModelError, match="OPENAI_API_KEY") as raised:
         default_model({"OPENAI_API_KEY": ""})
     assert "wane demo" in str(raised.value)
 

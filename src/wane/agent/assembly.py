@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic_ai import Agent
 from pydantic_ai.capabilities import AbstractCapability, Caching
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from wane.agent.config import Settings
     from wane.integrations.pydantic_ai import Tracker
 
-RETRIES = 1_000_000
-"""Failed calls of a tool in a row: no limit, as each costs a model call, which the user can stop and limit by cost."""
+RETRIES: Final = 20
+"""Failed calls of one tool in a row after which the model is taken to be stuck: the turn ends, the session does not."""
 
 
 def build_agent(

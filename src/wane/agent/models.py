@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from wane.core.errors import ConfigError, MissingExtraError
+from wane.core.errors import MissingExtraError, WaneError
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -21,6 +21,11 @@ DEFAULT_MODELS: Final[Mapping[str, str]] = {
 EXTRAS: Final = frozenset({"openai", "anthropic", "google"})
 """Providers that have an extra of `wane`."""
 
+
+class ModelError(WaneError):
+    """A model that cannot be used: it is not known, it has no key, or its client is not installed."""
+
+
 _KEY: Final = re.compile(r"Set the `([A-Z0-9_]+)`")
 _EXTRA: Final = re.compile(r"pydantic-ai-slim\[([\w-]+)\]")
 
@@ -29,13 +34,13 @@ def default_model(environ: Mapping[str, str]) -> str:
     """Return the model to use when none is named.
 
     Raises:
-        ConfigError: if `environ` has the key of no provider that we know; the message names the variables.
+        ModelError: if `environ` has the key of no provider that we know; the message names the variables.
     """
     for variable, model in DEFAULT_MODELS.items():
         if environ.get(variable):
             return model
     variables = ", ".join(DEFAULT_MODELS)
-    raise ConfigError(
+    raise ModelError(
         f"no model is named, and no key is in the environment ({variables}). Set one of these variables, or name "
         'a model with -m provider:model. "wane demo" shows the agent at work without a key'
     )
@@ -47,7 +52,7 @@ def resolve_model(spec: str | Model) -> Model:
     The provider's client reads its key from the environment; it is not looked at here.
 
     Raises:
-        ConfigError: for an unknown provider or a missing key; the message names the variable.
+        ModelError: for an unknown provider or a missing key; the message names the variable.
         MissingExtraError: if the provider's client is not installed.
     """
     if not isinstance(spec, str):
@@ -56,21 +61,21 @@ def resolve_model(spec: str | Model) -> Model:
     from pydantic_ai.models import infer_model
 
     if spec.endswith(":") or not spec.strip():
-        raise ConfigError(f"model {spec!r} has no name; write provider:model, such as {_example()}")
+        raise ModelError(f"model {spec!r} has no name; write provider:model, such as {_example()}")
     try:
         return infer_model(spec)
     except ImportError as error:
         raise _not_installed(spec, error) from error
     except (UserError, ValueError) as error:
-        raise ConfigError(_reason(spec, str(error))) from error
+        raise ModelError(_reason(spec, str(error))) from error
 
 
-def _not_installed(spec: str, error: ImportError) -> ConfigError | MissingExtraError:
+def _not_installed(spec: str, error: ImportError) -> ModelError | MissingExtraError:
     match = _EXTRA.search(str(error))
     extra = match[1] if match else spec.partition(":")[0]
     if extra in EXTRAS:
         return MissingExtraError(f"the model {spec}", extra)
-    return ConfigError(
+    return ModelError(
         f"the model {spec} needs a client that is not installed. Install it with: "
         f'pip install "pydantic-ai-slim[{extra}]"'
     )

@@ -78,7 +78,8 @@ class AgentSession:
         """Begin a session.
 
         Raises:
-            ConfigError: for settings that cannot work: no key, an unknown model, a share of an unknown window.
+            ModelError: for a model that cannot be used: unknown, or without a key.
+            ConfigError: for a budget that is a share of a window that is not known.
             MissingExtraError: if the model's client is not installed.
             JournalError: if the session cannot be written.
         """
@@ -90,6 +91,7 @@ class AgentSession:
 
         Raises:
             JournalError: if it cannot be opened or does not replay; see `Journal.open`.
+            ModelError: as `create` does.
             ConfigError: as `create` does.
             MissingExtraError: as `create` does.
         """
@@ -186,7 +188,8 @@ class AgentSession:
         """Have another model answer from the next turn on.
 
         Raises:
-            ConfigError: if it cannot be used, or its window is not known and the budget is a share of it.
+            ModelError: if it cannot be used.
+            ConfigError: if its window is not known and the budget is a share of it.
             MissingExtraError: if its client is not installed.
         """
         model = resolve_model(spec)

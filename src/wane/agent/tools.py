@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.exceptions import ToolFailed
+from pydantic_ai.exceptions import AgentRunError, ToolFailed
 from pydantic_ai_harness.filesystem import FileSystem
 from pydantic_ai_harness.repair_tool_arguments import RepairToolArguments
 from pydantic_ai_harness.repo_context import RepoContext
@@ -177,6 +177,8 @@ class _ReadableResults(AbstractCapability[Any]):
         args: dict[str, Any],
         error: Exception,
     ) -> Any:
+        if isinstance(error, AgentRunError):
+            raise error  # the model is stuck, or the run is over
         # No space, no permission, a fault in a tool: the model is told and goes on, and the history stays whole.
         raise ToolFailed(f"{call.tool_name} failed: {type(error).__name__}: {error}") from error
 

@@ -1,0 +1,58 @@
+"""From the command line's options to a session of the agent, for chat and print mode alike."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wane.agent.config import Settings, load_settings
+from wane.agent.session import AgentSession, SessionConfig
+from wane.journal import SessionStore, default_root
+
+if TYPE_CHECKING:
+    from wane.agent.approval import Approver
+    from wane.agent.options import AgentOptions
+
+
+def store_of(options: AgentOptions) -> SessionStore:
+    """Return where the sessions are."""
+    return SessionStore(options.sessions or default_root(os.environ))
+
+
+def config_of(options: AgentOptions, ask: Approver) -> SessionConfig:
+    """Return what a session needs to know.
+
+    Raises:
+        ConfigError: for settings that cannot work.
+    """
+    return SessionConfig(
+        cwd=options.cwd,
+        settings=load_settings(options, os.environ),
+        store=store_of(options) if options.save else None,
+        ask=ask,
+        chosen=frozenset(spec.name for spec in fields(Settings) if getattr(options, spec.name, None) is not None),
+    )
+
+
+def path_to_resume(options: AgentOptions) -> Path | None:
+    """Return the session that the options name; None for a new one.
+
+    Raises:
+        SessionNotFoundError: if there is no such session, or none to continue.
+    """
+    if options.continue_last:
+        return store_of(options).latest(options.cwd).path
+    return store_of(options).find(options.resume) if options.resume else None
+
+
+def open_session(options: AgentOptions, ask: Approver) -> AgentSession:
+    """Begin the session that the options ask for, or go on with it.
+
+    Raises:
+        WaneError: for settings, a model or a session that cannot be used; see `AgentSession`.
+    """
+    config = config_of(options, ask)
+    path = path_to_resume(options)
+    return AgentSession.create(config) if path is None else AgentSession.resume(path, config)
