@@ -49,6 +49,5 @@ def _response_parts(message: dict[str, Any]) -> list[ModelResponsePart]:
         parts.append(ThinkingPart(reasoning))
     if text := message.get("content"):
         parts.append(TextPart(text))
-    for call in message.get("tool_calls") or ():
-        parts.append(ToolCallPart(call["function"]["name"], call["function"]["arguments"], call["id"]))
-    return parts
+    calls = message.get("tool_calls") or ()
+    return parts + [ToolCallPart(call["function"]["name"], call["function"]["arguments"], call["id"]) for call in calls]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wane
@@ -77,6 +77,7 @@ def results_by_id(parts: Sequence[Part]) -> list[str | None]:
 
 
 @every_format
+@settings(max_examples=60)
 @given(session=sessions(), budget=st.integers(1, 400), policy=policies())
 def test_the_view_is_a_part_of_the_history(case: Case, session: Session, budget: int, policy: Policy) -> None:
     lived = live(case, session, budget, policy)
@@ -88,6 +89,7 @@ def test_the_view_is_a_part_of_the_history(case: Case, session: Session, budget:
 
 
 @every_format
+@settings(max_examples=60)
 @given(session=sessions(), budget=st.integers(1, 400), policy=policies())
 def test_calls_keep_their_results_and_results_their_calls(
     case: Case, session: Session, budget: int, policy: Policy
@@ -100,6 +102,7 @@ def test_calls_keep_their_results_and_results_their_calls(
 
 
 @every_format
+@settings(max_examples=60)
 @given(session=sessions(), budget=st.integers(1, 400), policy=policies())
 def test_no_message_of_the_view_is_empty(case: Case, session: Session, budget: int, policy: Policy) -> None:
     lived = live(case, session, budget, policy)
@@ -110,6 +113,7 @@ def test_no_message_of_the_view_is_empty(case: Case, session: Session, budget: i
 
 
 @every_format
+@settings(max_examples=60)
 @given(session=sessions(), budget=st.integers(1, 400), policy=policies())
 def test_nothing_is_changed_in_place(case: Case, session: Session, budget: int, policy: Policy) -> None:
     messages = case.write(copy.deepcopy(session))
@@ -123,6 +127,7 @@ def test_nothing_is_changed_in_place(case: Case, session: Session, budget: int, 
 
 
 @every_format
+@settings(max_examples=60)
 @given(session=sessions())
 def test_with_nothing_evicted_the_view_is_the_history_itself(case: Case, session: Session) -> None:
     lived = live(case, session, 10**9, Policy())
@@ -131,6 +136,7 @@ def test_with_nothing_evicted_the_view_is_the_history_itself(case: Case, session
 
 
 @every_format
+@settings(max_examples=60)
 @given(session=sessions(), budget=st.integers(1, 400))
 def test_a_message_that_stays_whole_is_the_same_object(case: Case, session: Session, budget: int) -> None:
     lived = live(case, session, budget, Policy.paper())
@@ -151,6 +157,7 @@ def groups(transcript: Transcript[Any], visible: Sequence[int]) -> dict[int, lis
 
 
 @every_format
+@settings(max_examples=60)
 @given(session=sessions())
 def test_dump_and_load_are_inverse(case: Case, session: Session) -> None:
     messages = case.write(session)

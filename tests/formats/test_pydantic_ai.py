@@ -270,7 +270,7 @@ def test_keep_changes_nothing_but_the_parts() -> None:
     assert len(message.parts) == 4
     request = ModelRequest([ToolReturnPart("grep", "hit", "c1"), UserPromptPart("Go.")], instructions="Be brief.")
     kept = FORMAT.keep(request, [1])
-    assert (kept.parts, kept.instructions) == ([request.parts[1]], "Be brief.")  # type: ignore[union-attr]
+    assert (kept.parts, kept.instructions) == ([request.parts[1]], "Be brief.")
 
 
 # Load and dump
@@ -284,7 +284,7 @@ def test_messages_objects_and_json_data_may_be_mixed() -> None:
     assert mixed[0] is request
     assert mixed[1] == response
     loaded = FORMAT.load(data)
-    assert loaded[0].parts[0].content[1].data == IMAGE.data  # type: ignore[union-attr]
+    assert loaded[0].parts[0].content[1].data == IMAGE.data
     assert FORMAT.dump(loaded) == data
 
 
@@ -298,7 +298,7 @@ def test_what_the_adapter_writes_is_read() -> None:
     [
         (
             {"kind": "request", "parts": [{"part_kind": "user-prompt"}]},
-            r"message 1: .*parts.0.*content: Field required",
+            r"message 1: .*parts.0.*content: Field",
         ),
         ({"kind": "request", "parts": [{"part_kind": "unheard-of"}]}, r"message 1: .*parts.0: .*unheard-of"),
         ({"kind": "request", "parts": 7}, "message 1: .*parts: Input should be"),
@@ -316,8 +316,8 @@ def test_a_part_of_a_newer_version_is_refused_by_name() -> None:
     class UnheardOfPart:
         pass
 
-    for message in (ModelRequest([UnheardOfPart()]), reply(UnheardOfPart())):  # type: ignore[list-item]
+    for message in (ModelRequest([UnheardOfPart()]), reply(UnheardOfPart())):
         with pytest.raises(FormatError, match="not known: UnheardOfPart"):
             FORMAT.parts(message)
     with pytest.raises(FormatError, match="must be a ModelRequest or a ModelResponse, found dict"):
-        FORMAT.parts({"kind": "request"})  # type: ignore[arg-type]
+        FORMAT.parts({"kind": "request"})

@@ -3,7 +3,7 @@
     from pydantic_ai import Agent
     from wane.integrations.pydantic_ai import ContextLifecycle
 
-    agent = Agent("anthropic:claude-sonnet-4-5", capabilities=[ContextLifecycle(budget=80_000)])
+    agent = Agent("anthropic:claude-sonnet-5", capabilities=[ContextLifecycle(budget=80_000)])
 
 The run's own history stays whole: `result.all_messages()` has everything, and only the messages of each request
 are replaced by the view.
@@ -151,7 +151,7 @@ class ContextLifecycle(AbstractCapability[Any]):
         tracker.sync(ctx.messages)
         tracker.prepare()
         messages = tracker.view_of(request_context.messages, ctx.messages)
-        messages = carry_drop_record(messages, ctx.messages, request_context.model)
+        messages = carry_drop_record(messages, ctx.messages)
         if run.managed and (reminder := tracker.reminder):
             messages = with_note(messages, reminder)
         request_context.messages = messages

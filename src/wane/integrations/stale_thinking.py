@@ -12,24 +12,20 @@ from dataclasses import replace
 from typing import Any, Final
 
 from pydantic_ai.messages import ModelMessage, ModelResponse
-from pydantic_ai.models import Model
 
 _RECORD: Final = "input_transformations"
 
 
-def carry_drop_record(
-    messages: list[ModelMessage], history: Sequence[ModelMessage], model: Model
-) -> list[ModelMessage]:
+def carry_drop_record(messages: list[ModelMessage], history: Sequence[ModelMessage]) -> list[ModelMessage]:
     """Return the messages of a request, with the history's latest record of dropped thinking on their last response.
 
-    They are the same if there is no such record, if they hold it themselves, or if the model binds no thinking.
+    They are the same if there is no such record, or if they hold it themselves. It is not sent to any model.
 
     Args:
         messages: the request's messages.
         history: all of the run's history.
-        model: the model that gets the request.
     """
-    if not model.profile.get("anthropic_binds_thinking_blocks", False) or _record(messages) is not None:
+    if len(messages) == len(history) or _record(messages) is not None:
         return messages
     record = _record(history)
     if record is None:

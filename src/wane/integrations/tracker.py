@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from itertools import chain
+from itertools import chain, takewhile
+from operator import is_
 from typing import Final
 
 from pydantic_ai.messages import ModelMessage, ModelResponse
@@ -102,7 +103,7 @@ class Tracker:
         listener: Listener | None = None,
     ) -> None:
         self.manage = manage
-        self.listeners: list[Listener] = [listener] if listener else []
+        self.listeners: list[Listener] = [] if listener is None else [listener]
         self._counter = get_counter(counter) if isinstance(counter, str) else counter
         self._tool_classes = tool_classes
         self._cache_lifetime = cache_lifetime
@@ -127,8 +128,11 @@ class Tracker:
             messages: the messages of a request.
             history: the run's history, which was synced.
         """
-        if len(messages) == len(history) and all(one is other for one, other in zip(messages, history, strict=True)):
-            return self.view()
+        # What no response has followed yet is visible, all of it (R6, R13), so there only the request's words count.
+        settled = len(history) - _unanswered(history)
+        if len(messages) >= settled and all(map(is_, messages[:settled], history[:settled])):
+            view = self.view()
+            return view[: len(view) - _unanswered(self.transcript.messages)] + list(messages[settled:])
         hidden = Hidden.of(self.transcript, self.window.visible)
         return [message for message in map(hidden.without, messages) if message is not None]
 
@@ -371,3 +375,8 @@ class Tracker:
     def _tell(self, event: Event) -> None:
         for listener in self.listeners:
             listener(event)
+
+
+def _unanswered(messages: Sequence[ModelMessage]) -> int:
+    """How many messages stand after the last response."""
+    return sum(1 for _ in takewhile(lambda message: not isinstance(message, ModelResponse), reversed(messages)))

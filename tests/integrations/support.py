@@ -1,0 +1,124 @@
+"""What the tests of the integrations share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import strategies as st
+from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.usage import RequestUsage
+
+from tests.formats.convert import to_pydantic_ai
+from tests.strategies import sessions
+from wane import Kind
+from wane.formats.pydantic_ai import PydanticAIFormat
+from wane.integrations.events import Event
+from wane.integrations.tracker import Tracker
+from wane.testing import Call, Request
+
+FORMAT = PydanticAIFormat()
+
+Shape = tuple[Kind, str, str]
+"""A part as it is on any wire: its kind, its text (JSON arguments in one spelling), the id of its call."""
+
+
+def delimiter(**arguments: Any) -> Call:
+    return Call("delimiter", arguments)
+
+
+def shapes_of(messages: Iterable[ModelMessage]) -> list[Shape]:
+    """The parts of messages, without system ones, of which providers make different things."""
+    parts = (part for message in messages for part in FORMAT.parts(message))
+    return [
+        (part.kind, _spelled(part.arguments) if part.kind is Kind.CALL else part.text, part.call_id or "")
+        for part in parts
+        if part.kind is not Kind.SYSTEM
+    ]
+
+
+def shapes_on_wire(request: Request) -> list[Shape]:
+    """The parts of a request to the scripted server, likewise."""
+    return [
+        (part.kind, _spelled(part.text) if part.kind is Kind.CALL else part.text, part.call_id or "")
+        for part in request.parts
+        if part.kind is not Kind.SYSTEM
+    ]
+
+
+def _spelled(arguments: str | None) -> str:
+    try:
+        return json.dumps(json.loads(arguments or "{}"), sort_keys=True)
+    except (ValueError, RecursionError):
+        return json.dumps({"INVALID_JSON": arguments})
+
+
+def answered(session: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The session with every result right after the message that made its call, as providers want it."""
+    results = {message["tool_call_id"]: message for message in session if message["role"] == "tool"}
+    written: list[dict[str, Any]] = []
+    for message in session:
+        if message["role"] == "tool":
+            continue
+        written.append(message)
+        for call in message.get("tool_calls") or ():
+            made = {"role": "tool", "tool_call_id": call["id"], "content": "late"}
+            written.append(results.get(call["id"], made))
+    return written
+
+
+@st.composite
+def histories(draw: st.DrawFn, *, joined: bool = True, max_moves: int = 20) -> list[ModelMessage]:
+    """Histories that a run might have made: every call answered, with or without reported usage."""
+    messages = to_pydantic_ai(answered(draw(sessions(max_moves=max_moves))), joined=joined)
+    tokens = draw(st.lists(st.sampled_from((0, 0, 50, 200, 700)), min_size=1, max_size=5))
+    return [
+        replace(message, usage=RequestUsage(input_tokens=tokens[number % len(tokens)]))
+        if isinstance(message, ModelResponse)
+        else message
+        for number, message in enumerate(messages)
+    ]
+
+
+def live(tracker: Tracker, history: Sequence[ModelMessage], *, known: int = 0, asked: bool = True) -> None:
+    """Let a tracker live through a history as in a run: ahead of each response the request, then the response.
+
+    So many responses are `known` to it already; at the end, the model is `asked` once more.
+    """
+    stops = [number for number, message in enumerate(history) if isinstance(message, ModelResponse)]
+    for stop in stops[known:]:
+        tracker.sync(history[:stop])
+        tracker.prepare()
+        tracker.sync(history[: stop + 1])
+    tracker.sync(history)
+    if asked:
+        tracker.prepare()
+
+
+def responses(history: Sequence[ModelMessage]) -> int:
+    return sum(isinstance(message, ModelResponse) for message in history)
+
+
+def standing(tracker: Tracker) -> dict[str, Any]:
+    """All that makes two trackers the same."""
+    window = tracker.window.export()
+    # Ordinals of messages depend on how the requests were joined, and nothing on them.
+    del window["message"]
+    return {
+        "window": window,
+        "view": shapes_of(tracker.view()),
+        "reminder": tracker.reminder,
+        "episodes": [(e.name, e.type, e.level, e.closed, e.spans) for e in tracker.episodes],
+    }
+
+
+class Log(list[Event]):
+    """A listener that keeps what it is told."""
+
+    def __call__(self, event: Event) -> None:
+        self.append(event)
+
+    def of(self, kind: type[Any]) -> list[Any]:
+        return [event for event in self if isinstance(event, kind)]

@@ -1,0 +1,427 @@
+"""What the capability gives an agent, and how it gets on with the rest of Pydantic AI."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, RunContext, capture_run_messages
+from pydantic_ai.capabilities import AbstractCapability, ProcessHistory
+from pydantic_ai.exceptions import ModelHTTPError
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models.fallback import FallbackModel
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+from tests.integrations.support import Log, delimiter, shapes_of, shapes_on_wire
+from tests.integrations.worksite import session, task, worker
+from wane import ConfigError, Kind, Policy
+from wane.integrations.events import BudgetUnmet, HistoryReplaced, MessageTaken, PassRan, Reminded
+from wane.integrations.pydantic_ai import ContextLifecycle, Tracker
+from wane.integrations.stream_events import (
+    BudgetUnmetEvent,
+    EpisodeClosedEvent,
+    EpisodeOpenedEvent,
+    PassRanEvent,
+    RemindedEvent,
+)
+from wane.testing import Call, HttpError, Reply, ScriptedServer
+
+BUDGET = 2_600
+
+
+def said(*replies: Reply) -> FunctionModel:
+    """A model that gives the replies of a script, without a wire; what it was sent is in `sent`."""
+    given = iter(replies)
+    sent: list[list[ModelMessage]] = []
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        sent.append(messages)
+        reply = next(given)
+        number = len(sent)
+        calls = [ToolCallPart(call.tool, call.raw_arguments, f"c{number}-{n}") for n, call in enumerate(reply.calls)]
+        return ModelResponse([*([TextPart(reply.text)] if reply.text else []), *calls])
+
+    model = FunctionModel(answer)
+    model.sent = sent
+    return model
+
+
+def evicted(log: Log) -> int:
+    return sum(len(step.removed) for event in log.of(PassRan) for step in event.report.steps)
+
+
+# Recall
+
+
+def test_recall_brings_an_evicted_episode_back_at_the_end() -> None:
+    recall = Call("recall", {"name": "find-a"})
+    script = [*session("a", "b")[:-1], Reply(calls=(recall,)), Reply("Done.")]
+    log = Log()
+    with ScriptedServer(script) as server:
+        agent = worker(server.anthropic_model(), ContextLifecycle(3_000, Policy.paper(), recall=True, listener=log))
+        agent.run_sync("Go.")
+    assert evicted(log)
+    before, after = server.requests[-2:]
+    assert "a-2 a-2" not in str(before.results)
+    (page,) = (text for text in after.results.values() if text.startswith('Episode "find-a"'))
+    assert "a-2 a-2" in page
+    assert "[There is more. Go on with:" in page
+    assert shapes_on_wire(after)[: len(shapes_on_wire(before))] == shapes_on_wire(before)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [
+        ({"name": "nobody"}, "Error: no episode is named 'nobody'; no episode has been started"),
+        ({}, "Error: `recall` needs the name of an episode"),
+        ({"name": 7}, "Error: `recall` needs the name of an episode"),
+        ({"name": " "}, "Error: `recall` needs the name of an episode"),
+        ("[1]", "Error: `recall` needs the name of an episode"),
+        ('{"name": ', "Error: `recall` needs the name of an episode"),
+        ("[" * 20_000, "Error: `recall` needs the name of an episode"),
+        ({"name": "x", "offset": "1"}, 'Error: "offset" must be a whole number'),
+        ({"name": "x", "offset": True}, 'Error: "offset" must be a whole number'),
+    ],
+)
+def test_a_recall_that_is_wrong_is_told_what_would_be_right(arguments: Any, answer: str) -> None:
+    model = said(Reply(calls=(Call("recall", arguments),)), Reply("Done."))
+    worker(model, ContextLifecycle(recall=True)).run_sync("Go.")
+    assert model.sent[1][-1].parts[0].content.startswith(answer)
+
+
+# Reminders
+
+
+def test_a_reminder_is_at_the_end_of_one_request_and_nowhere_in_the_history() -> None:
+    log = Log()
+    script = [Reply(calls=(Call("grep", {"pattern": f"p{n}"}),)) for n in range(4)] + [Reply("Done.")]
+    with ScriptedServer(script) as server:
+        agent = worker(server.anthropic_model(), ContextLifecycle(700, listener=log))
+        history = agent.run_sync("Go.").all_messages()
+    assert len(log.of(Reminded)) == 1
+    reminded = [request.number for request in server.requests if "Automatic note" in request.texts(Kind.USER)[-1]]
+    assert len(reminded) == 1
+    with_it, after = (shapes_on_wire(server.requests[number]) for number in (reminded[0], reminded[0] + 1))
+    assert "Start an episode" in with_it[-1][1]
+    # Nothing ahead of it is touched, and nothing of it is left.
+    assert after[: len(with_it) - 1] == with_it[:-1]
+    assert "Automatic note" not in str(history)
+    assert "Automatic note" not in str(shapes_of([event.message for event in log.of(MessageTaken)]))
+
+
+def test_a_reminder_can_be_turned_off() -> None:
+    model = said(*[Reply(calls=(Call("grep", {"pattern": "p"}),))] * 4, Reply("Done."))
+    worker(model, ContextLifecycle(1_000, remind_at=None)).run_sync("Go.")
+    assert "Automatic note" not in str(model.sent)
+
+
+# Off
+
+
+def test_with_management_off_there_is_nothing_of_it_in_the_request() -> None:
+    log = Log()
+    with ScriptedServer([Reply(calls=(Call("grep", {"pattern": "p"}),)), Reply("Done.")]) as server:
+        agent = worker(server.openai_model(), ContextLifecycle(10, recall=True, manage=False, listener=log))
+        agent.run_sync("Go.")
+    assert server.requests[0].tools == ("grep", "read", "edit")
+    assert "delimiter" not in server.requests[-1].raw.decode()
+    assert "Automatic note" not in server.requests[-1].raw.decode()
+    assert len(log.of(MessageTaken)) == 4
+
+
+def test_management_is_switched_between_runs() -> None:
+    tracker = Tracker(BUDGET)
+    with ScriptedServer([*session("a"), Reply("One."), Reply("Two.")]) as server:
+        agent = worker(server.anthropic_model(), ContextLifecycle(tracker=tracker))
+        first = agent.run_sync("Go.")
+        tracker.manage = False
+        tracker.window.budget = 10
+        second = agent.run_sync("And?", message_history=first.all_messages())
+        tracker.manage = True
+        agent.run_sync("And?", message_history=second.all_messages())
+    *_, managed, off, on = server.requests
+    assert "delimiter" in managed.tools
+    assert "delimiter" not in off.tools
+    assert len(off.parts) == len(managed.parts) + 1  # no instructions of ours, what was said, a prompt
+    assert "delimiter" in on.tools
+    assert len(on.parts) < len(off.parts)
+    assert server.refusals == ()
+
+
+# Events
+
+
+@pytest.mark.parametrize("way", ["events", "iter", "handler"])
+def test_the_runs_event_stream_tells_what_happens(way: str) -> None:
+    seen: list[Any] = []
+
+    async def listen(ctx: RunContext[Any], events: Any) -> None:
+        async for event in events:
+            seen.append(event)  # noqa: PERF401 - an async loop
+
+    async def go(agent: Agent[Any, Any]) -> None:
+        if way == "handler":
+            await agent.run("Go.", event_stream_handler=listen)
+        elif way == "events":
+            async with agent.run_stream_events("Go.") as events:
+                await listen(None, events)  # type: ignore[arg-type]
+        else:
+            async with agent.iter("Go.") as running:
+                async for node in running:
+                    if Agent.is_model_request_node(node) or Agent.is_call_tools_node(node):
+                        async with node.stream(running.ctx) as events:
+                            await listen(None, events)  # type: ignore[arg-type]
+
+    with ScriptedServer(session(*"ab")) as server:
+        asyncio.run(go(worker(server.anthropic_model(), ContextLifecycle(BUDGET, Policy.paper(), remind_at=0.2))))
+    kinds = [type(event).__name__ for event in seen if event.event_kind == "capability"]
+    opened = [event for event in seen if isinstance(event, EpisodeOpenedEvent)]
+    closed = [event for event in seen if isinstance(event, EpisodeClosedEvent)]
+    assert [event.name for event in opened] == ["find-a", "fix-a", "find-b", "fix-b"]
+    assert [(event.name, event.description) for event in closed][:2] == [("find-a", "it is in a.py"), ("fix-a", None)]
+    assert opened[1].dependencies == ["find-a"]
+    ran = [event for event in seen if isinstance(event, PassRanEvent) and event.evicted]
+    assert ran
+    assert all(event.tokens_after < event.tokens_before for event in ran)
+    assert kinds.count(RemindedEvent.__name__) >= 1
+    assert {event.capability_id for event in opened} == {"context_lifecycle"}
+
+
+def test_a_budget_that_cannot_be_met_is_told_and_the_run_goes_on() -> None:
+    log, seen = Log(), []
+
+    async def go(agent: Agent[Any, Any]) -> None:
+        async with agent.run_stream_events("Go.") as events:
+            async for event in events:
+                seen.append(event)  # noqa: PERF401 - an async loop
+
+    with ScriptedServer([Reply("Done.")]) as server:
+        asyncio.run(go(worker(server.openai_model(), ContextLifecycle(50, listener=log))))
+    assert log.of(BudgetUnmet)[0].report.excess > 100
+    (unmet,) = (event for event in seen if isinstance(event, BudgetUnmetEvent))
+    assert "over the budget of 50" in unmet.explanation
+
+
+def test_a_response_is_told_before_its_tools_run_and_everything_by_the_end_of_the_run() -> None:
+    log, when_run = Log(), []
+    model = said(Reply(calls=(Call("look", {}),)), Reply("Done."))
+    agent = worker(model, ContextLifecycle(listener=log))
+
+    @agent.tool_plain
+    def look() -> str:
+        when_run.append(len(log.of(MessageTaken)))
+        return "seen"
+
+    history = agent.run_sync("Go.").all_messages()
+    assert when_run == [2]
+    assert [event.message for event in log.of(MessageTaken)] == history
+
+
+# Streaming
+
+
+def test_run_stream_runs_tools_ahead_of_the_history_and_they_are_judged_all_the_same() -> None:
+    calls = (
+        delimiter(action="start", name="x", type="expl"),
+        Call("read", {"path": "a"}),
+        delimiter(action="start", name="x", type="expl"),
+        delimiter(action="end", description="known"),
+    )
+    tracker = Tracker(100_000)
+
+    async def go(agent: Agent[Any, Any]) -> list[ModelMessage]:
+        async with agent.run_stream("Go.") as result:
+            async for _ in result.stream_text():
+                pass
+        return result.all_messages()
+
+    with ScriptedServer([Reply("Look.", calls=calls)]) as server:
+        agent = worker(server.openai_model(), ContextLifecycle(tracker=tracker), end_strategy="exhaustive")
+        history = asyncio.run(go(agent))
+    results = [part.content for part in history[-1].parts if part.tool_name == "delimiter"]
+    assert [str(text)[:8] for text in results] == ["Started ", "Error: e", "Ended ex"]
+    tracker.sync(history)
+    assert [(episode.name, episode.closed) for episode in tracker.episodes] == [("x", True)]
+
+
+# Other capabilities, other models
+
+
+class Tail(AbstractCapability[Any]):
+    """Adds a note to the request, as a new message or to the last one."""
+
+    def __init__(self, joined: bool) -> None:
+        self.joined = joined
+
+    async def before_model_request(self, ctx: RunContext[Any], request_context: Any) -> Any:
+        *rest, last = request_context.messages
+        note = UserPromptPart("Branch: main.")
+        if self.joined:
+            request_context.messages = [*rest, replace(last, parts=[*last.parts, note])]
+        else:
+            request_context.messages = [*rest, last, ModelRequest([note])]
+        return request_context
+
+
+@pytest.mark.parametrize("joined", [False, True])
+@pytest.mark.parametrize("first", [False, True])
+def test_what_others_add_to_a_request_is_left_to_them(joined: bool, first: bool) -> None:
+    log = Log()
+    ours, theirs = ContextLifecycle(BUDGET, Policy.paper(), listener=log), Tail(joined)
+    with ScriptedServer(session(*"abc")) as server, ScriptedServer(session(*"abc")) as alone:
+        worker(server.anthropic_model(), *((ours, theirs) if first else (theirs, ours))).run_sync("Go.")
+        worker(alone.anthropic_model(), ContextLifecycle(BUDGET, Policy.paper())).run_sync("Go.")
+    assert server.refusals == ()
+    assert evicted(log)
+    assert not log.of(HistoryReplaced)
+    for request in server.requests:
+        assert request.texts(Kind.USER).count("Branch: main.") == 1
+        assert request.parts[-1].text == "Branch: main."
+    assert len(server.requests[-1].parts) < len(shapes_of([e.message for e in log.of(MessageTaken)]))
+
+
+def test_a_history_that_others_shorten_is_taken_in_anew() -> None:
+    log = Log()
+    keep_last = ProcessHistory(lambda messages: messages if len(messages) < 8 else [messages[0], *messages[-6:]])
+    model = said(*[Reply(calls=(Call("grep", {"pattern": f"p{n}"}),)) for n in range(6)], Reply("Done."))
+    worker(model, keep_last, ContextLifecycle(100_000, listener=log)).run_sync("Go.")
+    assert log.of(HistoryReplaced)
+    assert len(model.sent[-1]) == 7
+
+
+def test_another_model_that_takes_over_gets_the_same_view() -> None:
+    log = Log()
+    with ScriptedServer(session(*"ab")) as server, ScriptedServer(lambda _: Reply(error=HttpError(500))) as down:
+        fallback = FallbackModel(down.openai_model(), server.anthropic_model())
+        worker(fallback, ContextLifecycle(BUDGET, Policy.paper(), listener=log)).run_sync("Go.")
+    assert server.refusals == ()
+    for broken, whole in zip(down.requests, server.requests, strict=True):
+        assert [shape[:2] for shape in shapes_on_wire(broken)] == [shape[:2] for shape in shapes_on_wire(whole)]
+
+
+def test_a_failed_request_may_be_made_again() -> None:
+    log = Log()
+    tracker = Tracker(BUDGET, listener=log)
+    script = session(*"ab")
+    script.insert(5, Reply(error=HttpError(500)))
+
+    async def go(agent: Agent[Any, Any]) -> None:
+        with capture_run_messages() as messages, pytest.raises(ModelHTTPError):
+            await agent.run("Go.")
+        await agent.run("Go on.", message_history=messages)
+
+    with ScriptedServer(script) as server:
+        asyncio.run(go(worker(server.anthropic_model(), ContextLifecycle(tracker=tracker))))
+    assert server.refusals == ()
+    assert not log.of(HistoryReplaced)
+    assert server.requests[6].texts(Kind.USER) == ("Go.", "Go on.")
+
+
+def test_tools_that_wait_for_approval_and_calls_beside_them() -> None:
+    tracker = Tracker(100_000)
+    calls = (
+        delimiter(action="start", name="x", type="expl"),
+        Call("launch", {}),
+        delimiter(action="end", description="d"),
+    )
+    model = said(Reply(calls=calls), Reply("Done."))
+    agent = worker(model, ContextLifecycle(tracker=tracker), output_type=[str, DeferredToolRequests])
+
+    @agent.tool_plain(requires_approval=True)
+    def launch() -> str:
+        return "launched"
+
+    asked = agent.run_sync("Go.")
+    assert isinstance(asked.output, DeferredToolRequests)
+    results = DeferredToolResults(approvals={asked.output.approvals[0].tool_call_id: True})
+    done = agent.run_sync(message_history=asked.all_messages(), deferred_tool_results=results)
+    returned = {p.tool_name: p.content for m in done.all_messages() for p in m.parts if isinstance(p, ToolReturnPart)}
+    assert returned == {"delimiter": 'Ended exploration "x".', "launch": "launched"}
+    assert [episode.closed for episode in tracker.episodes if episode.name] == [True]
+
+
+def test_runs_at_the_same_time_have_windows_of_their_own() -> None:
+    script = [reply for reply in task("a") for _ in range(3)] + [Reply("Done.")] * 3
+
+    def answer(request: Any) -> Reply:
+        turns = sum(message.role == "assistant" for message in request.messages)
+        return session("a")[turns]
+
+    async def go(agent: Agent[Any, Any]) -> list[Any]:
+        return await asyncio.gather(*(agent.run(f"Go {n}.") for n in range(3)))
+
+    with ScriptedServer(answer) as server:
+        done = asyncio.run(go(worker(server.anthropic_model(), ContextLifecycle(BUDGET))))
+    assert len(script) == len(server.requests)
+    assert server.refusals == ()
+    for result in done:
+        assert "names are used once" not in str(result.all_messages())
+
+
+def test_a_delimiter_call_from_inside_another_tool_marks_nothing() -> None:
+    tracker = Tracker(100_000)
+    model = said(Reply(calls=(Call("program", {}),)), Reply("Done."))
+    agent = worker(model, ContextLifecycle(tracker=tracker))
+
+    @agent.tool
+    async def program(ctx: RunContext[Any]) -> Any:
+        assert ctx.tool_manager is not None
+        call = ToolCallPart("delimiter", {"action": "start", "name": "x", "type": "expl"}, "inner")
+        return await ctx.tool_manager.handle_call(call)
+
+    agent.run_sync("Go.")
+    assert "works only as a tool call of its own" in model.sent[1][-1].parts[0].content
+    assert not tracker.episodes
+
+
+# Settings
+
+
+@pytest.mark.parametrize(
+    "settings", [{"budget": 0}, {"counter": "x"}, {"tool_classes": {"a": "x"}}, {"remind_at": 0.0}, {"budget": "80k"}]
+)
+def test_what_cannot_work_is_said_where_it_is_written(settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        ContextLifecycle(**settings)
+
+
+def test_an_agent_has_one_context_lifecycle_and_a_runs_own_comes_first() -> None:
+    log, other = Log(), Log()
+    agent = worker(said(Reply("Done.")), ContextLifecycle(listener=log))
+    agent.run_sync("Go.", capabilities=[ContextLifecycle(9_000, listener=other)])
+    assert (len(log), len(other.of(MessageTaken))) == (0, 2)
+
+
+def test_tool_classes_and_counters_are_the_users() -> None:
+    log = Log()
+    script = session(*"ab")
+    with ScriptedServer(script) as server:
+        capability = ContextLifecycle(
+            BUDGET, Policy.paper(), tool_classes={"read": "durable"}, counter=lambda text: len(text) // 3, listener=log
+        )
+        worker(server.anthropic_model(), capability).run_sync("Go.")
+    assert evicted(log)
+
+
+def test_without_pydantic_ai_the_install_command_is_said() -> None:
+    for module in ("wane.integrations.pydantic_ai", "wane.formats.pydantic_ai"):
+        code = (
+            "import sys; sys.modules['pydantic_ai'] = None\n"
+            "from wane.core.errors import MissingExtraError\n"
+            f"try: import {module}\n"
+            "except MissingExtraError as error: print(error)"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert done.stdout.startswith(f'{module} needs the "pydantic-ai" extra. Install it with: pip install')

@@ -1,0 +1,267 @@
+"""The capability over the real wire: what goes out is the view, and no provider refuses it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from pydantic_ai import capture_run_messages
+from pydantic_ai.messages import ToolReturnPart
+
+from tests.integrations.support import FORMAT, Log, delimiter, shapes_of
+from tests.integrations.worksite import INSTRUCTIONS, THINKING, expected_views, session, task, wire_views, work, worker
+from tests.strategies import RAW
+from tests.testing.support import every_protocol, model_of, run, streamed_or_not
+from wane import Kind, Policy
+from wane.core.delimiter import GUIDANCE, SCHEMA
+from wane.integrations.events import HistoryReplaced, MessageTaken, PassRan, UsageObserved
+from wane.integrations.pydantic_ai import ContextLifecycle, Tracker
+from wane.testing import Call, Reply, ScriptedServer, Usage
+
+BUDGET = 2_600
+
+
+@every_protocol
+@pytest.mark.parametrize(("policy", "stream"), [(None, False), (Policy.paper(), True)], ids=["default", "paper-stream"])
+def test_every_request_is_exactly_the_view(protocol: str, stream: bool, policy: Policy | None) -> None:
+    # The chat adapter has its own ways with reasoning.
+    reasoning = protocol != "openai_model"
+    log = Log()
+    with ScriptedServer(session(*"abcde", reasoning=reasoning)) as server:
+        capability = ContextLifecycle(BUDGET, policy, listener=log)
+        history = asyncio.run(work(server, protocol, stream, capability, model_settings=THINKING))
+    assert server.refusals == ()
+    assert wire_views(server) == expected_views(history, log, BUDGET, policy)
+    evicting = [event.report for event in log.of(PassRan) if event.report.steps]
+    assert len(evicting) >= 2
+    assert all(report.tokens_after <= BUDGET for report in evicting)
+    assert min(len(request.parts) for request in server.requests[-4:]) < len(shapes_of(history)) / 2
+
+
+def test_signed_thinking_stays_with_its_calls_and_never_ends_a_message() -> None:
+    thinking = {"anthropic_thinking": {"type": "enabled", "budget_tokens": 1_024}}
+    with ScriptedServer(session(*"abcd", reasoning=True)) as server:
+        agent = worker(
+            server.anthropic_model("claude-haiku-4-5"),
+            ContextLifecycle(BUDGET, Policy.paper()),
+            model_settings=thinking,
+        )
+        asyncio.run(run(agent, "Go.", True))
+    assert server.refusals == ()
+    shown = 0
+    for request in server.requests:
+        for message in request.body["messages"]:
+            kinds = [block["type"] for block in message["content"]]
+            assert "thinking" not in kinds[-1:]
+            if "tool_use" in kinds:
+                assert "thinking" in kinds[: kinds.index("tool_use")]
+            shown += "thinking" in kinds
+    assert shown > 20
+
+
+@every_protocol
+@streamed_or_not
+def test_the_history_stays_whole(protocol: str, stream: bool) -> None:
+    with ScriptedServer(session(*"ab")) as managed, ScriptedServer(session(*"ab")) as plain:
+        history = asyncio.run(work(managed, protocol, stream, ContextLifecycle(BUDGET)))
+        # The same without any eviction; providers' ids of calls depend on the request, so they are left out.
+        whole = asyncio.run(work(plain, protocol, stream, ContextLifecycle(10**9)))
+    assert [shape[:2] for shape in shapes_of(history)] == [shape[:2] for shape in shapes_of(whole)]
+    assert len(managed.requests[-1].parts) < len(plain.requests[-1].parts)
+
+
+@every_protocol
+def test_instructions_and_system_prompts_are_in_every_request(protocol: str) -> None:
+    with ScriptedServer(session(*"abc")) as server:
+        asyncio.run(work(server, protocol, False, ContextLifecycle(BUDGET, recall=True), system_prompt="Be careful."))
+    assert len({request.system for request in server.requests}) == 1
+    for text in (INSTRUCTIONS, GUIDANCE, "Be careful.", "`recall` it by its name"):
+        assert text in server.requests[-1].system
+    assert all(request.texts(Kind.USER)[0] == "Go." for request in server.requests)
+
+
+@every_protocol
+def test_the_tool_is_advertised_as_the_paper_has_it(protocol: str) -> None:
+    with ScriptedServer([Reply("Done.")]) as server:
+        asyncio.run(work(server, protocol, False, ContextLifecycle()))
+    (tool,) = (tool for tool in server.requests[0].body["tools"] if "delimiter" in json.dumps(tool)[:200])
+    schema = tool.get("input_schema") or tool.get("parameters") or tool["function"]["parameters"]
+    assert schema == SCHEMA
+    assert "recall" not in server.requests[0].tools
+
+
+# Delimiter calls
+
+
+@every_protocol
+@streamed_or_not
+def test_parallel_calls_are_judged_in_their_order_though_their_tools_run_at_once(protocol: str, stream: bool) -> None:
+    calls = (
+        delimiter(action="start", name="x", type="expl"),
+        Call("grep", {"pattern": "p"}),
+        delimiter(action="start", name="y", type="expl"),
+        delimiter(action="end", description="known"),
+        Call("read", {"path": "a"}),
+        delimiter(action="start", name="y", type="act", dependencies=["x"]),
+    )
+    with ScriptedServer([Reply(calls=calls), Reply("Done.")]) as server:
+        asyncio.run(work(server, protocol, stream, ContextLifecycle()))
+    results = [text for text in server.requests[1].results.values() if len(text) < 300]
+    assert results[0].startswith('Started exploration "x"')
+    assert results[1].startswith('Error: episode "x" is still active')
+    assert results[2] == 'Ended exploration "x".'
+    assert results[3] == 'Started action "y", building on "x".'
+
+
+MALFORMED = (
+    *(raw for raw in RAW if len(raw) < 1_000),
+    '{"action": "start"}',
+    '{"action": 7}',
+    '{"action": "begin", "name": "x", "type": "expl"}',
+    '{"action": "start", "name": ["x"], "type": "expl"}',
+    '{"action": "start", "name": "x", "type": "expl", "dependencies": "y"}',
+    '{"action": "start", "name": "x", "type": "act", "dependencies": [1]}',
+    '{"action": "start", "name": "x", "type": "act", "dependencies": ["nobody"]}',
+    '{"action": "end", "description": {"text": "x"}}',
+    '{"name": "x"}',
+    "{}",
+)
+
+
+@every_protocol
+@streamed_or_not
+def test_malformed_calls_come_back_as_results_and_use_up_no_retry(protocol: str, stream: bool) -> None:
+    script = [Reply(calls=(Call("delimiter", raw),)) for raw in MALFORMED] + [Reply("Done.")]
+    with ScriptedServer(script) as server:
+        # A retry would end the run: none is left.
+        history = asyncio.run(work(server, protocol, stream, ContextLifecycle(100_000), retries=0))
+    assert server.refusals == ()
+    results = list(server.requests[-1].results.values())
+    assert len(results) == len(MALFORMED)
+    assert all(result.startswith("Error: ") and "A right call: " in result for result in results)
+    returns = [part for message in history for part in message.parts if isinstance(part, ToolReturnPart)]
+    assert {part.outcome for part in returns} == {"success"}
+
+
+@pytest.mark.parametrize("raw", [raw for raw in RAW if len(raw) >= 1_000], ids=["deep", "wide"])
+def test_arguments_that_no_parser_likes_do_not_end_the_run_either(raw: str) -> None:
+    with ScriptedServer([Reply(calls=(Call("delimiter", raw),)), Reply("Done.")]) as server:
+        asyncio.run(work(server, "openai_model", False, ContextLifecycle(100_000)))
+    assert next(iter(server.requests[-1].results.values())).startswith("Error: ")
+
+
+@every_protocol
+def test_unknown_fields_do_no_harm(protocol: str) -> None:
+    call = Call("delimiter", {"action": "start", "name": "x", "type": "expl", "why": "because", "description": "d"})
+    with ScriptedServer([Reply(calls=(call,)), Reply("Done.")]) as server:
+        asyncio.run(work(server, protocol, False, ContextLifecycle()))
+    assert next(iter(server.requests[-1].results.values())).startswith("Started exploration")
+
+
+# Going on with a history
+
+
+@every_protocol
+@streamed_or_not
+def test_a_history_goes_on_as_it_would_have_with_the_same_tracker(protocol: str, stream: bool) -> None:
+    def script() -> list[Reply]:
+        return session(*"ab") + session("c")
+
+    async def two_runs(server: ScriptedServer, reload: bool, tracker: Tracker | None) -> list[Any]:
+        def capability() -> ContextLifecycle:
+            return ContextLifecycle(BUDGET, tracker=tracker)
+
+        first = await work(server, protocol, stream, capability())
+        if reload:
+            first = FORMAT.load(json.loads(json.dumps(FORMAT.dump(first))))
+        await work(server, protocol, stream, capability(), prompt="And now?", message_history=first)
+        return [request.body.get("messages", request.body.get("input")) for request in server.requests]
+
+    bodies, log = [], Log()
+    for reload, tracker in ((False, Tracker(BUDGET, listener=log)), (False, None), (True, None)):
+        with ScriptedServer(script()) as server:
+            bodies.append(asyncio.run(two_runs(server, reload, tracker)))
+        assert server.refusals == ()
+    assert bodies[0] == bodies[1] == bodies[2]
+    assert not log.of(HistoryReplaced)
+    assert sum(bool(event.report.steps) for event in log.of(PassRan)) >= 2
+
+
+@every_protocol
+def test_a_run_that_was_cut_off_goes_on_with_its_tracker(protocol: str) -> None:
+    log = Log()
+    tracker = Tracker(BUDGET, listener=log)
+
+    async def cut_off_and_go_on(server: ScriptedServer) -> None:
+        agent = worker(model_of(server, protocol), ContextLifecycle(tracker=tracker))
+
+        @agent.tool_plain
+        async def wait() -> str:
+            await asyncio.sleep(60)
+            return "never"
+
+        with capture_run_messages() as messages:
+            running = asyncio.ensure_future(agent.run("Go."))
+            while len(server.requests) < 2 or len(log.of(MessageTaken)) < 4:
+                await asyncio.sleep(0.005)
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+        await agent.run("Go on.", message_history=messages)
+
+    calls = (Call("read", {"path": "a"}), Call("wait", {}), delimiter(action="start", name="x", type="expl"))
+    script = [task("a")[0], Reply(calls=calls), *session("b")[1:]]
+    with ScriptedServer(script) as server:
+        asyncio.run(cut_off_and_go_on(server))
+    assert server.refusals == ()
+    assert not log.of(HistoryReplaced)
+    assert "interrupted" in str(server.requests[2].results)
+
+
+# Usage
+
+
+@every_protocol
+@streamed_or_not
+def test_reported_usage_anchors_the_accounting(protocol: str, stream: bool) -> None:
+    log = Log()
+    script = session("a")
+    # Four times what the counter says, a part of it cached.
+    script[3] = Reply(script[3].text, None, script[3].calls, usage=Usage(9_000, 50, cache_read=8_000, cache_write=500))
+    with ScriptedServer(script) as server:
+        asyncio.run(work(server, protocol, stream, ContextLifecycle(8_000, listener=log)))
+    observed = log.of(UsageObserved)
+    assert [event.input_tokens for event in observed] == [
+        9_000 if number == 3 else request.tokens for number, request in enumerate(server.requests)
+    ]
+    (ran,) = log.of(PassRan)
+    assert ran.report.tokens_before > 9_000
+
+
+def test_without_usage_the_counter_alone_counts() -> None:
+    log = Log()
+    script = [Reply(r.text, None, r.calls, usage=Usage(0, 0)) for r in session(*"abc")]
+    with ScriptedServer(script) as server:
+        asyncio.run(work(server, "openai_model", False, ContextLifecycle(BUDGET, listener=log)))
+    assert not log.of(UsageObserved)
+    assert any(event.report.steps for event in log.of(PassRan))
+
+
+# Models that bind their thinking to what came before it
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_models_that_bind_their_thinking_are_not_asked_in_vain_again_and_again(stream: bool) -> None:
+    with ScriptedServer(session(*"abcdefg", reasoning=True), preserved_reasoning=True) as server:
+
+        async def go() -> Any:
+            agent = worker(server.anthropic_model("claude-opus-5-5"), ContextLifecycle(BUDGET, Policy.paper()))
+            with pytest.warns(match="rejected a replayed thinking block"):
+                return await run(agent, "Go.", stream)
+
+        asyncio.run(go())
+    assert len(server.refusals) == 1
+    assert "bound to a different conversation" in server.refusals[0].message
+    assert sum(bool(request.dropped_reasoning) for request in server.requests) >= 3
