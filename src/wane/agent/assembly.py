@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic_ai import Agent
+from pydantic_ai import Agent, ModelSettings
 from pydantic_ai.capabilities import AbstractCapability, Caching
-from pydantic_ai_harness.compaction import SlidingWindowCompaction
 
 from wane.agent.approval import Approvals, Approver
 from wane.agent.git import GitStatus
 from wane.agent.guard import ExplorationGuard
 from wane.agent.prompt import system_prompt
 from wane.agent.tools import Tools, repo_instructions
+from wane.agent.truncation import Truncation
 from wane.integrations.pydantic_ai import ContextLifecycle
 
 if TYPE_CHECKING:
@@ -51,13 +51,19 @@ def build_agent(
         checkpoint,
     ]
     prompt = system_prompt(grep=tools.search, list_files=tools.listing, repo_context=repo_instructions(cwd))
-    return Agent(name="wane", instructions=prompt, capabilities=capabilities, retries={"tools": RETRIES})
+    return Agent(
+        name="wane",
+        instructions=prompt,
+        capabilities=capabilities,
+        retries={"tools": RETRIES},
+        # The git status is in some requests only. What explains such notes, to models that need it explained,
+        # would come and go with them ahead of everything else, and each time the cached prefix with it.
+        model_settings=ModelSettings(framing_announcement="always"),
+    )
 
 
 def _truncation(settings: Settings, tracker: Tracker) -> list[AbstractCapability[Any]]:
     """What most agents do instead, for comparison: the oldest messages go."""
     if settings.strategy != "truncate":
         return []
-    window = tracker.window
-    keep = int(window.policy.target(window.budget))
-    return [SlidingWindowCompaction(max_tokens=window.budget, keep_tokens=keep)]
+    return [Truncation(tracker)]
