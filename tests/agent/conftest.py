@@ -1,11 +1,19 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("pydantic_ai_harness", reason="the agent extra is not installed")
+
+from pydantic_ai.messages import ModelMessage
+
+from wane.agent.config import Settings
+from wane.agent.opening import SessionConfig
+from wane.formats.pydantic_ai import PydanticAIFormat
+from wane.journal import SessionStore
 
 
 def git(directory: Path, *arguments: str) -> None:
@@ -38,3 +46,14 @@ def _own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test reads or writes what belongs to the user that runs it."""
     monkeypatch.setenv("WANE_CONFIG_DIR", str(tmp_path / "config"))
     monkeypatch.setenv("WANE_SESSION_DIR", str(tmp_path / "sessions"))
+
+
+def config(directory: Path, model: object, *, keep: bool = True, **settings: object) -> SessionConfig:
+    """What a session in a repository needs to know: its journal beside it, and no questions asked."""
+    store = SessionStore(directory.parent / "sessions") if keep else None
+    return SessionConfig(directory, replace(Settings(model=model, yolo=True), **settings), store)  # type: ignore[arg-type]
+
+
+def dumped(messages: list[ModelMessage]) -> list[object]:
+    """Messages as JSON data, but for the instructions, which a request says anew."""
+    return [{**data, "instructions": None} for data in PydanticAIFormat().dump(messages)]

@@ -1,0 +1,395 @@
+"""The session over the real wire: a scripted server, real tools, a real repository, a real journal."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.agent.conftest import config, dumped
+from wane.agent.events import SessionEvent, Spent, TextDelta, ToolCalled, ToolReturned
+from wane.agent.interrupted import INTERRUPTED
+from wane.agent.session import AgentSession, Outcome, TurnResult
+from wane.core import Policy
+from wane.core.errors import ConfigError, JournalError, SessionLockedError, UnknownEpisodeError
+from wane.integrations.events import PassRan
+from wane.journal import read
+from wane.testing import Call, HttpError, Kind, Reply, Request, ScriptedServer, Usage
+
+APIS = ["openai_model", "openai_responses_model", "anthropic_model"]
+
+
+def start(name: str, type_: str, *dependencies: str) -> Call:
+    behind = {"dependencies": list(dependencies)} if type_ == "act" else {}
+    return Call("delimiter", {"action": "start", "name": name, "type": type_, **behind})
+
+
+def end(description: str | None = None) -> Call:
+    return Call("delimiter", {"action": "end"} | ({"description": description} if description else {}))
+
+
+def task(number: int) -> list[Reply]:
+    """One task: explore, then change something and run it."""
+    return [
+        Reply(reasoning="Look.", calls=(start(f"look-{number}", "expl"), Call("read_file", {"path": "long.py"}))),
+        Reply(calls=(end(f"learned {number}"),)),
+        Reply(
+            calls=(
+                start(f"do-{number}", "act", f"look-{number}"),
+                Call("write_file", {"path": f"out{number}.txt", "content": f"{number}\n"}),
+                Call("shell", {"command": f"cat out{number}.txt"}),
+            )
+        ),
+        Reply(calls=(end(),)),
+        Reply(f"Done {number}."),
+    ]
+
+
+@pytest.fixture
+def project(repository: Path) -> Path:
+    (repository / "long.py").write_text("".join(f"value_{number} = {number}\n" for number in range(300)))
+    return repository
+
+
+def run(session: AgentSession, *prompts: str, on_event: Callable[[SessionEvent], None] | None = None) -> TurnResult:
+    async def turns() -> TurnResult:
+        for prompt in prompts:
+            result = await session.run(prompt, on_event)
+        return result
+
+    return asyncio.run(turns())
+
+
+def path_of(session: AgentSession) -> Path:
+    assert session.journal is not None
+    return session.journal.path
+
+
+def stopped_after(session: AgentSession, prompt: str, seen: Callable[[SessionEvent], bool]) -> TurnResult:
+    """Run a task and stop it as soon as an event has been seen."""
+
+    def watch(event: SessionEvent) -> None:
+        if seen(event):
+            asyncio.get_running_loop().call_soon(session.cancel)
+
+    return run(session, prompt, on_event=watch)
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_many_tasks_in_one_session_and_the_same_view_after_resuming(project: Path, api: str) -> None:
+    events: list[SessionEvent] = []
+    with ScriptedServer([reply for number in range(6) for reply in task(number)] + [Reply("Again.")]) as server:
+        settings = config(project, getattr(server, api)(), budget=6_000)
+        session = AgentSession.create(settings)
+        results = [run(session, f"task {number}", on_event=events.append) for number in range(6)]
+        assert [result.output for result in results] == [f"Done {number}." for number in range(6)]
+        assert sum(isinstance(event, PassRan) for event in events) >= 2
+        assert (project / "out3.txt").read_text() == "3\n"
+        view = dumped(session.tracker.view())
+        session.close()
+
+        resumed = AgentSession.resume(path_of(session), settings)
+        assert dumped(resumed.tracker.view()) == view
+        assert resumed.window.export() == session.window.export()
+        assert resumed.totals == session.totals
+        assert [e.name for e in resumed.episodes] == [e.name for e in session.episodes]
+        assert run(resumed, "and again").output == "Again."
+        resumed.close()
+        assert server.refusals == ()
+        assert all(request.tokens < 7_000 for request in server.requests)
+        users = server.requests[-1].texts(Kind.USER)
+        asked = [text for text in users if text.startswith(("task", "and"))]
+        assert asked == [f"task {number}" for number in range(6)] + ["and again"]
+
+
+def test_edits_are_refused_inside_an_exploration_by_their_place_in_the_message(project: Path) -> None:
+    write = {"path": "new.txt", "content": "x"}
+    replies = [
+        Reply(
+            calls=(
+                Call("write_file", write | {"path": "before.txt"}), start("look", "expl"), Call("write_file", write)
+            )
+        ),
+        Reply(calls=(Call("edit_file", {"path": "app.py", "old_text": "41", "new_text": "42"}), end("it is 41"),
+                     start("fix", "act", "look"), Call("write_file", write))),
+        Reply("ok"),
+    ]  # fmt: skip
+    with ScriptedServer(replies) as server:
+        session = AgentSession.create(config(project, server.openai_model(), keep=False))
+        assert run(session, "go").outcome is Outcome.DONE
+        first, second = (list(request.results.values()) for request in server.requests[1:])
+    assert first[0].startswith("Wrote")
+    assert first[2].startswith('Error: write_file was refused, because the exploration "look" is active')
+    assert '"dependencies": ["look"]' in first[2]
+    assert "edit_file was refused" in second[3]
+    assert second[-1].startswith("Wrote")
+    assert (project / "app.py").read_text().endswith("41\n")
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_stopping_in_a_tool_closes_its_calls_and_the_session_goes_on(project: Path, api: str) -> None:
+    replies = [
+        Reply("Now.", calls=(Call("shell", {"command": "echo first"}), Call("shell", {"command": "sleep 60"}),
+                             Call("shell", {"command": "touch never"}))),
+        Reply("I see."),
+    ]  # fmt: skip
+    with ScriptedServer(replies) as server:
+        session = AgentSession.create(config(project, getattr(server, api)()))
+        called: list[str] = []
+
+        def sleeping(event: SessionEvent) -> bool:
+            if isinstance(event, ToolReturned):
+                called.append(event.result)
+            return called == ["first"] and isinstance(event, ToolReturned)
+
+        result = stopped_after(session, "go", sleeping)
+        assert result.outcome is Outcome.INTERRUPTED
+        assert not session.running
+        kinds = [record.kind for record in read(path_of(session)).records]
+        assert kinds.count("message") == len(session.tracker.transcript.messages)
+        assert run(session, "what happened?").output == "I see."
+        session.close()
+        assert server.refusals == ()
+        results = list(server.requests[1].results.values())
+    assert results == ["first", INTERRUPTED, INTERRUPTED]
+    assert not (project / "never").exists()
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_stopping_in_the_middle_of_an_answer(project: Path, api: str) -> None:
+    with ScriptedServer([Reply("A long answer. " * 50), Reply("Short.")]) as server:
+        settings = config(project, getattr(server, api)())
+        session = AgentSession.create(settings)
+        assert stopped_after(session, "go", lambda e: isinstance(e, TextDelta)).outcome is Outcome.INTERRUPTED
+        assert run(session, "again").output == "Short."
+        session.close()
+        resumed = AgentSession.resume(path_of(session), settings)
+        assert dumped(resumed.tracker.view()) == dumped(session.tracker.view())
+        resumed.close()
+        assert server.refusals == ()
+
+
+def test_stopping_before_the_answer_begins(project: Path) -> None:
+    with ScriptedServer([Reply("late", delay=30), Reply("ok")]) as server:
+        session = AgentSession.create(config(project, server.openai_model(), keep=False))
+
+        async def impatient() -> TurnResult:
+            asyncio.get_running_loop().call_later(0.3, session.cancel)
+            return await session.run("go")
+
+        assert asyncio.run(impatient()).outcome is Outcome.INTERRUPTED
+        assert run(session, "again").output == "ok"
+        assert server.requests[1].texts(Kind.USER)[:2] == ("go", "again")
+
+
+def test_a_cancelled_caller_leaves_the_session_in_order(project: Path) -> None:
+    with ScriptedServer([Reply(calls=(Call("shell", {"command": "sleep 60"}),)), Reply("ok")]) as server:
+        session = AgentSession.create(config(project, server.openai_model(), keep=False))
+
+        async def cancelled() -> None:
+            def watch(event: SessionEvent) -> None:
+                if isinstance(event, ToolCalled):
+                    turn.cancel()
+
+            turn = asyncio.create_task(session.run("go", watch))
+            with pytest.raises(asyncio.CancelledError):
+                await turn
+
+        asyncio.run(cancelled())
+        assert run(session, "again").output == "ok"
+        assert list(server.requests[1].results.values()) == [INTERRUPTED]
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_model_error_ends_the_turn_and_not_the_session(project: Path, api: str) -> None:
+    replies = [*task(0)[:1], Reply(error=HttpError(400, body="that is too much")), Reply("Better.")]
+    with ScriptedServer(replies) as server:
+        session = AgentSession.create(config(project, getattr(server, api)()))
+        result = run(session, "go")
+        assert result.outcome is Outcome.FAILED
+        assert "HTTP 400: that is too much" in (result.error or "")
+        assert run(session, "again").output == "Better."
+        session.close()
+        assert server.refusals == ()
+
+
+def test_the_cost_limit_stops_before_the_next_call(project: Path) -> None:
+    usage = Usage(input=1_000_000, output=0)  # 2 dollars
+    with ScriptedServer([replace(reply, usage=usage) for reply in task(0)]) as server:
+        session = AgentSession.create(config(project, server.openai_model(), keep=False, cost_limit=3.0))
+        result = run(session, "go")
+        assert result.outcome is Outcome.COST_LIMIT
+        assert "$3.00 is reached: $4.00" in (result.error or "")
+        assert len(server.requests) == 2
+        assert run(session, "more").outcome is Outcome.COST_LIMIT
+        assert len(server.requests) == 2
+
+
+def test_a_cost_limit_that_cannot_be_kept_is_said(project: Path) -> None:
+    with ScriptedServer(task(0)) as server:
+        model = server.openai_model("no-such-model")
+        session = AgentSession.create(config(project, model, keep=False, cost_limit=3.0))
+        result = run(session, "go")
+        assert result.outcome is Outcome.COST_LIMIT
+        assert "price is not known" in (result.error or "")
+        assert result.spent.cost is None
+
+
+def test_nothing_is_sent_that_is_not_on_record(project: Path) -> None:
+    with ScriptedServer(task(0)) as server:
+        session = AgentSession.create(config(project, server.openai_model()))
+        assert session.journal is not None
+        session.journal.close()
+        result = run(session, "go")
+        assert result.outcome is Outcome.FAILED
+        assert "is closed" in (result.error or "")
+        assert server.requests == ()
+
+
+def test_the_journal_is_ahead_of_every_call(project: Path) -> None:
+    paths: list[Path] = []
+    replies = iter(task(0))
+
+    def script(request: Request) -> Reply:
+        records = [record.kind for record in read(paths[0]).records]
+        assert records.count("message") == 1 + 2 * request.number
+        assert records.count("usage") == request.number
+        return next(replies)
+
+    with ScriptedServer(script) as server:
+        session = AgentSession.create(config(project, server.openai_model()))
+        paths.append(path_of(session))
+        assert run(session, "go").output == "Done 0."
+        session.close()
+
+
+def test_one_writer(project: Path) -> None:
+    with ScriptedServer([Reply("ok")]) as server:
+        settings = config(project, server.openai_model())
+        session = AgentSession.create(settings)
+        run(session, "go")
+        with pytest.raises(SessionLockedError):
+            AgentSession.resume(path_of(session), settings)
+        session.close()
+
+
+def test_a_directory_that_cannot_be_written(project: Path) -> None:
+    if os.geteuid() == 0:
+        (project.parent / "sessions").write_text("a file where the directory should be")
+    else:
+        (project.parent / "sessions").mkdir(mode=0o500)
+    with ScriptedServer([]) as server, pytest.raises(JournalError, match="WANE_SESSION_DIR"):
+        AgentSession.create(config(project, server.openai_model()))
+
+
+def test_a_session_without_a_word_leaves_no_file(project: Path) -> None:
+    with ScriptedServer([]) as server:
+        session = AgentSession.create(config(project, server.openai_model()))
+        path = path_of(session)
+        assert path.exists()
+        session.close()
+        session.close()
+    assert list(path.parent.iterdir()) == []
+
+
+def test_settings_outlive_the_session_unless_chosen_anew(project: Path) -> None:
+    with ScriptedServer([Reply("ok")]) as server:
+        settings = config(project, server.openai_model(), budget=9_000, policy=Policy(low_water=0.5))
+        session = AgentSession.create(settings)
+        run(session, "go")
+        session.set_budget("12k")
+        session.manage(False)
+        session.close()
+        later = config(project, server.openai_model(), budget=80_000)
+        resumed = AgentSession.resume(path_of(session), later)
+        assert resumed.window.budget == 12_000
+        assert resumed.window.policy == Policy(low_water=0.5)
+        assert resumed.settings.strategy == "none"
+        resumed.close()
+        chosen = AgentSession.resume(path_of(session), replace(later, chosen=frozenset({"budget", "strategy"})))
+        assert chosen.window.budget == 80_000
+        assert chosen.settings.strategy == "cwl"
+        assert chosen.tracker.manage
+        chosen.close()
+
+
+def test_another_model_from_the_next_turn_on(project: Path) -> None:
+    with ScriptedServer([Reply("one"), Reply("two")]) as server:
+        session = AgentSession.create(config(project, server.openai_model("gpt-4o"), budget="50%"))
+        half = session.window.budget
+        run(session, "go")
+        session.set_model(server.anthropic_model())
+        assert session.window.budget != half
+        assert run(session, "go on").output == "two"
+        assert [request.api for request in server.requests] == ["openai-chat", "anthropic"]
+        with pytest.raises(ConfigError):
+            session.set_budget("0")
+        session.close()
+
+
+@pytest.mark.parametrize("strategy", ["none", "truncate"])
+def test_other_strategies_have_no_episodes(project: Path, strategy: str) -> None:
+    replies = [
+        Reply(calls=(Call("read_file", {"path": "long.py", "offset": 10 * number}),)) for number in range(12)
+    ] + [Reply("ok"), Reply("more")]  # fmt: skip
+    with ScriptedServer(replies) as server:
+        settings = config(project, server.openai_model(), strategy=strategy, budget=8_000)
+        session = AgentSession.create(settings)
+        assert run(session, "go").output == "ok"
+        session.close()
+        assert all("delimiter" not in request.tools for request in server.requests)
+        assert "delimiter" not in server.requests[0].system
+        largest = max(request.tokens for request in server.requests)
+        assert largest > 15_000 if strategy == "none" else largest < 10_000
+        assert server.refusals == ()
+        assert session.journal is not None
+        resumed = AgentSession.resume(
+            session.journal.path, replace(settings, settings=replace(settings.settings, strategy="cwl"))
+        )
+        assert resumed.settings.strategy == strategy
+        assert run(resumed, "on").output == "more"
+        resumed.close()
+
+
+def test_a_dry_pass_changes_nothing(project: Path) -> None:
+    with ScriptedServer(task(0) + task(1)) as server:
+        session = AgentSession.create(config(project, server.openai_model(), keep=False, budget=9_000))
+        run(session, "go", "on")
+        before = session.window.export()
+        report = session.next_pass()
+        assert next(step.episode for step in report.steps) == "do-0"
+        assert report.tokens_before == session.window.tokens
+        assert session.window.export() == before
+
+
+def test_recall_and_events(project: Path) -> None:
+    events: list[SessionEvent] = []
+    with ScriptedServer(task(0)) as server:
+        session = AgentSession.create(config(project, server.openai_model(), keep=False))
+        result = run(session, "go", on_event=events.append)
+    assert "value_299 = 299" in session.recall("look-0")
+    with pytest.raises(UnknownEpisodeError):
+        session.recall("nothing")
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "Done 0."
+    assert [event.tool for event in events if isinstance(event, ToolCalled)][:2] == ["delimiter", "read_file"]
+    spent = [event for event in events if isinstance(event, Spent)]
+    assert len(spent) == 5
+    assert spent[-1].totals == session.totals == result.spent
+
+
+def test_one_turn_at_a_time(project: Path) -> None:
+    with ScriptedServer([Reply("ok", delay=0.2)]) as server:
+        session = AgentSession.create(config(project, server.openai_model(), keep=False))
+
+        async def both() -> None:
+            first = asyncio.create_task(session.run("go"))
+            await asyncio.sleep(0)
+            with pytest.raises(RuntimeError, match="one thing at a time"):
+                await session.run("too")
+            assert (await first).output == "ok"
+
+        asyncio.run(both())
