@@ -69,7 +69,10 @@ def rows(parts: Sequence[Block], episodes: Sequence[Episode]) -> list[Row]:
 def fixed_rows(parts: Iterable[Block]) -> list[Row]:
     """Return the rows of what is never evicted and no episode (R13)."""
     held = _held((part.role, part) for part in parts if part.episode is None)
-    return [Row(role, name, *held[role], why="never evicted") for role, name in _FIXED_NAMES.items() if role in held]
+    present = {role: tokens for role, tokens in held.items() if any(tokens)}
+    return [
+        Row(role, name, *present[role], why="never evicted") for role, name in _FIXED_NAMES.items() if role in present
+    ]
 
 
 def episode_rows(parts: Iterable[Block], episodes: Sequence[Episode]) -> list[Row]:
