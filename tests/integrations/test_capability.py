@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, RunContext, capture_run_messages
-from pydantic_ai.capabilities import AbstractCapability, ProcessHistory
+from pydantic_ai.capabilities import AbstractCapability, Capability, ProcessHistory
 from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import (
     ModelMessage,
@@ -384,6 +384,27 @@ def test_a_delimiter_call_from_inside_another_tool_marks_nothing() -> None:
     agent.run_sync("Go.")
     assert "works only as a tool call of its own" in model.sent[1][-1].parts[0].content
     assert not tracker.episodes
+
+
+@pytest.mark.parametrize("protocol", ["openai_model", "anthropic_model"])
+def test_tools_that_were_revealed_stay_so_whatever_is_evicted(protocol: str) -> None:
+    extra: Capability[Any] = Capability(id="extra", description="More.", instructions="Use more.", defer_loading=True)
+
+    @extra.tool_plain
+    def more() -> str:
+        return "there is more"
+
+    script = [*session("a", "b", "c")[:-1], Reply(calls=(Call("more", {}),)), Reply("Done.")]
+    load = Call("load_capability", {"id": "extra"})
+    script[1] = replace(script[1], calls=(load, *script[1].calls))
+    log = Log()
+    with ScriptedServer(script) as server:
+        capability = ContextLifecycle(3_200, Policy.paper(), listener=log)
+        worker(getattr(server, protocol)(), extra, capability).run_sync("Go.")
+    assert evicted(log) > 20
+    assert not log.of(HistoryReplaced)
+    assert all("more" in request.tools and "Use more." in request.raw.decode() for request in server.requests[2:])
+    assert "there is more" in server.requests[-1].results.values()
 
 
 # Settings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 from dataclasses import replace
@@ -341,6 +342,39 @@ def test_a_pass_may_run_early_when_the_cache_has_expired() -> None:
         replayed.sync(history(pause))
         replayed.prepare()
         assert standing(replayed) == standing(tracker)
+
+
+@pytest.mark.parametrize(
+    "failing", [MessageTaken, UsageObserved, EpisodeOpened, EpisodeClosed, PassRan, OverheadChanged]
+)
+@pytest.mark.parametrize("split", [False, True], ids=["whole", "split"])
+def test_a_listener_that_fails_is_told_again_and_nothing_is_lost(failing: type, split: bool) -> None:
+    heard, plain = Log(), Log()
+    failed: list[object] = []
+
+    def listener(event: Any) -> None:
+        if isinstance(event, failing) and len(failed) < 2 and event not in failed:
+            failed.append(event)
+            raise OSError("disk full")
+        heard(event)
+
+    known = [user(instructions="Be brief.")]
+    history: list[ModelMessage] = [*known, reply(TextPart("x"), tokens=60), *LONG]
+    if split:
+        history[0] = ModelRequest([*known[0].parts, *user("Also.").parts], instructions="Be brief.")
+    tracker, whole = Tracker(220, Policy.paper()), Tracker(220, Policy.paper(), listener=plain)
+    tracker.listeners.append(listener)
+    for step in (known, history):
+        for _ in range(3):
+            with contextlib.suppress(OSError):
+                tracker.sync(step)
+        whole.sync(step)
+    assert failed
+    assert standing(tracker) == standing(whole)
+    assert [type(event) for event in heard] == [type(event) for event in plain]
+    assert [event for event in heard if not isinstance(event, (EpisodeOpened, EpisodeClosed, MessageTaken))] == [
+        event for event in plain if not isinstance(event, (EpisodeOpened, EpisodeClosed, MessageTaken))
+    ]
 
 
 # Verdicts

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain, takewhile
 from operator import is_
@@ -13,7 +12,6 @@ from pydantic_ai.messages import ModelMessage, ModelResponse
 
 from wane.core import (
     DEFAULT_BUDGET,
-    DELIMITER,
     Added,
     ContextWindow,
     Counter,
@@ -24,11 +22,11 @@ from wane.core import (
     ToolClass,
     Verdict,
 )
-from wane.core.delimiter import Protocol
 from wane.core.errors import HistoryError
 from wane.counters import get_counter
 from wane.formats.base import Transcript
 from wane.formats.pydantic_ai import PydanticAIFormat
+from wane.integrations.calls import Calls
 from wane.integrations.events import (
     BudgetUnmet,
     EpisodeClosed,
@@ -43,7 +41,7 @@ from wane.integrations.events import (
     UsageObserved,
 )
 from wane.integrations.hidden import Hidden
-from wane.integrations.history import Known, growth
+from wane.integrations.history import Fresh, Known, growth
 from wane.integrations.recall import page
 from wane.integrations.reminder import Reminder
 from wane.integrations.usage import context_tokens, model_of
@@ -86,9 +84,6 @@ class Tracker:
     transcript: Transcript[ModelMessage]
     episodes: list[Episode]
     _known: list[Known]
-    _verdicts: dict[str, Verdict]
-    _open: dict[str, int]
-    _foreseen: dict[str, Verdict]
 
     def __init__(
         self,
@@ -103,6 +98,7 @@ class Tracker:
         listener: Listener | None = None,
     ) -> None:
         self.manage = manage
+        self._untold: list[Event] = []
         self.listeners: list[Listener] = [] if listener is None else [listener]
         self._counter = get_counter(counter) if isinstance(counter, str) else counter
         self._tool_classes = tool_classes
@@ -138,7 +134,7 @@ class Tracker:
 
     def verdict(self, tool_call_id: str) -> Verdict | None:
         """Return what became of a `delimiter` call, None if there is none of that id."""
-        return self._foreseen.get(tool_call_id) or self._verdicts.get(tool_call_id)
+        return self._calls.verdict(tool_call_id)
 
     @property
     def reminder(self) -> str | None:
@@ -168,10 +164,10 @@ class Tracker:
         Raises:
             FormatError: if it holds a part that this version of Wane does not know.
         """
+        self._deliver()
         grown = growth(self._known, messages)
         if grown is None:
-            window = self.window
-            self._start(ContextWindow(window.budget, window.policy, tool_classes=self._tool_classes))
+            self._start(self._empty_window())
             self._tell(HistoryReplaced())
             grown = growth([], messages)
             assert grown is not None
@@ -180,8 +176,14 @@ class Tracker:
             # Its instructions or its system prompt may be newer.
             assert entry.number is not None
             self.transcript.messages[entry.number] = entry.message
-        for fresh in grown.fresh:
-            self._take(fresh.message, fresh.entry)
+        for position, fresh in enumerate(grown.fresh):
+            taken = len(self.transcript.messages)
+            try:
+                self._take(fresh.message, fresh.entry)
+            except BaseException:
+                # A listener failed. What was taken in is told again with the next call, and the rest taken in then.
+                self._forget(grown.fresh[position + len(self.transcript.messages) - taken :])
+                raise
 
     def judge_ahead(self, tool_call_id: str, arguments: str | None) -> None:
         """Judge a `delimiter` call of a response that is not in the history yet, as it will be judged there.
@@ -193,16 +195,14 @@ class Tracker:
             tool_call_id: id of the call.
             arguments: its raw JSON arguments.
         """
-        if not self._foreseen:
-            self._ahead = replace(self._protocol, started=dict(self._protocol.started))
-        if tool_call_id not in self._foreseen:
-            self._foreseen[tool_call_id] = self._ahead.judge(arguments)
+        self._calls.foresee(tool_call_id, arguments)
 
     def prepare(self) -> None:
         """Make the window ready for a model request, which will be the view: run a pass if one is due.
 
         Calling it again before anything new has come changes nothing.
         """
+        self._deliver()
         if not self._ready:
             self._request()
 
@@ -257,23 +257,27 @@ class Tracker:
         self.transcript = Transcript(PydanticAIFormat(), self._counter)
         self.episodes = []
         self._known = []
-        self._verdicts = {}
-        # Calls that wait for a result: how many, by id.
-        self._open = {}
-        # The window judges by itself; this one says the same of histories that it was restored from, and ahead of them.
-        self._protocol = Protocol()
-        self._ahead = self._protocol
-        self._foreseen = {}
+        self._calls = Calls()
+        self._received: ModelResponse | None = None
         self._answered: datetime | None = None
         self._asked: datetime | None = None
         self._reminder.reset()
         # Whether the view as it stands is what goes out, or went out, next.
         self._ready = False
 
+    def _forget(self, untaken: Sequence[Fresh]) -> None:
+        entries = {id(fresh.entry) for fresh in untaken}
+        if id(None) in entries:
+            # Half of a message is known: begin again.
+            self._start(self._empty_window())
+        self._known = [entry for entry in self._known if id(entry) not in entries]
+
+    def _empty_window(self) -> ContextWindow:
+        return ContextWindow(self.window.budget, self.window.policy, tool_classes=self._tool_classes)
+
     def _take(self, message: ModelMessage, entry: Known | None) -> None:
         if isinstance(message, ModelResponse):
             self._receive(message)
-        self._foreseen = {}
         self._note_message(message)
         kept = self._without_orphans(message)
         if entry is not None and kept is message:
@@ -282,9 +286,7 @@ class Tracker:
         items = tuple(self.transcript.append(kept))
         added = tuple(map(self._add, items))
         self._ready = False
-        self._tell(MessageTaken(kept, first, items, added))
-        for outcome in added:
-            self._tell_episodes(outcome)
+        self._tell(MessageTaken(kept, first, items, added), *chain.from_iterable(map(_episode_events, added)))
 
     def _add(self, item: Item) -> Added:
         added = self.window.add(item)
@@ -294,16 +296,7 @@ class Tracker:
         return added
 
     def _note_item(self, item: Item) -> None:
-        verdict = None
-        if item.call_id is not None:
-            if item.kind is Kind.CALL:
-                self._open[item.call_id] = self._open.get(item.call_id, 0) + 1
-            elif self._open[item.call_id] == 1:
-                del self._open[item.call_id]
-            else:
-                self._open[item.call_id] -= 1
-            if item.tool == DELIMITER:
-                verdict = self._verdicts[item.call_id] = self._protocol.judge(item.arguments)
+        verdict = self._calls.note(item)
         if verdict is not None and verdict.accepted:
             self._reminder.annotated()
         elif item.kind not in (Kind.SYSTEM, Kind.USER):
@@ -319,8 +312,11 @@ class Tracker:
 
     def _receive(self, response: ModelResponse) -> None:
         """What comes with a response: the request that it answers went out, and held so many tokens."""
+        if response is self._received:
+            return
         if not self._ready:
             self._request()
+        self._received = response
         tokens = context_tokens(response)
         if tokens > 0:
             self.window.observe(tokens)
@@ -356,25 +352,27 @@ class Tracker:
         """Leave out results that answer no open call, as Pydantic AI does before it sends them."""
         if isinstance(message, ModelResponse):
             return message
-        left, kept = dict(self._open), []
         parts = self.transcript.format.parts(message)
-        for number, part in enumerate(parts):
-            if part.call_id is None:
-                kept.append(number)
-            elif left.get(part.call_id):
-                left[part.call_id] -= 1
-                kept.append(number)
+        kept = self._calls.answering(parts)
         return message if len(kept) == len(parts) else self.transcript.format.keep(message, kept)
 
-    def _tell_episodes(self, added: Added) -> None:
-        if added.closed:
-            self._tell(EpisodeClosed(added.closed, added.index))
-        if added.opened:
-            self._tell(EpisodeOpened(added.opened, added.index))
+    def _tell(self, *events: Event) -> None:
+        self._untold += events
+        self._deliver()
 
-    def _tell(self, event: Event) -> None:
-        for listener in self.listeners:
-            listener(event)
+    def _deliver(self) -> None:
+        """Tell the listeners; what one of them fails at is told again, to all, before anything else happens."""
+        while self._untold:
+            for listener in self.listeners:
+                listener(self._untold[0])
+            del self._untold[0]
+
+
+def _episode_events(added: Added) -> Iterator[Event]:
+    if added.closed:
+        yield EpisodeClosed(added.closed, added.index)
+    if added.opened:
+        yield EpisodeOpened(added.opened, added.index)
 
 
 def _unanswered(messages: Sequence[ModelMessage]) -> int:
