@@ -127,6 +127,7 @@ _TAPE_STYLES: Final = {
 }
 _LABEL_WIDTH: Final = 9
 _NARROWEST: Final = 10
+_WHY_WIDTH: Final = 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +173,8 @@ def episode_table(
         labels: heads of the columns for all that a row ever held and for what stays of it.
     """
     table = plain_table("", "*episode", *(f">{label}" for label in labels), "level", "*why")
+    # The room goes to the names and what is said below them.
+    table.columns[-1].max_width = _WHY_WIDTH
     for row in elided(rows, limit):
         if isinstance(row, int):
             table.add_row("", Text(f"({row:,} more)", style="dim"))

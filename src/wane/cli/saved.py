@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from wane.cli import layout
-from wane.cli.picture import Block
+from wane.cli.picture import Block, Role
 from wane.core import Episode, Item, Kind
 from wane.formats import Transcript, get_format
 from wane.journal import (
@@ -59,9 +59,13 @@ class Session:
 
     @property
     def blocks(self) -> list[Block]:
-        """Its history as blocks; what is in the view is kept."""
+        """Its history as blocks, of which those are kept that are in the view."""
         kinds, tokens = [item.kind for item in self.items], [item.tokens for item in self.items]
-        return layout.blocks(kinds, tokens, self.replayed.episodes, self.replayed.window.visible)
+        window = self.replayed.window
+        parts = layout.blocks(kinds, tokens, self.replayed.episodes, window.visible)
+        # Instructions, tools, and what the provider counted otherwise: the picture adds up to what it reported.
+        besides = window.tokens - sum(part.tokens for part in parts if part.kept)
+        return [Block(Role.SYSTEM, max(0, besides)), *parts]
 
     @property
     def passes(self) -> list[PassRecord]:

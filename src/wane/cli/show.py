@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _ROWS: Final = 60
 _LABELS: Final = ("whole", "view")
-_NOTE_LENGTH: Final = 72
+_NOTE_LENGTH: Final = 66
 _NAMES: Final = 5
 
 
