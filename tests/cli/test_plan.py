@@ -217,7 +217,7 @@ class TestPicture:
             messages += delimiter(f"e{number}", action="end", description="x" * 90)
         path = write(tmp_path / "chat.json", messages)
         short, full = run("plan", path, "--budget", "1k").out, run("plan", path, "--budget", "1k", "--full").out
-        assert "(21 more)" in short  # 60 episodes and the user's turn, of which 40 are shown
+        assert "(20 more)" in short
         assert "more)" not in full
         assert "look-30 " in full
 
