@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -53,7 +53,8 @@ class Exchange:
     Attributes:
         reply: what the model decided.
         tools: names of the tools that it was offered.
-        user_turns: the user's turns in the request, in order.
+        messages: the messages of the request.
+        user_turns: the user's turns in it, in order.
         input_tokens: what the request held.
         cached_tokens: how much of it stood at the beginning of the request before, too.
         output_tokens: what the reply holds.
@@ -61,13 +62,15 @@ class Exchange:
 
     reply: Reply
     tools: frozenset[str]
+    messages: tuple[ModelMessage, ...]
     user_turns: tuple[str, ...]
     input_tokens: int
     cached_tokens: int
     output_tokens: int
 
 
-OnExchange: TypeAlias = Callable[[Exchange], None]
+OnExchange: TypeAlias = Callable[[Exchange], Awaitable[None]]
+"""Told of each model call before it is answered; the answer waits for it."""
 
 
 class ScriptedModel(Model):
@@ -75,7 +78,7 @@ class ScriptedModel(Model):
 
     Args:
         script: the tasks.
-        on_exchange: told of each call, before it is answered.
+        on_exchange: told of each call.
     """
 
     def __init__(self, script: Sequence[Task], on_exchange: OnExchange | None = None) -> None:
@@ -106,7 +109,7 @@ class ScriptedModel(Model):
         model_request_parameters: ModelRequestParameters,
     ) -> ModelResponse:
         """Answer a request."""
-        return self._answer(messages, model_request_parameters)
+        return await self._answer(messages, model_request_parameters)
 
     @asynccontextmanager
     @override
@@ -118,9 +121,9 @@ class ScriptedModel(Model):
         run_context: RunContext[Any] | None = None,
     ) -> AsyncGenerator[StreamedResponse]:
         """Answer a request, part by part."""
-        yield _Stream(model_request_parameters, self._answer(messages, model_request_parameters))
+        yield _Stream(model_request_parameters, await self._answer(messages, model_request_parameters))
 
-    def _answer(self, messages: list[ModelMessage], parameters: ModelRequestParameters) -> ModelResponse:
+    async def _answer(self, messages: list[ModelMessage], parameters: ModelRequestParameters) -> ModelResponse:
         tools = frozenset(tool.name for tool in parameters.function_tools)
         reply = decide(Sight(messages, tools), self._script)
         parts: list[TextPart | ThinkingPart | ToolCallPart] = [TextPart(f"{reply.place} {reply.say}")]
@@ -132,7 +135,7 @@ class ScriptedModel(Model):
         response = ModelResponse(parts=parts, model_name=MODEL_NAME, provider_name=PROVIDER)
         response.usage = self._measure(messages, parameters, response)
         if self._on_exchange is not None:
-            self._on_exchange(_exchange(reply, tools, messages, response.usage))
+            await self._on_exchange(_exchange(reply, tools, messages, response.usage))
         return response
 
     def _measure(
@@ -176,7 +179,9 @@ def _exchange(reply: Reply, tools: frozenset[str], messages: Sequence[ModelMessa
     turns = tuple(
         str(part.content) for message in messages for part in message.parts if isinstance(part, UserPromptPart)
     )
-    return Exchange(reply, tools, turns, usage.input_tokens, usage.cache_read_tokens, usage.output_tokens)
+    return Exchange(
+        reply, tools, tuple(messages), turns, usage.input_tokens, usage.cache_read_tokens, usage.output_tokens
+    )
 
 
 @dataclass

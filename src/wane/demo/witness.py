@@ -32,7 +32,7 @@ class Tally:
         peak_view_tokens: the largest request.
         passes: passes that ran.
         unmet: requests that went out over the budget because nothing more could be evicted (R13).
-        over_budget: requests over the budget although a pass could meet it. There must be none.
+        over_budget: requests over the budget, those that no pass could meet (`unmet`) not among them.
         evicted_tokens: what the passes took.
         rejected: `delimiter` calls that were refused.
         in_view: times that something an earlier task had seen was still in view.
@@ -40,7 +40,7 @@ class Tally:
         described: times that the description of a stripped exploration was enough.
         re_read: times that something seen before had to be looked up again.
         recalled: times that an evicted episode was recalled.
-        user_turns_intact: whether every request had all of the user's turns so far, byte for byte.
+        turns_lost: the most of the user's turns that a request lacked, or had otherwise than they were said.
     """
 
     model_calls: int = 0
@@ -58,7 +58,7 @@ class Tally:
     described: int = 0
     re_read: int = 0
     recalled: int = 0
-    user_turns_intact: bool = True
+    turns_lost: int = 0
 
 
 @dataclass(slots=True)
@@ -90,11 +90,11 @@ class Witness:
         tally.cached_tokens += exchange.cached_tokens
         tally.output_tokens += exchange.output_tokens
         tally.peak_view_tokens = max(tally.peak_view_tokens, exchange.input_tokens)
-        if self.tracker.manage and exchange.input_tokens > budget and not self._unmet:
-            tally.over_budget += 1
+        tally.over_budget += exchange.input_tokens > budget and not self._unmet
         self._unmet = False
         said = [turn for turn in exchange.user_turns if not turn.startswith(NOTE)]
-        tally.user_turns_intact &= said == self.turns
+        if said != self.turns:
+            tally.turns_lost = max(tally.turns_lost, _lost(self.turns, said))
         self._count(exchange)
 
     def _note(self, event: Event) -> None:
@@ -160,3 +160,8 @@ class Witness:
             return []
         history = Sight(self.tracker.transcript.messages, tools)
         return [need for need in needs if history.find(need) is not None]
+
+
+def _lost(turns: list[str], said: list[str]) -> int:
+    """How many turns are not there as they were said; one at least, as the two differ."""
+    return max(1, len(turns) - sum(1 for turn in turns if turn in said))

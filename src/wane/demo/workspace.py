@@ -204,7 +204,7 @@ def _make_noise(directory: Path) -> None:
     words = ("split_evenly", "balance", "parse_query", "monthly_report", "comment", "carried")
     for number in range(NOISE_FILES):
         lines = (
-            f"2024-06-{day:02} 12:00:{number:02} DEBUG tally.{words[(number + day) % len(words)]}: called {day * 17} times"
+            f"2024-06-{day:02} 12:00:{number:02} DEBUG {words[(number + day) % len(words)]}: called {day * 17} times"
             for day in range(1, 29)
         )
         (directory / f"debug-{number:02}.log").write_text("\n".join(lines) + "\n", encoding="utf-8")

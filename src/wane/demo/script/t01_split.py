@@ -1,4 +1,4 @@
-"""Task 1, a bug: splitting an amount loses a cent. What is learned of rounding here is wanted again in tasks 5 and 8."""
+"""Task 1, a bug: splitting an amount loses a cent. What is learned here is wanted again in task 5."""
 
 from wane.demo.moves import Act, End, Explore, Fact, List, Look, Search, Step, Task, block, check, rewrite, try_out
 
@@ -42,10 +42,11 @@ TASK = Task(
             "The shares are rounded one by one. Whole units avoid that.",
             (
                 End(
-                    "tally/money.py: `split_evenly(total: Money, parts: int) -> list[Money]` rounds each share by itself. "
-                    "Exact work is done in whole units: `Money.units` (int, cents for EUR) and "
+                    "tally/money.py: `split_evenly(total: Money, parts: int) -> list[Money]` rounds each share by "
+                    "itself. Exact work is done in whole units: `Money.units` (int, cents for EUR) and "
                     "`Money.from_units(units, currency)`. Currencies that are not listed in CURRENCY_DIGITS have "
-                    "«default_digits» digits. `allocate(total, weights)` is exact already. Nothing else calls split_evenly."
+                    "«default_digits» digits. `allocate(total, weights)` is exact already. Nothing else calls "
+                    "split_evenly."
                 ),
                 Act("fix-split", on=("splitting",)),
                 try_out("tests.test_task_01"),
@@ -59,7 +60,8 @@ TASK = Task(
         Step("Run the new tests, and all others.", (check("tests.test_task_01"), check("-v"))),
         Step("All pass.", (End(),)),
         Step(
-            "`split_evenly` counts in whole units now, so the shares add up; the first ones take the rest. All tests pass."
+            "`split_evenly` counts in whole units now, so the shares add up; the first ones take the rest. All tests "
+            "pass."
         ),
     ),
 )

@@ -21,8 +21,8 @@ TAG_WITHOUT_VALUE = Fact("tag_without_value", r'one without a value gets ("")', 
 TASK = Task(
     title="Quotes protect a semicolon",
     prompt=(
-        'Task 2. A payee such as "Smith; Sons" is cut at the semicolon, although it stands in quotes. Titles of accounts '
-        "too. What stands behind the comment's own semicolon may hold quotes. See tests/test_task_02.py."
+        'Task 2. A payee such as "Smith; Sons" is cut at the semicolon, although it stands in quotes. Titles of '
+        "accounts too. What stands behind the comment's own semicolon may hold quotes. See tests/test_task_02.py."
     ),
     steps=(
         Step("Find where comments are taken off.", (Explore("comments"), Search("comment"))),
@@ -31,18 +31,17 @@ TASK = Task(
             "Both the line and its note go through `_strip_comment`, so one change serves.",
             (
                 End(
-                    "tally/parser.py: `_strip_comment(line)` cuts at the first `;`, and `_note_of` builds on it, so the "
-                    "fix belongs there alone. Tags are parsed by `parse_tags` into Transaction.tags, a dict[str, str]; "
-                    "one without a value gets «tag_without_value»."
+                    "tally/parser.py: `_strip_comment(line)` cuts at the first `;`, and `_note_of` builds on it, so "
+                    "the fix belongs there alone. Tags are parsed by `parse_tags` into Transaction.tags, a dict[str, "
+                    "str]; one without a value gets «tag_without_value»."
                 ),
+                Act("fix-comments", on=("comments",), forgetful=True),
             ),
             needs=(TAG_WITHOUT_VALUE,),
         ),
-        Step("Change it.", (Act("fix-comments", on=("comments",), forgetful=True),)),
         Step("See the tests fail first.", (try_out("tests.test_task_02"),)),
         Step("Follow the quotes along the line.", (rewrite(PARSER, "def _strip_comment(", STRIP_COMMENT),)),
-        Step("Run the new tests, and all others.", (check("tests.test_task_02"), check())),
-        Step("All pass.", (End(),)),
+        Step("Run the new tests, and all others, which ends this act.", (check("tests.test_task_02"), check(), End())),
         Step("A semicolon between quotes is an ordinary character now, in payees and titles. All tests pass."),
     ),
 )

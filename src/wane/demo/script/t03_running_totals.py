@@ -41,8 +41,8 @@ TASK = Task(
     title="Balances are added up once",
     prompt=(
         "Task 3. The balance report is slow, because every account looks at every entry. Measure it with "
-        "tools/workload.py before you change anything, we will want these numbers later. Then have `Ledger.balance` add "
-        "up once. tests/test_task_03.py says how little may be visited."
+        "tools/workload.py before you change anything, we will want these numbers later. Then have `Ledger.balance` "
+        "add up once. tests/test_task_03.py says how little may be visited."
     ),
     steps=(
         Step(
@@ -53,9 +53,10 @@ TASK = Task(
             "Every account visits every entry.",
             (
                 End(
-                    "tools/workload.py (600 transactions, 1,200 entries) before any change to the ledger: every account "
-                    "visits every entry, «total_before» visits in all. The table by account is this episode's output; it "
-                    "cannot be measured again once the code has changed, so recall it when the numbers are wanted."
+                    "tools/workload.py (600 transactions, 1,200 entries) before any change to the ledger: every "
+                    "account visits every entry, «total_before» visits in all. The table by account is this episode's "
+                    "output; it cannot be measured again once the code has changed, so recall it when the numbers are "
+                    "wanted."
                 ),
                 Explore("ledger-balances"),
                 Search(r"\.balance\(|\.visited"),
@@ -68,8 +69,8 @@ TASK = Task(
             (
                 End(
                     "tally/ledger.py: a Ledger is built once and then only read; `Ledger.balance(account)` scans "
-                    "self.entries and counts each in self.visited. `parents(account)` yields an account and all above it, "
-                    "so one pass over the entries can fill all totals. Callers: tally/report.py balance_report."
+                    "self.entries and counts each in self.visited. `parents(account)` yields an account and all above "
+                    "it, so one pass over the entries can fill all totals. Callers: tally/report.py balance_report."
                 ),
                 Act("keep-totals", on=("ledger-balances",)),
                 try_out("tests.test_task_03"),
@@ -80,8 +81,10 @@ TASK = Task(
             (swap(LEDGER, INIT_OLD, INIT_NEW), rewrite(LEDGER, "def balance(", BALANCE)),
             think="balance must hand out copies: a caller could add to what it gets.",
         ),
-        Step("Run the tests, and measure again.", (check("tests.test_task_03"), check(), Run(WORKLOAD))),
-        Step("Each entry is visited once now.", (End(),)),
+        Step(
+            "Run the tests, and measure again, which ends this act.",
+            (check("tests.test_task_03"), check(), Run(WORKLOAD), End()),
+        ),
         Step("`Ledger.balance` adds all accounts up once, when the first is asked for. All tests pass."),
     ),
 )

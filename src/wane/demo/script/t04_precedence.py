@@ -41,8 +41,9 @@ EDITS: tuple[Edit, ...] = (rewrite(QUERY, "def expression(", EXPRESSION), rewrit
 TASK = Task(
     title="Queries have precedence",
     prompt=(
-        "Task 4. `railway or landlord and date:2024-01` is read from left to right. `and` should bind more tightly than "
-        "`or`, two terms side by side are joined with `and`, and parentheses group. tests/test_task_04.py has examples."
+        "Task 4. `railway or landlord and date:2024-01` is read from left to right. `and` should bind more tightly "
+        "than `or`, two terms side by side are joined with `and`, and parentheses group. tests/test_task_04.py has "
+        "examples."
     ),
     steps=(
         Step("See what queries are made of.", (Explore("queries"), Search("Query|expression|operand"))),
@@ -61,8 +62,9 @@ TASK = Task(
             ),
         ),
         Step("A level for `or`, one for `and`, and parentheses.", EDITS),
-        Step("Run the new tests, and all others.", (check("tests.test_task_04 -v"), check())),
-        Step("All pass.", (End(),)),
+        Step(
+            "Run the new tests, and all others, which ends this act.", (check("tests.test_task_04 -v"), check(), End())
+        ),
         Step("`and` binds more tightly than `or` now, and parentheses group. All tests pass."),
     ),
 )

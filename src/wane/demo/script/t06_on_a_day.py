@@ -73,8 +73,8 @@ TASK = Task(
             (
                 End(
                     "tally/ledger.py keeps what every account holds in `«totals»: dict[str, Balance] | None = None`, "
-                    "filled by _account_totals on the first question. A list of (day, balance) for each account, searched "
-                    "with bisect, gives any day."
+                    "filled by _account_totals on the first question. A list of (day, balance) for each account, "
+                    "searched with bisect, gives any day."
                 ),
                 Explore("command-line"),
                 Search("balance_report|run_balance"),
@@ -89,10 +89,11 @@ TASK = Task(
             "It is one option more, handed on to the report.",
             (
                 End(
-                    "tally/cli.py: each command is added in build_parser with `_add(commands, name, run_name, help)` and "
-                    "is a function run_name(options, journal) -> str; `_day` is the argparse type of dates, queries are "
-                    "parsed with parse_query(' '.join(options.query), _today(options)), reports drawn with draw(...). "
-                    "main() catches ParseError, LedgerError, MoneyError and OSError, but not PeriodError and QueryError."
+                    "tally/cli.py: each command is added in build_parser with `_add(commands, name, run_name, help)` "
+                    "and is a function run_name(options, journal) -> str; `_day` is the argparse type of dates, "
+                    "queries are parsed with parse_query(' '.join(options.query), _today(options)), reports drawn with "
+                    "draw(...). main() catches ParseError, LedgerError, MoneyError and OSError, but not PeriodError "
+                    "and QueryError."
                 ),
                 Act("balance-on-a-day", on=("ledger-totals", "command-line")),
                 try_out("tests.test_task_06 -v"),
@@ -118,7 +119,8 @@ TASK = Task(
             (
                 swap(
                     REPORT,
-                    "def balance_report(ledger: Ledger, *, within: str | None = None, depth: int | None = None) -> Table:",
+                    "def balance_report(ledger: Ledger, *, within: str | None = None, depth: int | None = None) -> "
+                    "Table:",
                     """
 def balance_report(
     ledger: Ledger, *, within: str | None = None, depth: int | None = None, on: date | None = None
@@ -143,7 +145,8 @@ def balance_report(
                 ),
                 swap(
                     CLI,
-                    "    return draw(balance_report(journal.ledger(), within=_account(options.account, journal), depth=options.depth))",
+                    "    return draw(balance_report(journal.ledger(), within=_account(options.account, journal), "
+                    "depth=options.depth))",
                     """
     within = _account(options.account, journal)
     return draw(balance_report(journal.ledger(), within=within, depth=options.depth, on=options.on))
@@ -154,7 +157,8 @@ def balance_report(
         Step("Run the new tests, and all others.", (check("tests.test_task_06"), check())),
         Step("All pass.", (End(),)),
         Step(
-            "`Ledger.balance` takes a day, and `tally balance --on` shows it. Each entry is still visited once. All tests pass."
+            "`Ledger.balance` takes a day, and `tally balance --on` shows it. Each entry is still visited once. All "
+            "tests pass."
         ),
     ),
 )

@@ -28,8 +28,8 @@ CARRIED = '''
 TASK = Task(
     title="Overdrawn stays overdrawn",
     prompt=(
-        "Task 8. When an envelope is overdrawn, the next month begins as if nothing had been: the debt should be carried "
-        "over. And `carried` adds up every month's entries again; take the balances on a day of task 6. Tests: "
+        "Task 8. When an envelope is overdrawn, the next month begins as if nothing had been: the debt should be "
+        "carried over. And `carried` adds up every month's entries again; take the balances on a day of task 6. Tests: "
         "tests/test_task_08.py."
     ),
     steps=(
@@ -61,8 +61,9 @@ TASK = Task(
             needs=(BALANCE_ON,),
             think="The balance at the end of the day before the month, less the one before the envelopes began.",
         ),
-        Step("Run the new tests, and all others.", (check("tests.test_task_08"), check("-v"))),
-        Step("All pass.", (End(),)),
+        Step(
+            "Run the new tests, and all others, which ends this act.", (check("tests.test_task_08"), check("-v"), End())
+        ),
         Step("An overdrawn envelope stays overdrawn, and asking for a month takes two balances. All tests pass."),
     ),
 )

@@ -6,6 +6,7 @@ from wane.demo.moves import (
     End,
     Explore,
     Look,
+    Run,
     Search,
     Step,
     Swap,
@@ -109,7 +110,11 @@ TASK = Task(
         ),
         Step(
             "See where that leaves us.",
-            (check("tests.test_money tests.test_dates tests.test_ledger tests.test_query tests.test_parser -v"),),
+            (
+                Run("git diff"),
+                check("tests.test_money tests.test_dates tests.test_ledger tests.test_query -v"),
+                check("tests.test_parser tests.test_report tests.test_envelopes tests.test_cli -v"),
+            ),
         ),
         Step(
             "The parser and the envelopes.",

@@ -1,0 +1,85 @@
+"""`wane demo`: run the demo, show it, and say what it came to."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wane.cli import failure
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from wane.agent.options import Strategy
+    from wane.demo.play import Show
+    from wane.demo.summary import Summary
+
+
+def run_demo(*, strategy: Strategy = "cwl", keep: Path | None = None, as_json: bool = False) -> int:
+    """Run the demo, and return the exit code: 0 if all is as it should be.
+
+    Args:
+        strategy: how the context is kept.
+        keep: where to make and keep the repository; None makes one that is removed at the end.
+        as_json: print the summary as JSON on standard output, and progress on standard error.
+
+    Raises:
+        DemoError: if there is no git, or the repository cannot be used.
+        ConfigError: if `keep` cannot be used.
+        JournalError: if the session cannot be written.
+    """
+    from wane.demo.play import DemoOptions, play
+    from wane.journal import SessionStore, default_root
+
+    console = _console(as_json)
+    options = DemoOptions(strategy=strategy, store=SessionStore(default_root(os.environ)), keep=keep)
+    with ExitStack() as stack:
+        summary = asyncio.run(play(options, _show(console, stack)))
+    if as_json:
+        sys.stdout.write(json.dumps(summary.to_dict(), ensure_ascii=False, indent=2) + "\n")
+    else:
+        _print(summary, console)
+    return failure.FAILED if summary.problems else failure.OK
+
+
+def _console(as_json: bool) -> Console:
+    from rich.console import Console
+
+    return Console(file=sys.stderr if as_json else sys.stdout, highlight=False, markup=False, emoji=False)
+
+
+def _show(console: Console, stack: ExitStack) -> Show:
+    from wane.cli.demo_show import LineShow, LiveShow
+
+    return stack.enter_context(LiveShow(console)) if console.is_terminal else LineShow(console)
+
+
+def _print(summary: Summary, console: Console) -> None:
+    from rich.text import Text
+
+    from wane.cli.picture import plain_table
+    from wane.cli.text import printable
+    from wane.demo.summary import NO_MODEL
+
+    style = "bold red" if summary.problems else "bold green"
+    console.print(Text(f"\n{summary.passed} of {len(summary.results)} tasks pass the repository's tests", style=style))
+    table = plain_table("", ">", "*")
+    table.show_header = False
+    for what, much, meaning in summary.rows():
+        table.add_row(what, much, Text(meaning, style="dim"))
+    console.print(table)
+    for problem in summary.problems:
+        console.print(Text(printable(problem), style="red"))
+    console.print(f"\n{NO_MODEL}")
+    console.print(f"Look at the session:  wane show {summary.session}")
+    if summary.repository is not None:
+        console.print(f"Look at the work:     git -C {summary.repository} log --stat", soft_wrap=True)
+    others = [name for name in ("cwl", "truncate", "none") if name != summary.strategy]
+    console.print(
+        f"Compare:              {'  '.join(f'wane demo --strategy {name}' for name in others)}", soft_wrap=True
+    )

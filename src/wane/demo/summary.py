@@ -1,0 +1,162 @@
+"""What a run of the demo comes to: counts, a verdict, and the words for both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from wane.agent.options import Strategy
+from wane.demo.witness import Tally
+
+NO_MODEL: Final = (
+    "The model was a script, not a language model: this shows the mechanism, not how well a model works with it."
+)
+"""What must be said of every figure of the demo."""
+
+CACHE_READ: Final = 0.1
+"""Price of an input token that the provider's cache has, as a share of the price of one that it has not."""
+
+CACHE_WRITE: Final = 1.25
+"""Price of an input token that is written to the cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """What became of one task.
+
+    Attributes:
+        number: from 1.
+        title: its name.
+        passed: whether all of the repository's tests passed when the agent was done.
+        model_calls: requests that it took.
+        input_tokens: what they held.
+        why: why it failed; "" if it passed.
+    """
+
+    number: int
+    title: str
+    passed: bool
+    model_calls: int
+    input_tokens: int
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a run came to.
+
+    Attributes:
+        strategy: how the context was kept.
+        session: id of the session.
+        budget: tokens that the view may hold.
+        results: what became of each task.
+        tally: what was counted.
+        seconds: how long it took.
+        repository: where the repository was kept; None if it was not.
+    """
+
+    strategy: Strategy
+    session: str | None
+    budget: int
+    results: tuple[TaskResult, ...]
+    tally: Tally
+    seconds: float
+    repository: Path | None = None
+
+    @property
+    def passed(self) -> int:
+        """Number of tasks that passed."""
+        return sum(result.passed for result in self.results)
+
+    @property
+    def prefix_reuse(self) -> float:
+        """Share of all input tokens that repeated the beginning of the request before."""
+        return self.tally.cached_tokens / self.tally.input_tokens if self.tally.input_tokens else 0.0
+
+    @property
+    def priced_input(self) -> int:
+        """Input tokens weighted by what they cost: `CACHE_READ` where the prefix was reused, else `CACHE_WRITE`."""
+        fresh = self.tally.input_tokens - self.tally.cached_tokens
+        return round(self.tally.cached_tokens * CACHE_READ + fresh * CACHE_WRITE)
+
+    @property
+    def problems(self) -> list[str]:
+        """What must not be, as sentences. Without episodes only the tasks count: the rest is what is compared."""
+        found = [f"task {result.number} failed: {result.why}" for result in self.results if not result.passed]
+        if self.strategy == "cwl":
+            if self.tally.over_budget:
+                found.append(f"{self.tally.over_budget} requests were over a budget that could be met")
+            if self.tally.turns_lost:
+                found.append(f"{self.tally.turns_lost} turns of the user were not in a request as they were said")
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the summary as JSON data."""
+        counts = asdict(self.tally)
+        return {
+            "ok": not self.problems,
+            "problems": self.problems,
+            "model": "scripted, not a language model",
+            "strategy": self.strategy,
+            "session": self.session,
+            "repository": None if self.repository is None else str(self.repository),
+            "tasks": len(self.results),
+            "tasks_passed": self.passed,
+            "budget": self.budget,
+            "user_turns_intact": not self.tally.turns_lost,
+            "prefix_reuse": round(self.prefix_reuse, 4),
+            "priced_input_tokens": self.priced_input,
+            **counts,
+            "seconds": round(self.seconds, 1),
+            "results": [asdict(result) for result in self.results],
+        }
+
+    def rows(self) -> Iterator[tuple[str, str, str]]:
+        """Yield the summary as rows for people: what, how much, and what that means."""
+        tally = self.tally
+        yield "model calls", f"{tally.model_calls:,}", f"in {self.seconds:.0f} seconds"
+        yield (
+            "input tokens",
+            f"{tally.input_tokens:,}",
+            f"{self.prefix_reuse:.0%} repeat the beginning of the request before",
+        )
+        yield (
+            "",
+            f"{self.priced_input:,}",
+            f"priced: {CACHE_READ:g} if so, as a cache read, else {CACHE_WRITE:g}, a cache write",
+        )
+        yield "largest request", f"{tally.peak_view_tokens:,}", self._against_budget()
+        if self.strategy == "cwl":
+            yield (
+                "passes",
+                f"{tally.passes:,}",
+                f"{tally.evicted_tokens:,} tokens evicted, without a model call or a summary",
+            )
+        lost = f"up to {tally.turns_lost} of {len(self.results)} were missing from a request"
+        yield (
+            "user's turns",
+            "lost" if tally.turns_lost else "intact",
+            lost if tally.turns_lost else "all in every request, byte for byte",
+        )
+        yield from self._memory_rows()
+
+    def _memory_rows(self) -> Iterator[tuple[str, str, str]]:
+        """How the model came by what it had seen before."""
+        tally = self.tally
+        yield "needed again", "", ""
+        if self.strategy == "cwl":
+            yield "  kept", f"{tally.kept:,}", "in view only because the unfinished act builds on it"
+        yield "  in view", f"{tally.in_view:,}", "still there from an earlier task"
+        if self.strategy == "cwl":
+            yield "  described", f"{tally.described:,}", "the description of a stripped exploration was enough"
+        yield "  read again", f"{tally.re_read:,}", "had left the view, and was looked up once more"
+        if self.strategy == "cwl":
+            yield "  recalled", f"{tally.recalled:,}", "could not be had again, and came back exactly"
+
+    def _against_budget(self) -> str:
+        over = self.tally.over_budget + self.tally.unmet
+        if not over:
+            return f"of a budget of {self.budget:,}"
+        return f"{over:,} requests were over the budget of {self.budget:,}"
