@@ -159,10 +159,11 @@ class Reading:
 def read(items: Sequence[Item]) -> Reading:
     """Walk the history and give each item its owner: an episode, the prologue, or nobody."""
     reading = Reading(items)
-    open_calls: dict[str | None, int] = {}
+    open_calls: list[int] = []
     for index, item in enumerate(items):
         if item.kind is Kind.RESULT:
-            call = open_calls.pop(item.call_id)
+            call = next(call for call in open_calls if items[call].call_id == item.call_id)
+            open_calls.remove(call)
             reading.partner[call], reading.partner[index] = index, call
             _give(reading, index, reading.owner.get(call))
             if reading.owner.get(call) and call in reading.owner[call].closing:
@@ -171,11 +172,11 @@ def read(items: Sequence[Item]) -> Reading:
             if reading.current and reading.current.implicit:
                 reading.current.closed = True  # R5
         elif item.kind in ASSISTANT:
-            accepted = (item.tool or "").lower() == "delimiter" and _delimit(reading, index, item)
+            accepted = item.tool == "delimiter" and _delimit(reading, index, item)
             if not accepted:
                 _give(reading, index, reading.current or _open_implicit(reading))
             if item.kind is Kind.CALL:
-                open_calls[item.call_id] = index
+                open_calls.append(index)
     return reading
 
 

@@ -7,7 +7,7 @@ to the protocol's state just enough to be right or wrong on purpose.
 |---|---|
 | `sessions()` | OpenAI chat messages: every kind of delimiter call, parallel calls, late and shuffled results |
 | `histories()` | `Item` lists: the same, with or without message ordinals, free token counts, couplings (R12) |
-| `policies()`, `budgets(total)` | policies in the order `paper`; budgets around a history's total, tiny ones too |
+| `policies()`, `budgets(…)` | policies in the order `paper`; budgets that strain a history, tiny ones too |
 | `scenarios()` | a history with budget and policy |
 """
 
@@ -17,12 +17,24 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import accumulate
 from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from tests.oracle import Ep, arguments_of, assistant_messages, end_is_accepted, items_of, start_is_accepted
+from tests.oracle import (
+    Ep,
+    Rules,
+    State,
+    arguments_of,
+    assistant_messages,
+    end_is_accepted,
+    items_of,
+    read,
+    run_pass,
+    start_is_accepted,
+)
 from wane.core import Item, Kind, Policy
 
 
@@ -35,7 +47,7 @@ def times(factor: float) -> settings:
 TOOLS = (
     *("grep", "glob", "LS", "List_Files", "web_search"),  # bulk
     *("edit", "write", "Apply_Patch"),  # durable
-    *("read", "bash", "fetch", "unheard_of"),  # artifact
+    *("read", "bash", "fetch", "unheard_of", "Delimiter"),  # artifact
 )
 
 # Moves. The strategies are cached: making one costs more than drawing from it.
@@ -83,10 +95,11 @@ class Mark:
 
 @dataclass(frozen=True)
 class Use:
-    """A tool call to make."""
+    """A tool call to make; `again` gives it the id of a call that is still open, as some servers do."""
 
     tool: str = "grep"
     size: int = 4
+    again: bool = False
 
 
 @dataclass(frozen=True)
@@ -118,7 +131,7 @@ def often(*pairs: tuple[int, st.SearchStrategy[Any]]) -> st.SearchStrategy[Any]:
 @cache
 def marks() -> st.SearchStrategy[Mark]:
     """Delimiter calls, mostly right."""
-    frills, pads = st.sampled_from((0, 0, 1, 2, 3)), st.sampled_from(PADS)
+    frills, pads = st.sampled_from((0, 0, 0, 1, 2, 3)), st.sampled_from(PADS)
     right = st.builds(Mark, act=st.booleans(), pick=st.integers(0, 7), pad=pads, frill=frills)
     field_spoilt = st.tuples(st.sampled_from(FIELDS), st.sampled_from(VALUES))
     spoils = st.one_of(field_spoilt, st.sampled_from(FIELDS[:5]), st.sampled_from(RAW))
@@ -138,13 +151,24 @@ def sizes() -> st.SearchStrategy[int]:
 @cache
 def turns() -> st.SearchStrategy[Turn]:
     """Assistant messages with what is answered after them."""
-    uses = st.builds(Use, tool=st.sampled_from(TOOLS), size=st.integers(0, 40))
+    uses = st.builds(
+        Use, tool=st.sampled_from(TOOLS), size=st.integers(0, 40), again=st.integers(0, 9).map(lambda n: n == 9)
+    )
     calls = st.lists(often((1, marks()), (1, uses)), max_size=3).map(tuple)
     some = often((3, st.just(-1)), (1, st.integers(0, 15)))
     maybe = st.one_of(st.just(0), st.integers(1, 120))
     return st.builds(
         Turn, reasoning=maybe, text=maybe, calls=calls, answers=some, shuffle=st.integers(0, 5), result=sizes()
     )
+
+
+@cache
+def steps() -> st.SearchStrategy[Turn]:
+    """Assistant messages that do little but mark: many short episodes, for a full graph."""
+    mark = st.builds(Mark, act=st.booleans(), pick=st.integers(0, 7))
+    also = st.lists(st.builds(Use, tool=st.sampled_from(TOOLS)), max_size=1)
+    calls = st.tuples(mark, also).map(lambda pair: (pair[0], *pair[1]))
+    return st.builds(Turn, calls=calls, text=st.sampled_from((0, 0, 30)), result=st.integers(0, 12))
 
 
 @cache
@@ -179,21 +203,24 @@ class Author:
         self._answer(move)
 
     def _answer(self, move: Turn) -> None:
-        chosen = [call for bit, call in enumerate(self.pending) if move.answers >> min(bit, 10) & 1]
-        self.pending = [call for call in self.pending if call not in chosen]
+        places = [place for place in range(len(self.pending)) if move.answers >> min(place, 10) & 1]
+        chosen = [self.pending[place] for place in places]
+        self.pending = [call for place, call in enumerate(self.pending) if place not in places]
         turned = chosen[move.shuffle :] + chosen[: move.shuffle]
         for place, call in enumerate(reversed(turned) if move.shuffle % 2 else turned):
             self.messages.append({"role": "tool", "tool_call_id": call, "content": "x" * (move.result * (place + 1))})
 
     def _call(self, call: Mark | Use) -> dict[str, Any]:
         self.calls += 1
-        self.pending.append(f"c{self.calls}")
+        name = f"c{self.calls}"
         if isinstance(call, Use):
+            name = self.pending[-1] if call.again and self.pending else name
             function = {"name": call.tool, "arguments": json.dumps({"p": "a" * call.size})}
         else:
             function = {"name": "delimiter", "arguments": self._arguments(call)}
             self._take(function["arguments"])
-        return {"id": f"c{self.calls}", "type": "function", "function": function}
+        self.pending.append(name)
+        return {"id": name, "type": "function", "function": function}
 
     def _arguments(self, mark: Mark) -> str:
         active = next((episode for episode in self.episodes if not episode.closed), None)
@@ -258,7 +285,8 @@ def sessions(draw: st.DrawFn, *, max_moves: int = 30) -> list[dict[str, Any]]:
     opening = draw(st.sampled_from(([], [Word("system", 8)], [Word("system", 8), Word("user", 20)])))
     # Short ones find the corners, long ones fill the graph.
     length = draw(often((1, st.integers(0, 6)), (2, st.integers(max_moves // 2, max_moves))))
-    return write([*opening, *draw(st.lists(moves(), min_size=length, max_size=length))])
+    move = draw(st.sampled_from((moves(), moves(), steps())))
+    return write([*opening, *draw(st.lists(move, min_size=length, max_size=length))])
 
 
 # Items
@@ -317,16 +345,22 @@ def policies() -> st.SearchStrategy[Policy]:
         Policy,
         order=st.just("paper"),
         low_water=st.sampled_from((1.0, 1.0, 0.85, 0.7, 0.5, 0.1)),
-        description_share=st.sampled_from((None, None, 0.5, 0.2, 0.1, 0.02)),
+        description_share=st.sampled_from((None, None, 1.0, 0.5, 0.2, 0.1, 0.02)),
         evict_when_cold=st.booleans(),
     )
 
 
-def budgets(total: int) -> st.SearchStrategy[int]:
-    """Budgets that a history of this total strains: tiny, below it, just at it, above it."""
+def budgets(items: Sequence[Item], policy: Policy) -> st.SearchStrategy[int]:
+    """Budgets that strain a history: tiny, below its total, just at it, or just where a pass could stop (R9 to R11)."""
+    total = sum(item.tokens for item in items)
     near = st.integers(max(1, total - 2), total + 2)
     below = st.integers(1, max(2, total))
-    return often((5, below), (1, st.integers(1, 8)), (1, near))
+    stops = [step.after / policy.low_water for step in run_pass(items, State(), Rules(0, share=1.0)).steps]
+    closings = [sum(items[index].tokens for index in episode.closing) for episode in read(items).episodes]
+    if policy.description_share:
+        stops += [held / policy.description_share for held in accumulate(closings)]
+    at = st.sampled_from(sorted({max(1, round(stop)) for stop in (*stops, total)}))
+    return often((4, below), (1, st.integers(1, 8)), (1, near), (4, at), (1, at.map(lambda stop: max(1, stop - 1))))
 
 
 @dataclass(frozen=True)
@@ -347,4 +381,4 @@ def scenarios(
     policy = draw(policies())
     if shares:
         policy = replace(policy, description_share=draw(st.sampled_from(shares)))
-    return Scenario(items, draw(budgets(sum(item.tokens for item in items))), policy)
+    return Scenario(items, draw(budgets(items, policy)), policy)

@@ -190,10 +190,12 @@ def test_a_restart_changes_nothing(scenario: Scenario, restarts: set[int]) -> No
     assert summary(steady) == summary(broken)
 
 
-@given(scenarios(), st.integers(0, 40), st.data())
-def test_rebuilt_from_history_and_recorded_passes(scenario: Scenario, stop: int, data: st.DataObject) -> None:
-    """R14: history and recorded steps give the window back, whatever its settings were while it was rebuilt."""
-    steady, rebuilt = window_of(scenario), ContextWindow(data.draw(st.integers(1, 1_000)), Policy.paper())
+@given(scenarios(), st.integers(0, 40), st.integers(1, 1_000), st.lists(st.none() | st.integers(0, 900), max_size=20))
+def test_rebuilt_from_history_and_recorded_passes(
+    scenario: Scenario, stop: int, budget: int, usage: list[int | None]
+) -> None:
+    """R14: history, recorded passes and usage give the window back, whatever its settings were while it was rebuilt."""
+    steady, rebuilt = window_of(scenario), ContextWindow(budget, Policy.paper())
     for place, turn in enumerate(turns_of(scenario.items)):
         report = steady.fit()
         if place == stop:
@@ -202,8 +204,10 @@ def test_rebuilt_from_history_and_recorded_passes(scenario: Scenario, stop: int,
             rebuilt.apply(report.trace)
         else:
             assert rebuilt.fit() == report
-        steady.extend(turn)
-        rebuilt.extend(turn)
+        for window in (steady, rebuilt):
+            window.extend(turn)
+            if place < len(usage) and (tokens := usage[place]) is not None:
+                window.observe(tokens)
     rebuilt.budget, rebuilt.policy = scenario.budget, scenario.policy
     assert summary(steady) == summary(rebuilt)
     assert steady.fit() == rebuilt.fit()
