@@ -178,7 +178,7 @@ def usage_json(totals: Totals) -> dict[str, Any]:
         "output_tokens": totals.output_tokens,
         "cache_read_tokens": totals.cache_read_tokens,
         "cache_write_tokens": totals.cache_write_tokens,
-        "cost": totals.cost,
+        "cost": None if totals.cost is None else round(totals.cost, 6),
     }
 
 

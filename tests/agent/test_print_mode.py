@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wane.cli.main import main
+from wane.cli.print_mode import with_stdin
+from wane.testing import Call, HttpError, Kind, Reply, ScriptedServer
+
+
+@pytest.fixture
+def keyless(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.endswith("_API_KEY")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def wired(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Has the OpenAI client of the command talk to a scripted server."""
+
+    def wire(server: ScriptedServer) -> tuple[str, str]:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+        monkeypatch.setenv("OPENAI_API_KEY", "scripted")
+        return "-m", "openai-chat:gpt-4.1"
+
+    monkeypatch.setattr(sys, "stdin", None)
+    return wire
+
+
+def lines(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_the_answer_is_printed(repository: Path, wired: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    with ScriptedServer(
+        [Reply("Let me see.", calls=(Call("read_file", {"path": "app.py"}),)), Reply("It is 41.")]
+    ) as server:
+        assert main(["-p", "what is it?", *wired(server), "-C", str(repository)]) == 0
+    assert capsys.readouterr().out == "It is 41.\n"
+
+
+def test_what_would_need_approval_is_refused_with_a_reason(
+    repository: Path, wired: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls = (Call("shell", {"command": "touch made"}), Call("write_file", {"path": "app.py", "content": ""}))
+    with ScriptedServer([Reply(calls=calls), Reply("I could not.")] * 2) as server:
+        model = wired(server)
+        assert main(["-p", "do it", *model, "-C", str(repository)]) == 0
+        assert all("--yolo" in result for result in server.requests[1].results.values())
+        assert not (repository / "made").exists()
+        assert main(["-p", "do it", *model, "-C", str(repository), "-y"]) == 0
+        assert (repository / "made").exists()
+    assert capsys.readouterr().out == "I could not.\n" * 2
+
+
+def test_a_model_error_exits_with_1(repository: Path, wired: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    with ScriptedServer([Reply(error=HttpError(400, body="no such thing"))]) as server:
+        assert main(["-p", "go", *wired(server), "-C", str(repository)]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "HTTP 400: no such thing" in captured.err
+    assert "Traceback" not in captured.err
+
+
+@pytest.mark.usefixtures("keyless")
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ([], "ANTHROPIC_API_KEY, OPENAI_API_KEY"),
+        (["-m", "openai:gpt-6.1-sol"], "OPENAI_API_KEY"),
+        (["-m", "anthropic:claude-sonnet-5-5"], "ANTHROPIC_API_KEY"),
+        (["-m", "nosuch:model"], "provider:model"),
+    ],
+)
+def test_no_key_and_no_model_are_said_and_exit_with_1(
+    repository: Path, model: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["-p", "go", *model, "-C", str(repository)]) == 1
+    captured = capsys.readouterr()
+    assert words in captured.err
+    assert "Traceback" not in captured.err
+
+
+def test_json_is_one_object_at_the_end(repository: Path, wired: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    with ScriptedServer([Reply(calls=(Call("list_files"),)), Reply("ok")]) as server:
+        assert main(["-p", "go", *wired(server), "-C", str(repository), "--output-format", "json"]) == 0
+    (result,) = lines(capsys.readouterr().out)
+    assert result["type"] == "result"
+    assert (result["outcome"], result["result"], result["error"]) == ("done", "ok", None)
+    assert result["usage"]["model_calls"] == 2
+    assert result["usage"]["cost"] > 0
+    assert result["session_id"]
+
+
+def test_stream_json_is_an_object_an_event(repository: Path, wired: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    start = Call("delimiter", {"action": "start", "name": "look", "type": "expl"})
+    end = Call("delimiter", {"action": "end", "description": "seen"})
+    with ScriptedServer([Reply(calls=(start, Call("list_files"))), Reply(calls=(end,)), Reply("ok")]) as server:
+        assert main(["-p", "go", *wired(server), "-C", str(repository), "--output-format", "stream-json"]) == 0
+    told = lines(capsys.readouterr().out)
+    types = [entry["type"] for entry in told]
+    assert types[0] == "session"
+    assert types[-1] == "result"
+    assert types.count("usage") == 3
+    assert {"tool_call", "tool_result", "text", "episode_opened", "episode_closed"} <= set(types)
+    closed = next(entry for entry in told if entry["type"] == "episode_closed")
+    assert (closed["episode"], closed["description"]) == ("look", "seen")
+
+
+def test_continue_and_resume(repository: Path, wired: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    with ScriptedServer([Reply("one"), Reply("two"), Reply("three"), Reply("alone")]) as server:
+        where = [*wired(server), "-C", str(repository), "--output-format", "json"]
+        assert main(["-p", "first", *where]) == 0
+        assert main(["-p", "second", "-c", *where]) == 0
+        first, second = lines(capsys.readouterr().out)
+        assert first["session_id"] == second["session_id"]
+        assert main(["-p", "third", "-r", first["session_id"][:6], *where]) == 0
+        assert [text for text in server.requests[2].texts(Kind.USER) if len(text) < 9] == ["first", "second", "third"]
+        assert main(["-p", "alone", "--no-session", *where]) == 0
+        third, alone = lines(capsys.readouterr().out)
+    assert third["session_usage"]["model_calls"] == 3
+    assert alone["session_id"] is None
+
+
+def test_there_is_nothing_to_go_on_with(repository: Path, wired: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    with ScriptedServer([]) as server:
+        assert main(["-p", "go", "-c", *wired(server), "-C", str(repository)]) == 2
+        assert main(["-p", "go", "-r", "abc", *wired(server), "-C", str(repository)]) == 2
+        assert main(["-p", "go", "-r", *wired(server), "-C", str(repository)]) == 2
+    assert "no session" in capsys.readouterr().err
+
+
+def test_without_cwl(repository: Path, wired: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    with ScriptedServer([Reply("ok")]) as server:
+        assert main(["-p", "go", "--no-cwl", *wired(server), "-C", str(repository)]) == 0
+        assert "delimiter" not in server.requests[0].tools
+    assert capsys.readouterr().out == "ok\n"
+
+
+def test_what_is_piped_in_comes_after_the_task(tmp_path: Path) -> None:
+    piped = tmp_path / "piped"
+    piped.write_bytes(b"caf\xc3\xa9 \xff\n")
+    with piped.open() as stream:
+        assert with_stdin("explain", stream) == "explain\n\ncafé \ufffd\n"
+    piped.write_text(" \n")
+    with piped.open() as stream:
+        assert with_stdin("explain", stream) == "explain"
+    with open(os.devnull) as stream:
+        assert with_stdin("explain", stream) == "explain"
+    assert with_stdin("explain", None) == "explain"
+    assert with_stdin("explain", io.StringIO("no file behind it")) == "explain"
+
+
+def command(server: ScriptedServer, repository: Path, *arguments: str) -> subprocess.Popen[str]:
+    environ = {**os.environ, "OPENAI_API_KEY": "scripted", "OPENAI_BASE_URL": f"{server.url}/v1"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "wane.cli.main", "-m", "openai-chat:gpt-4.1", "-C", str(repository), *arguments],
+        env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def test_the_command_takes_a_pipe_and_ctrl_c_stops_the_turn(repository: Path) -> None:
+    asked = threading.Event()
+
+    def script(request: Any) -> Reply:
+        asked.set()
+        assert "the diff" in request.texts(Kind.USER)[0]
+        return Reply("late", delay=60)
+
+    with ScriptedServer(script) as server:
+        process = command(server, repository, "-p", "review", "--output-format", "json")
+        assert process.stdin is not None
+        process.stdin.write("the diff")
+        process.stdin.close()
+        process.stdin = None
+        assert asked.wait(60)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    (result,) = lines(out)
+    assert result["outcome"] == "interrupted"
+    assert "Traceback" not in err
