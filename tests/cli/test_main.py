@@ -13,8 +13,10 @@ import wane
 from tests.cli import sample
 from tests.cli.conftest import Run
 from tests.cli.snapshots import matches_snapshot
+from wane.agent.options import CHOOSE, AgentOptions
 from wane.cli import flags
-from wane.cli.main import COMMANDS, main
+from wane.cli.main import COMMANDS, agent_options, main
+from wane.cli.parser import parse
 
 # Runs the command and then prints which modules it loaded.
 LOADED = """
@@ -100,6 +102,49 @@ class TestCommandLine:
         assert (done.code, done.out) == (1, "")
         assert done.err.count("\n") == 1
         assert done.err.endswith('Install it with: pip install "wane[agent]"\n')
+
+
+class TestAgentOptions:
+    def options(self, *args: str) -> AgentOptions:
+        name, values = parse(args, COMMANDS)
+        assert name is None
+        return agent_options(values)
+
+    def test_what_was_not_given_is_left_to_the_settings(self) -> None:
+        assert self.options() == AgentOptions(cwd=Path.cwd())
+
+    def test_all_that_may_be_given(self, tmp_path: Path) -> None:
+        args = ["-p", "do it", "-m", "openai:gpt-5", "-r", "5a3e", "--no-session", "--output-format", "stream-json"]
+        args += ["-C", str(tmp_path), "-l", "1.5", "-y", "--budget", "50%", "--policy", "paper", "--no-cwl"]
+        assert self.options(*args) == AgentOptions(
+            cwd=tmp_path,
+            prompt="do it",
+            model="openai:gpt-5",
+            resume="5a3e",
+            save=False,
+            output_format="stream-json",
+            cost_limit=1.5,
+            yolo=True,
+            budget="50%",
+            policy="paper",
+            strategy="none",
+        )
+
+    @pytest.mark.parametrize("args", [["-r"], ["--resume"], ["-r", "-y"], ["-y", "-r"]])
+    def test_resume_without_an_id_is_a_choice(self, args: list[str]) -> None:
+        assert self.options(*args).resume == CHOOSE
+
+    def test_the_last_session(self) -> None:
+        options = self.options("-c")
+        assert options.continue_last
+        assert options.resume is None
+
+    def test_a_task_from_standard_input(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sys, "stdin", io.StringIO("do this\nand that\n"))
+        assert self.options("-p", "-").prompt == "do this\nand that\n"
+
+    def test_a_task_that_begins_with_a_dash(self) -> None:
+        assert self.options("-p", "- fix the bug").prompt == "- fix the bug"
 
 
 class TestLoading:

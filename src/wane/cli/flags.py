@@ -63,7 +63,7 @@ AGENT: Final = (
         "Do one task, print the answer and exit; a dash reads the task from standard input.",
         "TASK",
     ),
-    Flag(("-m", "--model"), "model", "The model, such as anthropic:claude-sonnet-4-5.", "PROVIDER:MODEL"),
+    Flag(("-m", "--model"), "model", "The model, such as anthropic:claude-sonnet-5-5.", "PROVIDER:MODEL"),
     Flag(("-c", "--continue"), "continue_last", "Go on with this directory's last session."),
     Flag(
         ("-r", "--resume"),

@@ -11,13 +11,16 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from wane.cli import failure, flags, texts
 from wane.cli.failure import UsageError
 from wane.cli.parser import Command, Values, parse
 from wane.cli.text import say
 from wane.core.errors import MissingExtraError, WaneError
+
+if TYPE_CHECKING:
+    from wane.agent.options import AgentOptions
 
 STDIN: Final = "-"
 """The task that stands for standard input."""
@@ -58,10 +61,31 @@ def _run(args: Sequence[str]) -> int:
 
 def _agent(values: Values) -> int:
     """Run the agent: interactive, or with a task one turn of it."""
+    options = agent_options(values)
+    if options.prompt is None:
+        from wane.cli.chat import run_chat
+
+        return run_chat(options)
+    from wane.cli.print_mode import run_print
+
+    return run_print(options)
+
+
+def agent_options(values: Values) -> AgentOptions:
+    """Return what the agent is asked to do.
+
+    Args:
+        values: what the command line gave.
+
+    Raises:
+        UsageError: for options that make no sense together, a directory that is none, and an empty task.
+        MissingExtraError: if the agent's extra is not installed.
+    """
     if values.get("continue_last") and "resume" in values:
         raise UsageError("give -c/--continue or -r/--resume, not both")
     if "output_format" in values and "prompt" not in values:
         raise UsageError("--output-format goes with -p/--print")
+    values = dict(values)
     cwd = values.pop("cwd", Path())
     if not cwd.is_dir():
         raise UsageError(f"cannot work in {cwd}: it is not a directory")
@@ -73,14 +97,7 @@ def _agent(values: Values) -> int:
     values["save"] = not values.pop("no_session", False)
     if values.pop("no_cwl", False):
         values["strategy"] = "none"
-    options = AgentOptions(cwd=cwd.resolve(), **values)
-    if options.prompt is None:
-        from wane.cli.chat import run_chat
-
-        return run_chat(options)
-    from wane.cli.print_mode import run_print
-
-    return run_print(options)
+    return AgentOptions(cwd=cwd.resolve(), **values)
 
 
 def _plan(values: Values) -> int:
