@@ -135,17 +135,25 @@ class Chat:
     def stop(self) -> None:
         """Stop the turn that is going on, and forget what was to come after it."""
         self._waiting.clear()
-        if self._question is not None and not self._question.done():
-            self._question.set_result(Approval(allowed=False, reason=_STOPPED))
+        if self._asking:
+            self._answer(Approval(allowed=False, reason=_STOPPED))
         self.session.cancel()
 
     # What the user says
 
     def _said(self, line: str) -> None:
-        if self._question is not None and not self._question.done():
-            self._question.set_result(_answer(line))
+        if self._asking:
+            self._answer(_approval(line))
         elif line:
             self._take(line)
+
+    @property
+    def _asking(self) -> bool:
+        return self._question is not None and not self._question.done()
+
+    def _answer(self, approval: Approval) -> None:
+        assert self._question is not None
+        self._question.set_result(approval)
 
     def _take(self, line: str) -> None:
         if self._turn is None or _looks(line):
@@ -200,13 +208,13 @@ class Chat:
 
     def _message(self) -> FormattedText:
         parts = [("", f"{safe(self._narration.partial)}\n")] if self._narration.partial else []
-        if self._question is not None:
+        if self._asking:
             parts.append(("ansiyellow bold", _ASK))
         parts.append(("ansicyan bold" if self._turn is None else "ansibrightblack", "> "))
         return FormattedText(parts)
 
     def _unkept(self) -> str:
-        if self._question is not None:
+        if self._asking:
             return ""
         kept, self._kept = self._kept, ""
         return kept
@@ -259,7 +267,7 @@ def _looks(line: str) -> bool:
         return True  # to be told at once
 
 
-def _answer(line: str) -> Approval:
+def _approval(line: str) -> Approval:
     word = line.lower()
     if word in ("y", "yes"):
         return Approval(allowed=True)

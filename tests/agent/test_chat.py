@@ -1,0 +1,333 @@
+"""The chat with keys from a pipe, and once in a real terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import re
+import select
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.input import PipeInput, create_pipe_input
+from prompt_toolkit.output import DummyOutput
+from rich.console import Console
+
+from wane.agent.options import AgentOptions
+from wane.cli.chat import Chat, run_chat
+from wane.cli.failure import UsageError
+from wane.cli.footer import footer, short
+from wane.testing import Call, Kind, Reply, ScriptedServer, Usage
+
+CTRL_C, CTRL_D, ENTER = "\x03", "\x04", "\r"
+
+
+class Terminal:
+    """A chat in which a test types and reads."""
+
+    def __init__(self, chat: Chat, keys: PipeInput, screen: io.StringIO) -> None:
+        self.chat = chat
+        self._keys = keys
+        self._screen = screen
+        self._read = 0
+
+    def type(self, text: str) -> None:
+        self._keys.send_text(text)
+
+    def say(self, line: str) -> None:
+        self.type(f"{line}{ENTER}")
+
+    async def until(self, *words: str) -> str:
+        """Wait until the words have been written, since the last time; return all that has."""
+        for _ in range(3_000):
+            new = self._screen.getvalue()[self._read :]
+            if all(word in new for word in words):
+                self._read += len(new)
+                return new
+            await asyncio.sleep(0.01)
+        raise AssertionError(f"{words} did not come; there was:\n{new}")
+
+    async def asked(self, words: str) -> str:
+        new = await self.until(words)
+        while self.chat._question is None:
+            await asyncio.sleep(0.01)
+        return new
+
+
+@contextmanager
+def terminal(server: ScriptedServer, project: Path, **options: object) -> Iterator[Terminal]:
+    screen = io.StringIO()
+    console = Console(file=screen, width=100, highlight=False, markup=False, emoji=False)
+    with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
+        given = AgentOptions(project, model=server.openai_model(), **options)  # type: ignore[arg-type]
+        yield Terminal(Chat(given, console), keys, screen)
+
+
+def play(at: Terminal, scene: Callable[[Terminal], object]) -> int:
+    """Run a chat and a scene side by side, to the end of both."""
+
+    async def both() -> int:
+        chat = asyncio.create_task(at.chat.run())
+        await scene(at)  # type: ignore[misc]
+        return await asyncio.wait_for(chat, 30)
+
+    return asyncio.run(both())
+
+
+def delimiter(**arguments: object) -> Call:
+    return Call("delimiter", arguments)
+
+
+def test_a_turn_with_approvals_and_the_commands(repository: Path) -> None:
+    replies = [
+        Reply(
+            "I look.\n", calls=(delimiter(action="start", name="look", type="expl"), Call("grep", {"pattern": "41"}))
+        ),
+        Reply(calls=(delimiter(action="end", description="app.py:2 returns 41"),)),
+        Reply(
+            calls=(
+                delimiter(action="start", name="fix", type="act", dependencies=["look"]),
+                Call("edit_file", {"path": "app.py", "old_text": "41", "new_text": "42"}),
+                Call("shell", {"command": "echo tested"}),
+            )
+        ),
+        Reply(calls=(delimiter(action="end"),)),
+        Reply("It is \x1b[31m42 now.\nDone."),
+    ]
+
+    async def scene(at: Terminal) -> None:
+        await at.until("/help shows")
+        at.say("fix it")
+        shown = await at.asked("+    return 42")
+        assert "I look." in shown
+        assert "▶ expl look" in shown
+        assert "app.py:2:" in shown
+        assert "■ look: app.py:2 returns 41" in shown
+        at.say("y")
+        await at.asked("echo tested")
+        at.say("use make test")
+        shown = await at.until("Done.", "5 model calls")
+        assert r"It is \x1b[31m42 now." in shown
+        assert "use make test" in shown
+        at.say("/context")
+        shown = await at.until("A pass is due")
+        assert re.search(r"E +look +\d+ +\d+ +none +needed by fix", shown)
+        assert "What the next pass would take" in shown
+        at.say("/episodes")
+        await at.until("whole", "look", "fix")
+        at.say("/recall look")
+        await at.until("app.py:2:    return 41")
+        at.say("/recall nothing")
+        await at.until("no episode is named 'nothing'")
+        at.say("/budget 9k")
+        await at.until("of 9,000 tokens")
+        at.say("/budget lots")
+        await at.until("budget 'lots' is not understood")
+        at.say("/cwl off")
+        await at.until("not managed")
+        at.say("/cwl on")
+        await at.until("is managed")
+        at.say("/model")
+        await at.until("The model is openai:gpt-4.1")
+        at.say("/nonsense")
+        await at.until("/nonsense is no command")
+        at.say("/help")
+        await at.until("/context", "/quit", "Ctrl-C stops the turn")
+        at.say("/quit")
+        await at.until("wane --resume")
+
+    with ScriptedServer(replies) as server, terminal(server, repository) as at:
+        assert play(at, scene) == 0
+        refused = list(server.requests[3].results.values())[-1]
+    assert "use make test" in refused
+    assert (repository / "app.py").read_text().endswith("42\n")
+
+
+def test_ctrl_c_stops_the_turn_and_not_the_chat(repository: Path) -> None:
+    replies = [Reply(calls=(Call("shell", {"command": "sleep 60"}),)), Reply("Again.")]
+
+    async def scene(at: Terminal) -> None:
+        at.say("wait")
+        await at.until("● shell sleep 60")
+        await asyncio.sleep(0.2)
+        at.say("later")
+        await at.until("comes after this turn")
+        at.say("/episodes")
+        await at.until("No episode")
+        at.type(CTRL_C)
+        await at.until("Stopped. What was done stays")
+        at.type("half a word")
+        at.type(CTRL_C)
+        at.type(CTRL_C)
+        await at.until("Ctrl-D quits")
+        at.say("go on")
+        await at.until("Again.")
+        at.type(CTRL_D)
+        await at.until("wane --resume")
+
+    with ScriptedServer(replies) as server, terminal(server, repository, yolo=True) as at:
+        assert play(at, scene) == 0
+        assert [text for text in server.requests[1].texts(Kind.USER) if "<" not in text] == ["wait", "go on"]
+
+
+def test_ctrl_c_at_a_question_refuses_and_stops(repository: Path) -> None:
+    async def scene(at: Terminal) -> None:
+        at.say("do it")
+        await at.asked("touch made")
+        at.type(CTRL_C)
+        await at.until("Stopped")
+        at.type(CTRL_D)
+
+    with ScriptedServer([Reply(calls=(Call("shell", {"command": "touch made"}),))]) as server:
+        with terminal(server, repository) as at:
+            assert play(at, scene) == 0
+        assert len(server.requests) == 1
+    assert not (repository / "made").exists()
+
+
+def test_what_was_being_typed_is_not_the_answer(repository: Path) -> None:
+    async def scene(at: Terminal) -> None:
+        at.say("do it")
+        at.type("and then ")
+        await at.asked("touch made")
+        at.say("a")
+        at.say("more")
+        await at.until("First.", "Second.")
+        at.type(CTRL_D)
+
+    replies = [Reply(calls=(Call("shell", {"command": "touch made"}),), delay=0.3), Reply("First."), Reply("Second.")]
+    with ScriptedServer(replies) as server, terminal(server, repository) as at:
+        play(at, scene)
+        assert "and then more" in server.requests[-1].texts(Kind.USER)
+    assert (repository / "made").exists()
+
+
+def test_sessions_can_be_changed(repository: Path) -> None:
+    async def scene(at: Terminal) -> None:
+        at.say("first")
+        await at.until("One.")
+        first = at.chat.session.id
+        at.say("/new")
+        await at.until("/help shows")
+        assert at.chat.session.id != first
+        at.say("second")
+        await at.until("Two.")
+        at.say("/sessions")
+        shown = await at.until("first", "second")
+        assert "*1" in shown
+        at.say("/resume")
+        await at.until("/resume and its number or id")
+        at.say("/resume 2")
+        await at.until("/help shows")
+        assert at.chat.session.id == first
+        at.say(f"/resume {first}")
+        await at.until("the session that you are in")
+        at.say("third")
+        await at.until("Three.")
+        at.type(CTRL_D)
+
+    with ScriptedServer([Reply("One."), Reply("Two."), Reply("Three.")]) as server:
+        with terminal(server, repository) as at:
+            play(at, scene)
+        assert [text for text in server.requests[2].texts(Kind.USER) if "<" not in text] == ["first", "third"]
+
+
+def test_quitting_in_the_middle_of_a_turn_leaves_a_session_to_resume(repository: Path) -> None:
+    async def scene(at: Terminal) -> None:
+        at.say("wait")
+        await at.until("● shell sleep 60")
+        at.type(CTRL_D)
+        await at.until("Stopped", "wane --resume")
+
+    with ScriptedServer([Reply(calls=(Call("shell", {"command": "sleep 60"}),)), Reply("ok")]) as server:
+        with terminal(server, repository, yolo=True) as at:
+            play(at, scene)
+
+        async def again(at: Terminal) -> None:
+            at.say("what happened?")
+            await at.until("ok")
+            at.type(CTRL_D)
+
+        with terminal(server, repository, continue_last=True) as at:
+            play(at, again)
+        assert "Interrupted" in next(iter(server.requests[1].results.values()))
+
+
+def test_the_footer(repository: Path) -> None:
+    usage = Usage(input=12_345, output=678, cache_read=10_000, cache_write=2_000)
+    replies = [
+        Reply(calls=(delimiter(action="start", name="look", type="expl"),), usage=usage),
+        Reply("ok", usage=usage),
+    ]
+
+    async def scene(at: Terminal) -> None:
+        at.say("go")
+        await at.until("2 model calls")
+        assert re.fullmatch(
+            r"↑24\.7k ↓1\.4k R20k W4k \$0\.\d+  12\.3k/80k  expl look  openai:gpt-4\.1", footer(at.chat.session)
+        )
+        at.type(CTRL_D)
+
+    with ScriptedServer(replies) as server, terminal(server, repository, save=False) as at:
+        play(at, scene)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "shown"),
+    [(0, "0"), (950, "950"), (1_000, "1k"), (12_345, "12.3k"), (80_000, "80k"), (1_250_000, "1.2M")],
+)
+def test_short_numbers(tokens: int, shown: str) -> None:
+    assert short(tokens) == shown
+
+
+def test_a_chat_needs_a_terminal(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    with pytest.raises(UsageError, match="-p"):
+        run_chat(AgentOptions(repository))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there are no pseudo-terminals here")
+def test_in_a_real_terminal(repository: Path) -> None:
+    import pty
+
+    replies = [Reply("Working.", calls=(Call("shell", {"command": "echo $((6*7)); sleep 60"}),)), Reply("All is well.")]
+    with ScriptedServer(replies) as server:
+        environ = {
+            **os.environ, "OPENAI_API_KEY": "scripted", "OPENAI_BASE_URL": f"{server.url}/v1", "TERM": "xterm-256color",
+        }  # fmt: skip
+        child, fd = pty.fork()
+        if child == 0:
+            arguments = ["-m", "openai-chat:gpt-4.1", "-y", "-C", str(repository)]
+            os.execve(sys.executable, [sys.executable, "-m", "wane.cli.main", *arguments], environ)
+        screen = ""
+
+        def until(words: str) -> None:
+            nonlocal screen
+            deadline = time.monotonic() + 60
+            while words not in screen:
+                assert time.monotonic() < deadline, screen
+                if select.select([fd], [], [], 0.5)[0]:
+                    data = os.read(fd, 65_536)
+                    screen += re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", data.decode("utf-8", "replace"))
+                    if b"\x1b[6n" in data:
+                        os.write(fd, b"\x1b[1;1R")  # where the cursor is, which the prompt asks the terminal
+
+        until("/help shows")
+        os.write(fd, b"go\r")
+        until("● shell echo")
+        time.sleep(0.3)
+        os.write(fd, b"\x03")
+        until("Stopped. What was done stays")
+        os.write(fd, b"and now\r")
+        until("All is well.")
+        os.write(fd, b"\x04")
+        until("wane --resume")
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        os.close(fd)
+        assert server.refusals == ()
