@@ -11,10 +11,10 @@ from tests.agent.scripts import Step, call, results, scripted
 from wane.agent.tools import MIN_OUTPUT, NOT_UTF8, coding_tools, output_limit, repo_instructions, without_handles
 
 
-def use(directory: Path, *steps: Step, budget: int = 80_000) -> list[str]:
+def use(directory: Path, *steps: Step, budget: int = 80_000, with_ripgrep: bool = True) -> list[str]:
     """Have a scripted model use the tools; return their results."""
     sent: list[list[ModelMessage]] = []
-    tools = coding_tools(directory, budget)
+    tools = coding_tools(directory, budget, with_ripgrep=with_ripgrep)
     agent = Agent(scripted(*steps, "done", sent=sent), capabilities=list(tools.capabilities), retries={"tools": 99})
     answer = asyncio.run(agent.run("go"))
     assert answer.output == "done"

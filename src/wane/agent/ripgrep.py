@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 import sysconfig
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -25,18 +25,23 @@ _CONFIG: Final = Path(__file__).with_name("ripgreprc")
 _USERS_CONFIG: Final = "WANE_USER_RIPGREP_CONFIG_PATH"
 
 
-def enable(environ: MutableMapping[str, str]) -> bool:
+def enable(environ: MutableMapping[str, str], directories: Sequence[str] | None = None) -> bool:
     """Have `rg` found by the processes that are started with `environ`, and heed `.gitignore` outside git too.
 
     The scripts directory goes to the end of PATH: nothing of the user's is shadowed. The user's own
     ripgrep configuration is set aside, because the search tools parse what `rg` prints. Doing it twice
     changes nothing.
 
+    Args:
+        environ: the environment, which is changed.
+        directories: where to look besides PATH; where this Python has its scripts if None.
+
     Returns:
         Whether there is an `rg`.
     """
+    directories = _script_directories() if directories is None else directories
     if shutil.which("rg", path=environ.get("PATH", os.defpath)) is None:
-        scripts = next((path for path in _script_directories() if shutil.which("rg", path=path)), None)
+        scripts = next((path for path in directories if shutil.which("rg", path=path)), None)
         if scripts is None:
             return False
         environ["PATH"] = os.pathsep.join(filter(None, (environ.get("PATH", os.defpath), scripts)))

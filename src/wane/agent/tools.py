@@ -74,14 +74,15 @@ class Tools:
     warning: str | None
 
 
-def coding_tools(directory: Path, budget: int) -> Tools:
+def coding_tools(directory: Path, budget: int, *, with_ripgrep: bool = True) -> Tools:
     """Return the tools for working in a directory.
 
     Args:
         directory: the project; files outside it cannot be reached by the file tools.
         budget: tokens of the view. A result may hold a quarter of it, between `MIN_OUTPUT` and `MAX_OUTPUT`.
+        with_ripgrep: whether to search with ripgrep if there is one.
     """
-    found = ripgrep.enable(os.environ)
+    found = with_ripgrep and ripgrep.enable(os.environ)
     search_tools = _RIPGREP_TOOLS if found else _PYTHON_TOOLS
     limit = output_limit(budget)
     return Tools(

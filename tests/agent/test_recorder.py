@@ -1,0 +1,110 @@
+"""The recorder against a journal that fails, and histories that were cut off."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+
+from wane.agent.interrupted import INTERRUPTED, closed
+from wane.agent.recorder import Recorder
+from wane.core.errors import JournalError
+from wane.integrations.pydantic_ai import Tracker
+from wane.journal import Journal, MessageRecord, Record, SessionStore, read
+
+
+class Full(Journal):
+    """A journal on a disk that is full for a while."""
+
+    full = False
+
+    def append(self, record: Record) -> None:
+        if self.full:
+            raise JournalError("no space left")
+        super().append(record)
+
+
+def asked(text: str, instructions: str | None = None) -> ModelRequest:
+    return ModelRequest([UserPromptPart(text)], instructions=instructions)
+
+
+def test_what_could_not_be_written_is_written_later_in_its_order(tmp_path: Path) -> None:
+    journal = Full.create(tmp_path, cwd=tmp_path, message_format="pydantic_ai")
+    assert isinstance(journal, Full)
+    tracker = Tracker()
+    recorder = Recorder(journal, tracker)
+    history: list[ModelMessage] = [asked("one")]
+    tracker.sync(history)
+    journal.full = True
+    history += [ModelResponse([TextPart("two")]), asked("three")]
+    tracker.sync(history)
+    with pytest.raises(JournalError, match="no space left"):
+        recorder.flush()
+    journal.full = False
+    history.append(ModelResponse([TextPart("four")]))
+    tracker.sync(history)
+    recorder.flush()
+    journal.close()
+    texts = [
+        record.message["parts"][0]["content"]
+        for record in read(journal.path).records
+        if isinstance(record, MessageRecord)
+    ]
+    assert texts == ["one", "two", "three", "four"]
+
+
+def test_instructions_are_recorded_where_they_change(tmp_path: Path) -> None:
+    journal = SessionStore(tmp_path).create(tmp_path, message_format="pydantic_ai")
+    tracker = Tracker()
+    recorder = Recorder(journal, tracker)
+    tracker.sync([asked("a", "be brief"), asked("b", "be brief"), asked("c", "be long"), asked("d", "be long")])
+    recorder.flush()
+    journal.close()
+    said = [
+        record.message["instructions"] for record in read(journal.path).records if isinstance(record, MessageRecord)
+    ]
+    assert said == ["be brief", None, "be long", None]
+
+
+def test_a_rewritten_history_is_not_recorded_over_the_old_one(tmp_path: Path) -> None:
+    journal = SessionStore(tmp_path).create(tmp_path, message_format="pydantic_ai")
+    tracker = Tracker()
+    recorder = Recorder(journal, tracker)
+    tracker.sync([asked("a"), ModelResponse([TextPart("b")])])
+    before = journal.path.read_bytes()
+    tracker.sync([asked("other"), ModelResponse([TextPart("answer")])])
+    with pytest.raises(JournalError, match="rewritten"):
+        recorder.flush()
+    assert journal.path.read_bytes() == before
+    journal.close()
+
+
+def test_nothing_is_open() -> None:
+    whole: list[ModelMessage] = [asked("a"), ModelResponse([TextPart("b")])]
+    assert closed(whole) == whole
+    assert closed([]) == []
+
+
+def test_open_calls_get_a_result_behind_those_that_have_one() -> None:
+    calls = ModelResponse(
+        [ToolCallPart("grep", {}, "1"), ToolCallPart("shell", {}, "2"), ToolCallPart("grep", {}, "1")]
+    )
+    some = ModelRequest([ToolReturnPart("grep", "found", "1")], state="interrupted")
+    for after in ([], [some]):
+        history = closed([asked("a"), calls, *after])
+        last = history[-1]
+        assert isinstance(last, ModelRequest)
+        assert last.state == "complete"
+        results = [(part.tool_call_id, part.content) for part in last.parts if isinstance(part, ToolReturnPart)]
+        first = [("1", "found")] if after else [("1", INTERRUPTED)]
+        assert results == [*first, ("2", INTERRUPTED), ("1", INTERRUPTED)]
+        assert closed(history) == history

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import os
+import shutil
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from tests.agent.scripts import call
+from tests.agent.test_tools import use
+from wane.agent import ripgrep
+from wane.agent.tools import coding_tools
+
+
+def test_it_is_found_in_the_scripts_directory_and_shadows_nothing() -> None:
+    scripts = sysconfig.get_path("scripts")
+    if not shutil.which("rg", path=scripts):
+        pytest.skip("ripgrep does not come from a package here")
+    environ = {"PATH": "/nowhere"}
+    assert ripgrep.enable(environ)
+    assert environ["PATH"] == f"/nowhere{os.pathsep}{scripts}"
+    once = dict(environ)
+    assert ripgrep.enable(environ)
+    assert environ == once
+    assert ripgrep.undone(environ) == {"PATH": "/nowhere"}
+
+
+def test_the_users_configuration_is_set_aside_and_given_to_commands(tmp_path: Path) -> None:
+    program = tmp_path / "rg"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    before = {"PATH": str(tmp_path), "RIPGREP_CONFIG_PATH": "/home/me/.ripgreprc"}
+    environ = dict(before)
+    assert ripgrep.enable(environ)
+    assert environ["RIPGREP_CONFIG_PATH"].endswith("ripgreprc")
+    assert environ["RIPGREP_CONFIG_PATH"] != before["RIPGREP_CONFIG_PATH"]
+    assert environ["PATH"] == before["PATH"]
+    assert ripgrep.undone(environ) == before
+
+
+def test_there_is_none() -> None:
+    environ = {"PATH": "/nowhere"}
+    assert not ripgrep.enable(environ, directories=())
+    assert environ == {"PATH": "/nowhere"}
+
+
+def test_without_it_slower_tools_take_its_place(repository: Path) -> None:
+    tools = coding_tools(repository, 9_000, with_ripgrep=False)
+    assert tools.warning is not None
+    assert 'pip install "wane[agent]"' in tools.warning
+    assert (tools.search, tools.listing) == ("search_files", "find_files")
+    steps = [call("search_files", pattern="answer"), call("find_files", pattern="*.py")]
+    found, listed = use(repository, steps, with_ripgrep=False)
+    assert "app.py:1:def answer():" in found
+    assert "app.py" in listed
