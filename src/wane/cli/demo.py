@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wane.cli import failure
+from wane.cli.text import say
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from wane.agent.options import Strategy
-    from wane.demo.play import Show
+    from wane.cli.demo_show import LineShow, LiveShow
     from wane.demo.summary import Summary
 
 
@@ -39,7 +40,13 @@ def run_demo(*, strategy: Strategy = "cwl", keep: Path | None = None, as_json: b
     console = _console(as_json)
     options = DemoOptions(strategy=strategy, store=SessionStore(default_root(os.environ)), keep=keep)
     with ExitStack() as stack:
-        summary = asyncio.run(play(options, _show(console, stack)))
+        show = _show(console, stack)
+        try:
+            summary = asyncio.run(play(options, show))
+        except KeyboardInterrupt:
+            stack.close()
+            say(f"stopped; to look at what was done so far: wane show {show.session}")
+            raise
     if as_json:
         sys.stdout.write(json.dumps(summary.to_dict(), ensure_ascii=False, indent=2) + "\n")
     else:
@@ -53,7 +60,7 @@ def _console(as_json: bool) -> Console:
     return Console(file=sys.stderr if as_json else sys.stdout, highlight=False, markup=False, emoji=False)
 
 
-def _show(console: Console, stack: ExitStack) -> Show:
+def _show(console: Console, stack: ExitStack) -> LineShow | LiveShow:
     from wane.cli.demo_show import LineShow, LiveShow
 
     return stack.enter_context(LiveShow(console)) if console.is_terminal else LineShow(console)

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from pydantic_ai.messages import UserPromptPart
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
@@ -18,14 +17,14 @@ from wane.agent.session import AgentSession
 from wane.cli import layout
 from wane.cli.picture import Block, Role, window_picture
 from wane.cli.text import is_unicode, printable
-from wane.core import EpisodeType, FitReport, Item, Kind, chars
+from wane.core import EpisodeType, FitReport, Item, chars
+from wane.demo.measure import message_texts, user_turns
 from wane.demo.mind import Call
 from wane.demo.model import Exchange
 from wane.demo.moves import Task
 from wane.demo.play import DemoOptions
 from wane.demo.summary import TaskResult
 from wane.demo.witness import Witness
-from wane.formats.pydantic_ai import PydanticAIFormat
 from wane.integrations.events import Event, MessageTaken
 
 TITLE: Final = "wane demo"
@@ -38,7 +37,6 @@ SECONDS_A_PASS: Final = 0.7
 
 _LABEL: Final = 9  # as wide as the labels of the picture
 _BAR_ROWS: Final = 2
-_FORMAT: Final = PydanticAIFormat()
 
 
 class LineShow:
@@ -46,15 +44,20 @@ class LineShow:
 
     Args:
         console: where to write.
+
+    Attributes:
+        session: the session's id, once there is one.
     """
 
     def __init__(self, console: Console) -> None:
+        self.session: str | None = None
         self._console = console
         self._tasks = 0
         self._passes = 0
 
     def begins(self, session: AgentSession, witness: Witness, options: DemoOptions) -> None:  # noqa: ARG002
         """Say what begins."""
+        self.session = session.id
         self._tasks = len(options.script)
         self._say(f"{TITLE}: {SUBTITLE}")
         self._say(f"strategy {options.strategy}, budget {options.budget:,} tokens, session {session.id}")
@@ -85,12 +88,15 @@ class LiveShow:
 
     Args:
         console: the terminal.
+
+    Attributes:
+        session: the session's id, once there is one.
     """
 
     def __init__(self, console: Console) -> None:
+        self.session: str | None = None
         self._live = Live(console=console, auto_refresh=False, transient=True, vertical_overflow="crop")
         self._scene: _Scene | None = None
-        self._evicted: FitReport | None = None
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -101,6 +107,7 @@ class LiveShow:
 
     def begins(self, session: AgentSession, witness: Witness, options: DemoOptions) -> None:
         """Draw the scene."""
+        self.session = session.id
         self._scene = _Scene(session, witness, options)
         session.tracker.listeners.append(self._scene.note)
         self._draw()
@@ -124,7 +131,7 @@ class LiveShow:
         """Draw the request that goes out, and what the model makes of it."""
         scene = self._scene
         assert scene is not None
-        scene.sizes.append(exchange.input_tokens)
+        scene.sizes.append(exchange.view_tokens)
         scene.exchange = exchange
         if scene.report is not None:
             self._draw()
@@ -182,7 +189,7 @@ class _Scene:
         ]
         lines = console.render_lines(Group(*above), console.options, pad=False)
         room = max(1, console.height - len(lines) - 1)
-        return Group(*above, *(_fit(text, console.width) for text in list(self.log)[-room:]))
+        return Group(*above, *(_fit(text, console) for text in list(self.log)[-room:]))
 
     def _doing(self) -> Text:
         active = self.session.window.active
@@ -250,17 +257,13 @@ def _glyphs(console: Console) -> _Glyphs:
 
 def _plain_blocks(exchange: Exchange) -> list[Block]:
     """A request without episodes: what the user said, and all the rest."""
-    blocks: list[Block] = []
-    for message in exchange.messages:
-        turns = (part for part in message.parts if isinstance(part, UserPromptPart))
-        blocks += (Block(Role.USER, chars(str(part.content))) for part in turns)
-        rest = sum(
-            chars(f"{p.tool or ''}{p.arguments or ''}{p.text}")
-            for p in _FORMAT.parts(message)
-            if p.kind is not Kind.USER
-        )
-        blocks.append(Block(Role.IMPLICIT, rest))
-    base = max(0, exchange.input_tokens - sum(block.tokens for block in blocks))
+    said = user_turns(exchange.messages)
+    blocks = [
+        Block(Role.USER if text in said else Role.IMPLICIT, chars(text))
+        for message in exchange.messages
+        for text in message_texts(message)
+    ]
+    base = exchange.view_tokens - sum(block.tokens for block in blocks)
     return [Block(Role.SYSTEM, base), *blocks]
 
 
@@ -301,9 +304,9 @@ def _brief(call: Call) -> str:
     return ""
 
 
-def _fit(text: Text, width: int) -> Text:
+def _fit(text: Text, console: Console) -> Text:
     line = Text(printable(text.plain.replace("\n", " ")), spans=text.spans, style=text.style)
-    line.truncate(width - 1, overflow="ellipsis")
+    line.truncate(console.width - 1, overflow="ellipsis" if is_unicode(console.encoding) else "crop")
     return line
 
 

@@ -23,6 +23,7 @@ from wane.demo.moves import (
     End,
     Explore,
     Fact,
+    Line,
     List,
     Look,
     Move,
@@ -168,7 +169,7 @@ def _calls(sight: Sight, step: Step, found: Knowledge) -> Iterable[Call]:
         elif isinstance(move, Look):
             paths = dict.fromkeys(need.path for need in move.needs if need not in found)
             yield from map(_read, paths)
-        elif (call := _call(move, found)) is not None and call.tool in sight.tools:
+        elif (call := _call(move, found)) is not None and (call := _offered(call, sight.tools)) is not None:
             yield call
     for path, texts_of in edits.items():
         arguments = texts_of[0] if len(texts_of) == 1 else {"replacements": texts_of}
@@ -198,6 +199,15 @@ def _call(move: Move, found: Knowledge) -> Call | None:
     return None
 
 
+def _offered(call: Call, tools: frozenset[str]) -> Call | None:
+    """The call by the tools that there are: without ripgrep the search tools are others; without episodes, no marks."""
+    if call.tool == "grep" and "search_files" in tools:
+        return Call("search_files", {"pattern": call.arguments["pattern"], "include_glob": call.arguments["glob"]})
+    if call.tool == "list_files" and "find_files" in tools:
+        return Call("find_files", {"pattern": f"**/{call.arguments['glob']}"})
+    return call if call.tool in tools else None
+
+
 def _search(sight: Sight, need: Need) -> Call:
     """How to find out what is not in view."""
     if isinstance(need, Fact) and need.episode:
@@ -211,7 +221,7 @@ def _read(path: str) -> Call:
     return Call("read_file", {"path": path})
 
 
-def _target(move: Edit) -> Block | Any:
+def _target(move: Edit) -> Block | Line:
     return move.block if isinstance(move, Rewrite) else move.line
 
 

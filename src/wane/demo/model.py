@@ -18,14 +18,11 @@ from typing import Any, Final, TypeAlias
 from pydantic_ai import RunContext
 from pydantic_ai.messages import (
     ModelMessage,
-    ModelRequest,
     ModelResponse,
     ModelResponseStreamEvent,
-    SystemPromptPart,
     TextPart,
     ThinkingPart,
     ToolCallPart,
-    UserPromptPart,
 )
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.profiles import ModelProfile
@@ -34,16 +31,13 @@ from pydantic_ai.usage import RequestUsage
 from typing_extensions import override
 
 from wane.core import chars
+from wane.demo.measure import common_prefix, message_texts, notes, request_texts
 from wane.demo.mind import Reply, decide
 from wane.demo.moves import Task
 from wane.demo.sight import Sight
-from wane.formats.pydantic_ai import PydanticAIFormat
-from wane.integrations.pydantic_ai import definitions_text
 
 MODEL_NAME: Final = "scripted"
 PROVIDER: Final = "demo"
-
-_FORMAT: Final = PydanticAIFormat()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +48,16 @@ class Exchange:
         reply: what the model decided.
         tools: names of the tools that it was offered.
         messages: the messages of the request.
-        user_turns: the user's turns in it, in order.
-        input_tokens: what the request held.
-        cached_tokens: how much of it stood at the beginning of the request before, too.
-        output_tokens: what the reply holds.
+        view_tokens: what the request held, without the notes at its end that are in no history.
+        usage: what the model reported: all tokens of the request, how many of them stood at the beginning of the
+            request before, too, and what the reply holds.
     """
 
     reply: Reply
     tools: frozenset[str]
     messages: tuple[ModelMessage, ...]
-    user_turns: tuple[str, ...]
-    input_tokens: int
-    cached_tokens: int
-    output_tokens: int
+    view_tokens: int
+    usage: RequestUsage
 
 
 OnExchange: TypeAlias = Callable[[Exchange], Awaitable[None]]
@@ -133,55 +124,19 @@ class ScriptedModel(Model):
             arguments = json.dumps(dict(call.arguments), ensure_ascii=False)
             parts.append(ToolCallPart(call.tool, arguments, tool_call_id=f"call_{next(self._ids):04}"))
         response = ModelResponse(parts=parts, model_name=MODEL_NAME, provider_name=PROVIDER)
-        response.usage = self._measure(messages, parameters, response)
-        if self._on_exchange is not None:
-            await self._on_exchange(_exchange(reply, tools, messages, response.usage))
-        return response
-
-    def _measure(
-        self, messages: list[ModelMessage], parameters: ModelRequestParameters, response: ModelResponse
-    ) -> RequestUsage:
         sent = request_texts(messages, parameters)
-        cached = common_prefix(self._previous, sent)
+        tokens, cached = sum(map(chars, sent)), common_prefix(self._previous, sent)
         self._previous = sent
-        return RequestUsage(
-            input_tokens=sum(map(chars, sent)),
+        response.usage = RequestUsage(
+            input_tokens=tokens,
             cache_read_tokens=cached,
-            output_tokens=sum(map(chars, _texts(response))),
+            cache_write_tokens=tokens - cached,
+            output_tokens=sum(map(chars, message_texts(response))),
         )
-
-
-def request_texts(messages: Sequence[ModelMessage], parameters: ModelRequestParameters) -> list[str]:
-    """Return the text of a request in pieces, in the order in which a provider reads it."""
-    instructions = next((m.instructions for m in reversed(messages) if isinstance(m, ModelRequest)), None)
-    tools = definitions_text([*parameters.function_tools, *parameters.output_tools])
-    return [tools, instructions or "", *(text for message in messages for text in _texts(message))]
-
-
-def common_prefix(before: Sequence[str], now: Sequence[str]) -> int:
-    """Return how many tokens two requests have in common at their beginnings."""
-    tokens = 0
-    for one, other in zip(before, now, strict=False):
-        if one != other:
-            same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
-            return tokens + sum(1 for _ in same) // 4
-        tokens += chars(one)
-    return tokens
-
-
-def _texts(message: ModelMessage) -> list[str]:
-    passing = [part.content for part in message.parts if isinstance(part, SystemPromptPart) and part.scope == "request"]
-    parts = _FORMAT.parts(message)
-    return [*(f"{part.tool or ''}{part.arguments or ''}{part.text}" for part in parts), *passing]
-
-
-def _exchange(reply: Reply, tools: frozenset[str], messages: Sequence[ModelMessage], usage: RequestUsage) -> Exchange:
-    turns = tuple(
-        str(part.content) for message in messages for part in message.parts if isinstance(part, UserPromptPart)
-    )
-    return Exchange(
-        reply, tools, tuple(messages), turns, usage.input_tokens, usage.cache_read_tokens, usage.output_tokens
-    )
+        if self._on_exchange is not None:
+            view = tokens - sum(map(chars, notes(messages)))
+            await self._on_exchange(Exchange(reply, tools, tuple(messages), view, response.usage))
+        return response
 
 
 @dataclass

@@ -40,6 +40,7 @@ class DemoOptions:
         keep: where to make and keep the repository; None makes one that is removed at the end.
         script: the tasks.
         budget: tokens that the view may hold.
+        most_calls: model calls after which a task is given up.
     """
 
     strategy: Strategy = "cwl"
@@ -47,6 +48,7 @@ class DemoOptions:
     keep: Path | None = None
     script: Sequence[Task] = TASKS
     budget: int = BUDGET
+    most_calls: int = MOST_CALLS
 
 
 class Show(Protocol):
@@ -108,6 +110,7 @@ class _Run:
     """The parts of a run."""
 
     def __init__(self, options: DemoOptions, workspace: Workspace, show: Show) -> None:
+        self.options = options
         self.workspace = workspace
         self.show = show
         self.results: list[TaskResult] = []
@@ -147,7 +150,7 @@ class _Run:
     async def exchanged(self, exchange: Exchange) -> None:
         """Take in one model call."""
         self.calls += 1
-        if self.calls > MOST_CALLS:
+        if self.calls > self.options.most_calls:
             self.session.cancel()
         self.witness.saw(exchange)
         await self.show.exchanged(exchange)

@@ -182,7 +182,7 @@ def _plain(seen: Seen) -> str:
 
 def _hits(seen: Seen, path: str) -> list[str]:
     """The lines of a file that a search shows, one by one."""
-    if seen.tool != "grep" or seen.result is None:
+    if seen.tool not in ("grep", "search_files") or seen.result is None:
         return []
     return re.findall(rf"^{re.escape(path)}:\d+:(.*)", seen.result, re.MULTILINE)
 

@@ -87,7 +87,7 @@ class Summary:
         found = [f"task {result.number} failed: {result.why}" for result in self.results if not result.passed]
         if self.strategy == "cwl":
             if self.tally.over_budget:
-                found.append(f"{self.tally.over_budget} requests were over a budget that could be met")
+                found.append(f"{self.tally.over_budget} views were over a budget that could be met")
             if self.tally.turns_lost:
                 found.append(f"{self.tally.turns_lost} turns of the user were not in a request as they were said")
         return found
@@ -127,7 +127,7 @@ class Summary:
             f"{self.priced_input:,}",
             f"priced: {CACHE_READ:g} if so, as a cache read, else {CACHE_WRITE:g}, a cache write",
         )
-        yield "largest request", f"{tally.peak_view_tokens:,}", self._against_budget()
+        yield "largest view", f"{tally.peak_view_tokens:,}", self._against_budget()
         if self.strategy == "cwl":
             yield (
                 "passes",

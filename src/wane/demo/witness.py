@@ -11,13 +11,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from wane.core import Episode, EpisodeType, FitReport, Level
+from wane.demo.measure import user_turns
 from wane.demo.model import Exchange
 from wane.demo.moves import Need
 from wane.demo.sight import Found, Sight
 from wane.integrations.events import BudgetUnmet, Event, MessageTaken, PassRan
 from wane.integrations.pydantic_ai import Tracker
-
-NOTE = "[Automatic note on the context window, not from the user."
 
 
 @dataclass(slots=True)
@@ -29,10 +28,11 @@ class Tally:
         input_tokens: what they held, in tokens.
         cached_tokens: how much of it repeated the beginning of the request before.
         output_tokens: what the replies held.
-        peak_view_tokens: the largest request.
+        peak_view_tokens: the largest view, with instructions and tool definitions.
+        peak_request_tokens: the largest request, which may have a note of the git status behind the view.
         passes: passes that ran.
         unmet: requests that went out over the budget because nothing more could be evicted (R13).
-        over_budget: requests over the budget, those that no pass could meet (`unmet`) not among them.
+        over_budget: views over the budget, those that no pass could bring below it (`unmet`) not among them.
         evicted_tokens: what the passes took.
         rejected: `delimiter` calls that were refused.
         in_view: times that something an earlier task had seen was still in view.
@@ -48,6 +48,7 @@ class Tally:
     cached_tokens: int = 0
     output_tokens: int = 0
     peak_view_tokens: int = 0
+    peak_request_tokens: int = 0
     passes: int = 0
     unmet: int = 0
     over_budget: int = 0
@@ -84,15 +85,16 @@ class Witness:
 
     def saw(self, exchange: Exchange) -> None:
         """Take in one model call."""
-        tally, budget = self.tally, self.tracker.window.budget
+        tally, usage = self.tally, exchange.usage
         tally.model_calls += 1
-        tally.input_tokens += exchange.input_tokens
-        tally.cached_tokens += exchange.cached_tokens
-        tally.output_tokens += exchange.output_tokens
-        tally.peak_view_tokens = max(tally.peak_view_tokens, exchange.input_tokens)
-        tally.over_budget += exchange.input_tokens > budget and not self._unmet
+        tally.input_tokens += usage.input_tokens
+        tally.cached_tokens += usage.cache_read_tokens
+        tally.output_tokens += usage.output_tokens
+        tally.peak_view_tokens = max(tally.peak_view_tokens, exchange.view_tokens)
+        tally.peak_request_tokens = max(tally.peak_request_tokens, usage.input_tokens)
+        tally.over_budget += exchange.view_tokens > self.tracker.window.budget and not self._unmet
         self._unmet = False
-        said = [turn for turn in exchange.user_turns if not turn.startswith(NOTE)]
+        said = list(user_turns(exchange.messages))
         if said != self.turns:
             tally.turns_lost = max(tally.turns_lost, _lost(self.turns, said))
         self._count(exchange)

@@ -158,7 +158,13 @@ def python_for_commands() -> Iterator[None]:
         _restore(before)
 
 
-_PYTHON: Final[Mapping[str, str]] = {"PYTHON": sys.executable, "PYTHONDONTWRITEBYTECODE": "1"}
+_PYTHON: Final[Mapping[str, str]] = {
+    "PYTHON": sys.executable,
+    "PYTHONDONTWRITEBYTECODE": "1",
+    # What commands print goes to the model: the same everywhere, whatever the user has set.
+    "PYTHON_COLORS": "0",
+    "PYTHONSAFEPATH": "",
+}
 
 
 def _restore(before: Mapping[str, str | None]) -> None:

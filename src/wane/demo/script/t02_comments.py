@@ -41,7 +41,7 @@ TASK = Task(
         ),
         Step("See the tests fail first.", (try_out("tests.test_task_02"),)),
         Step("Follow the quotes along the line.", (rewrite(PARSER, "def _strip_comment(", STRIP_COMMENT),)),
-        Step("Run the new tests, and all others, which ends this act.", (check("tests.test_task_02"), check(), End())),
+        Step("Run all tests, the new ones among them, which ends this act.", (check(), End())),
         Step("A semicolon between quotes is an ordinary character now, in payees and titles. All tests pass."),
     ),
 )

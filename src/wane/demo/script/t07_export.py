@@ -116,7 +116,7 @@ from tally.report import (
             ),
             needs=(PARSE_QUERY,),
         ),
-        Step("Run the new tests, and all others, which ends this act.", (check("tests.test_task_07"), check(), End())),
+        Step("Run all tests, the new ones among them, which ends this act.", (check(), End())),
         Step("`tally export` prints what a query selects as CSV. All tests pass."),
     ),
 )

@@ -61,9 +61,7 @@ TASK = Task(
             needs=(BALANCE_ON,),
             think="The balance at the end of the day before the month, less the one before the envelopes began.",
         ),
-        Step(
-            "Run the new tests, and all others, which ends this act.", (check("tests.test_task_08"), check("-v"), End())
-        ),
+        Step("Run all tests, the new ones among them, which ends this act.", (check("-v"), End())),
         Step("An overdrawn envelope stays overdrawn, and asking for a month takes two balances. All tests pass."),
     ),
 )

@@ -51,7 +51,7 @@ TASK = Task(
             needs=(AFTER[-1],),
         ),
         Step("Write down both.", (Create("docs/performance.md", PERFORMANCE),), needs=(*BEFORE, *AFTER)),
-        Step("Run the new tests, and all others, which ends this act.", (check("tests.test_task_10"), check(), End())),
+        Step("Run all tests, the new ones among them, which ends this act.", (check(), End())),
         Step("docs/performance.md has the visits of the four rows, before and now. All tests pass."),
     ),
 )

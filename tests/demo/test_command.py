@@ -1,0 +1,169 @@
+"""`wane demo` as users run it, with each strategy: what it prints, what it leaves, how it exits."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+STRATEGIES = ("cwl", "truncate", "none")
+WANE = (sys.executable, "-m", "wane.cli.main")
+KEPT_IN = "kept"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of the command that has ended."""
+
+    summary: dict[str, Any]
+    code: int
+    progress: str
+    directory: Path
+
+
+def environment(directory: Path) -> dict[str, str]:
+    """A user's environment without a home, git settings, keys or a network to speak of."""
+    kept = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
+    return kept | {
+        "HOME": str(directory),
+        "WANE_SESSION_DIR": str(directory / "sessions"),
+        "WANE_CONFIG_DIR": str(directory / "config"),
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "TMPDIR": str(directory),
+        "PYTHONUTF8": "1",
+    }
+
+
+def start(directory: Path, *arguments: str) -> subprocess.Popen[str]:
+    pipe = subprocess.PIPE
+    command = [*WANE, "demo", *arguments]
+    return subprocess.Popen(command, env=environment(directory), stdout=pipe, stderr=pipe, encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Run]:
+    """A run with each strategy, all at the same time."""
+    started = {}
+    for strategy in STRATEGIES:
+        directory = tmp_path_factory.mktemp(strategy)
+        arguments = ("--strategy", strategy, "--json", "--keep", str(directory / KEPT_IN))
+        started[strategy] = directory, start(directory, *arguments)
+    ended = {}
+    for strategy, (directory, process) in started.items():
+        out, err = process.communicate()
+        assert out, err
+        ended[strategy] = Run(json.loads(out), process.returncode, err, directory)
+    return ended
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_all_tasks_pass_with_every_strategy(runs: Mapping[str, Run], strategy: str) -> None:
+    run = runs[strategy]
+    assert run.summary["problems"] == []
+    assert run.summary["tasks"] >= 8
+    assert run.summary["tasks_passed"] == run.summary["tasks"]
+    assert run.code == 0
+
+
+def test_episodes_keep_the_budget_and_the_users_words(runs: Mapping[str, Run]) -> None:
+    summary = runs["cwl"].summary
+    assert summary["passes"] >= 5
+    assert summary["evicted_tokens"] > 2 * summary["budget"]
+    assert summary["peak_view_tokens"] <= summary["budget"]
+    assert summary["over_budget"] == 0
+    assert summary["user_turns_intact"] is True
+    assert 0.7 < summary["prefix_reuse"] < 1
+
+
+def test_later_tasks_need_what_earlier_ones_explored_in_every_way(runs: Mapping[str, Run]) -> None:
+    summary = runs["cwl"].summary
+    for how in ("kept", "described", "re_read", "recalled", "in_view"):
+        assert summary[how] >= 1, how
+    assert summary["rejected"] >= 2
+
+
+def test_truncation_keeps_the_budget_and_loses_the_users_words(runs: Mapping[str, Run]) -> None:
+    summary = runs["truncate"].summary
+    assert summary["peak_view_tokens"] <= summary["budget"]
+    assert summary["user_turns_intact"] is False
+    assert summary["re_read"] > runs["cwl"].summary["re_read"]
+    assert summary["passes"] == summary["recalled"] == summary["kept"] == 0
+
+
+def test_without_management_all_stays_and_the_window_grows(runs: Mapping[str, Run]) -> None:
+    summary = runs["none"].summary
+    assert summary["user_turns_intact"] is True
+    assert summary["re_read"] == 0
+    assert summary["peak_view_tokens"] > 3 * summary["budget"]
+    assert summary["input_tokens"] > 1.5 * runs["cwl"].summary["input_tokens"]
+
+
+def test_progress_goes_to_standard_error_and_says_what_the_model_is(runs: Mapping[str, Run]) -> None:
+    progress = runs["cwl"].progress
+    assert "not a language model" in progress.splitlines()[0]
+    assert progress.count("passed") == runs["cwl"].summary["tasks"]
+    assert progress.count("pass ") == runs["cwl"].summary["passes"]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_the_session_can_be_shown(runs: Mapping[str, Run], strategy: str) -> None:
+    run = runs[strategy]
+    command = [*WANE, "show", run.summary["session"], "--json"]
+    done = subprocess.run(command, env=environment(run.directory), capture_output=True, text=True, check=True)
+    shown = json.loads(done.stdout)
+    assert len(shown["turns"]) == run.summary["tasks"]
+    assert len(shown["passes"]) == run.summary["passes"]
+    assert shown["usage"]["calls"] == run.summary["model_calls"]
+    assert shown["usage"]["input_tokens"] == run.summary["input_tokens"]
+
+
+def test_the_repository_is_kept_where_it_was_asked_for(runs: Mapping[str, Run]) -> None:
+    run = runs["cwl"]
+    repository = run.directory / KEPT_IN
+    log = subprocess.run(["git", "log", "--oneline"], cwd=repository, capture_output=True, text=True, check=True)
+    assert len(log.stdout.splitlines()) == 1 + 2 * run.summary["tasks"]
+    assert run.summary["repository"] == str(repository.resolve())
+    assert not list(run.directory.glob("wane-demo-*"))
+
+
+def test_ctrl_c_leaves_things_tidy(tmp_path: Path) -> None:
+    process = start(tmp_path)
+    assert process.stdout is not None
+    session = ""
+    for line in process.stdout:
+        session = line.split()[-1] if "session" in line else session
+        if line.startswith("task  1"):
+            break
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate()
+    assert process.returncode == 130
+    assert err == f"wane: stopped; to look at what was done so far: wane show {session}\n"
+    assert not list(tmp_path.glob("wane-demo-*"))
+    shown = subprocess.run([*WANE, "show", session], env=environment(tmp_path), capture_output=True, check=False)
+    assert shown.returncode == 0
+
+
+def test_without_git_it_says_so(tmp_path: Path) -> None:
+    env = environment(tmp_path) | {"PATH": str(tmp_path)}
+    done = subprocess.run([*WANE, "demo", "--json"], env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("wane: the demo works in a git repository, and git was not found")
+
+
+def test_a_directory_in_use_is_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    command = [*WANE, "demo", "--keep", str(tmp_path)]
+    with tempfile.TemporaryDirectory() as elsewhere:
+        done = subprocess.run(command, env=environment(Path(elsewhere)), capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "is not empty" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
