@@ -63,7 +63,9 @@ def _console(as_json: bool) -> Console:
 def _show(console: Console, stack: ExitStack) -> LineShow | LiveShow:
     from wane.cli.demo_show import LineShow, LiveShow
 
-    return stack.enter_context(LiveShow(console)) if console.is_terminal else LineShow(console)
+    if console.is_terminal and not console.is_dumb_terminal:
+        return stack.enter_context(LiveShow(console))
+    return LineShow(console)
 
 
 def _print(summary: Summary, console: Console) -> None:

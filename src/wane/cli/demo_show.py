@@ -117,7 +117,7 @@ class LiveShow:
         scene = self._scene
         assert scene is not None
         scene.task = number
-        scene.log.append(Text(f"you  {task.prompt}", style="green"))
+        scene.log.append(Text(f"  you {task.prompt}", style="green"))
         self._draw()
 
     def evicted(self, report: FitReport) -> None:
@@ -125,7 +125,7 @@ class LiveShow:
         scene = self._scene
         assert scene is not None
         scene.report = report
-        scene.log.append(Text(f"pass {_pass_text(report)}", style="bold yellow"))
+        scene.log.append(Text(f" pass {_pass_text(report)}", style="bold yellow"))
 
     async def exchanged(self, exchange: Exchange) -> None:
         """Draw the request that goes out, and what the model makes of it."""
