@@ -45,20 +45,27 @@ def worked(budget: int = 100_000, policy: Policy | None = None) -> ContextWindow
     return window
 
 
-@pytest.mark.parametrize("budget", [0, -1, 1.5, True, "80k", None])
+HUGE = pytest.param(10**5000, id="huge")
+NEGATIVE = pytest.param(-(10**5000), id="negative")
+
+
+@pytest.mark.parametrize("budget", [0, -1, 1.5, True, "80k", None, 10**30, HUGE, NEGATIVE])
 def test_a_budget_that_cannot_work_is_refused(budget: object) -> None:
     with pytest.raises(ConfigError, match="budget"):
         ContextWindow(budget)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("text", "tokens"), [("80k", 80_000), ("80000", 80_000), (" 1.5M ", 1_500_000), ("50%", 100_000), (7, 7)]
+    ("text", "tokens"),
+    [("80k", 80_000), ("80000", 80_000), (" 1.5M ", 1_500_000), ("50%", 100_000), ("0.1%", 200), (7, 7)],
 )
 def test_budgets_as_people_write_them(text: str, tokens: int) -> None:
     assert parse_budget(text, window=200_000) == tokens
 
 
-@pytest.mark.parametrize("text", ["", "k", "-5", "0", "0%", "101%", "80kb", "1e5", "nan", 0, True])
+@pytest.mark.parametrize(
+    "text", ["", "k", "-5", "0", "0%", "101%", "80kb", "1e5", "nan", 0, True, "9" * 5000, "9" * 30 + "k"]
+)
 def test_budgets_that_are_refused(text: str) -> None:
     with pytest.raises(ConfigError):
         parse_budget(text, window=200_000)
@@ -77,6 +84,7 @@ def test_a_percentage_needs_a_window() -> None:
         {"low_water": 1.1},
         {"low_water": float("nan")},
         {"low_water": "half"},
+        pytest.param({"low_water": 10**5000}, id="huge"),
         {"description_share": -0.1},
         {"description_share": 2},
     ],
@@ -84,6 +92,11 @@ def test_a_percentage_needs_a_window() -> None:
 def test_policies_that_are_refused(change: dict) -> None:
     with pytest.raises(ConfigError):
         dataclasses.replace(Policy(), **change)
+
+
+def test_the_name_of_a_policy_is_no_policy() -> None:
+    with pytest.raises(ConfigError, match=r"'paper'; it must be a Policy, such as .*Policy\.paper"):
+        ContextWindow(policy="paper")  # type: ignore[arg-type]
 
 
 def test_an_unknown_tool_class_is_refused_and_a_known_one_is_used() -> None:
@@ -104,6 +117,10 @@ def test_an_unknown_tool_class_is_refused_and_a_known_one_is_used() -> None:
         Item(Kind.CALL, 1, None, "read"),
         Item(Kind.CALL, 1, "c"),
         Item(Kind.TEXT, -1),
+        Item(Kind.TEXT, float("nan")),  # type: ignore[arg-type]
+        Item("user", 1),  # type: ignore[arg-type]
+        Item("note", 1),  # type: ignore[arg-type]
+        Item(Kind.CALL, 1, "c", "delimiter", {"action": "end"}),  # type: ignore[arg-type]
         Item(Kind.CALL, 1, "c", "read", needs=(0,)),
         Item(Kind.CALL, 1, "c", "read", needs=(-1_000,)),
     ],
@@ -139,6 +156,7 @@ def test_what_holds_the_tokens_adds_up_and_names_the_active_episode() -> None:
     assert report.pinned.active_name == "fix2"
     assert report.pinned.needed == 2_040
     assert "active episode 'fix2'" in report.explain()
+    assert "instructions and tools 11" in report.explain()
 
 
 def test_the_provider_s_count_anchors_the_total() -> None:

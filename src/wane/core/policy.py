@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
@@ -11,6 +10,9 @@ from wane.core.errors import ConfigError
 
 DEFAULT_BUDGET: Final = 80_000
 """Tokens that the view may hold unless told otherwise (the paper's τ)."""
+
+MAX_BUDGET: Final = 10**15
+"""Most tokens that a budget may have: far above any model's window, and shares of it are still exact."""
 
 Order = Literal["paper"]
 
@@ -43,10 +45,10 @@ class Policy:
         if self.order not in get_args(Order):
             raise ConfigError(f"order {self.order!r} is unknown; known: {', '.join(get_args(Order))}")
         if not _is_number(self.low_water) or not 0 < self.low_water <= 1:
-            raise ConfigError(f"low_water is {self.low_water!r}; it must be above 0 and at most 1")
+            raise ConfigError(f"low_water is {_shown(self.low_water)}; it must be above 0 and at most 1")
         share = self.description_share
         if share is not None and (not _is_number(share) or not 0 <= share <= 1):
-            raise ConfigError(f"description_share is {share!r}; it must be from 0 to 1, or None for no limit")
+            raise ConfigError(f"description_share is {_shown(share)}; it must be from 0 to 1, or None for no limit")
 
     @classmethod
     def paper(cls) -> Policy:
@@ -62,7 +64,8 @@ class Policy:
         return None if self.description_share is None else budget * self.description_share
 
 
-_BUDGET: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmM%]?)")
+# As many digits as a number of tokens may need; Python itself refuses to read some thousands.
+_BUDGET: Final = re.compile(r"(\d{1,30})(?:\.(\d{1,30}))?\s*([kKmM%]?)")
 _UNIT: Final = {"": 1, "k": 1_000, "m": 1_000_000}
 
 
@@ -74,40 +77,67 @@ def parse_budget(text: str | int, *, window: int | None = None) -> int:
         window: the model's context window in tokens, needed for a percentage.
 
     Raises:
-        ConfigError: for anything else, for a budget below one token, and for a percentage above 100
-            or of an unknown window.
+        ConfigError: for anything else, for a budget below one token or above `MAX_BUDGET`, and for a
+            percentage above 100 or of an unknown window.
     """
     if isinstance(text, int):
         return check_budget(text)
     match = _BUDGET.fullmatch(text.strip())
     if not match:
         raise ConfigError(
-            f"budget {text!r} is not understood; write tokens (80000, 80k) or a share of the window (50%)"
+            f"budget {_shown(text)} is not understood; write tokens (80000, 80k) or a share of the window (50%)"
         )
-    number, unit = float(match[1]), match[2].lower()
+    whole, part, unit = match[1], match[2] or "", match[3].lower()
+    # The number is number / scale: in whole numbers, so that no budget is changed by reading it.
+    number, scale = int(whole + part), 10 ** len(part)
     if unit != "%":
-        return check_budget(round(number * _UNIT[unit]))
+        return check_budget(_rounded(number * _UNIT[unit], scale))
     if window is None:
         raise ConfigError(
             f"budget {text!r} is a share of the model's window, which is not known here; give tokens (80k)"
         )
-    if number > 100:
+    if number > 100 * scale:
         raise ConfigError(f"budget {text!r} is more than the whole window")
-    return check_budget(round(window * number / 100))
+    return check_budget(_rounded(window * number, 100 * scale))
 
 
 def check_budget(budget: object) -> int:
     """Return a budget that can work, in tokens.
 
     Raises:
-        ConfigError: if it is no whole number or below 1.
+        ConfigError: if it is no whole number, below 1 or above `MAX_BUDGET`.
     """
     if isinstance(budget, bool) or not isinstance(budget, int):
         raise ConfigError(f"budget is {budget!r}; it must be a whole number of tokens, such as {DEFAULT_BUDGET}")
     if budget < 1:
-        raise ConfigError(f"budget is {budget}; it must be at least 1 token")
+        raise ConfigError(f"budget is {_shown(budget)}; it must be at least 1 token")
+    if budget > MAX_BUDGET:
+        raise ConfigError(f"budget is {_shown(budget)}; it must be at most {MAX_BUDGET:,} tokens")
     return budget
 
 
+def check_policy(policy: object) -> Policy:
+    """Return a policy.
+
+    Raises:
+        ConfigError: if it is none, such as the name of one.
+    """
+    if not isinstance(policy, Policy):
+        raise ConfigError(f"policy is {policy!r}; it must be a Policy, such as Policy() or Policy.paper()")
+    return policy
+
+
+def _rounded(number: int, scale: int) -> int:
+    return (2 * number + scale) // (2 * scale)
+
+
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _shown(value: object) -> str:
+    # Python refuses to write out a whole number of some thousands of digits.
+    if isinstance(value, int) and value.bit_length() > 200:
+        return "a number of more than 60 digits"
+    text = ascii(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

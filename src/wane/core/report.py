@@ -114,7 +114,8 @@ class FitReport:
         if self.pinned is None:
             verb = f"evicted {self.tokens_before - self.tokens_after:,} tokens" if self.ran else "nothing to do"
             return f"{verb}; the view holds {self.tokens_after:,} of {self.budget:,} tokens"
-        held = ", ".join(f"{label} {tokens:,}" for label, tokens in self.pinned.holders())
+        rows = [("instructions and tools", max(0, self.pinned.overhead)), *self.pinned.holders()]
+        held = ", ".join(f"{label} {tokens:,}" for label, tokens in rows if tokens)
         return (
             f"the view holds {self.tokens_after:,} tokens, {self.excess:,} over the budget of {self.budget:,}, "
             f"and nothing more may be evicted: {held}"

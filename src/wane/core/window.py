@@ -12,11 +12,12 @@ from wane.core.episodes import REMOVE_RANK, Episode, EpisodeGraph, EpisodeType, 
 from wane.core.errors import HistoryError, UnknownEpisodeError
 from wane.core.eviction import Eviction
 from wane.core.items import DELIMITER, Item, Kind, ToolClass, merge_tool_classes
-from wane.core.policy import DEFAULT_BUDGET, Policy, check_budget
+from wane.core.policy import DEFAULT_BUDGET, Policy, check_budget, check_policy
 from wane.core.report import FitReport, Pinned, Step
 from wane.core.view import View
 
 _ASSISTANT: Final = frozenset({Kind.TEXT, Kind.REASONING, Kind.CALL})
+_RAW: Final[tuple[type, ...]] = (str, type(None))
 _DESCRIPTION_RANK: Final = Level.DESCRIPTION.rank
 _CLASS_RANK: Final = {
     ToolClass.BULK: Level.BULK.rank,
@@ -67,7 +68,7 @@ class ContextWindow:
         tool_classes: classes of tools by name, on top of `DEFAULT_TOOL_CLASSES`.
 
     Raises:
-        ConfigError: for a budget below 1 or an unknown tool class.
+        ConfigError: for a budget that cannot work, a policy that is none, or an unknown tool class.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class ContextWindow:
         tool_classes: Mapping[str, ToolClass | str] | None = None,
     ) -> None:
         self._budget = check_budget(budget)
-        self.policy = policy or Policy()
+        self.policy = Policy() if policy is None else check_policy(policy)
         self._classes = merge_tool_classes(tool_classes)
         self._protocol = Protocol()
         self._graph = EpisodeGraph()
@@ -193,7 +194,7 @@ class ContextWindow:
 
         Raises:
             HistoryError: for a result without an open call, a call without an id or a tool, a negative
-                count, or a need that points nowhere; the window is unchanged then.
+                count, a need that points nowhere, or a value of another type; the window is unchanged then.
         """
         self._check(item)
         index = self._count
@@ -283,10 +284,13 @@ class ContextWindow:
     # How it does it
 
     def _check(self, item: Item) -> None:
-        if item.tokens < 0:
+        # A plain string equals its kind, but is not it.
+        if item.kind.__class__ is not Kind:
+            raise HistoryError(f"item {self._count} has the kind {item.kind!r}; it must be a Kind, such as Kind.USER")
+        if not item.tokens >= 0:
             raise HistoryError(f"item {self._count} has {item.tokens} tokens; a count is at least 0")
-        if item.kind is Kind.CALL and (item.call_id is None or not item.tool):
-            raise HistoryError(f"item {self._count} is a call without a call_id or a tool name")
+        if item.kind is Kind.CALL:
+            self._check_call(item)
         if any(offset == 0 or self._count + offset < 0 for offset in item.needs):
             raise HistoryError(f"item {self._count} needs {item.needs}; offsets point at other items of its message")
         if item.kind is Kind.RESULT and (item.call_id is None or item.call_id not in self._calls):
@@ -294,6 +298,12 @@ class ContextWindow:
                 f"item {self._count} is a result for the call {item.call_id!r}, but no open call before it "
                 "has that id: it is an orphan, or the call was answered already"
             )
+
+    def _check_call(self, item: Item) -> None:
+        if item.call_id is None or not item.tool:
+            raise HistoryError(f"item {self._count} is a call without a call_id or a tool name")
+        if not isinstance(item.arguments, _RAW):
+            raise HistoryError(f"item {self._count} has arguments that are no text; give the model's JSON")
 
     def _note_message(self, item: Item, index: int) -> None:
         """Track assistant messages: when one begins, the model has seen all that came before it (R6)."""
