@@ -27,6 +27,10 @@ CONTENTS = {
     "not UTF-8": (b'[{"role": "user", \n"content": "\xff\xfe"}]', "is not UTF-8: byte 0xff at offset 31, line 2"),
     "UTF-16": ('[{"role"'.encode("utf-16"), "is not UTF-8: byte 0xff at offset 0, line 1"),
     "too deep": (b"[" * 200_000, "is nested too deeply, in the value that begins at line 1"),
+    "a number of thousands of digits": (
+        b'[{"role": "user", "content": "hi"},\n{"n": ' + b"9" * 5_000 + b"}]",
+        "holds a number of too many digits, in the value that begins at line 1",
+    ),
     "a number": (b"7", "no known message format"),
     "an object": (b'{"a": 1}', "no known message format"),
     "a string": (b'"hello"', "no known message format"),
@@ -43,6 +47,8 @@ CONTENTS = {
 OPTIONS = {
     "a budget of zero": (["--budget", "0"], "budget is 0; it must be at least 1 token"),
     "a budget below zero": (["--budget", "-5"], "budget '-5' is not understood"),
+    "a budget of thousands of digits": (["--budget", "9" * 5_000], "budget '9999"),
+    "a budget above all windows": (["--budget", "1" + "0" * 20], "it must be at most 1,000,000,000,000,000 tokens"),
     "a budget in words": (["--budget", "much"], "budget 'much' is not understood; write tokens (80000, 80k)"),
     "a budget above the window": (["--budget", "150%"], "budget '150%' is more than the whole window"),
     "a window of zero": (["--budget", "50%", "--window", "0"], "budget is 0"),

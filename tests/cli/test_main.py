@@ -37,12 +37,22 @@ sys.exit(main())
 """
 
 
-# The command in a process that begins without an output, as after `>&-` in a shell.
+# The command in a process that begins without one of the standard streams, as after `>&-` in a shell.
 CLOSED = """
 import os, sys
-os.close(1)
-code = "import sys; assert sys.stdout is None; from wane.cli.main import main; sys.exit(main())"
+number, sys.argv[1:] = int(sys.argv[1]), sys.argv[2:]
+os.close(number)
+stream = ("stdin", "stdout", "stderr")[number]
+code = f"import sys; assert sys.{stream} is None; from wane.cli.main import main; sys.exit(main())"
 os.execv(sys.executable, [sys.executable, "-c", code, *sys.argv[1:]])
+"""
+# The command in a directory that has been removed.
+GONE = """
+import os, sys, tempfile
+from wane.cli.main import main
+with tempfile.TemporaryDirectory() as directory:
+    os.chdir(directory)
+sys.exit(main())
 """
 
 
@@ -143,6 +153,12 @@ class TestAgentOptions:
         monkeypatch.setattr(sys, "stdin", io.StringIO("do this\nand that\n"))
         assert self.options("-p", "-").prompt == "do this\nand that\n"
 
+    def test_a_task_that_is_no_text_is_made_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert self.options("-p", "fix \udcff it").prompt == "fix \ufffd it"
+        for encoding in ("utf-8", "ascii"):
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xc3\xa9 \xff"), encoding=encoding))
+            assert self.options("-p", "-").prompt == "é \ufffd"
+
     def test_a_task_that_begins_with_a_dash(self) -> None:
         assert self.options("-p", "- fix the bug").prompt == "- fix the bug"
 
@@ -199,5 +215,29 @@ class TestEnding:
 
     def test_an_output_that_is_closed(self, spawn: Run, tmp_path: Path) -> None:
         path = sample.save(tmp_path, cwd=tmp_path)
-        done = spawn("plan", path, code=CLOSED)
+        done = spawn("1", "plan", path, code=CLOSED)
         assert (done.code, done.err) == (0, "")
+
+    @pytest.mark.parametrize(
+        ("args", "why"),
+        [
+            (["plan", "-"], "standard input is empty"),
+            (["-p", "-"], "the task is empty"),
+            ([], "the interactive session needs a terminal"),
+        ],
+        ids=["plan", "print", "chat"],
+    )
+    def test_an_input_that_is_closed(self, spawn: Run, args: list[str], why: str) -> None:
+        done = spawn("0", *args, code=CLOSED)
+        assert (done.code, done.err.count("\n")) == (2, 1)
+        assert why in done.err
+
+    def test_an_error_output_that_is_closed(self, spawn: Run) -> None:
+        assert spawn("2", "plan", "no such file", code=CLOSED).code == 2
+
+    @pytest.mark.skipif(os.name == "nt", reason="Windows keeps a directory that is in use")
+    @pytest.mark.parametrize("args", [("sessions",), ("-p", "go")], ids=["sessions", "print"])
+    def test_a_directory_that_is_gone(self, spawn: Run, args: tuple[str, ...]) -> None:
+        done = spawn(*args, code=GONE)
+        assert (done.code, done.err.count("\n")) == (1, 1)
+        assert "the current directory is not there any more" in done.err

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -47,7 +48,7 @@ def main(args: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         code = failure.FAILED
     except OSError as error:
-        say(f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}")
+        say(_told(error))
         code = failure.FAILED
     return _flushed(code)
 
@@ -135,10 +136,22 @@ COMMANDS: Final = (
 
 
 def _task(text: str) -> str:
+    if text == STDIN and isinstance(sys.stdin, io.TextIOWrapper):
+        # As files are, whatever the locale says; and what is no text is the model's to make something of.
+        sys.stdin.reconfigure(encoding="utf-8-sig", errors="replace")
     task = sys.stdin.read() if text == STDIN else text
     if not task.strip():
         raise UsageError("the task is empty; give it after -p, or on standard input with -p -")
-    return task
+    # For a byte that is no text an argument has a lone surrogate, which no request can carry.
+    return re.sub("[\ud800-\udfff]", "\ufffd", task)
+
+
+def _told(error: OSError) -> str:
+    try:
+        Path.cwd()
+    except OSError:
+        return "the current directory is not there any more; change to another one"
+    return f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"
 
 
 def _need_agent(part: str) -> None:
@@ -149,8 +162,9 @@ def _need_agent(part: str) -> None:
 def _make_lenient() -> None:
     """Whatever a model wrote must be printable in whatever encoding the output has."""
     # Closed, as by `wane … >&-`.
-    if sys.stdout is None:
-        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - for as long as the process lives
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - for as long as the process lives
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -80,6 +80,12 @@ def _parse(text: str, name: str) -> Any:
         except RecursionError:
             line = text.count("\n", 0, position) + 1
             raise InputError(f"{_shown(name)} is nested too deeply, in the value that begins at line {line}") from None
+        except ValueError:
+            # The one other thing that the decoder refuses: Python reads no whole number of some thousands of digits.
+            line = text.count("\n", 0, position) + 1
+            raise InputError(
+                f"{_shown(name)} holds a number of too many digits, in the value that begins at line {line}"
+            ) from None
         values.append(value)
         position = _skip_space(text, position)
     if not values:
