@@ -117,6 +117,28 @@ def test_a_damaged_session_is_not_passed_over_in_silence(store: SessionStore, tm
         Journal.open(info.path)
 
 
+def test_a_session_of_a_newer_version_is_not_passed_over_in_silence(store: SessionStore, tmp_path: Path) -> None:
+    session(store, tmp_path, "good", said("hi"), age=60)
+    path = session(store, tmp_path, "newer", said("hi"))
+    path.write_bytes(path.read_bytes().replace(b'"version":1', b'"version":9'))
+    info = store.latest(tmp_path)
+    assert info.id == "newer"
+    assert "version 9" in str(info.problem)
+
+
+@pytest.mark.parametrize("content", [b"", b'{"kind":"session","vers', b"a note\n"], ids=["empty", "torn", "foreign"])
+def test_what_holds_no_session_yet_is_passed_over(store: SessionStore, tmp_path: Path, content: bytes) -> None:
+    good = session(store, tmp_path, "good", said("hi"), age=60)
+    (good.parent / "20990101T000000Z-none.jsonl").write_bytes(content)
+    (good.parent / "20990101T000000Z-directory.jsonl").mkdir()
+    assert store.latest(tmp_path).id == "good"
+
+
+def test_the_home_of_an_unknown_user_is_said() -> None:
+    with pytest.raises(JournalError, match="WANE_SESSION_DIR is '~no-such-user/x'"):
+        default_root({"WANE_SESSION_DIR": "~no-such-user/x"})
+
+
 def test_a_session_is_found_by_the_beginning_of_its_id(store: SessionStore, tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     paths = {name: session(store, here, name) for name in ("abc1", "abd2", "ab")}

@@ -36,6 +36,7 @@ SESSION_DIR_VARIABLE: Final = "WANE_SESSION_DIR"
 
 _SLUG_LENGTH: Final = 48
 _SUFFIX: Final = ".jsonl"
+_HEADER_PREFIX: Final = b'{"kind":"session",'
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +70,15 @@ def default_root(environ: Mapping[str, str]) -> Path:
     """Return the directory in which all sessions live.
 
     `WANE_SESSION_DIR` if `environ` sets it, else `sessions` in the platform's state directory for `wane`.
+
+    Raises:
+        JournalError: if the variable names the home directory of an unknown user.
     """
     if override := environ.get(SESSION_DIR_VARIABLE):
-        return Path(override).expanduser()
+        try:
+            return Path(override).expanduser()
+        except RuntimeError as error:  # the home of a user that there is not
+            raise JournalError(f"{SESSION_DIR_VARIABLE} is {override!r}: {error}") from error
     return platformdirs.user_state_path("wane", appauthor=False) / "sessions"
 
 
@@ -152,14 +159,15 @@ class SessionStore:
     def latest(self, cwd: Path) -> SessionInfo:
         """Return the session of a working directory that was written last, of those with a message in them.
 
-        One that is damaged is not passed over in silence: it is returned with its `problem`.
+        One that is damaged, or that a newer Wane wrote, is not passed over in silence: it is returned with its
+        `problem`.
 
         Raises:
             SessionNotFoundError: if there is none.
             JournalError: if the directory cannot be listed.
         """
         for info in self.sessions(cwd):
-            if info.messages:
+            if info.messages or (info.problem is not None and _was_begun(info.path)):
                 return info
         raise SessionNotFoundError(f"there is no session to go on with in {self._place(cwd)}")
 
@@ -226,6 +234,16 @@ def _look(stream: BinaryIO, path: Path, glance: _Glance) -> None:
             glance.messages += 1
             glance.title = glance.title or _title(line, checksum)
         checksum = checksum_of(line)
+
+
+def _was_begun(path: Path) -> bool:
+    """Whether a file that cannot be read is a session, not one of somebody else's, and more than a torn header."""
+    try:
+        with open_session(path) as stream:
+            line = stream.readline()
+    except JournalError:
+        return False
+    return line.startswith(_HEADER_PREFIX) and line.endswith(b"\n")
 
 
 def _title(line: bytes, checksum: int) -> str | None:
