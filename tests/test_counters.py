@@ -56,6 +56,15 @@ def test_an_unknown_counter_names_the_known() -> None:
         get_counter("words")
 
 
+def test_what_is_no_counter_is_refused() -> None:
+    with pytest.raises(wane.ConfigError, match="counter is 5; it must be the name of one, or a function"):
+        wane.plan([], budget=10, counter=5)  # type: ignore[arg-type]
+
+
+def test_plan_takes_a_tuple_of_messages() -> None:
+    assert wane.plan(({"role": "user", "content": "one"},), budget=10).satisfied
+
+
 def test_plan_takes_a_function_as_counter() -> None:
     plan = wane.plan([{"role": "user", "content": "one two three"}], budget=10, counter=lambda text: len(text.split()))
     assert plan.to_dict()["tokens"]["before"] == 3

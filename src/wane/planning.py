@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wane.core import ContextWindow, Counter, Episode, FitReport, Kind, Pinned, Policy, ToolClass, chars
-from wane.core.errors import FormatError, HistoryError
+from wane.core.errors import ConfigError, FormatError, HistoryError
 from wane.counters import get_counter
 from wane.formats import Format, Transcript, detect_format, get_format
 
@@ -93,8 +93,10 @@ def plan(
         MissingExtraError: for a format or counter whose extra is not installed.
     """
     window = ContextWindow(budget, policy, tool_classes=tool_classes)
+    if isinstance(messages, tuple):
+        messages = list(messages)
     chosen = detect_format(messages) if format == "auto" else get_format(format)
-    transcript = Transcript(chosen, get_counter(counter) if isinstance(counter, str) else counter)
+    transcript = Transcript(chosen, _counter(counter))
     episodes: list[Episode] = []
     tokens: list[int] = []
     kinds: list[Kind] = []
@@ -119,6 +121,14 @@ def plan(
         item_kinds=tuple(kinds),
         _format=chosen,
     )
+
+
+def _counter(counter: object) -> Counter:
+    if isinstance(counter, str):
+        return get_counter(counter)
+    if not callable(counter):
+        raise ConfigError(f"counter is {counter!r}; it must be the name of one, or a function from text to tokens")
+    return counter
 
 
 def _episode_dict(episode: Episode) -> dict[str, Any]:

@@ -38,6 +38,15 @@ CONTENTS = {
     "messages that are no list": (b'{"messages": 3}', "no known message format"),
     "lists": (b"[[], []]", "no known message format"),
     "a role that is unknown": (b'[{"role": "robot", "content": "x"}]', "message 0: role 'robot' is unknown"),
+    "a message without a role": (f'[{USER}, {{"content": "x"}}]'.encode(), "message 1: role None is unknown"),
+    "a message that is none": (
+        f"[{USER}, null]".encode(),
+        "message 1: a chat message must be an object, found NoneType",
+    ),
+    "a message of another format": (
+        b'[{"kind": "request", "parts": []}, {"role": "user", "content": "x"}]',
+        "message 1: expected an object with kind and parts",
+    ),
     "a content of another type": (b'[{"role": "user", "content": 3}]', "message 0: content must be"),
     "calls that are no list": (f"[{USER}, {CALLS % BODY}]".encode(), "message 1: tool_calls must be a list"),
     "a call without an id": (f"[{CALLS % f'[{BODY}]'}]".encode(), "message 0: id must be a string"),

@@ -293,6 +293,12 @@ def test_what_the_adapter_writes_is_read() -> None:
     assert FORMAT.load(json.loads(ModelMessagesTypeAdapter.dump_json(messages))) == messages
 
 
+def test_a_lone_surrogate_does_not_keep_a_session_from_being_read() -> None:
+    (written,) = FORMAT.dump([ModelRequest([UserPromptPart("fix \udcff it, \U0001f600")])])
+    (message,) = FORMAT.load([json.loads(json.dumps(written))])
+    assert message.parts[0].content == "fix \ufffd it, \U0001f600"
+
+
 @pytest.mark.parametrize(
     ("entry", "said"),
     [

@@ -38,9 +38,11 @@ def detect_format(data: object) -> Format[Any]:
         FormatError: if no format recognises it.
         MissingExtraError: if its format needs an extra that is not installed.
     """
-    if _looks_pydantic_ai(data):
+    # One message tells the format: of the others its `load` says which of them is wrong, and why.
+    messages = data if isinstance(data, list) else []
+    if any(map(_looks_pydantic_ai, messages)):
         return get_format("pydantic_ai")
-    if OpenAIFormat().recognises(data):
+    if OpenAIFormat().recognises(data) or any(OpenAIFormat().recognises([message]) for message in messages):
         return OpenAIFormat()
     raise FormatError(
         "no known message format: expected a JSON list of OpenAI chat messages (objects with a role), "
@@ -48,10 +50,6 @@ def detect_format(data: object) -> Format[Any]:
     )
 
 
-def _looks_pydantic_ai(data: object) -> bool:
+def _looks_pydantic_ai(message: object) -> bool:
     # Told without the library, so that a missing extra can be named.
-    return (
-        isinstance(data, list)
-        and bool(data)
-        and all(isinstance(m, dict) and "parts" in m and "kind" in m for m in data)
-    )
+    return isinstance(message, dict) and "parts" in message and "kind" in message

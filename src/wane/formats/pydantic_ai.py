@@ -22,6 +22,7 @@ know which tools the model has been given. A request without parts gives a syste
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
@@ -42,6 +43,7 @@ except ImportError as error:
 Slot: TypeAlias = tuple[int, Part]
 """Position of a part in its message, and what it is to Wane."""
 
+_SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _REVEALING: Final = frozenset({"load_capability", "search_tools", "tool_search"})
 # Adapters of Chat Completions store the field's name as the part's id; no provider knows these.
 _SYNTHETIC_IDS: Final = frozenset({"content", "reasoning", "reasoning_content"})
@@ -309,7 +311,9 @@ def _load(entry: object, number: int) -> list[ModelMessage]:
         raise FormatError(f"message {number}: expected an object with kind and parts, found {_shown(entry)}")
     try:
         # Through JSON text: only there are bytes read as the base64 that they are written as.
-        return ModelMessagesTypeAdapter.validate_json(json.dumps([entry]))
+        text = json.dumps([entry], ensure_ascii=False)
+        # Pydantic takes no lone surrogate, and no request could carry one: it must not keep all else from being read.
+        return ModelMessagesTypeAdapter.validate_json(_SURROGATES.sub("\ufffd", text))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"][2:]))
