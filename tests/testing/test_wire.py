@@ -261,6 +261,15 @@ def test_unknown_paths() -> None:
     assert (status, CHAT in message_of(answer)) == (404, True)
 
 
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("path", ASK)
+def test_a_lone_surrogate_is_sent_as_an_escape(path: str, stream: bool) -> None:
+    with ScriptedServer([Reply("half \ud83d")]) as server:
+        status, body = post(server, path, {**ASK[path], "stream": stream})
+    assert status == 200
+    assert r"\ud83d" in (body.decode() if stream else json.dumps(body))
+
+
 def test_an_error_body_is_sent_as_it_stands() -> None:
     body = {"error": {"code": 7, "message": "odd"}}
     with ScriptedServer([Reply(error=HttpError(500, body))]) as server:

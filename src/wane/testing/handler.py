@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import socketserver
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from wane.testing.wire import json_bytes
 
 if TYPE_CHECKING:
     from wane.testing.wire import Event
@@ -55,7 +56,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def send_json(self, status: int, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> None:
         """Send a whole answer."""
-        data = json.dumps(body, ensure_ascii=False).encode()
+        data = json_bytes(body)
         self.send_response(status)
         for name, value in {"content-type": "application/json", **(headers or {})}.items():
             self.send_header(name, value)

@@ -52,9 +52,9 @@ class Event:
 
     def encode(self) -> bytes:
         """Return the event in the form of `text/event-stream`."""
-        data = self.data if isinstance(self.data, str) else json.dumps(self.data, ensure_ascii=False)
-        head = f"event: {self.name}\n" if self.name else ""
-        return f"{head}data: {data}\n\n".encode()
+        data = self.data.encode() if isinstance(self.data, str) else json_bytes(self.data)
+        head = f"event: {self.name}\n".encode() if self.name else b""
+        return b"%bdata: %b\n\n" % (head, data)
 
 
 class Provider(Protocol):
@@ -82,6 +82,14 @@ class Provider(Protocol):
 
     def too_long(self, tokens: int, limit: int) -> Refused:
         """Return the refusal of a request that the context window does not hold."""
+
+
+def json_bytes(body: object) -> bytes:
+    """Return JSON as providers send it: in UTF-8, or with escapes where it holds a lone surrogate, which has none."""
+    try:
+        return json.dumps(body, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return json.dumps(body).encode()
 
 
 def token_of(request: Request, reply: Reply) -> str:
