@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -93,6 +94,15 @@ def test_tests_that_pass_already_prove_nothing(tmp_path: Path) -> None:
     (workspace.directory / "unittest.py").write_text("")  # every run of the tests now does nothing, and well
     with python_for_commands(), pytest.raises(DemoError, match="before it is done"):
         workspace.give(1)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no process groups")
+def test_ctrl_c_does_not_reach_what_it_runs(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path / "new")
+    with python_for_commands():
+        workspace.give(1)
+        (workspace.directory / "unittest.py").write_text("import os; print(os.getpgid(0))")
+        assert int(workspace.verify(1).output) != os.getpgid(0)
 
 
 @pytest.mark.parametrize(("width", "height", "encoding"), [(80, 24, "utf-8"), (120, 40, "utf-8"), (80, 24, "ascii")])

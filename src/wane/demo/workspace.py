@@ -108,7 +108,14 @@ class Workspace:
     def _check(self, *arguments: str) -> Checked:
         command = [sys.executable, "-m", "unittest", *arguments]
         done = subprocess.run(  # noqa: S603 - this interpreter, on our own tests
-            command, cwd=self.directory, env=environment(), capture_output=True, text=True, check=False
+            command,
+            cwd=self.directory,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+            # Ctrl-C is for the demo: a check that it has killed would look like one that failed.
+            start_new_session=True,
         )
         return Checked(done.returncode == 0, done.stderr + done.stdout)
 
@@ -124,6 +131,7 @@ class Workspace:
             capture_output=True,
             text=True,
             check=False,
+            start_new_session=True,
         )
         if done.returncode:
             raise DemoError(
