@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -206,6 +207,23 @@ def spoil(records: list[Record], kind: type[Record], **changes: Any) -> list[Rec
     """The records, with the last of a kind changed."""
     place = max(place for place, record in enumerate(records) if isinstance(record, kind))
     return [*records[:place], replace(records[place], **changes), *records[place + 1 :]]
+
+
+def test_a_name_that_its_format_reads_back_otherwise_is_the_same_name() -> None:
+    agent = Agent.start(ConfigRecord(10**6, Policy()))
+    call = {"id": "c1", "type": "function"}
+    start = '{"action": "start", "name": "half \ud83d", "type": "expl"}'
+    calls = [call | {"function": {"name": "delimiter", "arguments": start}}]
+    agent.live([{"role": "user", "content": "Go."}, {"role": "assistant", "tool_calls": calls}], 0)
+    assert any(isinstance(record, AnnotationRecord) for record in agent.records)
+
+    def read_back(message: Any) -> Any:
+        return transcript.append(json.loads(json.dumps(message).replace(r"\ud83d", r"\ufffd")))
+
+    transcript = Transcript(OpenAIFormat())
+    active = replay(agent.records, read_back).window.active
+    assert active is not None
+    assert active.name == "half \ufffd"
 
 
 def test_records_that_do_not_follow_from_each_other_are_refused(lived: list[Record]) -> None:
