@@ -264,7 +264,7 @@ def test_unknown_paths() -> None:
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("path", ASK)
 def test_a_lone_surrogate_is_sent_as_an_escape(path: str, stream: bool) -> None:
-    with ScriptedServer([Reply("half \ud83d")]) as server:
+    with ScriptedServer([Reply("half \ud83d", reasoning="\ud83d")]) as server:
         status, body = post(server, path, {**ASK[path], "stream": stream})
     assert status == 200
     assert r"\ud83d" in (body.decode() if stream else json.dumps(body))

@@ -20,8 +20,13 @@ _NO_PREDECESSOR: Final = "0" * 16
 _MARKERS: Final = frozenset({"cache_control", "prompt_cache_breakpoint"})
 
 
+def _bytes(text: str) -> bytes:
+    # Lone surrogates too, which a model's text may hold.
+    return text.encode("utf-8", "surrogatepass")
+
+
 def _short(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return hashlib.sha256(_bytes(text)).hexdigest()[:16]
 
 
 class Prefix:
@@ -34,7 +39,7 @@ class Prefix:
     """
 
     def __init__(self, head: object, *, chained: bool) -> None:
-        self._digest = hashlib.sha256(canonical(head).encode())
+        self._digest = hashlib.sha256(_bytes(canonical(head)))
         self._chained = chained
         self._last: str | None = None
 
@@ -44,7 +49,7 @@ class Prefix:
             {key: value for key, value in each.items() if key not in _MARKERS} if isinstance(each, Mapping) else each
             for each in content
         ]
-        self._digest.update(canonical(plain).encode())
+        self._digest.update(_bytes(canonical(plain)))
 
     def seal(self, text: str) -> str:
         """Return the signature for reasoning that comes next."""
