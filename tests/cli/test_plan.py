@@ -194,6 +194,16 @@ class TestPicture:
         monkeypatch.setenv("COLUMNS", str(columns))
         assert max(map(len, run("plan", chat, "--budget", "3200").out.splitlines())) <= columns
 
+    def test_names_can_be_read_on_a_narrow_terminal(
+        self, run: Run, chat: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        names = [episode["name"] for episode in json.loads(run("plan", chat, "--json").out)["episodes"]]
+        monkeypatch.setenv("COLUMNS", "40")
+        out = run("plan", chat, "--budget", "3200").out
+        table = out.partition("The window\n")[0].splitlines()
+        assert max(map(len, table)) <= 40
+        assert all(name in out for name in names if name is not None and len(name) <= 14)
+
     def test_nothing_to_do(self, run: Run, chat: Path) -> None:
         out = run("plan", chat).out
         assert "Nothing to evict: the window holds 4,387 of 80,000 tokens." in out

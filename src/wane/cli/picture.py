@@ -128,6 +128,8 @@ _TAPE_STYLES: Final = {
 _LABEL_WIDTH: Final = 9
 _NARROWEST: Final = 10
 _WHY_WIDTH: Final = 22
+_NARROW_TABLE: Final = 56
+_DETAILS: Final = ("level", "*why")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,22 +167,14 @@ def window_picture(
 def episode_table(
     rows: Sequence[Row], *, limit: int | None = None, labels: tuple[str, str] = BEFORE_AFTER
 ) -> RenderableType:
-    """Return the table of what a window holds.
+    """Return the table of what a window holds; on a narrow terminal without levels and reasons.
 
     Args:
         rows: in the order of the history.
         limit: rows to show at most; what stands in the middle is left out and counted. None shows all.
         labels: heads of the columns for all that a row ever held and for what stays of it.
     """
-    table = plain_table("", "*episode", *(f">{label}" for label in labels), "level", "*why")
-    # The room goes to the names and what is said below them.
-    table.columns[-1].max_width = _WHY_WIDTH
-    for row in elided(rows, limit):
-        if isinstance(row, int):
-            table.add_row("", Text(f"({row:,} more)", style="dim"))
-        else:
-            table.add_row(*_row_cells(row))
-    return table
+    return _EpisodeTable(tuple(elided(rows, limit)), labels)
 
 
 def step_table(rows: Sequence[StepRow], *, limit: int | None = None) -> RenderableType:
@@ -233,6 +227,25 @@ def elided(rows: Sequence[_RowT], limit: int | None) -> Iterator[_RowT | int]:
     yield from rows[:head]
     yield len(rows) - limit
     yield from rows[len(rows) - (limit - head) :]
+
+
+@dataclass(frozen=True, slots=True)
+class _EpisodeTable:
+    rows: tuple[Row | int, ...]
+    labels: tuple[str, str]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        narrow = options.max_width < _NARROW_TABLE
+        table = plain_table("", "*episode", *(f">{label}" for label in self.labels), *(() if narrow else _DETAILS))
+        if not narrow:
+            # The room goes to the names and what is said below them.
+            table.columns[-1].max_width = _WHY_WIDTH
+        for row in self.rows:
+            if isinstance(row, int):
+                table.add_row("", Text(f"({row:,} more)", style="dim"))
+            else:
+                table.add_row(*_row_cells(row)[: len(table.columns)])
+        yield table
 
 
 @dataclass(frozen=True, slots=True)
