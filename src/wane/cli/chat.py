@@ -133,7 +133,9 @@ class Chat:
         self._over = True
 
     def stop(self) -> None:
-        """Stop the turn that is going on, and forget what was to come after it."""
+        """Stop the turn that is going on, and drop what was to come after it, which is shown to be said again."""
+        for line in self._waiting:
+            self.console.print(Text(safe(f"(dropped) {line}"), style="dim"))
         self._waiting.clear()
         if self._asking:
             self._answer(Approval(allowed=False, reason=_STOPPED))
@@ -160,7 +162,7 @@ class Chat:
             self._do(line)
         else:
             self._waiting.append(line)
-            self.console.print("(comes after this turn; Ctrl-C stops it)", style="dim")
+            self.console.print("(comes after this turn; Ctrl-C stops the turn and drops this)", style="dim")
 
     def _do(self, line: str) -> None:
         if not line.startswith("/"):

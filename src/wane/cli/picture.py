@@ -129,6 +129,8 @@ _LABEL_WIDTH: Final = 9
 _NARROWEST: Final = 10
 _WHY_WIDTH: Final = 22
 _NARROW_TABLE: Final = 56
+# How many times the window's size what was may be, to be drawn on the window's scale.
+_ONE_SCALE: Final = 3
 _DETAILS: Final = ("level", "*why")
 
 
@@ -264,11 +266,17 @@ class _Picture:
         width = min(self.width or options.max_width, options.max_width)
         tape = max(_NARROWEST, width - _LABEL_WIDTH - total_width)
         cases = _cases(self.blocks)
+        scale = max(after, self.budget)
+        # All on one scale, unless what was is so much more that what is would be a few cells.
+        shared = before <= _ONE_SCALE * scale
+        if shared:
+            scale = max(before, scale)
         if before != after:
-            cells = _cells(self.blocks, tape, before)
+            cells = _cells(self.blocks, tape, scale if shared else before)
             yield _line(self.labels[0], _letters(cells, cases), before, tape)
             yield _line("stays", _letters(cells, cases, glyphs.gone), None, tape)
-        scale = max(after, self.budget)
+            if not shared:
+                yield _line("", Text("(above on a scale of its own)", style="dim"), None, tape)
         label = self.labels[1] if before != after else "window"
         over = after > self.budget
         yield _line(label, _letters(_cells(kept, tape, scale), cases), after, tape, "bold red" if over else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import fields
 from pathlib import Path
@@ -53,6 +54,8 @@ def open_session(options: AgentOptions, ask: Approver) -> AgentSession:
     Raises:
         WaneError: for settings, a model or a session that cannot be used; see `AgentSession`.
     """
+    # A child process that ends while it is being stopped makes asyncio warn, in the middle of the user's screen.
+    logging.getLogger("asyncio").setLevel(logging.ERROR)
     config = config_of(options, ask)
     path = path_to_resume(options)
     return AgentSession.create(config) if path is None else AgentSession.resume(path, config)
