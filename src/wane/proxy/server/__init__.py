@@ -1,0 +1,1 @@
+"""The proxy as a server: HTTP on both sides, limits, faults, what it shows of itself."""

@@ -1,0 +1,142 @@
+"""What the server asks of the sessions: the face of everything that is known of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from wane.proxy.wire.base import Body, Round, Wire
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a request's view is like; for headers, the log and metrics.
+
+    Attributes:
+        session: the session's id.
+        api: name of the wire.
+        model: the model that was asked for.
+        view: tokens of the view.
+        budget: tokens that it may hold.
+        history: tokens of all that was said in the session so far, evicted or not.
+        evicted: tokens that are not in the view.
+        evicted_now: how many of them were evicted for this request.
+        satisfied: whether the view is within the budget.
+        note: what a person should know, such as why the budget cannot be met or that a session could not be
+            stored; empty as a rule.
+    """
+
+    session: str
+    api: str
+    model: str
+    view: int
+    budget: int
+    history: int
+    evicted: int
+    evicted_now: int = 0
+    satisfied: bool = True
+    note: str = ""
+
+
+class Turn(Protocol):
+    """One request of a client, from what goes upstream to the end of the reply.
+
+    Attributes:
+        body: what goes upstream first.
+        own: names of the proxy's own tools in it; none if the strategy needs none.
+        facts: what its view is like.
+    """
+
+    body: Body
+    own: frozenset[str]
+    facts: Facts
+
+    async def answered(self, round_: Round) -> Body | None:
+        """Take in what the provider said.
+
+        Returns:
+            What to send upstream next, if only own calls were made; None if the client's reply is complete. It has
+            been recorded by then, so the server may close the client's reply.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeStatus:
+    """An episode as the live page shows it.
+
+    Attributes:
+        name: its name; None for an implicit one.
+        type: `expl` or `act`.
+        state: `active`, `closed`, or the level to which it has been stripped.
+        tokens: what of it is in the view.
+    """
+
+    name: str | None
+    type: str
+    state: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStatus:
+    """A session as `/wane/status` shows it.
+
+    Attributes:
+        facts: as of its last request.
+        title: beginning of the user's first words.
+        created: when its first request came, in UTC.
+        last: when its last one came, in UTC.
+        requests: how many came.
+        user: tokens of the user's turns, the system's and the prologue, which never go.
+        episodes: the episodes of which something is in the view, in order of start.
+        removed: how many episodes have gone as a whole.
+    """
+
+    facts: Facts
+    title: str
+    created: datetime
+    last: datetime
+    requests: int
+    user: int
+    episodes: tuple[EpisodeStatus, ...]
+    removed: int
+
+
+class SessionBook(Protocol):
+    """All sessions of a proxy."""
+
+    async def turn(self, wire: Wire, body: Body) -> Turn:
+        """Recognise the session of a request, take in what is new of it, and fit its view.
+
+        Args:
+            wire: the request's protocol.
+            body: the client's body, one that can be managed.
+
+        Raises:
+            FormatError: if the body's messages are not of the protocol.
+            WaneError: for whatever else Wane cannot do; the server then fails open, or closed.
+        """
+        ...
+
+    async def peek(self, wire: Wire, body: Body) -> Body:
+        """Return what `turn` would send upstream, without taking anything in: for counting tokens.
+
+        Raises:
+            WaneError: as `turn` does.
+        """
+        ...
+
+    def status(self) -> Sequence[SessionStatus]:
+        """Return the sessions in memory, the last used first."""
+        ...
+
+    async def sweep(self) -> None:
+        """Let sessions go that have been idle; what is stored of them is found again when a request comes."""
+        ...
+
+    async def close(self) -> None:
+        """Let all sessions go."""
+        ...

@@ -1,0 +1,36 @@
+"""What a proxy is told once, when it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from wane.core import DEFAULT_BUDGET, Policy, ToolClass
+from wane.strategies.base import Annotate
+
+StrategyName = Literal["cwl", "paper", "truncate", "clear-tools", "none"]
+"""Strategies that a proxy runs: those that call no model."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextSettings:
+    """How contexts are kept.
+
+    Attributes:
+        budget: tokens that a view may hold.
+        strategy: what keeps it.
+        policy: what a pass of `cwl` evicts, and how far.
+        annotate: who marks episodes: the model, through the tool that requests gain, or inference from its calls.
+        tool_classes: classes of tools by name, on top of the defaults.
+        cache_lifetime: seconds after which a provider's unused cache has expired.
+        idle: seconds after which a session that no request came for leaves memory.
+    """
+
+    budget: int = DEFAULT_BUDGET
+    strategy: StrategyName = "cwl"
+    policy: Policy = field(default_factory=Policy)
+    annotate: Annotate = "model"
+    tool_classes: Mapping[str, ToolClass | str] | None = None
+    cache_lifetime: float = 300.0
+    idle: float = 900.0

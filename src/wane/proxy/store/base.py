@@ -1,0 +1,119 @@
+"""The interface of a store: sessions as logs of the journal's records, found by how they began."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from wane.core.errors import WaneError
+from wane.journal import Header, Record
+
+
+class StoreError(WaneError):
+    """A store that cannot be reached, read or written."""
+
+
+class SessionBusyError(StoreError):
+    """A session that another process holds and will not let go."""
+
+
+class Log(Protocol):
+    """The records of one session, which are only ever added to.
+
+    One object a session and process: the book keeps it as long as the session is in memory.
+
+    Attributes:
+        id: the session's id.
+        header: what is said of the session once.
+    """
+
+    id: str
+    header: Header
+
+    def hold(self) -> AbstractAsyncContextManager[Sequence[Record]]:
+        """Be the only one, of all processes, to read and write this session.
+
+        Entering gives the records that were appended since this log was last held, by others; all of them when it
+        is held for the first time. Held for the moments that a request is made ready, or its reply recorded, never
+        while a model answers.
+
+        Raises:
+            SessionBusyError: if another holds it for longer than a request takes to be made ready.
+            StoreError: if the store cannot be reached or read.
+        """
+        ...
+
+    async def append(self, records: Sequence[Record]) -> None:
+        """Add records, all or none of them; only while it is held.
+
+        Raises:
+            StoreError: if it cannot be written, such as for a full disk.
+        """
+        ...
+
+    async def settle(self) -> None:
+        """Wait until what was appended is safe from a crash of the machine, where the store can tell. Not held.
+
+        Raises:
+            StoreError: if it cannot be written.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of what the process holds of it; the records stay."""
+        ...
+
+
+class Store(Protocol):
+    """Sessions of any number of processes.
+
+    Attributes:
+        keeps: whether records are kept at all, so that a session which left memory can be brought back.
+    """
+
+    keeps: bool
+
+    async def find(self, root: str) -> Sequence[str]:
+        """Return the ids of the sessions that began in one way, the last written first, at most some dozens.
+
+        Args:
+            root: 24 hexadecimal digits that stand for how a session began.
+
+        Raises:
+            StoreError: if the store cannot be reached or read.
+        """
+        ...
+
+    async def create(self, root: str, message_format: str) -> Log:
+        """Begin a session, which others find by its root.
+
+        Args:
+            root: how it began.
+            message_format: name of the format of its messages.
+
+        Raises:
+            StoreError: if it cannot be written.
+        """
+        ...
+
+    async def open(self, session_id: str) -> Log:
+        """Go on with a session.
+
+        Raises:
+            SessionBusyError: if another process has it for itself.
+            StoreError: if there is none of that id, or it cannot be read.
+        """
+        ...
+
+    async def read(self, session_id: str) -> Sequence[Record]:
+        """Return the records of a session, without going on with it, be it busy or not.
+
+        Raises:
+            StoreError: if there is none of that id, or it cannot be read.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        ...

@@ -1,0 +1,294 @@
+"""The interface of a protocol: what the proxy asks of a request, of a reply, and of what it weaves into a history.
+
+A client sends its whole history with every request. The proxy adds tools of its own (`delimiter`), answers their
+calls itself, and never shows them to the client: so the history that the provider sees has more in it than the
+client's. *Weaving* is putting it back: the client's assistant message stands for one or more *rounds*, each an
+assistant message as the provider made it, followed by the results of its own calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from wane.core.errors import WaneError
+from wane.formats.base import Format
+
+Body = dict[str, Any]
+"""A request's body, parsed. Never changed in place: what is derived from it shares what it keeps."""
+
+Message = dict[str, Any]
+"""A message of the wire's format."""
+
+
+class BrokenReplyError(WaneError):
+    """A provider's reply that is not of its protocol, or stops before its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTool:
+    """A tool that the proxy adds to a request and whose calls it answers.
+
+    Attributes:
+        name: its name.
+        description: what the model reads about it.
+        schema: JSON schema of its arguments.
+    """
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnCall:
+    """A call of one of the proxy's own tools.
+
+    Attributes:
+        id: the provider's id, which its result repeats.
+        tool: the tool's name.
+        arguments: the raw JSON arguments, as the model wrote them.
+    """
+
+    id: str
+    tool: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class TokenUsage:
+    """What a provider reported of one request, in tokens.
+
+    Attributes:
+        input: all input tokens, those read from or written to a cache included.
+        output: tokens of the reply, its reasoning included.
+        cache_read: how many of `input` were read from the provider's cache.
+        cache_write: how many of `input` were written to it.
+    """
+
+    input: int
+    output: int
+    cache_read: int = 0
+    cache_write: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one request to the provider brought.
+
+    Attributes:
+        message: the assistant's message in the format, own calls included, as the provider takes it back in a
+            later request: signatures, encrypted reasoning and ids unchanged.
+        own: calls of the proxy's own tools that are whole, in order.
+        calls: number of calls that the client is to answer.
+        complete: whether the model ended by itself, and was not cut off by a limit, a pause or a refusal.
+        usage: what it took; None if the provider did not say.
+    """
+
+    message: Message
+    own: tuple[OwnCall, ...] = ()
+    calls: int = 0
+    complete: bool = True
+    usage: TokenUsage | None = None
+
+    @property
+    def alone(self) -> bool:
+        """Whether only own calls were made, so that the model is to be asked again."""
+        return bool(self.own) and not self.calls and self.complete
+
+
+@dataclass(frozen=True, slots=True)
+class Woven:
+    """One round as it stands in the history that the provider sees.
+
+    Attributes:
+        message: the assistant's message of the round.
+        results: messages with the results of its own calls, which follow it at once; none if it made none.
+    """
+
+    message: Message
+    results: tuple[Message, ...] = ()
+
+
+class Reply(Protocol):
+    """What the client gets for one request: one or several replies of the provider, as one. Sans I/O.
+
+    The server calls `feed` with what the provider sends, `end` when the provider's body is over and, if the round
+    was alone, begins again with `feed` for the next one; then `finish`. Events that need no change are given out
+    as the bytes that came in. Of later rounds the client sees the content only, under the head of the first;
+    indexes and sequence numbers go on, and the usage in the end is the sum of all rounds, field by field.
+    """
+
+    @property
+    def started(self) -> bool:
+        """Whether anything was given out, so that the answer's status can no longer be another.
+
+        A streamed reply holds its head back until there is something of the first round that the client may see
+        (text, reasoning, a call of its own): if the model begins with a call of an own tool alone and the next
+        round fails, the provider's error can still be passed on unchanged.
+        """
+        ...
+
+    def feed(self, data: bytes) -> bytes:
+        """Take in a piece of the provider's body, cut anywhere, and return what the client gets now.
+
+        A streamed reply never holds back what the client may see; what closes it (`message_delta` and
+        `message_stop`, the chunk with the `finish_reason`, `response.completed`, `[DONE]`) waits for `finish`.
+        What it does not understand is passed on as it is.
+        """
+        ...
+
+    def end(self) -> Round:
+        """The provider's body of this round is over: return what it said.
+
+        Raises:
+            BrokenReplyError: if it stopped before its end, was an error event, or was not of the protocol. The
+                server then gives `rest` to the client, if anything, and does no more with this reply.
+        """
+        ...
+
+    def rest(self) -> bytes:
+        """Return what was taken in and held back, as it came: what a client gets when a reply breaks."""
+        ...
+
+    def finish(self) -> bytes:
+        """Return what closes the client's reply, after the last round."""
+        ...
+
+    def fail(self, status: int, body: bytes) -> bytes:
+        """Return what tells the client, in a reply that has started, that a later round was refused.
+
+        Args:
+            status: the provider's HTTP status.
+            body: the provider's error body.
+        """
+        ...
+
+
+class Wire(Protocol):
+    """One protocol of a provider.
+
+    Attributes:
+        name: name of its format: `anthropic`, `openai` or `openai_responses`.
+        format: takes its messages apart.
+    """
+
+    name: str
+    format: Format[Message]
+
+    def unmanaged(self, body: Body) -> str | None:
+        """Return why a request cannot or need not be managed, None if it can be.
+
+        It has no tools of the client's, asks for several answers (`n`), or is not of the protocol's shape.
+        """
+        ...
+
+    def refusal(self, body: Body) -> str | None:
+        """Return why the proxy must refuse a request, such as one with `previous_response_id`; None as a rule."""
+        ...
+
+    def tools(self, body: Body) -> frozenset[str]:
+        """Return the names of the client's own function tools."""
+        ...
+
+    def messages(self, body: Body) -> list[Message]:
+        """Return the history that a request carries, as messages of the format, sharing their contents.
+
+        Raises:
+            FormatError: if it is not of the protocol.
+        """
+        ...
+
+    def fixed(self, body: Body) -> object:
+        """Return the JSON data that every request carries besides its messages: instructions, tool definitions."""
+        ...
+
+    def canonical(self, message: Message) -> object:
+        """Return JSON data that is equal for equal messages: without `cache_control`, which clients move about."""
+        ...
+
+    def equip(self, body: Body, tools: Sequence[OwnTool], guidance: str) -> Body:
+        """Return a body with the proxy's own tools, and what the model is told of them.
+
+        They stand behind the client's tools and instructions, so that the prefix which the client has cached
+        without the proxy holds up to there, and are the same in every request.
+        """
+        ...
+
+    def place(self, body: Body, messages: Sequence[Message]) -> Body:
+        """Return a body with these messages in place of its own.
+
+        Neighbouring messages of one role are joined where the provider demands that roles alternate. A
+        `cache_control` breakpoint whose block has left the view moves to the nearest block before it that may
+        carry one; there are never more than the provider's limit.
+        """
+        ...
+
+    def weave(self, message: Message, rounds: Sequence[Woven]) -> list[Message]:
+        """Return the provider's messages that a client's assistant message stands for.
+
+        The client's own contents count: what it changed is sent as it changed it, what it left out (reasoning,
+        as a rule) stays out, but for what belongs to rounds of which the client has kept nothing to tell by.
+        With the client's message as it was shown, the result is exactly the rounds.
+
+        Args:
+            message: the client's message, which tells that it is the reply to these rounds.
+            rounds: the rounds, in order, own calls and all.
+        """
+        ...
+
+    def visible(self, rounds: Sequence[Round]) -> Message:
+        """Return the assistant message that a client makes of a reply of these rounds: without own calls."""
+        ...
+
+    def results(self, answers: Sequence[tuple[OwnCall, str]]) -> tuple[Message, ...]:
+        """Return the messages that answer own calls.
+
+        Args:
+            answers: each call with the text of its result.
+        """
+        ...
+
+    def cleared(self, message: Message, position: int, text: str) -> Message:
+        """Return a message with a text in place of one result's content.
+
+        Args:
+            message: a message with results.
+            position: which of its parts (`format.parts`) is the result.
+            text: the text.
+        """
+        ...
+
+    def drops_reasoning(self, status: int, error: bytes, body: Body) -> Body | None:
+        """Return what to send instead of a request that was refused for reasoning bound to what was evicted.
+
+        Some models bind reasoning to the exact conversation before it, and refuse it once anything there is gone.
+
+        Args:
+            status: the status of the refusal.
+            error: its body.
+            body: the body that was refused.
+
+        Returns:
+            The body that asks the provider to drop such reasoning, or that leaves it out; None if the refusal has
+            another cause, or nothing of the kind is in it.
+        """
+        ...
+
+    def reply(self, body: Body, own: frozenset[str]) -> Reply:
+        """Return what makes the client's reply.
+
+        Args:
+            body: the client's request, which says whether it streams and what it wants to be told.
+            own: names of the proxy's own tools.
+        """
+        ...
+
+    def error(self, status: int, message: str) -> bytes:
+        """Return an error body in the provider's shape, for errors that are the proxy's."""
+        ...
+
+
+MAX_ROUNDS: Final = 8
+"""How often a model that only calls own tools is asked for one reply; the last time without these tools."""
