@@ -185,6 +185,15 @@ class ContextWindow:
             return tuple(range(first, stop) for first, stop in spans)
         raise UnknownEpisodeError(f"no episode is named {name!r}; {self._known_names()}")
 
+    def foresee(self, arguments: Iterable[str | None]) -> list[Verdict]:
+        """Return what would become of `delimiter` calls that came next, in this order; nothing changes.
+
+        Args:
+            arguments: the raw JSON arguments of each call.
+        """
+        ahead = replace(self._protocol, started=dict(self._protocol.started))
+        return [ahead.judge(raw) for raw in arguments]
+
     # What the caller tells it
 
     def set_tool_classes(self, tool_classes: Mapping[str, ToolClass | str] | None) -> None:

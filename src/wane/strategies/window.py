@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from wane.core import Added, ContextWindow, Episode, Item, Policy
+from collections.abc import Iterable, Sequence
+
+from wane.core import Added, ContextWindow, Episode, Item, Mark, Policy, Step
 from wane.formats.base import Part
 from wane.inference import Annotator, Limits, add_annotated
 from wane.strategies.base import Fitted, Settings
@@ -53,6 +55,31 @@ class WindowStrategy:
         if added.opened is not None:
             self.episodes.append(added.opened)
         return added
+
+    def follow(self, item: Item, part: Part, marks: Sequence[Mark] = ()) -> Added:
+        """Take in the next item of a recorded history, with the marks that were inferred at the time.
+
+        Raises:
+            HistoryError: as `ContextWindow.add` does, also for marks that cannot be made.
+        """
+        added = self.window.add(item, marks)
+        self._view.append(added.index)
+        if added.opened is not None:
+            self.episodes.append(added.opened)
+        if self._annotator is not None and not self._annotator.stopped:
+            self._annotator.follow(item, part, marks)
+            if added.verdict is not None and added.verdict.accepted:
+                self._annotator.stop()
+        return added
+
+    def apply(self, trace: Iterable[Step]) -> None:
+        """Do again what a recorded pass did (R14).
+
+        Raises:
+            HistoryError: if it does not fit this history.
+        """
+        self.window.apply(trace)
+        self._view = self.window.visible
 
     def fit(self, *, cold: bool = False) -> Fitted:
         """Run a pass if one is due (R10), and say what the next model call shows."""
