@@ -1,0 +1,196 @@
+"""What a proxy counts of its requests, for Prometheus.
+
+The server opens an `Exchange` for each request and tells it what happens; nothing else is to be counted by hand.
+Labels are bounded: the API, the outcome, an HTTP status. No session, model, tool or text is a label.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Final, Literal, Self, get_args
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.metrics_core import Metric
+
+from wane.proxy.sessions.base import Facts
+from wane.proxy.wire.base import Round, TokenUsage
+
+Outcome = Literal[
+    "managed",  # the client has a whole reply to a view that Wane made
+    "passed",  # passed through as it came: not a model request, or one that cannot or need not be managed
+    "failed_open",  # Wane failed, and the request went upstream as the client sent it
+    "refused",  # answered by the proxy itself with an error, and never sent upstream
+    "provider_error",  # the provider answered with an error, which the client has unchanged
+    "unreachable",  # the provider could not be reached, or did not answer in time
+    "broken",  # the reply broke off or was not of its protocol
+    "client_gone",  # the client went away before the end
+]
+"""How a request ended. Of several that fit, the later one in this list."""
+
+UpstreamFault = Literal["connect", "timeout", "reset", "malformed"]
+"""What went wrong with an upstream request, other than an HTTP status."""
+
+APIS: Final = ("anthropic", "openai", "openai_responses", "other")
+"""Values of the label `api`: the names of the wires, and `other` for whatever else is passed through."""
+
+_FAST: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)  # seconds
+_SLOW: Final = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0, 120.0, 300.0)  # seconds
+_TOKENS: Final = (1e3, 5e3, 1e4, 2e4, 4e4, 6e4, 8e4, 1e5, 1.5e5, 2e5, 4e5, 1e6)
+
+
+class Traffic:
+    """The counters of one proxy, in a registry of their own.
+
+    Args:
+        clock: seconds, from any start, that never go back.
+
+    Attributes:
+        registry: for collectors of others, which `metrics` then shows too.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.registry = CollectorRegistry()
+        self.clock = clock
+        self.requests = self._counter("wane_requests", "Requests of clients, by how they ended.", "api", "outcome")
+        self.rounds = self._counter("wane_rounds", "Requests to the provider's model on behalf of managed ones.", "api")
+        self.faults = self._counter("wane_upstream_errors", "Upstream requests that failed.", "api", "status")
+        self.fail_opens = self._counter("wane_fail_opens", "Requests sent upstream unchanged as Wane failed.", "api")
+        self.tokens = self._counter("wane_tokens", "Tokens that the provider reported.", "api", "kind")
+        self.evicted = self._counter("wane_evicted_tokens", "Tokens that left a view.", "api")
+        self.bytes = self._counter("wane_bytes", "Bytes from clients (in) and to them (out).", "api", "direction")
+        self.open = Gauge("wane_open_requests", "Requests being answered.", ("api",), registry=self.registry)
+        self.added = self._histogram("wane_added_seconds", "From a whole request to its sending upstream.", _FAST)
+        self.first = self._histogram("wane_first_byte_seconds", "From a whole request to the first byte back.", _SLOW)
+        self.whole = self._histogram("wane_request_seconds", "From a request's begin to the end of its reply.", _SLOW)
+        self.view = self._histogram("wane_view_tokens", "Tokens of the view of a managed request.", _TOKENS)
+        self.history = self._histogram("wane_history_tokens", "Tokens of its history, evicted or not.", _TOKENS)
+
+    def request(self, api: str) -> Exchange:
+        """Begin to count a request.
+
+        Args:
+            api: name of its wire; anything else counts as `other`.
+
+        Returns:
+            What is to be told of it, and closed at its end.
+        """
+        return Exchange(self, api if api in APIS else "other")
+
+    def metrics(self) -> bytes:
+        """Return everything that was counted, in Prometheus' text format (version 0.0.4)."""
+        return generate_latest(_WithoutCreated(self.registry))
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(name, text, labels, registry=self.registry)
+
+    def _histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
+        return Histogram(name, text, ("api",), buckets=buckets, registry=self.registry)
+
+
+class Exchange:
+    """One request of a client, from its first byte to the end of its reply.
+
+    A context manager, or closed by `close`, which may come more than once: what ends first has the say.
+
+    Attributes:
+        outcome: how it ended; the server sets it when it knows better than `passed`.
+    """
+
+    __slots__ = ("_api", "_begun", "_in", "_open", "_out", "_ready", "_traffic", "outcome")
+
+    def __init__(self, traffic: Traffic, api: str) -> None:
+        self.outcome: Outcome = "passed"
+        self._traffic, self._api = traffic, api
+        self._begun = self._ready = traffic.clock()
+        self._in = self._out = 0
+        self._open = True
+        traffic.open.labels(api).inc()
+
+    def received(self, size: int) -> None:
+        """The request's body is here; what is added is timed from now on.
+
+        Args:
+            size: its bytes. Of a body that is passed on in pieces: those of each piece.
+        """
+        self._in += size
+        self._ready = self._traffic.clock()
+
+    def prepared(self, facts: Facts) -> None:
+        """A managed request is about to go upstream for the first time, with this view."""
+        traffic, api = self._traffic, self._api
+        traffic.added.labels(api).observe(traffic.clock() - self._ready)
+        traffic.view.labels(api).observe(facts.view)
+        traffic.history.labels(api).observe(facts.history)
+        traffic.evicted.labels(api).inc(facts.evicted_now)
+
+    def round(self, round_: Round) -> None:
+        """The provider has answered for a managed request."""
+        self._traffic.rounds.labels(self._api).inc()
+        if round_.usage is not None:
+            for kind, count in _kinds(round_.usage):
+                self._traffic.tokens.labels(self._api, kind).inc(count)
+
+    def upstream_error(self, what: int | UpstreamFault) -> None:
+        """An upstream request failed.
+
+        Args:
+            what: the provider's HTTP status, or what happened instead of one.
+        """
+        known = what in get_args(UpstreamFault) or (isinstance(what, int) and 400 <= what < 600)
+        self._traffic.faults.labels(self._api, str(what) if known else "other").inc()
+
+    def failed_open(self) -> None:
+        """Wane has failed, and the request goes upstream as the client sent it."""
+        self.outcome = "failed_open"
+        self._traffic.fail_opens.labels(self._api).inc()
+
+    def sent(self, size: int) -> None:
+        """A piece of the reply's body goes to the client.
+
+        Args:
+            size: its bytes; the first piece that has any stops the time to the first byte.
+        """
+        if size and not self._out:
+            self._traffic.first.labels(self._api).observe(self._traffic.clock() - self._ready)
+        self._out += size
+
+    def close(self) -> None:
+        """The request is over, by the end of its reply or otherwise."""
+        if not self._open:
+            return
+        self._open = False
+        traffic, api = self._traffic, self._api
+        traffic.open.labels(api).dec()
+        traffic.requests.labels(api, self.outcome).inc()
+        traffic.whole.labels(api).observe(traffic.clock() - self._begun)
+        traffic.bytes.labels(api, "in").inc(self._in)
+        traffic.bytes.labels(api, "out").inc(self._out)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+class _WithoutCreated:
+    """A registry without the time at which each series began: it doubles the lines and tells nothing."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+
+    def collect(self) -> Iterable[Metric]:
+        for metric in self._registry.collect():
+            metric.samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
+            yield metric
+
+
+def _kinds(usage: TokenUsage) -> tuple[tuple[str, int], ...]:
+    return (
+        ("input", usage.input),
+        ("output", usage.output),
+        ("cache_read", usage.cache_read),
+        ("cache_write", usage.cache_write),
+    )
