@@ -82,6 +82,20 @@ class Traffic:
         """Return everything that was counted, in Prometheus' text format (version 0.0.4)."""
         return generate_latest(_WithoutCreated(self.registry))
 
+    def outcomes(self) -> dict[str, int]:
+        """Return how many requests ended in each way so far."""
+        found: dict[str, int] = {}
+        for metric in self.requests.collect():
+            for sample in metric.samples:
+                if sample.name.endswith("_total"):
+                    outcome = sample.labels["outcome"]
+                    found[outcome] = found.get(outcome, 0) + int(sample.value)
+        return found
+
+    def open_requests(self) -> int:
+        """Return how many requests are being answered."""
+        return int(sum(sample.value for metric in self.open.collect() for sample in metric.samples))
+
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(name, text, labels, registry=self.registry)
 

@@ -1,0 +1,35 @@
+// Helpers: elements and numbers.
+
+const byId = (id) => document.getElementById(id);
+
+// Contents go in as text nodes and attributes alone, never as markup.
+function h(tag, attributes, ...children) {
+  const node = document.createElement(tag);
+  for (const [key, value] of Object.entries(attributes || {})) {
+    if (value === null || value === undefined || value === false) continue;
+    node.setAttribute(key, value === true ? "" : value);
+  }
+  for (const child of children.flat(2)) {
+    if (child !== null && child !== undefined && child !== false) node.append(child);
+  }
+  return node;
+}
+
+const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+const n0 = (value) => whole.format(value);
+const many = (count, noun) => `${n0(count)} ${noun}${count === 1 ? "" : "s"}`;
+const trim = (value) => (value >= 100 ? value.toFixed(0) : value.toFixed(1).replace(/\.0$/, ""));
+
+function short(tokens) {
+  if (tokens >= 1e6) return `${trim(tokens / 1e6)}M`;
+  return tokens >= 1e3 ? `${trim(tokens / 1e3)}k` : String(Math.round(tokens));
+}
+
+function span(seconds) {
+  if (seconds < 60) return `${Math.max(0, Math.floor(seconds))} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h`;
+  return `${Math.floor(seconds / 86400)} d`;
+}
+
+const between = (from, to) => (Date.parse(to) - Date.parse(from)) / 1000;

@@ -1,0 +1,76 @@
+// One session: made once, and changed where it has changed.
+
+function sessionCard() {
+  const card = {
+    title: h("bdi", {}),
+    seen: h("span", { class: "seen" }),
+    meta: h("p", { class: "meta" }),
+    bar: h("div", { class: "bar", role: "img" }, h("i", { class: "limit", hidden: true })),
+    figures: h("p", { class: "figures" }),
+    ghost: h("div", { class: "line", "aria-hidden": "true", hidden: true }, h("i", {})),
+    said: h("p", { class: "said" }),
+    note: h("p", { class: "warn", hidden: true }),
+    summary: h("summary", {}),
+    episodes: h("div", { class: "episodes" }),
+    known: "",
+  };
+  card.details = h("details", { hidden: true }, card.summary, card.episodes);
+  card.details.addEventListener("toggle", () => drawEpisodes(card));
+  card.node = h("article", { class: "session" },
+    h("header", {}, h("h2", {}, card.title), card.seen),
+    card.meta, card.bar, card.figures, card.ghost, card.said, card.note, card.details);
+  return card;
+}
+
+function drawSession(card, session, now) {
+  const age = between(session.last, now);
+  const seen = age < 3 ? "now" : `${span(age)} ago`;
+  if (card.seen.textContent !== seen) card.seen.textContent = seen;
+  card.seen.classList.toggle("live", age < 15);
+  // Most sessions stand still most of the time.
+  const known = JSON.stringify(session);
+  if (known === card.known) return;
+  card.known = known;
+  card.session = session;
+  card.title.textContent = session.title.trim() || "(no words)";
+  const facts = [session.model, session.api.replace("_", " "), many(session.requests, "request"), session.id];
+  card.meta.replaceChildren(...facts.map((text) => h("bdi", {}, text)));
+  drawBar(card.bar, session);
+  drawFigures(card, session);
+  drawGhost(card.ghost, session);
+  drawEpisodes(card);
+}
+
+function drawFigures(card, session) {
+  const over = session.view > session.budget;
+  const room = over ? `${short(session.view - session.budget)} over the budget` : `${short(session.budget - session.view)} free`;
+  card.node.classList.toggle("over", over);
+  card.figures.replaceChildren(
+    h("span", {}, h("b", {}, short(session.view)), ` of ${short(session.budget)} in view`),
+    h("span", { class: "room" }, room));
+  const gone = session.removed ? `, ${many(session.removed, "episode")} as a whole` : "";
+  card.said.textContent = session.evicted > 0
+    ? `${short(session.evicted)} of ${short(session.history)} evicted${gone}`
+    : `${short(session.history)} said, nothing evicted`;
+  card.note.textContent = session.note || (session.satisfied ? "" : "The budget cannot be met: what may not be evicted is too large.");
+  card.note.hidden = !card.note.textContent;
+}
+
+// The rows are made when somebody looks.
+function drawEpisodes(card) {
+  const { session, details } = card;
+  details.hidden = !session.episodes.length;
+  card.summary.textContent = `${many(session.episodes.length, "episode")} in view`;
+  if (!details.open) {
+    card.episodes.replaceChildren();
+    return;
+  }
+  const row = (it) => {
+    const dot = h("i", { class: "dot" });
+    dot.style.background = colourOf(it);
+    const name = h("bdi", {}, it.name === null ? "outside episodes" : it.name);
+    return h("tr", {}, h("td", { class: "name" }, dot, name), h("td", {}, it.name === null ? "" : TYPES[it.type] || it.type), h("td", {}, stateOf(it)), h("td", { class: "num" }, n0(it.tokens)));
+  };
+  const head = h("thead", {}, h("tr", {}, h("th", {}, "Episode"), h("th", {}, "Type"), h("th", {}, "State"), h("th", { class: "num" }, "In view")));
+  card.episodes.replaceChildren(h("table", {}, head, h("tbody", {}, session.episodes.map(row))));
+}

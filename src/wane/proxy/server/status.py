@@ -1,0 +1,189 @@
+"""What a proxy shows of itself: a live page, its data as JSON, and metrics.
+
+All of it is read-only and holds what sessions are called and how large they are, never what was said in them beyond
+the beginning of the user's first words.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from prometheus_client import ProcessCollector
+from prometheus_client.metrics_core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+import wane
+from wane.proxy import jsons
+from wane.proxy.server.page import PAGE, POLICY
+from wane.proxy.server.traffic import Traffic
+from wane.proxy.sessions.base import SessionBook, SessionStatus
+from wane.proxy.settings import ContextSettings
+
+MOST_SESSIONS: Final = 500
+"""How many sessions the JSON and the page show, those used last; it says how many there are."""
+
+_HEADERS: Final = {
+    "cache-control": "no-store",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a proxy says of itself.
+
+    Attributes:
+        upstream: URL of the provider; only its scheme, host and path are shown.
+        settings: how contexts are kept.
+        started: when the proxy started, in UTC.
+    """
+
+    upstream: str
+    settings: ContextSettings
+    started: datetime
+
+
+def status_app(book: SessionBook, traffic: Traffic, about: About, now: Callable[[], datetime] = _now) -> Starlette:
+    """Return the app with `/`, `/status` and `/metrics`, to be mounted at `/wane`.
+
+    Reached on a loopback address it answers only to a loopback host's name: otherwise a web page could give its own
+    name that address, and read what sessions are called.
+
+    Args:
+        book: the sessions.
+        traffic: the counters; a gauge of the sessions in memory and figures of the process are added to its registry.
+        about: what the proxy says of itself.
+        now: the time, in UTC.
+    """
+    traffic.registry.register(_Sessions(book))
+    ProcessCollector(registry=traffic.registry)
+
+    async def page(_: Request) -> Response:
+        return Response(PAGE, media_type="text/html", headers={**_HEADERS, "content-security-policy": POLICY})
+
+    async def status(_: Request) -> Response:
+        data = jsons.dumps(status_data(book.status(), traffic, about, now()))
+        return Response(data, media_type="application/json", headers=_HEADERS)
+
+    async def metrics(_: Request) -> Response:
+        return Response(traffic.metrics(), media_type="text/plain; version=0.0.4", headers=_HEADERS)
+
+    routes = [Route("/", page), Route("/status", status), Route("/metrics", metrics)]
+    return Starlette(routes=routes, middleware=[Middleware(_OwnName)])
+
+
+def status_data(sessions: Iterable[SessionStatus], traffic: Traffic, about: About, now: datetime) -> dict[str, Any]:
+    """Return what `/wane/status` says; see docs/proxy/status.md for the fields."""
+    sessions = list(sessions)
+    context = about.settings
+    return {
+        "version": wane.__version__,
+        "now": now.isoformat(timespec="milliseconds"),
+        "started": about.started.isoformat(timespec="milliseconds"),
+        "upstream": _address(about.upstream),
+        "strategy": context.strategy,
+        "annotate": context.annotate,
+        "budget": context.budget,
+        "requests": traffic.outcomes(),
+        "open": traffic.open_requests(),
+        "sessions_in_memory": len(sessions),
+        "sessions": [_session(session) for session in sessions[:MOST_SESSIONS]],
+    }
+
+
+def _session(session: SessionStatus) -> dict[str, Any]:
+    facts = session.facts
+    return {
+        "id": facts.session,
+        "title": session.title,
+        "api": facts.api,
+        "model": facts.model,
+        "created": session.created.isoformat(timespec="milliseconds"),
+        "last": session.last.isoformat(timespec="milliseconds"),
+        "requests": session.requests,
+        "budget": facts.budget,
+        "view": facts.view,
+        "history": facts.history,
+        "evicted": facts.evicted,
+        "satisfied": facts.satisfied,
+        "note": facts.note,
+        "user": session.user,
+        "removed": session.removed,
+        "episodes": [
+            {"name": it.name, "type": it.type, "state": it.state, "tokens": it.tokens} for it in session.episodes
+        ],
+    }
+
+
+def _address(url: str) -> str:
+    """A URL without what may be a secret: user, password, query."""
+    parts = urlsplit(url)
+    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
+    return f"{parts.scheme}://{host}{f':{parts.port}' if parts.port else ''}{parts.path}"
+
+
+class _Sessions(Collector):
+    """How many sessions are in memory, counted when it is asked for."""
+
+    def __init__(self, book: SessionBook) -> None:
+        self._book = book
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        family = GaugeMetricFamily("wane_sessions", "Sessions in memory.", labels=("api",))
+        for api, count in sorted(Counter(session.facts.api for session in self._book.status()).items()):
+            family.add_metric((api,), count)
+        yield family
+
+
+class _OwnName:
+    """Refuses requests by a foreign name on loopback, against rebinding of names."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or _by_own_name(scope):
+            await self._app(scope, receive, send)
+            return
+        text = "The proxy shows itself only by the name of a loopback host, such as 127.0.0.1 or localhost.\n"
+        await PlainTextResponse(text, status_code=421, headers=_HEADERS)(scope, receive, send)
+
+
+def _by_own_name(scope: Mapping[str, Any]) -> bool:
+    server = scope.get("server")
+    if server is None or not _loopback(server[0]):
+        return True
+    names = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+    try:
+        # A client of HTTP/1.0 may give none, and is no browser.
+        return all(_loopback(urlsplit(f"//{name}").hostname or "") for name in names)
+    except ValueError:
+        return False
+
+
+def _loopback(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
