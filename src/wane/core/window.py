@@ -147,6 +147,11 @@ class ContextWindow:
         return list(self._graph.live.values())
 
     @property
+    def started(self) -> int:
+        """Number of episodes that were ever started, implicit ones included."""
+        return self._graph.started
+
+    @property
     def pinned(self) -> Pinned:
         """What no pass could take now, by what holds it (R13)."""
         unsettled = self._graph.unsettled

@@ -108,12 +108,13 @@ class SessionStatus:
 class SessionBook(Protocol):
     """All sessions of a proxy."""
 
-    async def turn(self, wire: Wire, body: Body) -> Turn:
+    async def turn(self, wire: Wire, body: Body, *, size: int = 0) -> Turn:
         """Recognise the session of a request, take in what is new of it, and fit its view.
 
         Args:
             wire: the request's protocol.
             body: the client's body, one that can be managed.
+            size: its bytes; a large one is worked on beside the event loop.
 
         Raises:
             FormatError: if the body's messages are not of the protocol.

@@ -1,0 +1,326 @@
+"""All sessions of a proxy: recognised by content, kept in memory while they are used, found again in the store."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Final
+from weakref import WeakValueDictionary
+
+from wane.core import DELIMITER
+from wane.core.delimiter import DESCRIPTION, GUIDANCE, SCHEMA
+from wane.core.errors import FormatError, HistoryError, JournalError
+from wane.journal import Record
+from wane.proxy.sessions import notes
+from wane.proxy.sessions.base import Facts, SessionStatus
+from wane.proxy.sessions.conversation import Conversation
+from wane.proxy.sessions.entries import Alignment
+from wane.proxy.sessions.identity import ASSISTANT, Arrival, root_of
+from wane.proxy.sessions.live import Live, title
+from wane.proxy.sessions.turn import LiveTurn
+from wane.proxy.settings import ContextSettings
+from wane.proxy.store.base import SessionBusyError, Store, StoreError
+from wane.proxy.store.memory import MemoryStore
+from wane.proxy.wire.base import Body, Message, OwnTool, Wire
+
+TOOL: Final = OwnTool(DELIMITER, DESCRIPTION, SCHEMA)
+"""The tool that requests gain."""
+
+PROXY_GUIDANCE: Final = f"""{GUIDANCE}
+- Call `delimiter` in the same message as your other tool calls wherever you can, such as the end of one episode, \
+the start of the next and its first call together: it takes no turn of its own then."""
+"""What the model is told about it."""
+
+_LOGGER: Final = logging.getLogger("wane.proxy")
+_TRIES: Final = 4
+_CANDIDATES: Final = 8  # sessions of one beginning that are looked into
+_MOST_IN_MEMORY: Final = 1_000  # sessions, where nothing is stored
+_LARGE: Final = 2_000_000  # bytes of a body that is worked on beside the event loop
+_EDITED_SHARE: Final = 0.05  # share of the budget by which edits may change a session before it is taken in anew
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Book:
+    """All sessions of a proxy.
+
+    Args:
+        store: keeps their records.
+        settings: how their views are kept.
+        strict: whether what cannot be stored is an error.
+        clock: tells the time, in UTC.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        settings: ContextSettings | None = None,
+        *,
+        strict: bool = False,
+        clock: Callable[[], datetime] = _now,
+    ) -> None:
+        self._store = store
+        self._settings = settings or ContextSettings()
+        self._strict = strict
+        self._clock = clock
+        self._sessions: dict[str, Live] = {}
+        self._gates: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._settling: set[asyncio.Task[None]] = set()
+
+    async def turn(self, wire: Wire, body: Body, *, size: int = 0) -> LiveTurn:
+        """Recognise the session of a request, take in what is new of it, and fit its view.
+
+        Raises:
+            FormatError: if the body's messages are not of the protocol.
+            WaneError: if the session cannot go on.
+        """
+        messages = wire.messages(body)
+        arrivals = await asyncio.to_thread(_arrivals, wire, messages) if size > _LARGE else _arrivals(wire, messages)
+        root = root_of(wire, arrivals)
+        gate = self._gates.setdefault(root, asyncio.Lock())
+        async with gate:
+            for _ in range(_TRIES):
+                live = await self._session(wire, arrivals, root)
+                async with live.held():
+                    if live.conversation.align(arrivals).common < len(live.conversation.entries):
+                        continue  # another process went on with it in between
+                    return await self._take(live, body, arrivals)
+        raise StoreError("the session keeps changing under the request; send it again")
+
+    async def peek(self, wire: Wire, body: Body) -> Body:
+        """Return what `turn` would send upstream, without taking anything in.
+
+        Raises:
+            WaneError: as `turn` does.
+        """
+        arrivals = _arrivals(wire, wire.messages(body))
+        root = root_of(wire, arrivals)
+        known = [live for live in self._of(root) if _continues(live.conversation, arrivals)]
+        if known:
+            conversation = copy.deepcopy(known[0].conversation, {id(wire): wire})
+        else:
+            conversation = self._conversation(wire, infer=self._infers(arrivals))
+        conversation.setup(body)
+        conversation.extend(arrivals)
+        conversation.fit()
+        return wire.place(self._equipped(wire, body), conversation.view(arrivals))
+
+    def status(self) -> Sequence[SessionStatus]:
+        """Return the sessions in memory, the last used first."""
+        lives = sorted(self._sessions.values(), key=lambda live: live.last, reverse=True)
+        return [status for live in lives if (status := live.status()) is not None]
+
+    async def sweep(self) -> None:
+        """Let sessions go that have been idle; without a store, those beyond a number that memory bears."""
+        now = self._clock()
+        lives = sorted((live for live in self._sessions.values() if not live.turns), key=lambda live: live.last)
+        if self._store.keeps:
+            idle = [live for live in lives if (now - live.last).total_seconds() > self._settings.idle]
+        else:
+            idle = lives[: max(0, len(self._sessions) - _MOST_IN_MEMORY)]
+        for live in idle:
+            await self._forget(live)
+
+    async def close(self) -> None:
+        """Let all sessions go."""
+        await asyncio.gather(*self._settling)
+        for live in list(self._sessions.values()):
+            await self._forget(live)
+        await self._store.close()
+
+    async def finished(self, live: Live) -> None:
+        """A turn of a session is over: make it safe, without anybody waiting for that."""
+        live.last = self._clock()
+        task = asyncio.create_task(live.settle())
+        self._settling.add(task)
+        task.add_done_callback(self._settling.discard)
+
+    # Which session a request belongs to
+
+    async def _session(self, wire: Wire, arrivals: Sequence[Arrival], root: str) -> Live:
+        """The session that a request goes on with: a known one, one that parts from it, or a new one."""
+        lives = await self._current(self._of(root))
+        if not any(_continues(live.conversation, arrivals) for live in lives):
+            lives += await self._opened(wire, root)
+        best: Live | None = None
+        alignment = Alignment(0)
+        for live in lives:
+            found = live.conversation.align(arrivals)
+            if found.common > alignment.common:
+                best, alignment = live, found
+        if best is None or not (alignment.answered or alignment.common == len(best.conversation.entries)):
+            return await self._unknown(wire, arrivals, root)
+        if best.conversation.drifted(arrivals, alignment) > self._settings.budget * _EDITED_SHARE:
+            return await self._retaken(best, arrivals, root)
+        if alignment.common < len(best.conversation.entries) or best.log is None:
+            return await self._forked(best, alignment, arrivals, root)
+        return best
+
+    def _of(self, root: str) -> list[Live]:
+        return sorted((e for e in self._sessions.values() if e.root == root), key=lambda e: e.last, reverse=True)
+
+    async def _current(self, lives: Sequence[Live]) -> list[Live]:
+        """The same sessions, up to date with what other processes did to them; without those that broke."""
+        sound = []
+        for live in lives:
+            try:
+                async with live.held():
+                    sound.append(live)
+            except (JournalError, HistoryError) as error:
+                _LOGGER.warning("%s", error)
+                await self._forget(live)
+        return sound
+
+    async def _opened(self, wire: Wire, root: str) -> list[Live]:
+        """The sessions of one beginning that are stored, and not in memory."""
+        try:
+            ids = [found for found in await self._store.find(root) if found not in self._sessions]
+        except StoreError as error:
+            if self._strict:
+                raise
+            _LOGGER.warning("%s", error)
+            return []
+        opened = []
+        for session_id in ids[:_CANDIDATES]:
+            try:
+                opened.append(await self._open(wire, root, session_id))
+            except (StoreError, JournalError, HistoryError) as error:
+                _LOGGER.warning("session %s is passed over: %s", session_id, error)
+        return opened
+
+    async def _open(self, wire: Wire, root: str, session_id: str) -> Live:
+        try:
+            log = await self._store.open(session_id)
+        except SessionBusyError:
+            return self._brought_back(wire, root, session_id, await self._store.read(session_id))
+        try:
+            async with log.hold() as records:
+                live = self._brought_back(wire, root, session_id, records)
+        except BaseException:
+            await log.close()
+            raise
+        live.log = log
+        self._sessions[session_id] = live
+        return live
+
+    def _brought_back(self, wire: Wire, root: str, session_id: str, records: Sequence[Record]) -> Live:
+        conversation = self._conversation(wire, infer=notes.infers(records))
+        conversation.follow(records)
+        times = [record.at for record in records if record.at is not None]
+        now = self._clock()
+        created, last = (times[0], times[-1]) if times else (now, now)
+        return Live(root, conversation, None, session_id, created, last, strict=self._strict)
+
+    async def _unknown(self, wire: Wire, arrivals: Sequence[Arrival], root: str) -> Live:
+        """A session that nothing is known of, or of which only what its assistant said is known from another."""
+        shapes = [arrival.shape for arrival in arrivals]
+        made = {shape for shape in shapes if shape[:1] == ASSISTANT}
+        for live in self._sessions.values() if made else ():
+            if live.conversation.wire is wire and any(shape in live.conversation.entries for shape in made):
+                return await self._retaken(live, arrivals, root)
+        return await self._begun(self._conversation(wire, infer=self._infers(arrivals)), arrivals, root, [])
+
+    async def _retaken(self, live: Live, arrivals: Sequence[Arrival], root: str) -> Live:
+        """A session that begins anew with a history which its client has rewritten."""
+        conversation = self._conversation(live.conversation.wire, infer=live.conversation.infer)
+        return await self._begun(conversation, arrivals, root, conversation.inherit(live.conversation))
+
+    async def _forked(self, live: Live, alignment: Alignment, arrivals: Sequence[Arrival], root: str) -> Live:
+        """A session that parts from another one, with all that happened to what they share."""
+        if not self._store.keeps:
+            return await self._retaken(live, arrivals, root)
+        try:
+            records = notes.prefix(await self._store.read(live.id), alignment.common)
+        except StoreError as error:
+            _LOGGER.warning("%s", error)
+            return await self._retaken(live, arrivals, root)
+        forked = self._brought_back(live.conversation.wire, root, "", records)
+        return await self._begun(forked.conversation, arrivals, root, records)
+
+    async def _begun(
+        self, conversation: Conversation, arrivals: Sequence[Arrival], root: str, records: Sequence[Record]
+    ) -> Live:
+        now = self._clock()
+        try:
+            log, warning = await self._store.create(root, conversation.wire.name), ""
+        except StoreError as error:
+            if self._strict:
+                raise
+            log, warning = await MemoryStore().create(root, conversation.wire.name), f"not stored: {error}"
+            _LOGGER.warning("session %s lives in memory only: %s", log.id, error)
+        live = Live(root, conversation, log, log.id, now, now, title(arrivals), strict=self._strict, warning=warning)
+        self._sessions[live.id] = live
+        async with log.hold():
+            await live.append(records)
+        return live
+
+    async def _forget(self, live: Live) -> None:
+        self._sessions.pop(live.id, None)
+        await live.close()
+
+    def _conversation(self, wire: Wire, *, infer: bool) -> Conversation:
+        return Conversation(wire, self._settings, infer=infer)
+
+    def _infers(self, arrivals: Sequence[Arrival]) -> bool:
+        """Whether episodes are inferred: if asked for, and of a history that nobody marked until now."""
+        if self._settings.annotate == "infer":
+            return True
+        return any(arrival.shape[:1] == ASSISTANT for arrival in arrivals)
+
+    # What goes upstream
+
+    async def _take(self, live: Live, body: Body, arrivals: Sequence[Arrival]) -> LiveTurn:
+        conversation, now = live.conversation, self._clock()
+        cold = live.requests > 0 and (now - live.last).total_seconds() > self._settings.cache_lifetime
+        try:
+            records = [*conversation.setup(body), *conversation.extend(arrivals)]
+            fitted, report = conversation.fit(cold=cold)
+            view = conversation.view(arrivals)
+        except BaseException:
+            # Half of the request is taken in: what is stored is whole.
+            await self._forget(live)
+            raise
+        await live.append([*records, *fitted])
+        wire, keeping = conversation.wire, conversation.keeping
+        live.last, live.requests, live.title = now, live.requests + 1, live.title or title(arrivals)
+        satisfied = keeping.tokens <= self._settings.budget or self._settings.strategy == "none"
+        live.facts = Facts(
+            session=live.id,
+            api=wire.name,
+            model=str(body.get("model", "")),
+            view=keeping.tokens,
+            budget=self._settings.budget,
+            history=keeping.tokens + keeping.evicted,
+            evicted=keeping.evicted,
+            evicted_now=0 if report is None else report.tokens_before - report.tokens_after,
+            satisfied=satisfied,
+            note=live.warning or ("" if satisfied or report is None else report.explain()),
+        )
+        return LiveTurn(
+            self, live, wire, self._equipped(wire, body), wire.equip(body, [], ""), view, self._own(wire, body)
+        )
+
+    def _own(self, wire: Wire, body: Body) -> frozenset[str]:
+        """The proxy's own tools, unless the client marks its work by itself."""
+        settings = self._settings
+        wanted = settings.strategy in ("cwl", "paper") and settings.annotate == "model"
+        return frozenset({DELIMITER}) if wanted and DELIMITER not in wire.tools(body) else frozenset()
+
+    def _equipped(self, wire: Wire, body: Body) -> Body:
+        return wire.equip(body, [TOOL], PROXY_GUIDANCE) if self._own(wire, body) else wire.equip(body, [], "")
+
+
+def _arrivals(wire: Wire, messages: Sequence[Message]) -> list[Arrival]:
+    if not messages:
+        raise FormatError("the request has no messages")
+    return [Arrival(wire, message) for message in messages]
+
+
+def _continues(conversation: Conversation, arrivals: Sequence[Arrival]) -> bool:
+    known = len(conversation.entries)
+    return 0 < known == conversation.align(arrivals).common

@@ -1,0 +1,369 @@
+"""One session as the proxy knows it: the client's messages by digest, the history behind them, and its view.
+
+Content is not kept, but for rounds that the client was not shown: a client sends its history with every request,
+so a view is made from what it has just sent.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Final
+
+from wane.core import Added, ContextWindow, FitReport, Item, Kind, Mark, chars
+from wane.core.errors import HistoryError, JournalError
+from wane.formats.base import Part
+from wane.journal import (
+    AnnotationRecord,
+    ConfigRecord,
+    MarkedMessageRecord,
+    MessageRecord,
+    NoteRecord,
+    Record,
+    UsageRecord,
+)
+from wane.proxy import jsons
+from wane.proxy.sessions import notes
+from wane.proxy.sessions.entries import Alignment, Entries, Entry
+from wane.proxy.sessions.identity import ASSISTANT, Arrival, shape_of
+from wane.proxy.sessions.keeping import Keeping, keeping_for
+from wane.proxy.sessions.notes import Replied
+from wane.proxy.settings import ContextSettings
+from wane.proxy.wire.base import Body, Message, OwnCall, Round, TokenUsage, Wire, Woven
+from wane.strategies.base import Substitute
+
+_RECENT: Final = 8  # replies whose shape is remembered until the client comes back with one
+_SLACK: Final = 0.02  # share of the overhead by which it may change before that is worth a record
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where rounds were woven in: into a message of the client or, if it kept nothing of the reply, ahead of it."""
+
+    rounds: tuple[Woven, ...]
+    ahead: bool = False
+
+
+class Conversation:
+    """A session in memory. Sans I/O: what happens comes back as records, and `follow` takes them in again.
+
+    Args:
+        wire: the protocol that its client speaks.
+        settings: how its view is kept.
+        infer: whether its episodes are inferred until the agent marks its own.
+
+    Attributes:
+        wire: see above.
+        infer: see above.
+        entries: the client's messages so far.
+        keeping: keeps its view.
+        history: tokens of all its items, evicted or not, by our own count.
+    """
+
+    def __init__(self, wire: Wire, settings: ContextSettings, *, infer: bool) -> None:
+        self.wire = wire
+        self.infer = infer
+        self.entries = Entries()
+        self.keeping: Keeping = keeping_for(settings, infer=infer)
+        self.history = 0
+        self._settings = settings
+        self._overhead = 0
+        self._first = array("L")  # by message of the history, its first item
+        self._owners = array("L")  # by item, its message
+        self._calls: dict[str, int] = {}  # by id, the latest call's item
+        self._places: dict[int, _Place] = {}  # by entry
+        self._replies: list[Replied] = []  # with rounds, not woven in yet
+        self._recent: deque[bytes] = deque(maxlen=_RECENT)
+        self._config: ConfigRecord | None = None
+        # While records are followed: entries whose messages are yet to come, and how many of the first one's have.
+        self._due: list[Entry] = []
+        self._followed = 0
+
+    @property
+    def window(self) -> ContextWindow | None:
+        """The window, if it evicts by episode."""
+        return self.keeping.window
+
+    @property
+    def items(self) -> int:
+        """Number of items in the history."""
+        return len(self._owners)
+
+    # What a request brings
+
+    def align(self, arrivals: Sequence[Arrival]) -> Alignment:
+        """Say how far a request agrees with what is known of this session."""
+        return self.entries.align(arrivals, self._recent)
+
+    def drifted(self, arrivals: Sequence[Arrival], alignment: Alignment) -> int:
+        """Return by how many tokens edits of the client have changed messages since they were first seen."""
+        return sum(
+            abs(sum(_tokens(part) for part in arrivals[number].parts) - self.entries[number].tokens)
+            for number in alignment.edited
+            # What was woven into a message is part of its count.
+            if number not in self._places
+        )
+
+    def setup(self, body: Body) -> list[Record]:
+        """Take in what a request carries besides its messages; return the records of what changed."""
+        overhead = chars(jsons.dumps(self.wire.fixed(body)).decode("utf-8", "replace"))
+        if self._config is not None and abs(overhead - self._config.overhead) <= _SLACK * overhead:
+            overhead = self._config.overhead
+        settings = self._settings
+        config = ConfigRecord(
+            settings.budget,
+            settings.policy,
+            {tool: str(cls) for tool, cls in (settings.tool_classes or {}).items()},
+            overhead,
+            settings.strategy != "none",
+        )
+        begins, changed = self._config is None, self._config != config
+        self._configure(config)
+        note = notes.setup_note(self.wire.name, settings.strategy, infer=self.infer)
+        return [note, config] if begins else [config] if changed else []
+
+    def extend(self, arrivals: Sequence[Arrival]) -> list[Record]:
+        """Take in the messages of a request that are new; return their records.
+
+        Args:
+            arrivals: all messages of the request.
+
+        Raises:
+            HistoryError: if they make no history, such as a result without its call. The conversation is not to be
+                used then.
+        """
+        entries, records = list[Entry](), list[Record]()
+        for number in range(len(self.entries), len(arrivals)):
+            arrival = arrivals[number]
+            self._settle(arrival.shape)
+            woven = self._woven(number, arrival.message)
+            before = self.history
+            for message in woven:
+                records += self._add(message)
+            entry = Entry(arrival.digest, arrival.shape, len(woven), self.history - before)
+            self.entries.append(entry)
+            entries.append(entry)
+        self._recent.clear()
+        return [notes.client_note(entries), *records] if entries else []
+
+    def fit(self, *, cold: bool = False) -> tuple[list[Record], FitReport | None]:
+        """Make the view ready for a request; return what to record of it, and what a pass did."""
+        return self.keeping.fit(cold=cold)
+
+    def view(self, arrivals: Sequence[Arrival]) -> list[Message]:
+        """Return the messages that the next request shows, from all that the client has just sent.
+
+        Raises:
+            HistoryError: if a message that was edited stands for another number of messages now.
+        """
+        history: list[Message] = []
+        edited: set[int] = set()
+        for number, arrival in enumerate(arrivals):
+            woven = self._woven(number, arrival.message) if number in self._places else [arrival.message]
+            entry = self.entries[number]
+            if len(woven) != entry.messages:
+                raise HistoryError(f"message {number} stood for {entry.messages} messages, and now for {len(woven)}")
+            if arrival.digest != entry.digest:
+                edited.update(range(len(history), len(history) + len(woven)))
+            history += woven
+        slots = self.keeping.slots
+        if len(slots) == len(self._owners) and not any(isinstance(slot, Substitute) for slot in slots):
+            return history
+        return self._shown(history, edited)
+
+    # What a reply brings
+
+    def observe(self, usage: TokenUsage, model: str) -> list[Record]:
+        """Take in what the provider said a request took."""
+        if usage.input <= 0:
+            return []
+        self.keeping.sent()
+        self.keeping.observe(usage.input)
+        record = UsageRecord(
+            items=len(self._owners),
+            input_tokens=usage.input,
+            output_tokens=usage.output,
+            cache_read_tokens=usage.cache_read,
+            cache_write_tokens=usage.cache_write,
+            model=model,
+        )
+        return [record]
+
+    def answers(self, calls: Sequence[OwnCall]) -> list[str]:
+        """Return the results of own calls that come next, in this order; nothing changes."""
+        assert self.window is not None
+        return [verdict.text for verdict in self.window.foresee(call.arguments for call in calls)]
+
+    def keep(self, rounds: Sequence[Round], woven: Sequence[Woven]) -> list[Record]:
+        """Take note of a reply that the client is given.
+
+        Args:
+            rounds: its rounds.
+            woven: the same with the results of their own calls.
+        """
+        shape = shape_of(self.wire.format.parts(self.wire.visible(rounds)))
+        own = any(round_.own for round_ in rounds)
+        replied = Replied(shape, tuple(woven) if own else ())
+        self._note(replied)
+        return [notes.reply_note(replied)]
+
+    # What was recorded
+
+    def follow(self, records: Iterable[Record]) -> None:
+        """Take in what was recorded of this session, by this process or another.
+
+        Raises:
+            JournalError: if the records do not follow from each other.
+            HistoryError: likewise.
+        """
+        for record in records:
+            if isinstance(record, NoteRecord):
+                self._follow_note(record)
+            elif isinstance(record, MessageRecord):
+                self._follow_message(record)
+            elif isinstance(record, ConfigRecord):
+                self._configure(record)
+            elif isinstance(record, UsageRecord):
+                self.keeping.sent()
+                self.keeping.observe(record.input_tokens)
+            else:
+                self.keeping.redo(record)
+
+    def inherit(self, other: Conversation) -> list[Record]:
+        """Take over the rounds of a session that this one, which is new, goes on with in another way."""
+        for number in sorted(other._places):
+            place = other._places[number]
+            shape = _EMPTY if place.ahead else other.entries[number].shape
+            self._replies.append(Replied(shape, place.rounds, inherited=True))
+        self._replies += [replace(replied, inherited=True) for replied in other._replies]
+        return [notes.reply_note(replied) for replied in self._replies]
+
+    # How it does it
+
+    def _settle(self, shape: bytes) -> None:
+        """Find the rounds that stand behind the client's next message; they wait for it no longer."""
+        made = shape[:1] == ASSISTANT
+        found = [replied for replied in self._replies if replied.shape == (shape if made else _EMPTY)]
+        if not found:
+            return
+        # Of several that look alike the client has the latest; those of another session come in their order.
+        gone = found[:1] if found[0].inherited else found
+        self._replies = [replied for replied in self._replies if all(replied is not other for other in gone)]
+        self._places[len(self.entries)] = _Place(gone[-1].rounds, ahead=not made)
+
+    def _woven(self, number: int, message: Message) -> list[Message]:
+        """The messages of the history that a message of the client stands for."""
+        place = self._places.get(number)
+        if place is None:
+            return [message]
+        if not place.ahead:
+            return self.wire.weave(message, place.rounds)
+        parts = self.wire.format.parts
+        rounds = [each for woven in place.rounds for each in (woven.message, *woven.results) if parts(each)]
+        return [*rounds, message]
+
+    def _add(self, message: Message) -> list[Record]:
+        """Take in a message of the history."""
+        added: list[Added] = []
+        for item, part in self._items(message):
+            meaning = self.keeping.add(item, part)
+            if meaning is not None:
+                added.append(meaning)
+        annotations = [record for record in map(AnnotationRecord.of, added) if record is not None]
+        return [MarkedMessageRecord.of(message, added), *annotations]
+
+    def _items(self, message: Message) -> Iterable[tuple[Item, Part]]:
+        number = len(self._first)
+        self._first.append(len(self._owners))
+        for part in self.wire.format.parts(message):
+            item = part.item(chars, number)
+            if item.kind is Kind.CALL and item.call_id is not None:
+                self._calls[item.call_id] = len(self._owners)
+            self._owners.append(number)
+            self.history += item.tokens
+            yield item, part
+
+    def _shown(self, history: Sequence[Message], edited: set[int]) -> list[Message]:
+        """The messages of the view."""
+        shown: list[Message] = []
+        places = ((slot if isinstance(slot, int) else slot.index, slot) for slot in self.keeping.slots)
+        known = [(place, slot) for place, slot in places if place is not None]
+        visible: frozenset[int] | None = None
+        for number, group in groupby(known, lambda pair: self._owners[pair[0]]):
+            first = self._first[number]
+            kept = [(place - first, slot) for place, slot in group]
+            message = history[number]
+            if number in edited:
+                visible = frozenset(place for place, _ in known) if visible is None else visible
+                shown += self._kept_of_edited(message, visible)
+                continue
+            for position, slot in kept:
+                if isinstance(slot, Substitute):
+                    message = self.wire.cleared(message, position, slot.text)
+            whole = len(kept) == self._size(number)
+            positions = [position for position, _ in kept]
+            shown.append(message if whole else self.wire.format.keep(message, positions))
+        return shown
+
+    def _size(self, number: int) -> int:
+        stop = self._first[number + 1] if number + 1 < len(self._first) else len(self._owners)
+        return stop - self._first[number]
+
+    def _kept_of_edited(self, message: Message, visible: frozenset[int]) -> list[Message]:
+        """What to show of a message whose parts may be others than were taken in: calls and results tell by id."""
+        parts = self.wire.format.parts(message)
+        kept = [n for n, part in enumerate(parts) if part.call_id is None or self._calls.get(part.call_id) in visible]
+        if not kept:
+            return []
+        return [message if len(kept) == len(parts) else self.wire.format.keep(message, kept)]
+
+    def _note(self, replied: Replied) -> None:
+        if not replied.inherited:
+            self._recent.append(replied.shape)
+        if replied.rounds:
+            self._replies.append(replied)
+
+    def _follow_note(self, note: NoteRecord) -> None:
+        if note.topic == notes.CLIENT:
+            if self._due:
+                raise JournalError(f"{len(self._due)} messages of the client are noted, but not recorded")
+            self._due = notes.entries_of(note)
+            self._recent.clear()
+        elif note.topic == notes.REPLY:
+            self._note(notes.reply_of(note))
+        else:
+            self.keeping.redo(note)
+
+    def _follow_message(self, record: MessageRecord) -> None:
+        if not self._due:
+            raise JournalError("a message is recorded that no note on the client's messages speaks of")
+        marks: Mapping[int, tuple[Mark, ...]] = (
+            {at: tuple(p.mark for p in placed) for at, placed in groupby(record.marks, lambda p: p.item)}
+            if isinstance(record, MarkedMessageRecord)
+            else {}
+        )
+        for item, part in self._items(dict(record.message)):
+            self.keeping.follow(item, part, marks.get(len(self._owners) - 1, ()))
+        self._followed += 1
+        if self._followed == self._due[0].messages:
+            self._followed = 0
+            entry = self._due.pop(0)
+            self._settle(entry.shape)
+            self.entries.append(entry)
+
+    def _configure(self, config: ConfigRecord) -> None:
+        self._config = replace(config, at=None)
+        self.keeping.overhead = config.overhead
+        if self.window is not None:
+            self.window.budget, self.window.policy = config.budget, config.policy
+            self.window.set_tool_classes(config.tool_classes)
+
+
+_EMPTY: Final = shape_of([])
+
+
+def _tokens(part: Part) -> int:
+    return part.item(chars, 0).tokens

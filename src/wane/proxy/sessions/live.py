@@ -1,0 +1,170 @@
+"""A session in memory: its conversation, its log, and what is to be said of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from wane.core import Kind
+from wane.core.errors import JournalError
+from wane.journal import Record
+from wane.journal.titles import title_of
+from wane.proxy.sessions.base import EpisodeStatus, Facts, SessionStatus
+from wane.proxy.sessions.conversation import Conversation
+from wane.proxy.sessions.identity import Arrival
+from wane.proxy.store.base import Log, StoreError
+
+_LOGGER: Final = logging.getLogger("wane.proxy")
+_UNSTORED: Final = "the session could not be stored"
+_MOST_WAITING: Final = 10_000  # records that wait for a store to come back
+
+
+@dataclass(slots=True, eq=False)
+class Live:
+    """A session in memory.
+
+    Attributes:
+        root: how it began, by which it is found.
+        conversation: what is known of it.
+        log: its records; None if another process has them for itself, so that it can only be read.
+        id: its id.
+        created: when it began.
+        last: when its last request came, or its last reply went.
+        title: beginning of the user's first words.
+        facts: as of its last request.
+        requests: how many came.
+        turns: how many of them are not answered yet.
+        strict: whether what cannot be stored is an error.
+        warning: why it is not stored any more; empty as a rule.
+    """
+
+    root: str
+    conversation: Conversation
+    log: Log | None
+    id: str
+    created: datetime
+    last: datetime
+    title: str = ""
+    facts: Facts | None = None
+    requests: int = 0
+    turns: int = 0
+    strict: bool = False
+    warning: str = ""
+    _waiting: list[Record] = field(default_factory=list)
+    _given_up: bool = False
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """Be the only one to go on with the session, up to date with what others did to it.
+
+        A store that cannot be reached is no reason not to go on, unless it is to be strict: the session then lives
+        in memory until the store is back.
+
+        Raises:
+            StoreError: if it is strict and the store fails.
+            JournalError: if what others did does not fit.
+            HistoryError: likewise.
+        """
+        assert self.log is not None
+        try:
+            hold = self.log.hold()
+            news = await hold.__aenter__()
+        except StoreError as error:
+            self._warn(error)
+            yield
+            return
+        try:
+            if news and self._waiting:
+                raise JournalError(f"session {self.id}: another process went on with it while it could not be stored")
+            self.conversation.follow(news)
+            yield
+        finally:
+            await hold.__aexit__(None, None, None)
+
+    async def append(self, records: Sequence[Record]) -> None:
+        """Add records to the log; while it is held.
+
+        Raises:
+            StoreError: if it is strict and they cannot be stored.
+        """
+        if self._given_up:
+            return
+        self._waiting += records
+        if not self._waiting or self.log is None:
+            return
+        try:
+            await self.log.append(self._waiting)
+        except StoreError as error:
+            self._warn(error)
+            if len(self._waiting) > _MOST_WAITING:
+                self._given_up, self._waiting = True, []
+            return
+        self._waiting = []
+        if self.warning.startswith(_UNSTORED):
+            self.warning = ""
+
+    async def settle(self) -> None:
+        """Have what was appended made safe from a crash of the machine."""
+        if self.log is not None and not self._waiting:
+            try:
+                await self.log.settle()
+            except StoreError as error:
+                _LOGGER.warning("%s", error)
+
+    async def close(self) -> None:
+        """Let go of the log."""
+        if self.log is not None:
+            try:
+                await self.log.close()
+            except StoreError as error:
+                _LOGGER.warning("%s", error)
+
+    def status(self) -> SessionStatus | None:
+        """Return what the live page shows; None before its first request."""
+        if self.facts is None:
+            return None
+        window = self.conversation.window
+        episodes = [] if window is None else window.episodes
+        shown = tuple(
+            EpisodeStatus(
+                episode.name,
+                episode.type.value,
+                "active" if not episode.closed else episode.level.value if episode.rank else "closed",
+                episode.tokens,
+            )
+            for episode in episodes
+            if episode.tokens
+        )
+        pinned = None if window is None else window.pinned
+        fixed = 0 if pinned is None else pinned.system + pinned.user + pinned.prologue
+        started = 0 if window is None else window.started
+        return SessionStatus(
+            self.facts,
+            self.title,
+            self.created,
+            self.last,
+            self.requests,
+            fixed,
+            shown,
+            max(0, started - len(episodes)),
+        )
+
+    def _warn(self, error: StoreError) -> None:
+        if self.strict:
+            raise error
+        if not self.warning:
+            _LOGGER.warning("session %s goes on in memory: %s", self.id, error)
+        self.warning = f"{_UNSTORED}: {error}"
+
+
+def title(arrivals: Sequence[Arrival]) -> str:
+    """Return the beginning of the user's first words, leaving out what agents put around them in tags."""
+    for arrival in arrivals:
+        for part in arrival.parts:
+            if part.kind is Kind.USER and not part.text.lstrip().startswith("<"):
+                return title_of({"role": "user", "content": part.text}) or ""
+    return ""

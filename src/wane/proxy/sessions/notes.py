@@ -1,0 +1,117 @@
+"""What the proxy notes in a session's journal besides its messages, and where a fork's records end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from wane.core.errors import JournalError
+from wane.journal import MessageRecord, NoteRecord, Record
+from wane.proxy.sessions.entries import Entry
+from wane.proxy.wire.base import Woven
+
+SETUP: Final = "proxy"
+"""Topic of the first note: how the session is kept."""
+
+CLIENT: Final = "client"
+"""Topic of the note on messages of the client, whose records follow it."""
+
+REPLY: Final = "reply"
+"""Topic of the note on a reply, with the rounds in it that the client was not shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replied:
+    """A reply that the client was given.
+
+    Attributes:
+        shape: that of the message which the client makes of it.
+        rounds: the rounds behind it, if any of them holds own calls; else none.
+        inherited: whether it was given in another session, which this one goes on with in another way.
+    """
+
+    shape: bytes
+    rounds: tuple[Woven, ...] = ()
+    inherited: bool = False
+
+
+def setup_note(api: str, strategy: str, *, infer: bool) -> NoteRecord:
+    """Return the note on how a session is kept."""
+    return NoteRecord(SETUP, {"api": api, "strategy": strategy, "infer": infer})
+
+
+def infers(records: Iterable[Record]) -> bool:
+    """Whether a session's episodes are inferred, as its first note says."""
+    return any(r.data.get("infer") is True for r in records if isinstance(r, NoteRecord) and r.topic == SETUP)
+
+
+def client_note(entries: Sequence[Entry]) -> NoteRecord:
+    """Return the note on messages of the client."""
+    rows = [[entry.digest.hex(), entry.shape.hex(), entry.messages, entry.tokens] for entry in entries]
+    return NoteRecord(CLIENT, {"entries": rows})
+
+
+def entries_of(note: NoteRecord) -> list[Entry]:
+    """Return the messages that a note is on.
+
+    Raises:
+        JournalError: if it is not one that `client_note` made.
+    """
+    try:
+        rows = note.data["entries"]
+        return [Entry(bytes.fromhex(row[0]), bytes.fromhex(row[1]), int(row[2]), int(row[3])) for row in rows]
+    except (LookupError, TypeError, ValueError) as error:
+        raise JournalError(f"a note on the client's messages cannot be read: {error!r}") from error
+
+
+def reply_note(replied: Replied) -> NoteRecord:
+    """Return the note on a reply."""
+    rounds = [{"message": round_.message, "results": list(round_.results)} for round_ in replied.rounds]
+    data: dict[str, Any] = {"shape": replied.shape.hex()}
+    if rounds:
+        data["rounds"] = rounds
+    if replied.inherited:
+        data["inherited"] = True
+    return NoteRecord(REPLY, data)
+
+
+def reply_of(note: NoteRecord) -> Replied:
+    """Return the reply that a note is on.
+
+    Raises:
+        JournalError: if it is not one that `reply_note` made.
+    """
+    data: Mapping[str, Any] = note.data
+    try:
+        rounds = tuple(Woven(row["message"], tuple(row["results"])) for row in data.get("rounds", ()))
+        return Replied(bytes.fromhex(data["shape"]), rounds, data.get("inherited") is True)
+    except (LookupError, TypeError, ValueError) as error:
+        raise JournalError(f"a note on a reply cannot be read: {error!r}") from error
+
+
+def prefix(records: Sequence[Record], count: int) -> list[Record]:
+    """Return a session's records as far as they are about its first messages of the client.
+
+    Args:
+        records: the session's records.
+        count: how many messages of the client to keep.
+    """
+    kept: list[Record] = []
+    left = 0  # messages of the history that belong to what is kept
+    for record in records:
+        if isinstance(record, NoteRecord) and record.topic == CLIENT:
+            entries = entries_of(record)[:count]
+            if not entries:
+                break
+            count -= len(entries)
+            left = sum(entry.messages for entry in entries)
+            kept.append(replace(client_note(entries), at=record.at))
+        elif isinstance(record, MessageRecord):
+            if not left:
+                break
+            left -= 1
+            kept.append(record)
+        else:
+            kept.append(record)
+    return kept

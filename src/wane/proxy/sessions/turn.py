@@ -1,0 +1,94 @@
+"""One request of a client, over as many rounds as the model takes to say something that the client may see."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from wane.core.errors import HistoryError, JournalError
+from wane.journal import Record
+from wane.proxy.sessions.base import Facts
+from wane.proxy.sessions.live import Live
+from wane.proxy.wire.base import MAX_ROUNDS, Body, Message, OwnCall, Round, Wire, Woven
+
+if TYPE_CHECKING:
+    from wane.proxy.sessions.book import Book
+
+_LOGGER: Final = logging.getLogger("wane.proxy")
+
+
+class LiveTurn:
+    """One request of a session in memory; see `wane.proxy.sessions.base.Turn`.
+
+    Args:
+        book: knows the session.
+        live: the session, which has taken the request in.
+        wire: its protocol.
+        equipped: the client's body with the proxy's own tools.
+        plain: the client's body.
+        view: the messages that the request shows.
+        own: names of the own tools.
+
+    Attributes:
+        body: what goes upstream first.
+        own: see above.
+        facts: what the view is like.
+    """
+
+    def __init__(
+        self,
+        book: Book,
+        live: Live,
+        wire: Wire,
+        equipped: Body,
+        plain: Body,
+        view: Sequence[Message],
+        own: frozenset[str],
+    ) -> None:
+        assert live.facts is not None
+        self.own = own
+        self.facts: Facts = live.facts
+        self.body = wire.place(equipped, view)
+        self._book, self._live, self._wire = book, live, wire
+        self._equipped, self._plain, self._view = equipped, plain, view
+        self._rounds: list[Round] = []
+        self._woven: list[Woven] = []
+        self._items = live.conversation.items
+
+    async def answered(self, round_: Round) -> Body | None:
+        """Take in what the provider said; return what to ask next, None if the client's reply is complete."""
+        calls = [call for each in self._rounds for call in each.own]
+        self._rounds.append(round_)
+        texts = self._live.conversation.answers([*calls, *round_.own])[len(calls) :] if round_.own else []
+        answers: list[tuple[OwnCall, str]] = list(zip(round_.own, texts, strict=True))
+        self._woven.append(Woven(round_.message, self._wire.results(answers) if answers else ()))
+        over = not round_.alone or len(self._rounds) >= MAX_ROUNDS
+        await self._record(over=over)
+        if over:
+            return None
+        extra = [message for woven in self._woven for message in (woven.message, *woven.results)]
+        last = len(self._rounds) == MAX_ROUNDS - 1
+        return self._wire.place(self._plain if last else self._equipped, [*self._view, *extra])
+
+    async def _record(self, *, over: bool) -> None:
+        try:
+            await self._append(over=over)
+        except (JournalError, HistoryError) as error:
+            # Another process went on with the session. The reply is the client's all the same.
+            _LOGGER.warning("session %s: a reply was not recorded: %s", self.facts.session, error)
+        finally:
+            if over:
+                await self._book.finished(self._live)
+
+    async def _append(self, *, over: bool) -> None:
+        live, conversation = self._live, self._live.conversation
+        usage = self._rounds[-1].usage
+        async with live.held():
+            records: list[Record] = []
+            # What was said of this request means nothing once another one has added to the session.
+            if usage is not None and conversation.items == self._items:
+                records += conversation.observe(usage, self.facts.model)
+            if over:
+                records += conversation.keep(self._rounds, self._woven)
+            await live.append(records)
