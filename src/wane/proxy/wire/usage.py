@@ -1,0 +1,39 @@
+"""What providers report of usage, summed over the rounds of one reply."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def summed(before: Any, more: Any) -> Any:
+    """Return the sum of two usages, field by field; what is no number is as the later one has it.
+
+    Args:
+        before: usage of earlier rounds, as JSON data; None if nothing was reported.
+        more: usage of a later one.
+    """
+    if before is None or more is None:
+        return before if more is None else more
+    if isinstance(before, Mapping) and isinstance(more, Mapping):
+        keys = [*before, *(key for key in more if key not in before)]
+        return {key: summed(before.get(key), more.get(key)) for key in keys}
+    if _is_number(before) and _is_number(more):
+        return before + more
+    return more
+
+
+def count(usage: object, *path: str) -> int:
+    """Return one count of a usage, in tokens; 0 if it is not reported.
+
+    Args:
+        usage: the usage, as JSON data.
+        path: the keys that lead to it.
+    """
+    for key in path:
+        usage = usage.get(key) if isinstance(usage, Mapping) else None
+    return usage if isinstance(usage, int) and not isinstance(usage, bool) else 0
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
