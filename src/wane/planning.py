@@ -79,10 +79,11 @@ def plan(
 
     Args:
         messages: the session, oldest message first. For `openai` a list of chat messages; for
-            `pydantic_ai` a list of `ModelMessage` or their JSON data; `auto` recognises JSON data.
+            `anthropic` one of Messages API messages; for `openai_responses` one of input items; for
+            `pydantic_ai` one of `ModelMessage` or their JSON data; `auto` recognises JSON data.
         budget: tokens that the view may hold.
         policy: what to evict, and how far; `Policy()` if None, `Policy.paper()` for the paper's.
-        format: `openai`, `pydantic_ai` or `auto`.
+        format: one of `wane.formats.FORMAT_NAMES`, or `auto`.
         counter: `chars`, `tiktoken`, or a function from text to tokens.
         tool_classes: classes of tools by name, on top of the defaults.
 

@@ -15,6 +15,8 @@ from tests.cli import sample
 from tests.cli.conftest import Run
 from tests.cli.snapshots import matches_snapshot
 from tests.conformance import conformance_cases
+from tests.formats.convert import to_anthropic, to_responses
+from wane.formats import get_format
 from wane.journal import SessionStore
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
@@ -157,6 +159,19 @@ class TestInput:
     def test_one_message(self, run: Run, tmp_path: Path) -> None:
         path = write(tmp_path / "one.jsonl", NOTHING)
         assert json.loads(run("plan", path, "--json").out)["messages"] == [NOTHING]
+
+    @pytest.mark.parametrize("name", ["anthropic", "openai_responses"])
+    def test_request_bodies_of_other_formats_are_told_apart(self, run: Run, tmp_path: Path, name: str) -> None:
+        messages = to_anthropic(sample.messages()) if name == "anthropic" else to_responses(sample.messages())
+        body = (
+            {"system": "", "messages": messages} if name == "anthropic" else {"input": get_format(name).dump(messages)}
+        )
+        done = run("plan", write(tmp_path / "body.json", body), "--budget", "3200", "--json")
+        result, expected = json.loads(done.out), wane.plan(sample.messages(), budget=3_200).to_dict()
+        assert (result["steps"], result["visible"]) == (expected["steps"], expected["visible"])
+        line = "\n".join(json.dumps(message) for message in result["messages"])
+        (tmp_path / "view.jsonl").write_text(line, encoding="utf-8")
+        assert json.loads(run("plan", tmp_path / "view.jsonl", "--json").out)["messages"] == result["messages"]
 
     def test_a_request_body(self, run: Run, chat: Path, tmp_path: Path) -> None:
         body = write(tmp_path / "body.json", {"model": "gpt-5", "messages": sample.messages()})

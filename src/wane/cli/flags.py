@@ -131,9 +131,9 @@ PLAN: Final = (
     Flag(
         ("--format",),
         "format",
-        "Format of the messages: auto (the default), openai or pydantic_ai.",
+        "Format of the messages: auto (the default), openai, anthropic, openai_responses or pydantic_ai.",
         "FORMAT",
-        choices=("auto", "openai", "pydantic_ai"),
+        choices=("auto", "openai", "anthropic", "openai_responses", "pydantic_ai"),
     ),
     Flag(
         ("--tool-class",),

@@ -95,7 +95,8 @@ def _parse(text: str, name: str) -> Any:
 
 
 def _is_body(value: object) -> bool:
-    return isinstance(value, dict) and "messages" in value
+    # An item of OpenAI Responses may have an input, too, but has a type.
+    return isinstance(value, dict) and ("messages" in value or ("input" in value and "type" not in value))
 
 
 def _skip_space(text: str, position: int) -> int:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from wane.core.errors import FormatError
+from wane.formats.anthropic import AnthropicFormat
 from wane.formats.base import Format, Part, Transcript
+from wane.formats.detection import telling_format
 from wane.formats.openai import OpenAIFormat
+from wane.formats.openai_responses import OpenAIResponsesFormat
 
 __all__ = ["FORMAT_NAMES", "Format", "Part", "Transcript", "detect_format", "get_format"]
 
-FORMAT_NAMES = ("openai", "pydantic_ai")
+FORMAT_NAMES = ("openai", "anthropic", "openai_responses", "pydantic_ai")
 """Names that `get_format` takes."""
 
 
@@ -23,6 +26,10 @@ def get_format(name: str) -> Format[Any]:
     """
     if name == "openai":
         return OpenAIFormat()
+    if name == "anthropic":
+        return AnthropicFormat()
+    if name == "openai_responses":
+        return OpenAIResponsesFormat()
     if name == "pydantic_ai":
         # Needs an extra, and is not wanted by most.
         from wane.formats.pydantic_ai import PydanticAIFormat
@@ -32,24 +39,18 @@ def get_format(name: str) -> Format[Any]:
 
 
 def detect_format(data: object) -> Format[Any]:
-    """Return the format of JSON data.
+    """Return the format of JSON data. What could be of several, such as plain turns of text, is OpenAI chat.
 
     Raises:
         FormatError: if no format recognises it.
         MissingExtraError: if its format needs an extra that is not installed.
     """
-    # One message tells the format: of the others its `load` says which of them is wrong, and why.
+    if (name := telling_format(data)) is not None:
+        return get_format(name)
     messages = data if isinstance(data, list) else []
-    if any(map(_looks_pydantic_ai, messages)):
-        return get_format("pydantic_ai")
     if OpenAIFormat().recognises(data) or any(OpenAIFormat().recognises([message]) for message in messages):
         return OpenAIFormat()
     raise FormatError(
-        "no known message format: expected a JSON list of OpenAI chat messages (objects with a role), "
-        "a request body that holds one, or a list of Pydantic AI messages (objects with kind and parts)"
+        "no known message format: expected a JSON list of messages (OpenAI chat, Anthropic, items of OpenAI Responses, "
+        "Pydantic AI), or a request body that holds one"
     )
-
-
-def _looks_pydantic_ai(message: object) -> bool:
-    # Told without the library, so that a missing extra can be named.
-    return isinstance(message, dict) and "parts" in message and "kind" in message

@@ -237,7 +237,7 @@ def _couple(message: ModelResponse, found: list[Slot]) -> list[Slot]:
     - Text with citations needs the native results that it may cite.
     """
     raw = [message.parts[position] for position, _ in found]
-    couplings = Couplings(len(found))
+    couplings = Couplings()
     signed: list[int] = []
     natives: list[int] = []
     for here, part in enumerate(raw):

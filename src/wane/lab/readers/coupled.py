@@ -18,7 +18,7 @@ def couple_signed(parts: Sequence[Part], signed: Collection[int]) -> list[Part]:
         parts: the answer.
         signed: positions of the reasoning that carries a signature.
     """
-    couplings = Couplings(len(parts))
+    couplings = Couplings()
     for here, part in enumerate(parts):
         if here in signed and here + 1 < len(parts):
             later = range(here + 1, len(parts))
@@ -31,7 +31,7 @@ def couple_signed(parts: Sequence[Part], signed: Collection[int]) -> list[Part]:
 
 def couple_items(parts: Sequence[Part]) -> list[Part]:
     """Return an answer of OpenAI's Responses, where reasoning and the item after it need each other."""
-    couplings = Couplings(len(parts))
+    couplings = Couplings()
     for here, part in enumerate(parts[:-1]):
         if part.kind is Kind.REASONING:
             couplings.mutual(here, here + 1)

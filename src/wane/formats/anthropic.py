@@ -1,0 +1,306 @@
+"""Messages of Anthropic's Messages API, as plain dicts.
+
+What each block becomes:
+
+| block | item |
+|---|---|
+| of the assistant: `text` | text |
+| `thinking`, `redacted_thinking` | reasoning |
+| `tool_use`, `server_tool_use`, `mcp_tool_use` | call |
+| `web_search_tool_result`, `mcp_tool_result` and all others of the kind | result: of a tool that Anthropic runs |
+| `compaction`, `mcp_tool_listing`, a tool search with what it found | system |
+| `fallback`, which no prompt holds | text without tokens |
+| anything else | text, with a flat estimate |
+| of the user: `tool_result` | result |
+| anything else | user, one for each block |
+
+A content that is a string is one text block. A system message is one system item, an empty turn of the user one user
+item. System items are never evicted (R13): a compaction stands for all that came before it, and what tells the model of
+its tools must not be taken away from it. The top-level `system` of a request is no message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from wane.core import Kind
+from wane.core.errors import FormatError
+from wane.formats.base import Part
+from wane.formats.coupling import Couplings
+from wane.formats.openai import NON_TEXT_TOKENS
+from wane.formats.values import compact, raw_text, sealed_tokens, string, type_name
+
+Message = dict[str, Any]
+Block: TypeAlias = dict[str, Any]
+Slot: TypeAlias = tuple[int, Part]
+"""Position of a block in its message, and what it is to Wane; -1 for a message that is one item."""
+
+_WHOLE: Final = -1
+_ROLES: Final = ("user", "assistant", "system")
+_SEAL: Final = 235  # characters of a signature of no thinking at all, by recorded sessions that hold both
+_TOOL_SEARCH: Final = "tool_search_tool"
+
+
+class AnthropicFormat:
+    """Messages of Anthropic's Messages API."""
+
+    name = "anthropic"
+
+    def recognises(self, data: object) -> bool:
+        """Whether JSON data looks like a list of messages, or a request body that holds one."""
+        messages = _messages_in(data)
+        return isinstance(messages, list) and all(map(_looks_like_message, messages))
+
+    def load(self, data: object) -> list[Message]:
+        """Return the messages of a list, or of a request body's `messages`.
+
+        Raises:
+            FormatError: naming the first message that is not of this format.
+        """
+        messages = _messages_in(data)
+        if not isinstance(messages, list):
+            raise FormatError(f"expected a list of Anthropic messages, found {type_name(messages)}")
+        for number, message in enumerate(messages):
+            try:
+                slots(message)
+            except FormatError as error:
+                raise FormatError(f"message {number}: {error}") from None
+        return messages
+
+    def dump(self, messages: Sequence[Message]) -> list[Any]:
+        """Return the messages, which are JSON data already."""
+        return list(messages)
+
+    def parts(self, message: Message) -> list[Part]:
+        """Take a message apart, as the table at the top of `wane.formats.anthropic` says.
+
+        Raises:
+            FormatError: for a role, a content or a block of another shape.
+        """
+        return [part for _, part in slots(message)]
+
+    def keep(self, message: Message, kept: Sequence[int]) -> Message:
+        """Return the message with only some of its blocks; all other fields are the same."""
+        content, found = message.get("content"), slots(message)
+        if not isinstance(content, list) or found[0][0] == _WHOLE:
+            return message
+        return {**message, "content": [content[found[position][0]] for position in kept]}
+
+
+def slots(message: Message) -> list[Slot]:
+    """Return the blocks of a message that are items, each with its position in `content`.
+
+    Raises:
+        FormatError: for a role, a content or a block of another shape.
+    """
+    if not isinstance(message, dict):
+        raise FormatError(f"a message must be an object, found {type_name(message)}")
+    role, content = message.get("role"), message.get("content")
+    if role not in _ROLES:
+        raise FormatError(f"role {role!r} is unknown; known: {', '.join(_ROLES)}")
+    if role == "system":
+        text, extra = _content(content)
+        return [(_WHOLE, Part(Kind.SYSTEM, text, extra_tokens=extra))]
+    if isinstance(content, str):
+        return [(_WHOLE, _said(role, content))] if content or role == "user" else []
+    blocks = _blocks(content)
+    if role == "user":
+        return [(place, _user_part(block)) for place, block in enumerate(blocks)] or [(_WHOLE, Part(Kind.USER))]
+    found = [(place, part) for place, block in enumerate(blocks) if (part := _assistant_part(block)) is not None]
+    return _couple(blocks, found) if len(found) > 1 else found
+
+
+def _said(role: str, text: str) -> Part:
+    return Part(Kind.USER if role == "user" else Kind.TEXT, text)
+
+
+def _blocks(content: object) -> list[Block]:
+    if content is None:
+        return []
+    if not isinstance(content, list):
+        raise FormatError(f"content must be a string or a list of blocks, found {type_name(content)}")
+    for block in content:
+        if not isinstance(block, dict):
+            raise FormatError(f"a content block must be an object, found {type_name(block)}")
+    return content
+
+
+def _user_part(block: Block) -> Part:
+    if block.get("type") == "tool_result":
+        return _result(block)
+    text, extra = _known(block) or ("", NON_TEXT_TOKENS)
+    return Part(Kind.USER, text, extra_tokens=extra)
+
+
+def _assistant_part(block: Block) -> Part | None:
+    """What a block is; None if it is empty."""
+    kind = block.get("type")
+    if not isinstance(kind, str):
+        raise FormatError(f"the type of a content block must be a string, found {kind!r}")
+    if kind == "text":
+        return Part(Kind.TEXT, text) if (text := _text(block, "text")) else None
+    if kind in ("thinking", "redacted_thinking"):
+        return _reasoning(block)
+    if kind.endswith("tool_use"):
+        return _call(block)
+    if kind.endswith("tool_result"):
+        return _result(block)
+    if kind == "compaction":
+        return Part(Kind.SYSTEM, raw_text(block.get("content")))
+    if kind == "mcp_tool_listing":
+        return Part(Kind.SYSTEM, compact(block.get("tools")))
+    if kind == "fallback":
+        return Part(Kind.TEXT)
+    text, extra = _known(block) or ("", NON_TEXT_TOKENS)
+    return Part(Kind.TEXT, text, extra_tokens=extra)
+
+
+def _text(block: Block, key: str) -> str:
+    value = block.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise FormatError(f"{key} must be a string, found {type_name(value)}")
+    return value
+
+
+def _reasoning(block: Block) -> Part | None:
+    text, seal = _text(block, "thinking"), _seal(block)
+    if text or not seal:
+        return Part(Kind.REASONING, text) if text else None
+    return Part(Kind.REASONING, extra_tokens=max(1, sealed_tokens(seal, _SEAL)))
+
+
+def _seal(block: Block) -> object:
+    """What Anthropic knows its own thinking by; it takes back none that was changed or moved."""
+    return block.get("signature") or block.get("data")
+
+
+def _call(block: Block) -> Part:
+    tool, arguments = string(block, "name"), raw_text(block.get("input"))
+    if block["type"] == "server_tool_use" and tool.startswith(_TOOL_SEARCH):
+        return Part(Kind.SYSTEM, f"{tool}{arguments}")
+    return Part(Kind.CALL, call_id=string(block, "id"), tool=tool, arguments=arguments)
+
+
+def _result(block: Block) -> Part:
+    text, extra = _content(block.get("content"))
+    if block["type"].startswith(_TOOL_SEARCH):
+        return Part(Kind.SYSTEM, text, extra_tokens=extra)
+    return Part(Kind.RESULT, text, call_id=string(block, "tool_use_id"), extra_tokens=extra)
+
+
+def _content(content: object) -> tuple[str, int]:
+    """The text of a content, and the estimate for what is no text in it; blocks of no known kind are their JSON."""
+    if isinstance(content, str):
+        return content, 0
+    # What a tool of Anthropic's found is one block, not a list of them.
+    texts, extra = [], 0
+    for block in _blocks([content] if isinstance(content, dict) else content):
+        text, more = _known(block) or (compact(block), 0)
+        texts.append(text)
+        extra += more
+    return "".join(texts), extra
+
+
+def _known(block: Block) -> tuple[str, int] | None:
+    """The text of a block, and the estimate for what is no text in it; None for a kind that is not known."""
+    kind = block.get("type")
+    if kind == "text":
+        return _text(block, "text"), 0
+    if kind == "image":
+        return "", NON_TEXT_TOKENS
+    if kind == "document":
+        return _document(block)
+    if kind == "search_result":
+        text, extra = _content(block.get("content"))
+        return _lines(block.get("title"), block.get("source"), text), extra
+    if kind == "web_fetch_result":
+        text, extra = _content(block.get("content"))
+        return _lines(block.get("url"), text), extra
+    if kind == "tool_reference":
+        return raw_text(block.get("tool_name")), 0
+    return None
+
+
+def _document(block: Block) -> tuple[str, int]:
+    source = block.get("source")
+    kind = source.get("type") if isinstance(source, Mapping) else None
+    text, extra = "", NON_TEXT_TOKENS
+    if isinstance(source, Mapping) and kind == "text":
+        text, extra = raw_text(source.get("data")), 0
+    elif isinstance(source, Mapping) and kind == "content":
+        text, extra = _content(source.get("content"))
+    return _lines(block.get("title"), block.get("context"), text), extra
+
+
+def _lines(*texts: object) -> str:
+    return "\n".join(text for text in texts if isinstance(text, str) and text)
+
+
+def _couple(blocks: Sequence[Block], found: list[Slot]) -> list[Slot]:
+    """Add what must stay together (R12), as `wane.formats.pydantic_ai` does.
+
+    - Signed thinking is needed by the calls that follow it, and needs one item after it, as no message may end in it.
+    - A call and the result of a tool that Anthropic runs need each other, and text needs those that it may cite.
+    - A call that was made by running code, and the call that ran the code, need each other.
+    - A `fallback` parts two runs of thinking, which would not be taken back without it.
+    """
+    couplings = Couplings()
+    signed: list[int] = []
+    served: list[int] = []
+    marks: list[int] = []
+    calls: dict[str | None, int] = {}
+    for here, (place, part) in enumerate(found):
+        block = blocks[place]
+        if part.kind is Kind.REASONING:
+            if _seal(block):
+                signed.append(here)
+        elif part.kind is Kind.CALL:
+            couplings.add(here, *signed)
+            if (caller := _caller(block)) in calls:
+                couplings.mutual(here, calls[caller])
+            calls[part.call_id] = here
+            if block["type"] != "tool_use":
+                served.append(here)
+        elif part.kind is Kind.RESULT:
+            if part.call_id in calls:
+                couplings.mutual(here, calls[part.call_id])
+            served.append(here)
+        elif block["type"] == "fallback":
+            marks.append(here)
+        elif block.get("citations"):
+            couplings.add(here, *served)
+    for here in signed:
+        couplings.add(here, *_anchor(found, here, marks), *marks)
+    for here in marks:
+        couplings.add(here, *_anchor(found, here, marks) or [here - 1] * (here > 0))
+    return [(place, couplings.apply(here, part)) for here, (place, part) in enumerate(found)]
+
+
+def _anchor(found: list[Slot], here: int, marks: Sequence[int]) -> list[int]:
+    """What keeps thinking company: text, which goes last of all, or else what is next."""
+    later = [number for number in range(here + 1, len(found)) if number not in marks]
+    text = next((number for number in later if found[number][1].kind is Kind.TEXT), None)
+    return [text] if text is not None else later[:1]
+
+
+def _caller(block: Block) -> str:
+    """The id of the call whose code made this one; empty if the model itself did."""
+    caller = block.get("caller")
+    called_by = caller.get("tool_id") if isinstance(caller, Mapping) else None
+    return called_by if isinstance(called_by, str) else ""
+
+
+def _looks_like_message(entry: object) -> bool:
+    if not isinstance(entry, dict) or entry.get("role") not in _ROLES:
+        return False
+    content = entry.get("content")
+    if isinstance(content, list):
+        return all(isinstance(block, dict) and isinstance(block.get("type"), str) for block in content)
+    return isinstance(content, str) or (content is None and entry["role"] == "system")
+
+
+def _messages_in(data: object) -> object:
+    return data["messages"] if isinstance(data, dict) and "messages" in data else data

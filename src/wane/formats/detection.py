@@ -1,0 +1,72 @@
+"""Telling the format of JSON data by what only one of them has; plain turns of text look alike in most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+_CHAT_KEYS: Final = ("tool_calls", "tool_call_id", "reasoning_content", "function_call")
+_ANTHROPIC_BLOCKS: Final = frozenset(
+    {
+        "compaction",
+        "container_upload",
+        "document",
+        "fallback",
+        "image",
+        "mcp_tool_listing",
+        "redacted_thinking",
+        "search_result",
+        "thinking",
+    }
+)
+_RESPONSES_PARTS: Final = frozenset({"input_text", "input_image", "input_file", "output_text"})
+
+
+def telling_format(data: object) -> str | None:
+    """Return the name of the one format that JSON data can be of; None if it could be of several, or is of none.
+
+    Args:
+        data: a list of messages, or a request body that holds one.
+    """
+    if isinstance(data, dict):
+        if "messages" not in data:
+            return "openai_responses" if isinstance(data.get("input"), str | list) and "type" not in data else None
+        if "system" in data or "anthropic_version" in data:
+            return "anthropic"
+        data = data["messages"]
+    messages = data if isinstance(data, list) else []
+    # One message tells the format: of the others its `load` says which of them is wrong, and why.
+    return next(filter(None, map(_of_message, messages)), None)
+
+
+def _of_message(message: object) -> str | None:
+    if not isinstance(message, dict):
+        return None
+    if "parts" in message and "kind" in message:
+        return "pydantic_ai"
+    if message.get("role") == "tool" or any(key in message for key in _CHAT_KEYS):
+        return "openai"
+    if (block := _of_content(message.get("content"))) is not None:
+        return block
+    if isinstance(message.get("items"), list) or _is_item(message):
+        return "openai_responses"
+    return None
+
+
+def _is_item(message: dict[str, Any]) -> bool:
+    # Messages of the other formats have no type, but for the answers of Anthropic's, which have a model.
+    typed = isinstance(message.get("type"), str) and "model" not in message
+    return typed or message.get("phase") is not None
+
+
+def _of_content(content: object) -> str | None:
+    blocks: Iterable[Any] = content if isinstance(content, list) else ()
+    for block in blocks:
+        kind = block.get("type") if isinstance(block, dict) else None
+        if not isinstance(kind, str):
+            continue
+        if kind in _ANTHROPIC_BLOCKS or kind.endswith(("tool_use", "tool_result")):
+            return "anthropic"
+        if kind in _RESPONSES_PARTS:
+            return "openai_responses"
+    return None

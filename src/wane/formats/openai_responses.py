@@ -1,0 +1,184 @@
+"""Input items of OpenAI's Responses API, as plain dicts.
+
+The wire has one flat list of items, and says nowhere which of them a model gave in one answer. A message here is
+`{"items": [...]}`: a run of items that the model made, which is one assistant message, or one item of any other kind.
+`load` makes messages of a flat list, `dump` makes the flat list again.
+
+What each item becomes:
+
+| item | item of Wane |
+|---|---|
+| `message` of the assistant | text |
+| `message` of the user, `agent_message` | user |
+| `message` of system or developer, `additional_tools`, `configuration_update`, `compaction_trigger` | system |
+| `reasoning` | reasoning |
+| `function_call`, `custom_tool_call`, others with a `call_id` (shell, patch, computer, `program`, …) | call |
+| their outputs | result |
+| `mcp_approval_request`, `mcp_approval_response` | call and result |
+| `web_search_call`, `mcp_call` and others that hold their own result | text: they go with their episode |
+| `compaction`, `mcp_list_tools`, a tool search that OpenAI ran and what it found | system |
+| `item_reference` | reasoning or text by its id, with a flat estimate |
+| anything else that the model made | text, with a flat estimate |
+
+System items are never evicted (R13): a compaction stands for all that came before it, and what tells the model of its
+tools must not be taken away from it. The `instructions` of a request are no item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from wane.core import Kind
+from wane.core.errors import FormatError
+from wane.formats.base import Part
+from wane.formats.coupling import Couplings
+from wane.formats.response_items import Entry, is_model_made, part_of
+from wane.formats.values import type_name
+
+Message = dict[str, Any]
+Slot: TypeAlias = tuple[int, Part]
+"""Position of an item in its message, and what it is to Wane."""
+
+_ROLES: Final = ("user", "assistant", "system", "developer")
+
+
+class OpenAIResponsesFormat:
+    """Input items of OpenAI's Responses API, grouped into messages."""
+
+    name = "openai_responses"
+
+    def recognises(self, data: object) -> bool:
+        """Whether JSON data looks like a list of items or of messages, or a request body that holds one."""
+        entries = _entries_in(data)
+        return isinstance(entries, list) and all(map(_looks_right, entries))
+
+    def load(self, data: object) -> list[Message]:
+        """Return the messages of a flat list of items, of a request body's `input`, or of a list of messages.
+
+        An `input` that is a string is one message of the user. Messages are taken as they are, not grouped again.
+
+        Raises:
+            FormatError: naming the first message that is not of this format.
+        """
+        entries = _entries_in(data)
+        if not isinstance(entries, list):
+            raise FormatError(f"expected a list of Responses items, found {type_name(entries)}")
+        messages = entries if entries and all(map(_is_message, entries)) else group(entries)
+        for number, message in enumerate(messages):
+            try:
+                slots(message)
+            except FormatError as error:
+                raise FormatError(f"message {number}: {error}") from None
+        return messages
+
+    def dump(self, messages: Sequence[Message]) -> list[Any]:
+        """Return the flat list of the messages' items."""
+        return [item for message in messages for item in message["items"]]
+
+    def parts(self, message: Message) -> list[Part]:
+        """Take a message apart, as the table at the top of `wane.formats.openai_responses` says.
+
+        Raises:
+            FormatError: if it is no message, or holds an item of another shape.
+        """
+        return [part for _, part in slots(message)]
+
+    def keep(self, message: Message, kept: Sequence[int]) -> Message:
+        """Return the message with only some of its items, which are the same objects."""
+        items, found = message["items"], slots(message)
+        return {**message, "items": [items[found[position][0]] for position in kept]}
+
+
+def group(items: Iterable[Any]) -> list[Message]:
+    """Return the messages of a flat list of items, without checking them.
+
+    Args:
+        items: the input of a request. Neighbouring items that a model made become one message.
+    """
+    messages: list[Message] = []
+    run: list[Any] | None = None
+    for item in items:
+        if not is_model_made(item):
+            run = None
+            messages.append({"items": [item]})
+        elif run is None:
+            run = [item]
+            messages.append({"items": run})
+        else:
+            run.append(item)
+    return messages
+
+
+def slots(message: Message) -> list[Slot]:
+    """Return the items of a message that are items of Wane, each with its position in `items`.
+
+    Raises:
+        FormatError: if it is no message, or holds an item of another shape.
+    """
+    if not _is_message(message):
+        raise FormatError(f"a message must be an object with a list of items, found {type_name(message)}")
+    items: list[Any] = message["items"]
+    found = [(place, part) for place, item in enumerate(items) if (part := part_of(item)) is not None]
+    return _couple(items, found) if len(found) > 1 else found
+
+
+def _couple(items: Sequence[Entry], found: list[Slot]) -> list[Slot]:
+    """Add what must stay together (R12).
+
+    - Sealed reasoning is refused without the item that follows it, so it needs that.
+    - Where both have ids, OpenAI refuses the other without its reasoning. It may ask the same of the calls after it,
+      which came of the same reasoning.
+    - A call that was made by a program, and the program, need each other.
+    """
+    couplings = Couplings()
+    reasoning: int | None = None
+    named = False  # whether that reasoning has an id
+    programs: dict[str | None, int] = {}
+    for here, (place, part) in enumerate(found):
+        item = items[place]
+        if reasoning is not None and (here == reasoning + 1 or part.kind is Kind.CALL) and named and item.get("id"):
+            couplings.add(here, reasoning)
+        if part.kind is Kind.REASONING:
+            reasoning = here if _is_sealed(item) else None
+            named = bool(item.get("id"))
+            if reasoning is not None and here + 1 < len(found):
+                couplings.add(here, here + 1)
+        elif part.kind is Kind.CALL:
+            if (caller := _caller(item)) in programs:
+                couplings.mutual(here, programs[caller])
+            if item.get("type") == "program":
+                programs[part.call_id] = here
+    return [(place, couplings.apply(here, part)) for here, (place, part) in enumerate(found)]
+
+
+def _is_sealed(item: Entry) -> bool:
+    """Whether OpenAI knows a reasoning item again; that of other servers is mere text, and free to go."""
+    return bool(item.get("id") or item.get("encrypted_content"))
+
+
+def _caller(item: Entry) -> str:
+    """The id of the program that made a call; empty if the model itself did."""
+    caller = item.get("caller")
+    called_by = caller.get("caller_id") if isinstance(caller, Mapping) else None
+    return called_by if isinstance(called_by, str) else ""
+
+
+def _is_message(entry: object) -> bool:
+    return isinstance(entry, dict) and isinstance(entry.get("items"), list)
+
+
+def _looks_right(entry: object) -> bool:
+    if not isinstance(entry, dict) or _is_message(entry):
+        return isinstance(entry, dict)
+    if isinstance(entry.get("type"), str):
+        return True
+    return entry.get("role") in _ROLES if "role" in entry else isinstance(entry.get("id"), str)
+
+
+def _entries_in(data: object) -> object:
+    # A call of a custom tool has an input, too, but it is an item, which has a type.
+    if not isinstance(data, dict) or "input" not in data or "type" in data:
+        return data
+    entries = data["input"]
+    return [{"role": "user", "content": entries}] if isinstance(entries, str) else entries

@@ -1,0 +1,231 @@
+"""Single items of OpenAI's Responses API: who made them, and what they are to Wane."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from wane.core import Kind
+from wane.core.errors import FormatError
+from wane.formats.base import Part
+from wane.formats.openai import NON_TEXT_TOKENS
+from wane.formats.values import compact, raw_text, sealed_tokens, string, type_name
+
+Entry: TypeAlias = dict[str, Any]
+
+REFERENCE_TOKENS: Final = 100
+"""Flat estimate for an item that only its id tells of, in tokens: about the mean of recorded calls and texts."""
+
+_SEAL: Final = 867  # base64 characters of a reasoning item of no reasoning at all, by what Codex reckons
+_CHARACTERS_PER_TOKEN: Final = 4
+
+# What the client puts in, of all that has neither a role nor a result.
+_CLIENTS: Final = frozenset(
+    {"additional_tools", "agent_message", "compaction_trigger", "configuration_update", "mcp_approval_response"}
+)
+_ROLES: Final = {
+    "user": Kind.USER,
+    "assistant": Kind.TEXT,
+    "system": Kind.SYSTEM,
+    "developer": Kind.SYSTEM,
+}
+# Where calls keep what the model wrote.
+_ARGUMENTS: Final = ("arguments", "input", "action", "actions", "operation", "code")
+# Where outputs keep what came of the call.
+_RESULTS: Final = ("output", "result", "tools", "status")
+# Calls that OpenAI runs, with what they hold of the call and of its result.
+_HOSTED: Final = {
+    "web_search_call": ("action",),
+    "file_search_call": ("queries", "results"),
+    "code_interpreter_call": ("code", "outputs"),
+    "image_generation_call": ("revised_prompt",),
+    "mcp_call": ("name", "arguments", "output", "error"),
+}
+_TEXTS: Final = ("text", "refusal", "logs")
+_MEDIA: Final = frozenset({"input_image", "input_file", "input_audio", "image", "computer_screenshot", "output_image"})
+
+
+def is_model_made(item: object) -> bool:
+    """Whether an item is part of a model's answer: not a turn, nor the output of a tool, nor a setting."""
+    if not isinstance(item, dict):
+        return False
+    kind, role = item.get("type"), item.get("role")
+    if role is not None:
+        return bool(role == "assistant")
+    if kind is None:
+        return "id" in item
+    if not isinstance(kind, str) or kind in _CLIENTS:
+        return False
+    return not kind.endswith("_output") or _is_served_search(item)
+
+
+def part_of(item: Entry) -> Part | None:
+    """Return what an item is to Wane; None if it is empty.
+
+    An item with an id is never empty: what stands before it may need it.
+
+    Raises:
+        FormatError: for an item of another shape.
+    """
+    if not isinstance(item, dict):
+        raise FormatError(f"an item must be an object, found {type_name(item)}")
+    kind = item.get("type")
+    if kind is None:
+        if "role" not in item and "id" in item:
+            return _reference(item)
+        kind = "message"
+    if not isinstance(kind, str):
+        raise FormatError(f"the type of an item must be a string, found {kind!r}")
+    take = _TAKERS.get(kind)
+    if take is not None:
+        return take(item)
+    if kind.endswith("_output"):
+        return _output(item)
+    if kind in _HOSTED:
+        return _hosted(item)
+    if kind.endswith("_call") and item.get("call_id"):
+        return _call(item)
+    return Part(Kind.TEXT if is_model_made(item) else Kind.SYSTEM, extra_tokens=NON_TEXT_TOKENS)
+
+
+def _message(item: Entry) -> Part | None:
+    role = item.get("role")
+    kind = _ROLES.get(role) if isinstance(role, str) else None
+    if kind is None:
+        raise FormatError(f"role {role!r} is unknown; known: {', '.join(_ROLES)}")
+    text, extra = _content(item.get("content"))
+    if kind is Kind.TEXT and not (text or extra or item.get("id")):
+        return None
+    return Part(kind, text, extra_tokens=extra)
+
+
+def _reasoning(item: Entry) -> Part | None:
+    told = (_content(item.get(key))[0] for key in ("summary", "content"))
+    text = "\n".join(filter(None, told))
+    seal = item.get("encrypted_content")
+    # A summary is shorter than what it sums up, and that is what the model reads.
+    extra = max(0, sealed_tokens(seal, _SEAL) - math.ceil(len(text) / _CHARACTERS_PER_TOKEN))
+    return Part(Kind.REASONING, text, extra_tokens=extra) if text or seal or item.get("id") else None
+
+
+def _reference(item: Entry) -> Part:
+    kind = Kind.REASONING if string(item, "id").startswith("rs_") else Kind.TEXT
+    return Part(kind, extra_tokens=REFERENCE_TOKENS)
+
+
+def _call(item: Entry) -> Part:
+    kind = string(item, "type")
+    tool = string(item, "name") if kind in ("function_call", "custom_tool_call") else kind.removesuffix("_call")
+    written = next((item[key] for key in _ARGUMENTS if item.get(key) is not None), None)
+    return Part(Kind.CALL, call_id=string(item, "call_id"), tool=tool, arguments=raw_text(written))
+
+
+def _output(item: Entry) -> Part:
+    found = next((item[key] for key in _RESULTS if item.get(key) is not None), None)
+    text, extra = _content(found)
+    # By OpenAI's types the output of a local shell has the id of its call as `id`, by its examples as `call_id`.
+    call_id = item.get("call_id") or (item.get("id") if item["type"] == "local_shell_call_output" else None)
+    if not call_id:
+        # What answers no call that is known must not go without it.
+        return Part(Kind.SYSTEM, text, extra_tokens=extra)
+    return Part(Kind.RESULT, text, call_id=string({"call_id": call_id}, "call_id"), extra_tokens=extra)
+
+
+def _search(item: Entry) -> Part:
+    """A tool search: one that OpenAI ran itself has no id to pair it by, and shows tools to the model."""
+    if _is_served_search(item):
+        return Part(Kind.SYSTEM, raw_text(item.get("arguments", item.get("tools"))))
+    return _call(item) if item["type"] == "tool_search_call" else _output(item)
+
+
+def _is_served_search(item: Entry) -> bool:
+    kind = item.get("type")
+    return kind in ("tool_search_call", "tool_search_output") and not item.get("call_id")
+
+
+def _approval(item: Entry) -> Part:
+    arguments = raw_text(item.get("arguments"))
+    return Part(Kind.CALL, call_id=string(item, "id"), tool=string(item, "name"), arguments=arguments)
+
+
+def _approved(item: Entry) -> Part:
+    text = compact({key: item[key] for key in ("approve", "reason") if item.get(key) is not None})
+    return Part(Kind.RESULT, text, call_id=string(item, "approval_request_id"))
+
+
+def _hosted(item: Entry) -> Part:
+    texts, extra = [], NON_TEXT_TOKENS if item.get("result") else 0
+    for key in _HOSTED[item["type"]]:
+        value = item.get(key)
+        text, more = _content(value) if key in ("results", "outputs") else (raw_text(value), 0)
+        texts.append(text)
+        extra += more
+    return Part(Kind.TEXT, "\n".join(filter(None, texts)), extra_tokens=extra)
+
+
+def _compaction(item: Entry) -> Part:
+    return Part(Kind.SYSTEM, extra_tokens=sealed_tokens(item.get("encrypted_content"), 0))
+
+
+def _tools(item: Entry) -> Part:
+    return Part(Kind.SYSTEM, raw_text(item.get("tools")))
+
+
+def _setting(_: Entry) -> Part:
+    return Part(Kind.SYSTEM)
+
+
+def _agent(item: Entry) -> Part:
+    text, extra = _content(item.get("content"))
+    return Part(Kind.USER, text, extra_tokens=extra)
+
+
+_TAKERS: Final[Mapping[str, Callable[[Entry], Part | None]]] = {
+    "message": _message,
+    "reasoning": _reasoning,
+    "function_call": _call,
+    "custom_tool_call": _call,
+    "program": _call,
+    "item_reference": _reference,
+    "tool_search_call": _search,
+    "tool_search_output": _search,
+    "mcp_approval_request": _approval,
+    "mcp_approval_response": _approved,
+    "mcp_list_tools": _tools,
+    "additional_tools": _tools,
+    "agent_message": _agent,
+    "compaction": _compaction,
+    "compaction_summary": _compaction,
+    "context_compaction": _compaction,
+    "compaction_trigger": _setting,
+    "configuration_update": _setting,
+}
+
+
+def _content(content: object) -> tuple[str, int]:
+    """The text of a content, and the estimate for what is no text in it; parts of no known kind are their JSON."""
+    if content is None:
+        return "", 0
+    if isinstance(content, str):
+        return content, 0
+    if not isinstance(content, list):
+        content = [content]
+    texts, extra = [], 0
+    for part in content:
+        text, more = _piece(part)
+        texts.append(text)
+        extra += more
+    return "".join(texts), extra
+
+
+def _piece(part: object) -> tuple[str, int]:
+    if isinstance(part, str):
+        return part, 0
+    if not isinstance(part, dict):
+        raise FormatError(f"a part of a content must be an object or a string, found {type_name(part)}")
+    for key in _TEXTS:
+        if isinstance(part.get(key), str):
+            return part[key], 0
+    kind = part.get("type")
+    return ("", NON_TEXT_TOKENS) if isinstance(kind, str) and kind in _MEDIA else (compact(part), 0)

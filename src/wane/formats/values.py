@@ -1,0 +1,58 @@
+"""What the formats of plain JSON share: JSON text, required fields, and estimates of what is sealed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from wane.core.errors import FormatError
+
+_ENCODE: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
+_CHARACTERS_PER_TOKEN: Final = 4
+
+
+def compact(value: object) -> str:
+    """Return a value as the shortest JSON text, which is how a provider shows it to the model.
+
+    Raises:
+        FormatError: if it is no JSON data, or nested more deeply than can be written.
+    """
+    try:
+        return _ENCODE(value)
+    except RecursionError:
+        raise FormatError("it is nested too deeply to be written as JSON") from None
+    except (TypeError, ValueError) as error:
+        raise FormatError(f"it is no JSON data: {error}") from None
+
+
+def raw_text(value: object) -> str:
+    """Return what a model wrote: text as it is, which may be malformed JSON; an object as JSON text; empty for None."""
+    return value if isinstance(value, str) else "" if value is None else compact(value)
+
+
+def string(owner: Mapping[str, Any], key: str) -> str:
+    """Return a field that must hold text.
+
+    Raises:
+        FormatError: if it does not, or is empty.
+    """
+    value = owner.get(key)
+    if not isinstance(value, str) or not value:
+        raise FormatError(f"{key} must be a string that is not empty, found {value!r}")
+    return value
+
+
+def sealed_tokens(seal: object, overhead: int) -> int:
+    """Return an estimate of the tokens of what is there only in encrypted form; 0 for what is no text.
+
+    Args:
+        seal: the encrypted text, in base64.
+        overhead: characters of it that are there whatever the text.
+    """
+    return max(0, len(seal) - overhead) * 3 // 4 // _CHARACTERS_PER_TOKEN if isinstance(seal, str) else 0
+
+
+def type_name(value: object) -> str:
+    """Return the name of a value's type, for messages."""
+    return type(value).__name__
