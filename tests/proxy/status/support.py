@@ -1,0 +1,102 @@
+"""A book of sessions that are told, and a server that shows them."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from wane.proxy.server.status import About, status_app
+from wane.proxy.server.traffic import Traffic
+from wane.proxy.sessions.base import EpisodeStatus, Facts, SessionStatus, Turn
+from wane.proxy.settings import ContextSettings
+from wane.proxy.wire.base import Body, Wire
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+
+class ToldBook:
+    """Sessions as they are told; no request comes."""
+
+    def __init__(self, sessions: Sequence[SessionStatus] = ()) -> None:
+        self.sessions = list(sessions)
+
+    def status(self) -> Sequence[SessionStatus]:
+        return self.sessions
+
+    async def turn(self, wire: Wire, body: Body, *, size: int = 0) -> Turn:
+        raise NotImplementedError
+
+    async def peek(self, wire: Wire, body: Body) -> Body:
+        raise NotImplementedError
+
+    async def sweep(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+def session(
+    number: int = 1, *, title: str = "Fix the tests", episodes: int = 6, seconds: float = 4, **facts: Any
+) -> SessionStatus:
+    """A session in the middle of its work.
+
+    Args:
+        number: its number, which sizes depend on.
+        title: its title.
+        episodes: how many episodes are in view.
+        seconds: how long ago it was used.
+        facts: fields of its facts that are not as usual.
+    """
+    states = ("remove", "artifact", "bulk", "closed", "closed", "active")
+    shown = tuple(
+        EpisodeStatus(
+            None if place % 5 == 2 else f"episode-{place}",
+            "act" if place % 3 == 1 else "expl",
+            states[min(len(states) - 1, place * len(states) // max(1, episodes))],
+            300 + 7_000 * (place * 37 % 11) // (episodes + number % 3),
+        )
+        for place in range(episodes)
+    )
+    view = 2_900 + 1_200 + sum(it.tokens for it in shown)
+    known = {
+        "session": f"{number:08x}",
+        "api": ("anthropic", "openai", "openai_responses")[number % 3],
+        "model": ("claude-sonnet-5", "gpt-5.2", "gpt-5.2-codex")[number % 3],
+        "view": view,
+        "budget": 80_000,
+        "history": view + 31_000 * (number % 4),
+        "evicted": 31_000 * (number % 4),
+    }
+    last = NOW - timedelta(seconds=seconds)
+    about = Facts(**{**known, **facts})
+    return SessionStatus(about, title, last - timedelta(minutes=number), last, 7 * number, 2_900, shown, number % 5)
+
+
+def about(upstream: str = "https://api.anthropic.com") -> About:
+    return About(upstream, ContextSettings(), NOW - timedelta(minutes=93))
+
+
+@contextmanager
+def serving(book: ToldBook, traffic: Traffic | None = None, port: int = 0) -> Iterator[str]:
+    """Serve the page of a book on loopback; gives its URL."""
+    app = Starlette(routes=[Mount("/wane", status_app(book, traffic or Traffic(), about(), lambda: NOW))])
+    listener = socket.create_server(("127.0.0.1", port))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off", timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    while not server.started and thread.is_alive():
+        time.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/wane/"
+    finally:
+        server.should_exit = server.force_exit = True
+        thread.join()
+        listener.close()

@@ -1,0 +1,196 @@
+"""The live page in a browser: what it shows, that it stays live, and that nothing in a session can act.
+
+One browser for all, as it takes a second to start.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from tests.lab.browser import Browser, needs_chromium
+from tests.proxy.status.support import ToldBook, serving, session
+
+pytestmark = needs_chromium
+
+PATIENCE = 30  # seconds
+HOSTILE = (
+    "<img src=x onerror='window.hurt=1'><script>window.hurt=1</script>{{style}}\u202e\u2028"
+    "javascript:window.hurt=1 \ud800&lt;b&gt;"
+)
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[Browser]:
+    with Browser() as browser:
+        yield browser
+
+
+@pytest.fixture
+def browser(started: Browser) -> Browser:
+    started.errors.clear()
+    started.requested.clear()
+    started.look(1280, 900)
+    return started
+
+
+def visit(browser: Browser, url: str) -> None:
+    """Open the page, and wait until the proxy's first answer is drawn."""
+    # Away from the page of before first: it would look like this one.
+    browser.ask("Page.navigate", url="about:blank")
+    until(browser, "location.href === 'about:blank'")
+    browser.ask("Page.navigate", url=url)
+    until(browser, "document.querySelector('#pulse')?.textContent === 'live'")
+
+
+def until(browser: Browser, condition: str) -> None:
+    """Wait until an expression holds in the page."""
+    end = time.monotonic() + PATIENCE
+    while not browser.run(condition):
+        assert time.monotonic() < end, f"{condition} did not come true:\n{browser.run('document.body.innerText')}"
+        time.sleep(0.02)
+
+
+def point(browser: Browser, x: float, y: float, condition: str) -> None:
+    """Move the pointer to a place until an expression holds: a page that was just drawn may miss a movement."""
+    end = time.monotonic() + PATIENCE
+    while not browser.run(condition):
+        assert time.monotonic() < end, f"{condition} did not come true"
+        browser.ask("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+        browser.settle()
+
+
+def texts(browser: Browser, selector: str) -> list[str]:
+    return list(browser.run(f"[...document.querySelectorAll({json.dumps(selector)})].map(it => it.innerText)"))
+
+
+def test_sessions_are_shown_with_what_there_is_to_know(browser: Browser) -> None:
+    told = session(6, title="Make it fast")
+    with serving(ToldBook([told])) as url:
+        visit(browser, url)
+        assert browser.text("h2") == "Make it fast"
+        (meta,) = texts(browser, ".meta")
+        assert meta.split("\n") == ["claude-sonnet-5", "anthropic", "42 requests", "00000006"]
+        assert browser.text(".seen") == "4 s ago"
+        assert browser.text(".figures").startswith("37.4k of 80k in view")
+        assert browser.text(".said") == "62k of 99.4k evicted, 1 episode as a whole"
+        browser.click("summary")
+        assert len(texts(browser, "tbody tr")) == 6
+        assert browser.text("tbody tr:last-child").startswith("episode-5exploration")
+        label = browser.run("document.querySelector('.bar').getAttribute('aria-label')")
+        assert label.startswith("37,398 of 80,000 tokens: user, system, prologue 2,900; exploration ")
+        assert label.endswith("going on 10,800; tool definitions and the like 1,200; free 42,602")
+        assert not browser.errors
+        assert set(browser.requested) - {"about:blank", "data:,"} == {url, f"{url}status"}
+
+
+def test_a_bar_is_to_scale(browser: Browser) -> None:
+    with serving(ToldBook([session(6), session(7, view=100_000)])) as url:
+        visit(browser, url)
+        parts = "[...document.querySelectorAll('.bar')].map(it => [it.total, it.parts.map(p => [p.from, p.to])])"
+        within, over = sorted(browser.run(parts), key=lambda it: it[0])
+        for total, stretches in (within, over):
+            assert stretches[0][0] == 0
+            assert stretches[-1][1] == pytest.approx(total)
+            assert all(one[1] == pytest.approx(two[0]) for one, two in pairwise(stretches))
+        assert (within[0], over[0]) == (80_000, 100_000)
+        limits = "[...document.querySelectorAll('.limit')].map(it => it.hidden ? '' : it.style.left).sort()"
+        assert browser.run(limits) == ["", "80%"]
+        assert "20k over the budget" in texts(browser, ".over .room")
+
+
+def test_a_part_tells_what_it_is_under_the_pointer(browser: Browser) -> None:
+    with serving(ToldBook([session(6)])) as url:
+        visit(browser, url)
+        box = browser.run("(({left, top}) => [left, top])(document.querySelector('.bar').getBoundingClientRect())")
+        point(browser, box[0] + 5, box[1] + 5, "!document.getElementById('tip').hidden")
+        assert browser.text("#tip") == "user, system, prologue2,900"
+        point(browser, 1, 1, "document.getElementById('tip').hidden")
+
+
+def test_nothing_in_a_session_can_act(browser: Browser) -> None:
+    told = session(3, title=HOSTILE, model=HOSTILE, note=HOSTILE, session=HOSTILE)
+    shown = tuple(replace(it, name=HOSTILE, type=HOSTILE, state=HOSTILE) for it in told.episodes)
+    with serving(ToldBook([replace(told, episodes=shown)])) as url:
+        visit(browser, url)
+        browser.click("summary")
+        assert browser.text("h2") == HOSTILE
+        assert browser.run("document.querySelectorAll('img, script:not(body > script)').length") == 0
+        assert browser.run("window.hurt === undefined")
+        assert not browser.errors
+        # Even a hole in the page would let nothing in.
+        with pytest.raises(AssertionError, match="TrustedHTML"):
+            browser.run("document.body.innerHTML = '<img src=x>'")
+
+
+def test_the_page_stays_live_and_leaves_what_stands_still(browser: Browser) -> None:
+    book = ToldBook([session(1, title="First"), session(2, title="Second")])
+    with serving(book) as url:
+        visit(browser, url)
+        browser.run("window.second = document.querySelectorAll('.session')[1]; second.querySelector('summary').click()")
+        book.sessions = [replace(book.sessions[0], requests=99), book.sessions[1], session(3, title="Third")]
+        until(browser, "document.querySelectorAll('.session').length === 3")
+        assert texts(browser, "h2") == ["First", "Second", "Third"]
+        assert "99 requests" in texts(browser, ".meta")[0]
+        assert browser.run(
+            "second === document.querySelectorAll('.session')[1] && second.querySelector('details').open"
+        )
+        book.sessions = []
+        until(browser, "!document.getElementById('empty').hidden")
+        assert not texts(browser, ".session")
+
+
+def test_the_page_says_when_the_proxy_is_gone_and_finds_it_again(browser: Browser) -> None:
+    book = ToldBook([session()])
+    with serving(book) as url:
+        visit(browser, url)
+    port = int(url.split(":")[2].split("/")[0])
+    until(browser, "!document.getElementById('lost').hidden")
+    assert browser.text("#lost").startswith("The proxy does not answer. What is below is as of ")
+    assert browser.text("#pulse") == "lost"
+    assert texts(browser, "h2") == ["Fix the tests"]
+    with serving(book, port=port):
+        until(browser, "document.getElementById('lost').hidden")
+        assert browser.text("#pulse") == "live"
+
+
+def test_without_sessions_it_says_how_to_begin(browser: Browser) -> None:
+    with serving(ToldBook()) as url:
+        visit(browser, url)
+        origin = url.removesuffix("/wane/")
+        assert browser.text("#empty h1") == "No sessions yet"
+        assert f"ANTHROPIC_BASE_URL={origin}\n" in browser.text("#empty pre")
+        assert f"OPENAI_BASE_URL={origin}/v1" in browser.text("#empty pre")
+
+
+def test_many_sessions_can_be_searched(browser: Browser) -> None:
+    book = ToldBook([session(number, title=f"Task {number}", episodes=60) for number in range(200)])
+    with serving(book) as url:
+        visit(browser, url)
+        assert browser.text("#heading") == "200 sessions"
+        assert browser.run("document.querySelectorAll('.session').length") == 200
+        find = "{{ const it = document.getElementById('find'); it.value = {}; it.dispatchEvent(new Event('input')) }}"
+        browser.run(find.format("'task 19'"))
+        assert browser.run("document.querySelectorAll('.session:not([hidden])').length") == 11
+        browser.run(find.format("'nothing like it'"))
+        assert browser.text("#more") == "No session matches."
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("dark", [False, True])
+def test_it_fits_a_phone_and_the_night(browser: Browser, width: int, dark: bool) -> None:
+    browser.look(width, 800, dark=dark, mobile=width < 500)
+    long = "averylongwordwithoutanybreak" * 8
+    with serving(
+        ToldBook([session(2, title=long, model=long), session(3, episodes=200, view=130_000, note=long)])
+    ) as url:
+        visit(browser, url)
+        browser.click("summary")
+        assert browser.run("document.documentElement.scrollWidth") <= width
+        ground = browser.run("getComputedStyle(document.body).backgroundColor")
+        assert ground == ("rgb(20, 21, 24)" if dark else "rgb(250, 249, 247)")

@@ -1,0 +1,236 @@
+"""What the proxy tells of itself as data: sessions as JSON, counters for Prometheus, and to whom."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import httpx2
+import orjson
+import pytest
+
+from tests.proxy.status.support import NOW, ToldBook, about, session
+from wane.lab import report
+from wane.proxy.server.page import PAGE, POLICY
+from wane.proxy.server.status import MOST_SESSIONS, status_app
+from wane.proxy.server.traffic import APIS, Traffic
+from wane.proxy.sessions.base import SessionStatus
+from wane.proxy.wire.base import Round, TokenUsage
+
+
+def get(
+    path: str,
+    *sessions: SessionStatus,
+    traffic: Traffic | None = None,
+    upstream: str = "https://api.anthropic.com",
+    server: tuple[str, int] = ("127.0.0.1", 8484),
+    host: str = "127.0.0.1:8484",
+    method: str = "GET",
+) -> httpx2.Response:
+    """Ask a status app, as it answers on an address of the server's, by a name of the client's."""
+    app = status_app(ToldBook(sessions), traffic or Traffic(), about(upstream), lambda: NOW)
+
+    async def addressed(scope, receive, send):
+        await app({**scope, "server": server}, receive, send)
+
+    async def ask() -> httpx2.Response:
+        transport = httpx2.ASGITransport(app=addressed)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1:8484") as client:
+            return await client.request(method, path, headers={"host": host})
+
+    return asyncio.run(ask())
+
+
+def test_a_session_is_told_with_its_sizes_and_episodes() -> None:
+    told = session(5, episodes=2, note="too small", satisfied=False)
+    answer = get("/status", told)
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["cache-control"] == "no-store"
+    data = answer.json()
+    assert data["sessions_in_memory"] == 1
+    assert (data["strategy"], data["annotate"], data["budget"]) == ("cwl", "model", 80_000)
+    assert (data["now"], data["started"]) == ("2026-03-01T12:00:00.000+00:00", "2026-03-01T10:27:00.000+00:00")
+    assert data["sessions"] == [
+        {
+            "id": "00000005",
+            "title": "Fix the tests",
+            "api": "openai_responses",
+            "model": "gpt-5.2-codex",
+            "created": "2026-03-01T11:54:56.000+00:00",
+            "last": "2026-03-01T11:59:56.000+00:00",
+            "requests": 35,
+            "budget": 80_000,
+            "view": told.facts.view,
+            "history": told.facts.history,
+            "evicted": 31_000,
+            "satisfied": False,
+            "note": "too small",
+            "user": 2_900,
+            "removed": 0,
+            "episodes": [
+                {"name": it.name, "type": it.type, "state": it.state, "tokens": it.tokens} for it in told.episodes
+            ],
+        }
+    ]
+
+
+def test_what_may_be_secret_in_the_upstreams_address_is_left_out() -> None:
+    data = get("/status", upstream="https://me:hunter2@[2001:db8::1]:8443/v1?key=hunter2#hunter2").json()
+    assert data["upstream"] == "https://[2001:db8::1]:8443/v1"
+
+
+def test_words_that_utf_8_has_no_bytes_for_are_told_all_the_same() -> None:
+    assert (
+        get("/status", session(title="half \ud83d of a face")).json()["sessions"][0]["title"] == "half \ud83d of a face"
+    )
+
+
+def test_of_very_many_sessions_those_used_last_are_told() -> None:
+    data = get("/status", *(session(number, episodes=1) for number in range(MOST_SESSIONS + 7))).json()
+    assert data["sessions_in_memory"] == MOST_SESSIONS + 7
+    assert [it["id"] for it in data["sessions"]] == [f"{number:08x}" for number in range(MOST_SESSIONS)]
+
+
+class Clock:
+    """Seconds that pass when they are told to."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def samples(text: str) -> dict[str, float]:
+    return {name: float(value) for name, value in re.findall(r"^(wane_\S+) (\S+)$", text, re.MULTILINE)}
+
+
+def test_a_managed_request_is_counted() -> None:
+    clock = Clock()
+    traffic = Traffic(clock)
+    facts = replace(session().facts, view=40_000, history=90_000, evicted_now=5_000)
+    with traffic.request("anthropic") as exchange:
+        clock.now += 1  # the body arrives
+        exchange.received(320_000)
+        clock.now += 0.004
+        exchange.prepared(facts)
+        clock.now += 2
+        exchange.sent(0)
+        exchange.sent(500)
+        exchange.sent(700)
+        exchange.round(Round({}, usage=TokenUsage(40_100, 200, cache_read=30_000, cache_write=9_000)))
+        exchange.round(Round({}))
+        assert traffic.open_requests() == 1
+        exchange.outcome = "managed"
+    exchange.close()
+    answer = get("/metrics", session(3), session(6), traffic=traffic)
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    counted = samples(answer.text)
+    expected = {
+        'wane_requests_total{api="anthropic",outcome="managed"}': 1,
+        'wane_rounds_total{api="anthropic"}': 2,
+        'wane_open_requests{api="anthropic"}': 0,
+        'wane_tokens_total{api="anthropic",kind="input"}': 40_100,
+        'wane_tokens_total{api="anthropic",kind="output"}': 200,
+        'wane_tokens_total{api="anthropic",kind="cache_read"}': 30_000,
+        'wane_tokens_total{api="anthropic",kind="cache_write"}': 9_000,
+        'wane_evicted_tokens_total{api="anthropic"}': 5_000,
+        'wane_view_tokens_sum{api="anthropic"}': 40_000,
+        'wane_history_tokens_sum{api="anthropic"}': 90_000,
+        'wane_bytes_total{api="anthropic",direction="in"}': 320_000,
+        'wane_bytes_total{api="anthropic",direction="out"}': 1_200,
+        'wane_added_seconds_bucket{api="anthropic",le="0.002"}': 0,
+        'wane_added_seconds_bucket{api="anthropic",le="0.005"}': 1,
+        'wane_first_byte_seconds_bucket{api="anthropic",le="2.0"}': 0,
+        'wane_first_byte_seconds_bucket{api="anthropic",le="5.0"}': 1,
+        'wane_request_seconds_count{api="anthropic"}': 1,
+        'wane_sessions{api="anthropic"}': 2,
+    }
+    assert {name: counted[name] for name in expected} == expected
+    assert traffic.outcomes() == {"managed": 1}
+    assert get("/status", traffic=traffic).json()["requests"] == {"managed": 1}
+
+
+def test_labels_stay_few_whatever_comes() -> None:
+    traffic = Traffic()
+    for number in range(500):
+        with traffic.request(f"/v{number}/x") as exchange:
+            exchange.upstream_error(number)
+            exchange.upstream_error("reset")
+            exchange.failed_open()
+    text = traffic.metrics().decode()
+    assert set(re.findall(r'api="([^"]*)"', text)) == {APIS[-1]}
+    assert set(re.findall(r'status="([^"]*)"', text)) == {"other", "reset", *(str(it) for it in range(400, 500))}
+    assert 'wane_fail_opens_total{api="other"} 500.0' in text
+    assert traffic.outcomes() == {"failed_open": 500}
+    assert "_created" not in text
+
+
+def test_two_proxies_of_one_process_count_apart() -> None:
+    first, second = Traffic(), Traffic()
+    first.request("openai").close()
+    assert (first.outcomes(), second.outcomes()) == ({"passed": 1}, {})
+
+
+def test_figures_of_the_process_are_among_the_metrics() -> None:
+    if not Path("/proc/self/stat").exists():
+        pytest.skip("figures of a process are read from /proc, which this system has not")
+    assert re.search(r"^process_resident_memory_bytes \d", get("/metrics").text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", ["evil.example:8484", "127.0.0.1.evil.example", "8.8.8.8", "[::", ""])
+def test_a_foreign_name_for_a_loopback_address_is_refused(name: str) -> None:
+    for path in ("/", "/status", "/metrics"):
+        answer = get(path, session(), host=name)
+        assert answer.status_code == 421
+        assert "Fix the tests" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "name", ["localhost", "LOCALHOST:8484", "wane.localhost:1", "127.0.0.1:8484", "127.9.9.9", "[::1]:8484"]
+)
+def test_names_of_loopback_are_taken(name: str) -> None:
+    assert get("/status", host=name).status_code == 200
+    assert get("/status", host=name, server=("::1", 8484)).status_code == 200
+
+
+def test_elsewhere_than_on_loopback_any_name_is_taken() -> None:
+    assert get("/status", host="wane.example", server=("10.0.0.7", 8484)).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/status", "/metrics"])
+def test_everything_is_read_only(path: str) -> None:
+    assert get(path, method="POST").status_code == 405
+    assert get(path, method="HEAD").status_code == 200
+
+
+def test_nothing_else_is_there() -> None:
+    assert get("/page.js").status_code == 404
+
+
+def test_the_page_comes_with_a_policy_that_knows_its_script_and_style() -> None:
+    answer = get("/")
+    assert answer.content == PAGE
+    assert answer.headers["content-security-policy"] == POLICY
+    assert POLICY.startswith("default-src 'none'; ")
+    assert "unsafe" not in POLICY
+    assert "://" not in re.sub(r"http://www\.w3\.org/\S+", "", answer.text), "the page names no address"
+
+
+def test_the_page_has_the_colours_of_the_reports() -> None:
+    def colours(text: str) -> list[dict[str, str]]:
+        blocks = re.findall(r":root[^{]*\{([^}]*)\}", text)
+        return [dict(re.findall(r"(--[\w-]+): (#\w+);", block)) for block in blocks]
+
+    theirs = (Path(report.__file__).parent / "page" / "report.css").read_text()
+    light, dark, chosen = colours(PAGE.decode())
+    assert dark == chosen
+    for ours, reports in zip((light, dark, chosen), colours(theirs), strict=True):
+        shared = ours.keys() & reports.keys()
+        assert len(shared) > 10
+        assert {name: ours[name] for name in shared} == {name: reports[name] for name in shared}
+
+
+def test_the_data_are_json_of_the_strict_kind() -> None:
+    assert orjson.loads(get("/status", session(title="'\"\\ \u2028 <b>")).content)["sessions"]
