@@ -1,5 +1,7 @@
 """Sessions on disk: append-only, crash-safe, resumable. `docs/journal.md` has the file format."""
 
+from wane.journal.chain import Clock, new_header, read_lines, utc_now, write_lines
+from wane.journal.lines import DamagedLineError, NewerLineError, checksum_of, read_header, write_line
 from wane.journal.reader import SessionFile, read
 from wane.journal.records import (
     AnnotationRecord,
@@ -20,12 +22,15 @@ from wane.journal.writer import Journal
 __all__ = [
     "SESSION_DIR_VARIABLE",
     "AnnotationRecord",
+    "Clock",
     "ConfigRecord",
+    "DamagedLineError",
     "Header",
     "ItemsOf",
     "Journal",
     "MarkedMessageRecord",
     "MessageRecord",
+    "NewerLineError",
     "NoteRecord",
     "PassRecord",
     "PlacedMark",
@@ -35,7 +40,14 @@ __all__ = [
     "SessionInfo",
     "SessionStore",
     "UsageRecord",
+    "checksum_of",
     "default_root",
+    "new_header",
     "read",
+    "read_header",
+    "read_lines",
     "replay",
+    "utc_now",
+    "write_line",
+    "write_lines",
 ]

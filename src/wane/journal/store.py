@@ -17,6 +17,7 @@ from typing import BinaryIO, Final
 import platformdirs
 
 from wane.core.errors import JournalError, SessionNotFoundError
+from wane.journal.chain import Clock, utc_now
 from wane.journal.lines import (
     MESSAGE_PREFIXES,
     DamagedLineError,
@@ -29,7 +30,7 @@ from wane.journal.lines import (
 from wane.journal.reader import open_session, read_header_of
 from wane.journal.records import Header, MessageRecord
 from wane.journal.titles import title_of
-from wane.journal.writer import Clock, Journal, utc_now
+from wane.journal.writer import Journal
 
 SESSION_DIR_VARIABLE: Final = "WANE_SESSION_DIR"
 """Environment variable that overrides where sessions live."""
@@ -108,6 +109,7 @@ class SessionStore:
         session_id: str | None = None,
         clock: Clock = utc_now,
         fsync: bool = True,
+        committed: bool = True,
     ) -> Journal:
         """Begin a session for a working directory; the arguments are those of `Journal.create`.
 
@@ -121,6 +123,7 @@ class SessionStore:
             session_id=session_id,
             clock=clock,
             fsync=fsync,
+            committed=committed,
         )
 
     def sessions(self, cwd: Path | None = None) -> list[SessionInfo]:

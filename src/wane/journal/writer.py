@@ -11,15 +11,11 @@ What is promised, of the process and of the machine:
 from __future__ import annotations
 
 import os
-import re
 import secrets
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as distribution_version
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -27,20 +23,13 @@ from typing import Final, Self
 from filelock import FileLock, Timeout
 
 from wane.core.errors import JournalError, SessionLockedError
+from wane.journal.chain import Clock, new_header, utc_now, write_lines
 from wane.journal.lines import checksum_of, write_line
 from wane.journal.reader import SessionFile, open_session, read_header_of, read_stream
-from wane.journal.records import VERSION, Header, Record
+from wane.journal.records import Header, Record
 
-Clock = Callable[[], datetime]
-
-_SESSION_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 # O_BINARY: Windows would otherwise write \r\n. Python opens files so that no child process inherits them.
 _FLAGS: Final = os.O_APPEND | os.O_RDWR | getattr(os, "O_BINARY", 0)
-
-
-def utc_now() -> datetime:
-    """The time, in UTC."""
-    return datetime.now(UTC)
 
 
 class Journal:
@@ -65,7 +54,10 @@ class Journal:
         # Size and checksum as of the last record that was appended whole, changed in one assignment.
         self._end = (found.size, found.checksum)
         self._uncommitted = False
+        # Whether its directory may not have its name on the disk yet.
+        self._unnamed = False
         self._mutex = threading.Lock()
+        self._commit_mutex = threading.Lock()
 
     @property
     def header(self) -> Header:
@@ -82,6 +74,7 @@ class Journal:
         session_id: str | None = None,
         clock: Clock = utc_now,
         fsync: bool = True,
+        committed: bool = True,
     ) -> Journal:
         """Begin a session in `directory`, which is made if need be, readable by its owner alone.
 
@@ -92,16 +85,14 @@ class Journal:
             session_id: letters, digits, `-` and `_`; random if None.
             clock: tells the time, in any time zone.
             fsync: whether `commit` waits for the disk.
+            committed: whether the session's beginning is committed at once, or with the first `commit`.
 
         Raises:
             JournalError: if the directory cannot be written, or the id is malformed or taken.
         """
         session_id = secrets.token_hex(6) if session_id is None else session_id
-        if not _SESSION_ID.fullmatch(session_id):
-            raise JournalError(f"session id {session_id!r} is not 1 to 64 letters, digits, '-' and '_'")
-        created = _to_milliseconds(clock())
-        header = Header(VERSION, session_id, created, str(cwd.absolute()), message_format, _wane_version())
-        path = directory / f"{created:%Y%m%dT%H%M%SZ}-{session_id}.jsonl"
+        header = new_header(session_id, cwd=cwd, message_format=message_format, clock=clock)
+        path = directory / f"{header.created:%Y%m%dT%H%M%SZ}-{session_id}.jsonl"
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             if any(directory.glob(f"*Z-{session_id}.jsonl")):
@@ -113,12 +104,13 @@ class Journal:
             fd = os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
             journal = cls(SessionFile(path, header, (), 0, 0), fd, lock, clock=clock, fsync=fsync)
             try:
-                journal._write(write_line(header))
+                line = write_line(header)
+                journal._write(line, checksum_of(line))
                 size, checksum = journal._end
                 journal.found = replace(journal.found, size=size, checksum=checksum)
-                if fsync:
+                journal._unnamed = True
+                if committed:
                     journal.commit()
-                    _sync_directory(directory)
             except BaseException:
                 journal.close()
                 path.unlink()
@@ -172,16 +164,20 @@ class Journal:
         Raises:
             JournalError: if the record cannot be written as JSON, the disk is full, or the journal is closed.
         """
-        stamped = replace(record, at=_to_milliseconds(self._clock())) if record.at is None else record
+        self.extend((record,))
+
+    def extend(self, records: Sequence[Record]) -> None:
+        """Write records with one `write`, stamped with the time unless they have one.
+
+        After a JournalError nothing of them is in the file. A crash of the machine may leave the first of them.
+
+        Raises:
+            JournalError: if a record cannot be written as JSON, the disk is full, or the journal is closed.
+        """
         with self._mutex:
-            _, checksum = self._end
-            try:
-                line = write_line(stamped, checksum)
-            except ValueError as error:
-                raise JournalError(
-                    f"a record of the kind {record.kind!r} cannot be written as JSON: {error}"
-                ) from error
-            self._write(line)
+            lines = write_lines(records, self._end[1], self._clock)
+            if lines:
+                self._write(b"".join(lines), checksum_of(lines[-1]))
 
     def commit(self) -> None:
         """Wait until all that was appended is on the disk, unless the journal was made with `fsync=False`.
@@ -189,15 +185,29 @@ class Journal:
         Raises:
             JournalError: if the disk reports an error, or the journal is closed.
         """
-        with self._mutex:
-            fd = self._descriptor()
-            if not (self._fsync and self._uncommitted):
-                return
+        # The disk is waited for beside the mutex, so that others may append meanwhile; but one commit waits for
+        # another, which may be waiting for its records.
+        with self._commit_mutex:
+            with self._mutex:
+                fd = self._descriptor()
+                if not (self._fsync and self._uncommitted):
+                    return
+                fd = os.dup(fd)
             try:
+                # Before the wait: what is appended during it may not be covered, and says so itself.
+                self._uncommitted = False
                 os.fsync(fd)
+                if self._unnamed:
+                    _sync_directory(self.path.parent)
+                    self._unnamed = False
             except OSError as error:
+                self._uncommitted = True
                 raise JournalError(f"the disk did not take the session {self.path}: {error.strerror}") from error
-            self._uncommitted = False
+            except BaseException:
+                self._uncommitted = True
+                raise
+            finally:
+                os.close(fd)
 
     def close(self) -> None:
         """Let go of the file and its lock. Closing twice is allowed."""
@@ -217,17 +227,17 @@ class Journal:
             raise JournalError(f"the session {self.path} is closed; open it again to go on with it")
         return self._fd
 
-    def _write(self, line: bytes) -> None:
+    def _write(self, data: bytes, checksum: int) -> None:
         fd = self._descriptor()
         size, _ = self._end
         try:
             if os.fstat(fd).st_size != size:
                 os.ftruncate(fd, size)  # what an append left that was interrupted twice
-            rest = memoryview(line)
+            rest = memoryview(data)
             # One write as a rule. A full disk takes a part, and the next write tells why.
             while rest:
                 rest = rest[os.write(fd, rest) :]
-            self._end = (size + len(line), checksum_of(line))
+            self._end = (size + len(data), checksum)
         except BaseException as error:
             self._take_back(fd, size)
             if isinstance(error, OSError):
@@ -307,15 +317,3 @@ def _sync_directory(directory: Path) -> None:
             os.fsync(fd)
         finally:
             os.close(fd)
-
-
-def _to_milliseconds(moment: datetime) -> datetime:
-    # As the file keeps it, so that what was written equals what is read.
-    return moment.astimezone(UTC).replace(microsecond=moment.microsecond // 1000 * 1000)
-
-
-def _wane_version() -> str:
-    try:
-        return distribution_version("wane")
-    except PackageNotFoundError:
-        return "unknown"

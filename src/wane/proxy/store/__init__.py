@@ -1,1 +1,75 @@
-"""Where sessions are kept: in memory alone, on disk in the journal's format, in Redis or in PostgreSQL."""
+"""Where the proxy keeps sessions: on disk, in Redis, in PostgreSQL, or nowhere. See `docs/proxy/stores.md`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from wane.core.errors import ConfigError, MissingExtraError
+from wane.journal import SessionStore, default_root
+from wane.proxy.store.base import Log, SessionBusyError, Store, StoreError
+from wane.proxy.store.disk import DiskStore
+from wane.proxy.store.leased import LeasedStore, Shelf
+from wane.proxy.store.location import parse_location, scheme_of
+from wane.proxy.store.memory import MemoryStore
+
+__all__ = ["Log", "SessionBusyError", "Store", "StoreError", "open_store"]
+
+DISK = "disk"
+"""Names the directory in which all of Wane's sessions live."""
+
+_REDIS = ("redis", "rediss", "unix")
+_POSTGRESQL = ("postgresql", "postgres")
+
+
+def open_store(where: str | None) -> Store:
+    """Return the store that a user names. Nothing is read, written or connected to yet.
+
+    Args:
+        where: `disk` or a directory, for files; a URL that begins with `redis://`, `rediss://`, `unix://`,
+            `postgresql://` or `postgres://`, for a database; None for no store at all.
+
+    Raises:
+        ConfigError: if it is none of these; nothing secret is in the message.
+        MissingExtraError: if what the database needs is not installed.
+    """
+    if where is None:
+        return MemoryStore()
+    scheme = scheme_of(where)
+    if scheme in _REDIS or scheme in _POSTGRESQL:
+        return LeasedStore(_shelf(where, redis=scheme in _REDIS))
+    if scheme is not None:
+        raise ConfigError(f"no sessions can be stored at a URL that begins with {scheme}:; {_CHOICES}")
+    return DiskStore(SessionStore(default_root(os.environ) if where == DISK else _directory(where)))
+
+
+def _shelf(where: str, *, redis: bool) -> Shelf:
+    location = parse_location(where)
+    try:
+        if redis:
+            from wane.proxy.store.redis import RedisShelf
+
+            return RedisShelf(location)
+        from wane.proxy.store.postgres import PostgresShelf
+
+        return PostgresShelf(location)
+    except ImportError:
+        raise MissingExtraError(f"the store {location.name}", "redis" if redis else "postgresql") from None
+
+
+def _directory(where: str) -> Path:
+    try:
+        path = Path(where).expanduser()
+        is_directory = path.is_dir()
+        in_the_way = path.exists() and not is_directory
+    except (RuntimeError, OSError, ValueError) as error:
+        raise ConfigError(f"the store {where!r:.200} cannot be a directory: {error}") from None
+    if in_the_way:
+        raise ConfigError(f"the store {where!r:.200} is a file, and sessions need a directory; {_CHOICES}")
+    # A bare word that names nothing is more likely a slip than a new directory here.
+    if not is_directory and not (path.is_absolute() or "/" in where or os.sep in where):
+        raise ConfigError(f"there is no store {where!r:.200}; {_CHOICES}")
+    return path
+
+
+_CHOICES = "give 'disk', a directory (a new one here as ./name), or a URL: redis://, rediss://, unix://, postgresql://"

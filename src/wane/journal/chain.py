@@ -1,0 +1,103 @@
+"""Headers and records as lines that continue each other, wherever a session is kept: in a file, or in a database."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as distribution_version
+from pathlib import Path
+from typing import Final
+
+from wane.core.errors import CorruptJournalError, JournalError, JournalVersionError
+from wane.journal.lines import DamagedLineError, NewerLineError, checksum_of, read_record, write_line
+from wane.journal.records import VERSION, Header, Record
+
+Clock = Callable[[], datetime]
+
+_SESSION_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def utc_now() -> datetime:
+    """The time, in UTC."""
+    return datetime.now(UTC)
+
+
+def new_header(session_id: str, *, cwd: Path, message_format: str, clock: Clock = utc_now) -> Header:
+    """Return the header of a session that begins now.
+
+    Args:
+        session_id: letters, digits, `-` and `_`.
+        cwd: the directory that the agent works in.
+        message_format: name of the format of the messages to come.
+        clock: tells the time, in any time zone.
+
+    Raises:
+        JournalError: if the id is malformed.
+    """
+    if not _SESSION_ID.fullmatch(session_id):
+        raise JournalError(f"session id {session_id!r} is not 1 to 64 letters, digits, '-' and '_'")
+    return Header(VERSION, session_id, _to_milliseconds(clock()), str(cwd.absolute()), message_format, _wane_version())
+
+
+def write_lines(records: Iterable[Record], after: int, clock: Clock = utc_now) -> list[bytes]:
+    """Return records as lines, each with its newline, stamped with the time unless they have one.
+
+    Args:
+        records: what to write.
+        after: checksum of the line before the first.
+        clock: tells the time, in any time zone.
+
+    Raises:
+        JournalError: if a record cannot be written as JSON.
+    """
+    lines: list[bytes] = []
+    for record in records:
+        stamped = replace(record, at=_to_milliseconds(clock())) if record.at is None else record
+        try:
+            lines.append(write_line(stamped, after))
+        except ValueError as error:
+            raise JournalError(f"a record of the kind {record.kind!r} cannot be written as JSON: {error}") from error
+        after = checksum_of(lines[-1])
+    return lines
+
+
+def read_lines(lines: Sequence[bytes], after: int, *, first: int, place: str) -> list[Record]:
+    """Return the records that lines hold.
+
+    Args:
+        lines: whole lines, each with its newline.
+        after: checksum of the line before the first.
+        first: number of the first line; the header's is 1.
+        place: names the session in errors.
+
+    Raises:
+        CorruptJournalError: if a line is damaged, or does not continue the one before it.
+        JournalVersionError: if a newer Wane wrote a record.
+    """
+    records: list[Record] = []
+    for number, line in enumerate(lines, start=first):
+        try:
+            records.append(read_record(line, after))
+        except NewerLineError as error:
+            raise JournalVersionError(
+                f"{place}, line {number}: {error}. A newer Wane wrote it; update with: pip install --upgrade wane"
+            ) from None
+        except DamagedLineError as error:
+            raise CorruptJournalError(f"{place}, line {number} is damaged: {error}") from None
+        after = checksum_of(line)
+    return records
+
+
+def _to_milliseconds(moment: datetime) -> datetime:
+    # As a line keeps it, so that what was written equals what is read.
+    return moment.astimezone(UTC).replace(microsecond=moment.microsecond // 1000 * 1000)
+
+
+def _wane_version() -> str:
+    try:
+        return distribution_version("wane")
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,185 @@
+"""Sessions in files of the journal's format: the store of one proxy process on one machine."""
+
+from __future__ import annotations
+
+import asyncio
+import glob
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from wane.journal import Clock, Journal, Record, SessionStore, read, utc_now
+from wane.proxy.store.base import Log, StoreError
+from wane.proxy.store.names import FOUND, checked_root, new_id, root_of
+from wane.proxy.store.work import Turns, are_heavy, as_store_errors, beside, not_held, unbroken
+
+_LOGGER: Final = logging.getLogger(__name__)
+_WAIT: Final = 15.0
+
+
+class DiskStore:
+    """The sessions below one directory; a session is open in one process at a time.
+
+    Args:
+        sessions: where they live.
+        cwd: the directory that new sessions are filed under; the process's own if None.
+        clock: tells the time, in any time zone.
+        wait: seconds after which a request that waits for another one of its session gives up.
+        fsync: whether `settle` waits for the disk.
+    """
+
+    keeps = True
+
+    def __init__(
+        self,
+        sessions: SessionStore,
+        *,
+        cwd: Path | None = None,
+        clock: Clock = utc_now,
+        wait: float = _WAIT,
+        fsync: bool = True,
+    ) -> None:
+        self._sessions = sessions
+        self._cwd = Path.cwd() if cwd is None else cwd
+        self._clock = clock
+        self._wait = wait
+        self._fsync = fsync
+
+    def __repr__(self) -> str:
+        return f"DiskStore({str(self._sessions.root)!r})"
+
+    async def find(self, root: str) -> Sequence[str]:
+        """Return the sessions of a root, from the names of their files alone.
+
+        Raises:
+            StoreError: if the directory cannot be listed.
+        """
+        return await asyncio.to_thread(self._find, checked_root(root))
+
+    async def create(self, root: str, message_format: str) -> Log:
+        """Begin a session, in a file that its owner alone may read.
+
+        Raises:
+            StoreError: if it cannot be written.
+        """
+        session_id = new_id(root)
+        return await self._journal(lambda: self._create(session_id, message_format))
+
+    async def open(self, session_id: str) -> Log:
+        """Go on with a session; a last record that was cut short is put aside, as the journal does.
+
+        Raises:
+            SessionBusyError: if another process has it open.
+            StoreError: if there is none of that id, or it is damaged.
+        """
+        root_of(session_id)
+        return await self._journal(
+            lambda: Journal.open(self._path(session_id), clock=self._clock, fsync=self._fsync),
+        )
+
+    async def read(self, session_id: str) -> Sequence[Record]:
+        """Return the records of a session, also while a process writes it.
+
+        Raises:
+            StoreError: if there is none of that id, or it is damaged.
+        """
+        root_of(session_id)
+        with as_store_errors():
+            return await asyncio.to_thread(lambda: read(self._path(session_id)).records)
+
+    async def close(self) -> None:
+        """Do nothing: each log has its own file."""
+
+    async def _journal(self, begin: Callable[[], Journal]) -> Log:
+        with as_store_errors():
+            # The file and its lock must not stay with nobody, when the client goes away meanwhile.
+            journal = await unbroken(asyncio.to_thread(begin), undo=Journal.close)
+        if journal.repaired is not None:
+            _LOGGER.warning("%s", journal.repaired)
+        return _DiskLog(journal, self._wait)
+
+    def _create(self, session_id: str, message_format: str) -> Journal:
+        root = self._sessions.root
+        try:
+            # The names of the directories in it say what their owner works on.
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"cannot make the directory of sessions {root}: {error.strerror or error}") from error
+        return self._sessions.create(
+            self._cwd,
+            message_format=message_format,
+            session_id=session_id,
+            clock=self._clock,
+            fsync=self._fsync,
+            committed=False,
+        )
+
+    def _find(self, root: str) -> Sequence[str]:
+        found = [(written, path.name) for path in self._glob(f"{root}-*") if (written := _written(path)) is not None]
+        return tuple(_id_of(name) for _, name in sorted(found, reverse=True)[:FOUND])
+
+    def _path(self, session_id: str) -> Path:
+        for path in self._glob(session_id):
+            return path
+        raise StoreError(f"there is no session {session_id} in {self._sessions.root}")
+
+    def _glob(self, session_id: str) -> list[Path]:
+        root = self._sessions.root
+        try:
+            # `glob` takes a directory that it may not read for an empty one; this does not.
+            next(root.iterdir(), None)
+            return [Path(path) for path in glob.glob(f"{glob.escape(str(root))}/*/*Z-{session_id}.jsonl")]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise StoreError(f"cannot list the sessions in {root}: {error.strerror or error}") from error
+
+
+class _DiskLog:
+    """A session in a file that this process has open."""
+
+    def __init__(self, journal: Journal, wait: float) -> None:
+        self.id = journal.header.id
+        self.header = journal.header
+        self._journal = journal
+        self._turns = Turns(self.id, wait)
+        self._held = False
+
+    @asynccontextmanager
+    async def hold(self) -> AsyncIterator[Sequence[Record]]:
+        async with self._turns.taken():
+            journal = self._journal
+            # Nobody else can write while the file is open here, so there is nothing new from then on.
+            records, journal.found = journal.found.records, replace(journal.found, records=())
+            self._held = True
+            try:
+                yield records
+            finally:
+                self._held = False
+
+    async def append(self, records: Sequence[Record]) -> None:
+        if not self._held:
+            raise not_held(self.id)
+        with as_store_errors():
+            await beside(are_heavy(records), lambda: self._journal.extend(records))
+
+    async def settle(self) -> None:
+        with as_store_errors():
+            await asyncio.to_thread(self._journal.commit)
+
+    async def close(self) -> None:
+        self._journal.close()
+
+
+def _written(path: Path) -> int | None:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return None  # removed since it was listed
+
+
+def _id_of(name: str) -> str:
+    return name.removesuffix(".jsonl").partition("Z-")[2]

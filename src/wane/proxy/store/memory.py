@@ -1,0 +1,93 @@
+"""No store: sessions that end with the process, for those who want nothing written."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from wane.journal import Header, Record, new_header
+from wane.proxy.store.base import Log, StoreError
+from wane.proxy.store.names import checked_root, new_id
+from wane.proxy.store.work import Turns, not_held
+
+_WAIT: Final = 15.0
+
+
+class MemoryStore:
+    """Keeps no record of any session. A session lives as long as the process has it in memory.
+
+    Args:
+        wait: seconds after which a request that waits for another one of its session gives up.
+    """
+
+    keeps = False
+
+    def __init__(self, wait: float = _WAIT) -> None:
+        self._wait = wait
+
+    async def find(self, root: str) -> Sequence[str]:
+        """Return nothing: no session can be brought back.
+
+        Raises:
+            StoreError: if the root is none.
+        """
+        checked_root(root)
+        return ()
+
+    async def create(self, root: str, message_format: str) -> Log:
+        """Begin a session that nothing is kept of."""
+        return _MemoryLog(new_header(new_id(root), cwd=Path.cwd(), message_format=message_format), self._wait)
+
+    async def open(self, session_id: str) -> Log:
+        """Refuse: no session can be gone on with.
+
+        Raises:
+            StoreError: always.
+        """
+        raise _nothing_kept(session_id)
+
+    async def read(self, session_id: str) -> Sequence[Record]:
+        """Refuse: no session can be read.
+
+        Raises:
+            StoreError: always.
+        """
+        raise _nothing_kept(session_id)
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+class _MemoryLog:
+    """A log that forgets at once."""
+
+    def __init__(self, header: Header, wait: float) -> None:
+        self.id = header.id
+        self.header = header
+        self._turns = Turns(header.id, wait)
+        self._held = False
+
+    @asynccontextmanager
+    async def hold(self) -> AsyncIterator[Sequence[Record]]:
+        async with self._turns.taken():
+            self._held = True
+            try:
+                yield ()
+            finally:
+                self._held = False
+
+    async def append(self, records: Sequence[Record]) -> None:  # noqa: ARG002
+        if not self._held:
+            raise not_held(self.id)
+
+    async def settle(self) -> None:
+        """Do nothing: nothing is kept that could be lost."""
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+def _nothing_kept(session_id: str) -> StoreError:
+    return StoreError(f"there is no session {session_id!r:.80}: this proxy keeps none")

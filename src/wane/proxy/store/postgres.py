@@ -1,0 +1,194 @@
+"""Sessions in PostgreSQL: a row for each session, and one for each line of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from wane.core.errors import ConfigError
+from wane.proxy.store import postgres_statements as sql
+from wane.proxy.store.base import StoreError
+from wane.proxy.store.leased import End, Taken
+from wane.proxy.store.location import Location
+from wane.proxy.store.names import FOUND, root_of
+from wane.proxy.store.postgres_pool import Connection, Pool
+
+T = TypeVar("T")
+
+_LOGGER: Final = logging.getLogger(__name__)
+_CONNECT_SECONDS: Final = 3
+_ANSWER_SECONDS: Final = 10.0
+_PURGE_SECONDS: Final = 3600.0
+
+
+class PostgresShelf:
+    """Logs of lines in PostgreSQL. No connection is made before the first one is needed, nor any table.
+
+    Args:
+        location: where it is.
+
+    Raises:
+        ConfigError: for an option that the client library does not know.
+    """
+
+    def __init__(self, location: Location) -> None:
+        self.name = location.name
+        self._location = location
+        self._pool = Pool(_parameters(location))
+        self._preparing = asyncio.Lock()
+        self._prepared = False
+        self._purged = float("-inf")
+
+    def __repr__(self) -> str:
+        return f"PostgresShelf({self.name!r})"
+
+    async def find(self, root: str) -> Sequence[str]:
+        """Return the ids of a root's sessions, the last written first."""
+        return tuple(row[0] for row in await self._rows(sql.FIND, {"root": root, "limit": FOUND}))
+
+    async def begin(self, session_id: str, line: bytes) -> None:
+        """Begin a log with a header's line; now and then, delete the sessions that have expired."""
+        values = {"id": session_id, "root": root_of(session_id), "line": line.decode("ascii"), "tail": _tail(line)}
+        if not await self._rows(sql.BEGIN, values) and await self.fetch(session_id, 1) != [line]:
+            raise StoreError(f"there is already a session {session_id} in {self.name}")
+        await self._purge()
+
+    async def fetch(self, session_id: str, limit: int | None = None) -> Sequence[bytes]:
+        """Return the lines of a log, or the first of them."""
+        rows = await self._rows(sql.LINES, {"id": session_id, "known": 0, "limit": limit})
+        return [row[0].encode("ascii") for row in rows]
+
+    async def take(self, session_id: str, token: str, known: int, lease: float) -> Taken | None:
+        """Give a session to a holder; None if another has it."""
+        ends = await self._rows(sql.TAKE, {"id": session_id, "token": token, "lease": lease})
+        if not ends:
+            if await self._rows(sql.THERE, {"id": session_id}):
+                return None
+            raise StoreError(f"the session {session_id} is no longer in {self.name}: it expired, or was deleted")
+        ((count, tail),) = ends
+        lines = []
+        if count > known:
+            rows = await self._rows(sql.LINES, {"id": session_id, "known": known, "limit": None})
+            lines = [row[0].encode("ascii") for row in rows]
+        return Taken(End(count, int(tail, 16)), lines)
+
+    async def renew(self, session_id: str, token: str, lease: float) -> None:
+        """Prolong a lease."""
+        await self._rows(sql.RENEW, {"id": session_id, "token": token, "lease": lease})
+
+    async def push(self, session_id: str, token: str, after: End, lines: Sequence[bytes]) -> bool:
+        """Add lines to a log."""
+        values = {
+            "id": session_id,
+            "token": token,
+            "known": after.lines,
+            "before": f"{after.checksum:08x}",
+            "lines": [line.decode("ascii") for line in lines],
+            "count": len(lines),
+            "tail": _tail(lines[-1]),
+        }
+        # Added now; or added before, by a try whose answer was lost.
+        return bool(await self._rows(sql.PUSH, values) or await self._rows(sql.PUSHED, values))
+
+    async def drop(self, session_id: str, token: str) -> None:
+        """End a lease."""
+        await self._rows(sql.DROP, {"id": session_id, "token": token})
+
+    async def settle(self, session_id: str) -> None:
+        """Wait until what was added is on the server's disk, and wherever else the server waits for."""
+        await self._done(lambda connection: _settled(connection, session_id))
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        await self._pool.close()
+
+    async def _rows(self, statement: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
+        async def ask(connection: Connection) -> list[tuple[Any, ...]]:
+            cursor = await connection.execute(statement, values)
+            return await cursor.fetchall() if cursor.description else []
+
+        return await self._done(ask)
+
+    async def _done(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        """Do work on a connection that has the tables."""
+        if not self._prepared:
+            async with self._preparing:
+                if not self._prepared:
+                    await self._served(self._prepare)
+                    self._prepared = True
+        return await self._served(work)
+
+    async def _served(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                return await self._pool.run(work)
+        except (psycopg.Error, OSError) as error:
+            # The error itself is not passed on: what a library shows of a connection is not ours to know.
+            reason = self._location.without_secrets(error) or type(error).__name__
+            if isinstance(error, TimeoutError):
+                reason = f"no answer within {_ANSWER_SECONDS:g} seconds"
+            raise StoreError(f"the store {self.name} does not serve: {reason}") from None
+
+    async def _prepare(self, connection: Connection) -> None:
+        cursor = await connection.execute(sql.HAS_TABLES)
+        if (await cursor.fetchall()) == [(False,)]:
+            async with connection.transaction():
+                # One process makes the tables; others wait, and find them.
+                await connection.execute(sql.LOCK_TABLES)
+                for statement in sql.MAKE_TABLES:
+                    await connection.execute(statement)
+                await connection.execute(sql.SET_VERSION, {"version": sql.VERSION})
+        versions = await (await connection.execute(sql.SCHEMA_VERSION)).fetchall()
+        if versions != [(sql.VERSION,)]:
+            found = ", ".join(str(version) for (version,) in versions) or "none"
+            raise StoreError(
+                f"the tables in {self.name} are of version {found}, and this Wane knows version {sql.VERSION}:"
+                " update Wane, or give it another database or schema"
+            )
+
+    async def _purge(self) -> None:
+        expiry, now = self._location.expiry, time.monotonic()
+        if not expiry or now - self._purged < _PURGE_SECONDS:
+            return
+        self._purged = now
+        try:
+            await self._rows(sql.PURGE, {"expiry": expiry})
+        except StoreError as error:
+            _LOGGER.warning("expired sessions were not deleted: %s", error)
+
+
+async def _settled(connection: Connection, session_id: str) -> None:
+    async with connection.transaction():
+        # Waiting for a commit is waiting for all that were made before it.
+        await connection.execute(sql.WAIT_FOR_DISK)
+        await connection.execute(sql.TOUCH, {"id": session_id})
+
+
+def _parameters(location: Location) -> dict[str, Any]:
+    try:
+        parameters: dict[str, Any] = dict(conninfo_to_dict(location.url))
+    except psycopg.Error:
+        raise ConfigError(
+            f"the store {location.name} has an option in its URL that PostgreSQL's client library does not know."
+            " Wane's own is expire_days"
+        ) from None
+    # Commits are waited for in `settle`. As a start parameter, which a pooler that would leak it to others refuses.
+    parameters["options"] = f"{parameters.get('options') or ''} -c synchronous_commit=off".strip()
+    defaults = {
+        "connect_timeout": _CONNECT_SECONDS,
+        "keepalives_idle": 30,
+        "tcp_user_timeout": round(_ANSWER_SECONDS * 1000),
+        "application_name": "wane",
+        "client_encoding": "utf8",
+    }
+    return defaults | parameters
+
+
+def _tail(line: bytes) -> str:
+    return line[-11:-3].decode("ascii")

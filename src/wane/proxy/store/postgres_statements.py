@@ -1,0 +1,102 @@
+"""What PostgreSQL is asked: each statement is one step, and safe to run twice."""
+
+from __future__ import annotations
+
+from typing import Final, LiteralString
+
+VERSION: Final = 1
+"""Version of the tables."""
+
+HAS_TABLES: Final = "SELECT to_regclass('wane_schema') IS NOT NULL"
+SCHEMA_VERSION: Final = "SELECT version FROM wane_schema"
+
+# A number of Wane's own; who else makes tables does not wait for it.
+LOCK_TABLES: Final = "SELECT pg_advisory_xact_lock(8428427262005)"
+
+MAKE_TABLES: Final[tuple[LiteralString, ...]] = (
+    """
+    CREATE TABLE IF NOT EXISTS wane_session (
+        id text PRIMARY KEY,
+        root text NOT NULL,
+        lines integer NOT NULL,
+        tail text NOT NULL,
+        written timestamptz NOT NULL,
+        holder text,
+        held_until timestamptz
+    )
+    """,
+    "CREATE INDEX IF NOT EXISTS wane_session_root ON wane_session (root, written DESC)",
+    "CREATE INDEX IF NOT EXISTS wane_session_written ON wane_session (written)",
+    """
+    CREATE TABLE IF NOT EXISTS wane_line (
+        session text NOT NULL REFERENCES wane_session (id) ON DELETE CASCADE,
+        number integer NOT NULL,
+        line text NOT NULL,
+        PRIMARY KEY (session, number)
+    )
+    """,
+    # The last one: who finds it finds the others.
+    "CREATE TABLE IF NOT EXISTS wane_schema (version integer PRIMARY KEY)",
+)
+SET_VERSION: Final = """
+INSERT INTO wane_schema (version) SELECT %(version)s WHERE NOT EXISTS (SELECT FROM wane_schema)
+"""
+
+FIND: Final = "SELECT id FROM wane_session WHERE root = %(root)s ORDER BY written DESC, id LIMIT %(limit)s"
+
+BEGIN: Final = """
+WITH begun AS (
+    INSERT INTO wane_session (id, root, lines, tail, written)
+    VALUES (%(id)s, %(root)s, 1, %(tail)s, clock_timestamp())
+    ON CONFLICT DO NOTHING
+    RETURNING id
+)
+INSERT INTO wane_line (session, number, line) SELECT id, 1, %(line)s FROM begun RETURNING number
+"""
+
+LINES: Final = """
+SELECT line FROM wane_line WHERE session = %(id)s AND number > %(known)s ORDER BY number LIMIT %(limit)s
+"""
+
+THERE: Final = "SELECT 1 FROM wane_session WHERE id = %(id)s"
+
+TAKE: Final = """
+UPDATE wane_session
+SET holder = %(token)s, held_until = clock_timestamp() + make_interval(secs => %(lease)s)
+WHERE id = %(id)s AND (holder IS NULL OR holder = %(token)s OR held_until < clock_timestamp())
+RETURNING lines, tail
+"""
+
+RENEW: Final = """
+UPDATE wane_session SET held_until = clock_timestamp() + make_interval(secs => %(lease)s)
+WHERE id = %(id)s AND holder = %(token)s
+"""
+
+PUSH: Final = """
+WITH held AS (
+    UPDATE wane_session
+    SET lines = lines + %(count)s, tail = %(tail)s, written = clock_timestamp()
+    WHERE id = %(id)s AND holder = %(token)s AND held_until >= clock_timestamp()
+        AND lines = %(known)s AND tail = %(before)s
+    RETURNING id
+)
+INSERT INTO wane_line (session, number, line)
+SELECT held.id, %(known)s + fresh.number, fresh.line
+FROM held, unnest(%(lines)s::text[]) WITH ORDINALITY AS fresh (line, number)
+RETURNING number
+"""
+
+PUSHED: Final = """
+SELECT 1 FROM wane_session WHERE id = %(id)s AND lines = %(known)s + %(count)s AND tail = %(tail)s
+"""
+
+DROP: Final = "UPDATE wane_session SET holder = NULL, held_until = NULL WHERE id = %(id)s AND holder = %(token)s"
+
+WAIT_FOR_DISK: Final = "SET LOCAL synchronous_commit = on"
+TOUCH: Final = "UPDATE wane_session SET lines = lines WHERE id = %(id)s"
+
+PURGE: Final = """
+DELETE FROM wane_session
+WHERE written < clock_timestamp() - make_interval(secs => %(expiry)s)
+    AND (held_until IS NULL OR held_until < clock_timestamp())
+"""

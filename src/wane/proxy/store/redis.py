@@ -1,0 +1,157 @@
+"""Sessions in Redis, or what speaks its protocol: a list of lines for each, and a sorted set for each root.
+
+    <prefix>:{<root>}:ids            sorted set: ids of the root's sessions, by when they were written, in milliseconds
+    <prefix>:{<root>}:<id>:lines     list: the header's line, and one for each record
+    <prefix>:{<root>}:<id>:holder    string: the token of who holds the session; expires with the lease
+
+The braces are in the keys themselves: by them a cluster keeps in one place what belongs together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import AuthenticationError, RedisError
+from redis.exceptions import ConnectionError as GoneError
+
+from wane.core.errors import ConfigError
+from wane.proxy.store.base import StoreError
+from wane.proxy.store.leased import End, Taken
+from wane.proxy.store.location import Location
+from wane.proxy.store.names import FOUND, root_of
+from wane.proxy.store.redis_scripts import BEGIN, DROP, PUSH, RENEW, TAKE
+
+_CONNECTIONS: Final = 32
+_CONNECT_SECONDS: Final = 3.0
+_ANSWER_SECONDS: Final = 10.0
+
+
+class RedisShelf:
+    """Logs of lines in Redis. No connection is made before the first one is needed.
+
+    Args:
+        location: where it is.
+
+    Raises:
+        ConfigError: for an option that the client library does not know.
+    """
+
+    def __init__(self, location: Location) -> None:
+        self.name = location.name
+        self._location = location
+        self._expiry = round(location.expiry * 1000)
+        # Its types promise both an answer and one that is waited for.
+        self._client: Any = Redis(connection_pool=_pool(location))
+        self._scripts = {script: self._client.register_script(script) for script in (BEGIN, TAKE, PUSH, RENEW, DROP)}
+
+    def __repr__(self) -> str:
+        return f"RedisShelf({self.name!r})"
+
+    async def find(self, root: str) -> Sequence[str]:
+        """Return the ids of a root's sessions, the last written first; those that have expired are left out."""
+        key = self._key(root, "ids")
+        ids = [raw.decode() for raw in await self._asked(lambda: self._client.zrevrange(key, 0, FOUND - 1))]
+        there = await self._asked(lambda: self._there(root, ids)) if ids else ()
+        return tuple(session_id for session_id, exists in zip(ids, there, strict=True) if exists)
+
+    async def begin(self, session_id: str, line: bytes) -> None:
+        """Begin a log with a header's line."""
+        if not await self._run(BEGIN, session_id, ("lines", "ids"), session_id, self._expiry, line):
+            raise StoreError(f"there is already a session {session_id} in {self.name}")
+
+    async def fetch(self, session_id: str, limit: int | None = None) -> Sequence[bytes]:
+        """Return the lines of a log, or the first of them."""
+        key = self._key(root_of(session_id), session_id, "lines")
+        last = -1 if limit is None else limit - 1
+        lines: Sequence[bytes] = await self._asked(lambda: self._client.lrange(key, 0, last))
+        return lines
+
+    async def take(self, session_id: str, token: str, known: int, lease: float) -> Taken | None:
+        """Give a session to a holder; None if another has it."""
+        state, *rest = await self._run(TAKE, session_id, ("lines", "holder"), token, _ms(lease), known)
+        if state == b"gone":
+            raise StoreError(f"the session {session_id} is no longer in {self.name}: it expired, or was deleted")
+        if state == b"busy":
+            return None
+        count, checksum, lines = rest
+        return Taken(End(count, int(checksum, 16)), lines)
+
+    async def renew(self, session_id: str, token: str, lease: float) -> None:
+        """Prolong a lease."""
+        await self._run(RENEW, session_id, ("holder",), token, _ms(lease))
+
+    async def push(self, session_id: str, token: str, after: End, lines: Sequence[bytes]) -> bool:
+        """Add lines to a log."""
+        end = (after.lines, f"{after.checksum:08x}")
+        return bool(
+            await self._run(PUSH, session_id, ("lines", "ids", "holder"), session_id, self._expiry, token, *end, *lines)
+        )
+
+    async def drop(self, session_id: str, token: str) -> None:
+        """End a lease."""
+        await self._run(DROP, session_id, ("holder",), token)
+
+    async def settle(self, session_id: str) -> None:
+        """Do nothing: how safe a write is that was answered, is a matter of the server's settings."""
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        await self._client.connection_pool.disconnect()
+
+    def _key(self, root: str, *names: str) -> str:
+        return ":".join((self._location.prefix, f"{{{root}}}", *names))
+
+    async def _run(self, script: str, session_id: str, names: Sequence[str], *args: bytes | float | str) -> Any:
+        root = root_of(session_id)
+        keys = [self._key(root, name) if name == "ids" else self._key(root, session_id, name) for name in names]
+        return await self._asked(lambda: self._scripts[script](keys=keys, args=args))
+
+    async def _there(self, root: str, ids: Sequence[str]) -> Sequence[int]:
+        pipeline = self._client.pipeline(transaction=False)
+        for session_id in ids:
+            pipeline.exists(self._key(root, session_id, "lines"))
+        there: Sequence[int] = await pipeline.execute()
+        return there
+
+    async def _asked(self, ask: Callable[[], Awaitable[Any]]) -> Any:
+        try:
+            try:
+                return await ask()
+            except GoneError as error:
+                if isinstance(error, AuthenticationError):
+                    raise
+                # It broke while it was idle, and others with it. Every step is safe to repeat.
+                await self._client.connection_pool.disconnect(inuse_connections=False)
+                return await ask()
+        except (RedisError, OSError) as error:
+            # The error itself is not passed on: what a library shows of a connection is not ours to know.
+            reason = self._location.without_secrets(error) or type(error).__name__
+            raise StoreError(f"the store {self.name} does not serve: {reason}") from None
+
+
+def _pool(location: Location) -> BlockingConnectionPool:
+    try:
+        pool = BlockingConnectionPool.from_url(
+            location.url,
+            max_connections=_CONNECTIONS,
+            timeout=_ANSWER_SECONDS,
+            socket_connect_timeout=_CONNECT_SECONDS,
+            socket_timeout=_ANSWER_SECONDS,
+            retry=Retry(NoBackoff(), 0),
+        )
+        # Not connected: it only shows whether its options are known.
+        pool.connection_class(**pool.connection_kwargs)
+    except (TypeError, ValueError, RedisError):
+        raise ConfigError(
+            f"the store {location.name} has an option in its URL that the Redis client does not know, or with a value"
+            " that it does not take. Wane's own are expire_days and prefix"
+        ) from None
+    return pool
+
+
+def _ms(seconds: float) -> int:
+    return max(round(seconds * 1000), 1)
