@@ -65,8 +65,10 @@ DELIMITER: Final = "delimiter"
 _BULK = """grep glob find ls list_files list_directory search_files find_files web_search
     rg ripgrep list_dir grep_search glob_search file_search codebase_search search_file_content
     websearch recall"""
+# A search that loads tools is in force only as long as its result is in view.
 _DURABLE = """edit write write_file edit_file apply_patch multiedit
-    multi_edit create_file write_to_file replace_in_file apply_diff notebookedit notebook_edit"""
+    multi_edit create_file write_to_file replace_in_file apply_diff notebookedit notebook_edit
+    toolsearch tool_search"""
 
 DEFAULT_TOOL_CLASSES: Final[Mapping[str, ToolClass]] = {
     **dict.fromkeys(_BULK.split(), ToolClass.BULK),

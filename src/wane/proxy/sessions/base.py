@@ -125,6 +125,8 @@ class SessionBook(Protocol):
     async def peek(self, wire: Wire, body: Body) -> Body:
         """Return what `turn` would send upstream, without taking anything in: for counting tokens.
 
+        What goes on with no known session is a fragment that a client wants counted by itself, and returned as it is.
+
         Raises:
             WaneError: as `turn` does.
         """

@@ -95,16 +95,16 @@ class Book:
     async def peek(self, wire: Wire, body: Body) -> Body:
         """Return what `turn` would send upstream, without taking anything in.
 
+        What goes on with no known session is a fragment that a client wants counted by itself, and returned as it is.
+
         Raises:
             WaneError: as `turn` does.
         """
         arrivals = _arrivals(wire, wire.messages(body))
-        root = root_of(wire, arrivals)
-        known = [live for live in self._of(root) if _continues(live.conversation, arrivals)]
-        if known:
-            conversation = copy.deepcopy(known[0].conversation, {id(wire): wire})
-        else:
-            conversation = self._conversation(wire, infer=self._infers(arrivals))
+        known = [live for live in self._of(root_of(wire, arrivals)) if _continues(live.conversation, arrivals)]
+        if not known:
+            return body
+        conversation = copy.deepcopy(known[0].conversation, {id(wire): wire})
         conversation.setup(body)
         conversation.extend(arrivals)
         conversation.fit()
