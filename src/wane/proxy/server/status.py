@@ -6,9 +6,8 @@ the beginning of the user's first words.
 
 from __future__ import annotations
 
-import ipaddress
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -18,9 +17,8 @@ from prometheus_client import ProcessCollector
 from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 from starlette.applications import Starlette
-from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -62,11 +60,8 @@ class About:
     started: datetime
 
 
-def status_app(book: SessionBook, traffic: Traffic, about: About, now: Callable[[], datetime] = _now) -> Starlette:
-    """Return the app with `/`, `/status` and `/metrics`, to be mounted at `/wane`.
-
-    Reached on a loopback address it answers only to a loopback host's name: otherwise a web page could give its own
-    name that address, and read what sessions are called.
+def status_app(book: SessionBook, traffic: Traffic, about: About, now: Callable[[], datetime] = _now) -> ASGIApp:
+    """Return the app with `/`, `/status` and `/metrics`, to be mounted at `/wane`. It asks nobody who they are.
 
     Args:
         book: the sessions.
@@ -88,7 +83,21 @@ def status_app(book: SessionBook, traffic: Traffic, about: About, now: Callable[
         return Response(traffic.metrics(), media_type="text/plain; version=0.0.4", headers=_HEADERS)
 
     routes = [Route("/", page), Route("/status", status), Route("/metrics", metrics)]
-    return Starlette(routes=routes, middleware=[Middleware(_OwnName)])
+    return _with_slash(Starlette(routes=routes))
+
+
+def _with_slash(app: ASGIApp) -> ASGIApp:
+    """Lead from the place where an app is mounted to its page: what the page asks for is relative to it.
+
+    By a relative address, as the one that a browser shows may have more before it, such as a token.
+    """
+
+    async def slashed(scope: Scope, receive: Receive, send: Send) -> None:
+        path, root = scope.get("path", ""), scope.get("root_path", "")
+        answer = RedirectResponse(f"{root.rpartition('/')[2]}/") if root and path == root else app
+        await answer(scope, receive, send)
+
+    return slashed
 
 
 def status_data(sessions: Iterable[SessionStatus], traffic: Traffic, about: About, now: datetime) -> dict[str, Any]:
@@ -152,38 +161,3 @@ class _Sessions(Collector):
         for api, count in sorted(Counter(session.facts.api for session in self._book.status()).items()):
             family.add_metric((api,), count)
         yield family
-
-
-class _OwnName:
-    """Refuses requests by a foreign name on loopback, against rebinding of names."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or _by_own_name(scope):
-            await self._app(scope, receive, send)
-            return
-        text = "The proxy shows itself only by the name of a loopback host, such as 127.0.0.1 or localhost.\n"
-        await PlainTextResponse(text, status_code=421, headers=_HEADERS)(scope, receive, send)
-
-
-def _by_own_name(scope: Mapping[str, Any]) -> bool:
-    server = scope.get("server")
-    if server is None or not _loopback(server[0]):
-        return True
-    names = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
-    try:
-        # A client of HTTP/1.0 may give none, and is no browser.
-        return all(_loopback(urlsplit(f"//{name}").hostname or "") for name in names)
-    except ValueError:
-        return False
-
-
-def _loopback(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

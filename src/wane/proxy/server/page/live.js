@@ -32,11 +32,12 @@ function facts(data) {
 function empty() {
   const box = byId("empty");
   if (box.children.length) return;
-  const origin = location.origin;
+  // What stands before the page's own path is the proxy's, a token too.
+  const base = new URL("..", location.href).href.replace(/\/$/, "");
   box.append(
     h("h1", {}, "No sessions yet"),
     h("p", { class: "lead" }, "Point your agent here: give it this address as its base URL. Its key stays as it is."),
-    h("pre", {}, `export ANTHROPIC_BASE_URL=${origin}\nexport OPENAI_BASE_URL=${origin}/v1`),
+    h("pre", {}, `export ANTHROPIC_BASE_URL=${base}\nexport OPENAI_BASE_URL=${base}/v1`),
     h("p", { class: "small" }, "A session appears with its first request that brings tools. Those that have been idle leave memory, and come back with their next request."));
 }
 
