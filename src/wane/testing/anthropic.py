@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from wane.core.items import Kind
+from wane.testing.anthropic_tools import check_breakpoints, check_tools
 from wane.testing.preserved import Prefix, tampered
 from wane.testing.request import Api, Message, Part, Request, compact
 from wane.testing.wire import Checks, Event, Refused, content_parts, content_text, pieces, token_of, tools_of
@@ -64,6 +65,9 @@ class Anthropic:
             raise Refused("messages: at least one message is required")
         if messages[0][1] == "assistant":
             raise Refused('messages: first message must use the "user" role')
+        _check_system(request.body["messages"])
+        check_tools(request.body)
+        check_breakpoints(request.body)
         for where, (index, _, blocks) in enumerate(messages):
             _check_blocks(index, blocks)
             before = messages[where - 1][2] if where else []
@@ -168,6 +172,20 @@ def _joined(messages: _Blocks) -> list[tuple[int, str, _Blocks]]:
         else:
             joined.append((index, message["role"], blocks))
     return joined
+
+
+def _check_system(messages: _Blocks) -> None:
+    """A system message within the conversation follows a user turn, and precedes the model's."""
+    roles = [message["role"] for message in messages]
+    for index, role in enumerate(roles):
+        if role != "system":
+            continue
+        if index + 1 < len(roles) and roles[index + 1] != "assistant":
+            raise Refused(f"messages.{index}: role 'system' must precede an 'assistant' message or end the array")
+        if index == 0 or roles[index - 1] != "user":
+            raise Refused(f"messages.{index}: role 'system' must follow a 'user' message")
+        if any(block.get("type") != "text" for block in _blocks(messages[index].get("content"))):
+            raise Refused(f"messages.{index}.content: role 'system' takes text only")
 
 
 def _ids(blocks: _Blocks, kind: str) -> list[str]:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from wane.testing.wire import Event
 
 
-Respond: TypeAlias = Callable[["Handler", str, bytes, Mapping[str, str]], None]
-"""Answers a POST through its handler: path, body and headers."""
+Respond: TypeAlias = Callable[["Handler", str, bytes | None, Mapping[str, str]], None]
+"""Answers a request through its handler: path, body (None of a request that asks for no model) and headers."""
 
 
 class HttpServer(ThreadingHTTPServer):
@@ -40,7 +40,7 @@ class HttpServer(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Reads a POST, has it answered, and closes the connection.
+    """Reads a request, has it answered, and closes the connection.
 
     A connection is used once: clients then hold no open sockets, and may be used from one event loop after another.
     """
@@ -58,6 +58,14 @@ class Handler(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         self.server.respond(self, path, raw, dict(self.headers.items()))
 
+    def do_GET(self) -> None:
+        """Answer a request for something that is no model's."""
+        self.server.respond(self, self.path.partition("?")[0], None, dict(self.headers.items()))
+
+    def do_HEAD(self) -> None:
+        """Answer a request for the head of the same."""
+        self.do_GET()
+
     def send_json(self, status: int, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> None:
         """Send a whole answer."""
         data = json_bytes(body)
@@ -66,7 +74,8 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("content-length", str(len(data)))
         self.end_headers()
-        self.wfile.write(data)
+        if self.command != "HEAD":
+            self.wfile.write(data)
 
     def send_events(self, events: Iterable[Event]) -> None:
         """Send a stream of server-sent events."""

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from wane.core.items import Kind
 from wane.testing.openai_chat import openai_error, openai_too_long
 from wane.testing.preserved import Prefix
 from wane.testing.request import Api, Message, Part, Request
+from wane.testing.responses_items import STEMS, check_pairs, check_reasoning, message_of
 from wane.testing.responses_stream import output_events
-from wane.testing.wire import CREATED, Checks, Event, Refused, content_parts, content_text, require, token_of, tools_of
+from wane.testing.responses_tools import catalogue
+from wane.testing.wire import CREATED, Checks, Event, Refused, content_parts, require, token_of
 
 if TYPE_CHECKING:
     from wane.testing.script import Reply, Usage
-
-_KINDS: Final = {"system": Kind.SYSTEM, "developer": Kind.SYSTEM, "user": Kind.USER, "assistant": Kind.TEXT}
-_FOLLOWER: Final = re.compile(r"(?:msg|fc)_(r[0-9a-f]+)_0")
 
 
 class OpenAIResponses:
@@ -32,17 +30,17 @@ class OpenAIResponses:
         for stored in ("previous_response_id", "conversation"):
             if body.get(stored):
                 raise Refused(f"The scripted server stores no responses: send the whole input, not '{stored}'.")
-        messages = [_message(index, item) for index, item in enumerate(_items(given))]
+        messages = [message_of(index, item) for index, item in enumerate(_items(given))]
         if instructions := body.get("instructions"):
             messages.insert(0, Message("system", tuple(content_parts(Kind.SYSTEM, instructions))))
-        tools, tool_tokens = tools_of(body)
+        tools = catalogue(body)
         return Request(
             number=number,
             api=self.api,
             model=model,
             messages=tuple(messages),
-            tools=tools,
-            tool_tokens=tool_tokens,
+            tools=tuple(tools.kinds),
+            tool_tokens=tools.tokens,
             stream=bool(body.get("stream")),
             body=body,
             raw=raw,
@@ -55,8 +53,8 @@ class OpenAIResponses:
         if not items:
             raise Refused("Invalid 'input': it must hold at least one item.", param="input", code="empty_array")
         parts = request.parts
-        _check_pairs(parts)
-        _check_reasoning(parts)
+        check_pairs(parts)
+        check_reasoning(parts)
         if any(message.role == "assistant" and not any(map(_says, message.parts)) for message in request.messages):
             raise Refused("Invalid value: an assistant message has no content.", param="input")
         return request.dropping(_prefix(request)[1]) if checks.preserved_reasoning else request
@@ -97,73 +95,8 @@ def _items(given: str | list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [{"role": "user", "content": given}] if isinstance(given, str) else given
 
 
-def _message(index: int, item: Mapping[str, Any]) -> Message:
-    kind = item.get("type") or "message"
-    item_id = item.get("id")
-    if kind == "message":
-        role = str(item.get("role"))
-        if role not in _KINDS:
-            raise Refused(f"Invalid value: '{role}'.", param=f"input[{index}].role", code="invalid_value")
-        parts = tuple(content_parts(_KINDS[role], item.get("content"), id=item_id))
-        return Message("system" if role == "developer" else role, parts)
-    if kind == "function_call_output":
-        text = content_text(item.get("output"))
-        return Message("tool", (Part(Kind.RESULT, text, call_id=item.get("call_id"), id=item_id, wire=item),))
-    if kind == "function_call":
-        arguments, name = str(item.get("arguments") or ""), str(item.get("name"))
-        call = Part(Kind.CALL, arguments, call_id=item.get("call_id"), tool=name, id=item_id, wire=item)
-        return Message("assistant", (call,))
-    if kind == "reasoning":
-        text = "".join(str(each.get("text") or "") for each in item.get("summary") or ())
-        signature = item.get("encrypted_content")
-        return Message("assistant", (Part(Kind.REASONING, text, id=item_id, signature=signature, wire=item),))
-    raise Refused(f"The scripted server knows no input item of type '{kind}'.", param=f"input[{index}].type")
-
-
 def _says(part: Part) -> bool:
     return bool(part.text) or part.kind is not Kind.TEXT
-
-
-def _check_pairs(parts: tuple[Part, ...]) -> None:
-    """Each output after its call, each call with its output; what stands between them is free."""
-    unanswered: list[str | None] = []
-    for part in parts:
-        if part.kind is Kind.CALL:
-            unanswered.append(part.call_id)
-        elif part.kind is Kind.RESULT:
-            if part.call_id not in unanswered:
-                raise Refused(
-                    f"No tool call found for function call output with call_id {part.call_id}.", param="input"
-                )
-            unanswered.remove(part.call_id)
-    if unanswered:
-        raise Refused(f"No tool output found for function call {unanswered[0]}.", param="input")
-
-
-def _check_reasoning(parts: tuple[Part, ...]) -> None:
-    """Reasoning and the item that followed it go together, as far as their ids tell (R12)."""
-    for part, following in zip(parts, (*parts[1:], None), strict=True):
-        if part.kind is not Kind.REASONING:
-            continue
-        follows = following is not None and following.kind in (Kind.TEXT, Kind.CALL)
-        if follows and following and following.id and str(part.id).startswith("rs_r"):
-            match = _FOLLOWER.fullmatch(following.id)
-            follows = match is not None and part.id == f"rs_{match[1]}"
-        if not follows:
-            raise Refused(
-                f"Item '{part.id}' of type 'reasoning' was provided without its required following item.",
-                param="input",
-            )
-    present = {part.id for part in parts if part.kind is Kind.REASONING}
-    for part in parts:
-        match = _FOLLOWER.fullmatch(part.id or "")
-        if match and f"rs_{match[1]}" not in present:
-            kind = "function_call" if part.kind is Kind.CALL else "message"
-            raise Refused(
-                f"Item '{part.id}' of type '{kind}' was provided without its required 'reasoning' item:"
-                f" 'rs_{match[1]}'.",
-                param="input",
-            )
 
 
 def _prefix(request: Request) -> tuple[Prefix, tuple[str, ...]]:
@@ -192,14 +125,11 @@ def _output(request: Request, reply: Reply) -> list[dict[str, Any]]:
     if reply.text is not None:
         text = {"type": "output_text", "text": reply.text, "annotations": [], "logprobs": []}
         followers.append({"type": "message", "role": "assistant", "content": [text]})
+    tools = catalogue(request.body)
     for index, call in enumerate(reply.calls):
-        call_id = call.id or f"call_{token}_{index}"
-        followers.append(
-            {"type": "function_call", "call_id": call_id, "name": call.tool, "arguments": call.raw_arguments}
-        )
+        followers.append(tools.item(call, call.id or f"call_{token}_{index}"))
     for index, item in enumerate(followers):
-        stem = "msg" if item["type"] == "message" else "fc"
-        output.append({"id": f"{stem}_{token}_{index}", "status": "completed", **item})
+        output.append({"id": f"{STEMS[item['type']]}_{token}_{index}", "status": "completed", **item})
     return output
 
 

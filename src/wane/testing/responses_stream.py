@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from wane.testing.wire import pieces
 
@@ -13,7 +13,7 @@ NamedEvent: TypeAlias = tuple[str, dict[str, Any]]
 
 def output_events(index: int, item: Mapping[str, Any]) -> Iterator[NamedEvent]:
     """Yield the events of one output item, from `output_item.added` to `output_item.done`."""
-    begin, middle = {"message": _message, "function_call": _call, "reasoning": _reasoning}[item["type"]](index, item)
+    begin, middle = _MAKERS[item["type"]](index, item)
     yield "response.output_item.added", {"output_index": index, "item": begin}
     yield from middle
     yield "response.output_item.done", {"output_index": index, "item": dict(item)}
@@ -45,6 +45,21 @@ def _call(index: int, item: Mapping[str, Any]) -> tuple[dict[str, Any], Iterator
     return {**item, "status": "in_progress", "arguments": ""}, events()
 
 
+def _custom(index: int, item: Mapping[str, Any]) -> tuple[dict[str, Any], Iterator[NamedEvent]]:
+    where = {"item_id": item["id"], "output_index": index}
+
+    def events() -> Iterator[NamedEvent]:
+        for piece in pieces(item["input"]):
+            yield "response.custom_tool_call_input.delta", {**where, "delta": piece}
+        yield "response.custom_tool_call_input.done", {**where, "input": item["input"]}
+
+    return {**item, "status": "in_progress", "input": ""}, events()
+
+
+def _search(_: int, item: Mapping[str, Any]) -> tuple[dict[str, Any], Iterator[NamedEvent]]:
+    return {**item, "status": "in_progress"}, iter(())
+
+
 def _reasoning(index: int, item: Mapping[str, Any]) -> tuple[dict[str, Any], Iterator[NamedEvent]]:
     part = item["summary"][0]
     where = {"item_id": item["id"], "output_index": index, "summary_index": 0}
@@ -57,3 +72,12 @@ def _reasoning(index: int, item: Mapping[str, Any]) -> tuple[dict[str, Any], Ite
         yield "response.reasoning_summary_part.done", {**where, "part": part}
 
     return {**item, "summary": [], "encrypted_content": ""}, events()
+
+
+_MAKERS: Final = {
+    "message": _message,
+    "function_call": _call,
+    "custom_tool_call": _custom,
+    "tool_search_call": _search,
+    "reasoning": _reasoning,
+}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from wane.testing.anthropic import Anthropic
 from wane.testing.handler import Handler, HttpServer
+from wane.testing.lookups import look_up
 from wane.testing.openai_chat import OpenAIChat
 from wane.testing.openai_responses import OpenAIResponses
 from wane.testing.script import HttpError, Reply, Script, Usage
@@ -175,8 +176,11 @@ class ScriptedServer:
 
         return anthropic_model(self.url, name, max_retries)
 
-    def _respond(self, handler: Handler, path: str, raw: bytes, headers: Mapping[str, str]) -> None:
-        """Answer one POST; called by the handler, in a thread of its own."""
+    def _respond(self, handler: Handler, path: str, raw: bytes | None, headers: Mapping[str, str]) -> None:
+        """Answer one request; called by the handler, in a thread of its own."""
+        if raw is None:
+            handler.send_json(*look_up(path, {name.lower(): value for name, value in headers.items()}))
+            return
         counts = path in _COUNTERS
         provider = (_COUNTERS if counts else _PROVIDERS).get(path)
         if provider is None:

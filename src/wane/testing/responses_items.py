@@ -1,0 +1,113 @@
+"""Input items of the Responses API: which there are, and which go together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from wane.core.items import Kind
+from wane.testing.request import Message, Part, compact
+from wane.testing.responses_tools import qualified
+from wane.testing.wire import Refused, content_parts, content_text
+
+_KINDS: Final = {"system": Kind.SYSTEM, "developer": Kind.SYSTEM, "user": Kind.USER, "assistant": Kind.TEXT}
+
+_OUTPUT_OF: Final = {
+    "function_call": "function_call_output",
+    "custom_tool_call": "custom_tool_call_output",
+    "tool_search_call": "tool_search_output",
+}
+_CALL_OF: Final = {output: call for call, output in _OUTPUT_OF.items()}
+
+STEMS: Final = {"message": "msg", "function_call": "fc", "custom_tool_call": "ctc", "tool_search_call": "tsc"}
+"""What the id of an item begins with that may follow reasoning."""
+
+_FOLLOWER: Final = re.compile(rf"(?:{'|'.join(STEMS.values())})_(r[0-9a-f]+)_0")
+
+
+def message_of(index: int, item: Mapping[str, Any]) -> Message:
+    """Return an input item as a message.
+
+    Args:
+        index: its place in the input.
+        item: the item.
+
+    Raises:
+        Refused: for one that OpenAI, or this server, does not know.
+    """
+    kind = item.get("type") or "message"
+    if kind == "message":
+        role = str(item.get("role"))
+        if role not in _KINDS:
+            raise Refused(f"Invalid value: '{role}'.", param=f"input[{index}].role", code="invalid_value")
+        parts = tuple(content_parts(_KINDS[role], item.get("content"), id=item.get("id")))
+        return Message("system" if role == "developer" else role, parts)
+    if kind == "additional_tools":
+        if item.get("role") != "developer":
+            raise Refused(f"Invalid value: '{item.get('role')}'.", param=f"input[{index}].role", code="invalid_value")
+        return Message("system", ())
+    if kind in _OUTPUT_OF:
+        return Message("assistant", (_call(kind, item),))
+    if kind in _CALL_OF:
+        text = content_text(item.get("output"))
+        return Message("tool", (Part(Kind.RESULT, text, call_id=item.get("call_id"), id=item.get("id"), wire=item),))
+    if kind == "reasoning":
+        text = "".join(str(each.get("text") or "") for each in item.get("summary") or ())
+        signature = item.get("encrypted_content")
+        return Message("assistant", (Part(Kind.REASONING, text, id=item.get("id"), signature=signature, wire=item),))
+    if kind == "web_search_call":
+        # The provider's own: call and result in one.
+        return Message("assistant", (Part(Kind.TEXT, compact(item.get("action")), id=item.get("id"), wire=item),))
+    raise Refused(f"The scripted server knows no input item of type '{kind}'.", param=f"input[{index}].type")
+
+
+def _call(kind: str, item: Mapping[str, Any]) -> Part:
+    name = "tool_search" if kind == "tool_search_call" else qualified(item)
+    given = item.get("input") if kind == "custom_tool_call" else item.get("arguments")
+    arguments = given if isinstance(given, str) else compact(given if given is not None else "")
+    return Part(Kind.CALL, arguments, call_id=item.get("call_id"), tool=name, id=item.get("id"), wire=item)
+
+
+def check_pairs(parts: tuple[Part, ...]) -> None:
+    """Refuse an output without its call before it, and a call without its output; what stands between is free."""
+    unanswered: list[tuple[str, str | None]] = []
+    for part in parts:
+        kind = str(part.wire.get("type"))
+        if part.kind is Kind.CALL:
+            unanswered.append((kind, part.call_id))
+        elif part.kind is Kind.RESULT:
+            pair = (_CALL_OF[kind], part.call_id)
+            if pair not in unanswered:
+                told = kind.replace("_", " ")
+                raise Refused(f"No tool call found for {told} with call_id {part.call_id}.", param="input")
+            unanswered.remove(pair)
+    if unanswered:
+        kind, call_id = unanswered[0]
+        raise Refused(f"No tool output found for {kind.replace('_', ' ')} {call_id}.", param="input")
+
+
+def check_reasoning(parts: tuple[Part, ...]) -> None:
+    """Refuse reasoning without the item that followed it, and the other way round, as far as their ids tell (R12)."""
+    for part, following in zip(parts, (*parts[1:], None), strict=True):
+        if part.kind is not Kind.REASONING:
+            continue
+        follows = following is not None and following.kind in (Kind.TEXT, Kind.CALL)
+        if follows and following and following.id and str(part.id).startswith("rs_r"):
+            match = _FOLLOWER.fullmatch(following.id)
+            follows = match is not None and part.id == f"rs_{match[1]}"
+        if not follows:
+            raise Refused(
+                f"Item '{part.id}' of type 'reasoning' was provided without its required following item.",
+                param="input",
+            )
+    present = {part.id for part in parts if part.kind is Kind.REASONING}
+    for part in parts:
+        match = _FOLLOWER.fullmatch(part.id or "")
+        if match and f"rs_{match[1]}" not in present:
+            kind = part.wire.get("type") if part.kind is Kind.CALL else "message"
+            raise Refused(
+                f"Item '{part.id}' of type '{kind}' was provided without its required 'reasoning' item:"
+                f" 'rs_{match[1]}'.",
+                param="input",
+            )
