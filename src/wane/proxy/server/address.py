@@ -1,0 +1,157 @@
+"""Where the proxy listens, and the one place that it sends requests to."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from typing import Final, Self
+from urllib.parse import urlsplit
+
+from wane.core.errors import ConfigError
+
+DEFAULT_PORT: Final = 8484
+
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host, without brackets or port, is this machine's loopback by its name alone."""
+    name = host.rstrip(".").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a server listens.
+
+    Attributes:
+        host: a name or an IP address, without brackets.
+        port: 0 for any that is free.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return the address that a user writes: `127.0.0.1:8484`, `localhost`, `:8484`, `[::1]:8484`, `8484`.
+
+        Raises:
+            ConfigError: for anything else.
+        """
+        asked = text.strip()
+        host, colon, port = asked.rpartition(":")
+        if asked.isdecimal():
+            host, port = "", asked
+        elif not colon or asked.endswith("]"):
+            host, port = asked, ""
+        if not host.startswith("[") and ":" in host:
+            raise ConfigError(f"the address {text!r} is not understood; write an IPv6 address as [::1]:{DEFAULT_PORT}")
+        host = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
+        number = int(port) if port.isdecimal() and port.isascii() else DEFAULT_PORT if not port else -1
+        if not 0 <= number <= 65_535 or not _is_host(host):
+            raise ConfigError(f"the address {text!r} is not understood; write HOST:PORT, such as 127.0.0.1:8484")
+        return cls("127.0.0.1" if host == "localhost" else host, number)
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine reaches it."""
+        return is_loopback(self.host)
+
+    def __str__(self) -> str:
+        return f"{bracketed(self.host)}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamUrl:
+    """The base URL of a provider.
+
+    Attributes:
+        scheme: `http` or `https`.
+        host: a name or an IP address, without brackets.
+        port: the port, the scheme's own if none was given.
+        prefix: the path that all requests go below, without a slash at its end; empty for none.
+    """
+
+    scheme: str
+    host: str
+    port: int
+    prefix: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return the base URL that a user writes: `https://api.anthropic.com`, `https://openrouter.ai/api/v1`.
+
+        Raises:
+            ConfigError: for anything else, a URL with a password, a query or a fragment among it.
+        """
+        shown = _without_password(text)
+        example = "write a base URL, such as https://api.anthropic.com"
+        try:
+            parts = urlsplit(text.strip())
+            port = parts.port
+        except ValueError:
+            raise ConfigError(f"the upstream {shown!r} is not understood; {example}") from None
+        if parts.scheme not in _DEFAULT_PORTS or not parts.hostname or not _is_host(parts.hostname):
+            raise ConfigError(f"the upstream {shown!r} is not understood; {example}")
+        if parts.username is not None or parts.password is not None:
+            raise ConfigError(f"the upstream {shown!r} holds a user or password; keys belong into the client")
+        if parts.query or parts.fragment or not parts.path.isascii() or not parts.path.isprintable():
+            raise ConfigError(f"the upstream {shown!r} has more than a path behind the host; {example}")
+        if any(c.isspace() for c in parts.path):
+            raise ConfigError(f"the upstream {shown!r} has a space in it; {example}")
+        host = parts.hostname.encode("idna").decode() if not parts.hostname.isascii() else parts.hostname
+        return cls(parts.scheme, host, port or _DEFAULT_PORTS[parts.scheme], parts.path.rstrip("/"))
+
+    @property
+    def netloc(self) -> str:
+        """Host and port as the header `Host` has them."""
+        host = bracketed(self.host)
+        return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def origin(self) -> str:
+        """The URL without its path."""
+        return f"{self.scheme}://{self.netloc}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether it is on this machine."""
+        return is_loopback(self.host)
+
+    def target(self, path: bytes) -> bytes:
+        """Return the request target for a client's path and query.
+
+        A client may be told an address with or without the version that the prefix ends with: it is not doubled.
+        """
+        prefix = self.prefix.encode()
+        version = prefix[prefix.rfind(b"/") :]
+        if version[:2] == b"/v" and version[2:].isdigit() and path.startswith(version + b"/"):
+            path = path[len(version) :]
+        return prefix + path
+
+    def __str__(self) -> str:
+        return self.origin + self.prefix
+
+
+def bracketed(host: str) -> str:
+    """Return a host as URLs have it."""
+    return f"[{host}]" if ":" in host else host
+
+
+def _is_host(text: str) -> bool:
+    return bool(text) and not any(c.isspace() or not c.isprintable() or c in "/?#@[]\\%" for c in text)
+
+
+def _without_password(text: str) -> str:
+    scheme, mark, rest = text.partition("://")
+    head, at, tail = rest.rpartition("@")
+    shown = f"{scheme}{mark}…@{tail}" if at and head else text
+    return shown.partition("?")[0]

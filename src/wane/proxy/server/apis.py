@@ -1,0 +1,68 @@
+"""Which path is whose API: clients and gateways put all sorts of prefixes before them."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from wane.proxy.server import headers
+from wane.proxy.wire.base import Wire
+
+Wires = Mapping[str, Wire]
+"""The protocols by name: `anthropic`, `openai` and `openai_responses`."""
+
+# Suffix of the path, name of the wire, and whether it counts tokens only.
+_SUFFIXES: Final = (
+    ("/messages", "anthropic", False),
+    ("/chat/completions", "openai", False),
+    ("/responses", "openai_responses", False),
+    ("/messages/count_tokens", "anthropic", True),
+    ("/responses/input_tokens", "openai_responses", True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """What a path asks for.
+
+    Attributes:
+        wire: its protocol.
+        counts: whether tokens are to be counted, and no model is asked.
+    """
+
+    wire: Wire
+    counts: bool
+
+
+def find(wires: Wires, method: str, path: str) -> Api | None:
+    """Return the API of a request; None if it is none of the three."""
+    if method != "POST":
+        return None
+    for suffix, name, counts in _SUFFIXES:
+        if path.endswith(suffix) and name in wires:
+            return Api(wires[name], counts)
+    return None
+
+
+def speaker(wires: Wires, path: str, sent: headers.Headers) -> Wire | None:
+    """Return the wire in whose shape a client of any path expects its errors; None if no wire is known."""
+    if "/messages" in path or headers.first(sent, b"anthropic-version") is not None:
+        return wires.get("anthropic") or next(iter(wires.values()), None)
+    return wires.get("openai") or next(iter(wires.values()), None)
+
+
+def known_wires() -> dict[str, Wire]:
+    """Return all the protocols that the proxy knows."""
+    wires: dict[str, Wire] = {}
+    for module, name in (
+        ("anthropic", "AnthropicWire"),
+        ("openai_chat", "OpenAIChatWire"),
+        ("openai_responses", "OpenAIResponsesWire"),
+    ):
+        with contextlib.suppress(ImportError):
+            wire = getattr(importlib.import_module(f"wane.proxy.wire.{module}"), name)()
+            wires[wire.name] = wire
+    return wires

@@ -1,0 +1,175 @@
+"""The proxy as an ASGI app: who may come in, and which way a request goes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from wane.proxy import jsons
+from wane.proxy.server import apis, headers
+from wane.proxy.server.access import Line
+from wane.proxy.server.client import Client, Receive, Send
+from wane.proxy.server.faults import BrokenOffError, ClientGoneError, RefusedError
+from wane.proxy.server.guard import Guard, hidden
+from wane.proxy.server.limits import UnknownEncodingError, decode_body, read_body
+from wane.proxy.server.managed import Managed, report
+from wane.proxy.server.passthrough import pass_on
+from wane.proxy.server.request import Request, Scope, check, head_of
+from wane.proxy.server.settings import ServerSettings
+from wane.proxy.server.traffic import Exchange, Traffic
+from wane.proxy.server.upstream import Upstream
+from wane.proxy.sessions.base import SessionBook
+
+STATUS: Final = "/wane"
+"""The path below which the proxy shows itself."""
+
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+"""An ASGI app."""
+
+
+class ProxyApp:
+    """The proxy.
+
+    Plain ASGI: a framework's routes know no "any prefix", and its streaming responses take tasks and queues that a
+    token should not wait for.
+
+    Args:
+        settings: how it treats requests.
+        book: the sessions.
+        wires: the protocols that it knows.
+        upstream: the provider.
+        traffic: counts.
+        status: what is served below `/wane`; nothing if None, and the path is the provider's.
+    """
+
+    def __init__(
+        self,
+        settings: ServerSettings,
+        book: SessionBook,
+        wires: apis.Wires,
+        upstream: Upstream,
+        traffic: Traffic,
+        status: App | None = None,
+    ) -> None:
+        self._settings, self._book, self._wires = settings, book, wires
+        self._upstream, self._traffic, self._status = upstream, traffic, status
+        self._guard = Guard(settings.token, settings.listen)
+        self._live: set[asyncio.Task[Any]] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        task = asyncio.current_task()
+        assert task is not None
+        self._live.add(task)
+        try:
+            await self._serve(scope, receive, send)
+        finally:
+            self._live.discard(task)
+
+    def abandon(self) -> None:
+        """Break off all requests that are being answered."""
+        for task in self._live:
+            task.cancel()
+
+    async def drained(self) -> None:
+        """Wait until no request is being answered."""
+        while self._live:
+            await asyncio.wait(set(self._live))
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request, refusal = head_of(scope), None
+        line = Line(f"{request.method} {hidden(request).shown}")
+        try:
+            check(request, scope["http_version"])
+            request = self._guard.admit(request)
+        except RefusedError as error:
+            refusal = error
+        if refusal is None and self._status is not None and (request.path + "/").startswith(STATUS + "/"):
+            await self._status({**scope, "path": request.path, "root_path": STATUS}, receive, send)
+            return
+        api = None if refusal else apis.find(self._wires, request.method, request.path)
+        with self._traffic.request(api.wire.name if api else "other") as exchange:
+            client = Client(receive, send, self._settings.timeouts, exchange)
+            try:
+                if refusal is not None:
+                    await self._refuse(request, client, exchange, refusal)
+                else:
+                    await self._answer(api, request, client, exchange, line)
+            finally:
+                client.close()
+                line.write(client.status, exchange)
+
+    async def _answer(
+        self, api: apis.Api | None, request: Request, client: Client, exchange: Exchange, line: Line
+    ) -> None:
+        """Answer a request, whatever happens."""
+        try:
+            if api is None:
+                await pass_on(self._upstream, client, request, exchange)
+            else:
+                await self._model(api, request, client, exchange, line)
+        except RefusedError as error:
+            await self._refuse(request, client, exchange, error)
+        except BrokenOffError:
+            pass  # the reply has no end, so the server ends the connection
+        except ClientGoneError:
+            exchange.outcome = "client_gone"
+        except asyncio.CancelledError:
+            # The client is gone or the server stops: nobody waits for an answer.
+            exchange.outcome = "client_gone" if client.gone else "broken"
+        except Exception as error:
+            report(line.what, error, headers.secrets(request.headers, request.query))
+            exchange.outcome = "broken"
+            await self._refuse(
+                request, client, exchange, RefusedError(500, f"a defect in Wane: {type(error).__name__}")
+            )
+
+    async def _model(self, api: apis.Api, request: Request, client: Client, exchange: Exchange, line: Line) -> None:
+        """Answer a request to a model."""
+        settings = self._settings
+        raw = await read_body(client, request.headers, settings.max_body, settings.timeouts.body)
+        reason = ""
+        try:
+            body = jsons.loads(await decode_body(raw, request.headers, settings.max_body))
+            if not isinstance(body, dict):
+                reason = "the body is no JSON object"
+        except UnknownEncodingError as error:
+            reason = f"the body cannot be read: {error}"
+        except ValueError:
+            reason = "the body is no JSON"
+        if reason:
+            extra = [(headers.UNMANAGED, headers.text(reason))]
+            await pass_on(self._upstream, client, request, exchange, raw, extra)
+            return
+        managed = Managed(
+            self._upstream,
+            self._book,
+            api.wire,
+            client,
+            request,
+            raw,
+            body,
+            exchange,
+            line,
+            strict=settings.strict,
+        )
+        await (managed.count() if api.counts else managed.reply())
+
+    async def _refuse(self, request: Request, client: Client, exchange: Exchange, refusal: RefusedError) -> None:
+        """Answer with an error of the proxy's own, in the shape that the client knows from its provider."""
+        if exchange.outcome == "passed":
+            exchange.outcome = "refused"
+        if client.started:
+            return
+        wire = apis.speaker(self._wires, request.path, request.headers)
+        body = refusal.message.encode() if wire is None else wire.error(refusal.status, refusal.message)
+        extra: headers.Headers = [(b"content-type", b"text/plain" if wire is None else b"application/json")]
+        if refusal.close:
+            extra.append((b"connection", b"close"))
+        try:
+            await client.answer(refusal.status, extra, body)
+        except (ClientGoneError, asyncio.CancelledError):
+            exchange.outcome = "client_gone"

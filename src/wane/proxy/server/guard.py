@@ -1,0 +1,86 @@
+"""Who may use the proxy: those who show the token or, without one, programs of this machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from hmac import compare_digest
+from typing import Final
+from urllib.parse import unquote_to_bytes, urlsplit
+
+from wane.proxy.server import headers
+from wane.proxy.server.address import Address, is_loopback
+from wane.proxy.server.faults import RefusedError
+from wane.proxy.server.request import Request
+
+_MARK: Final = b"/~"
+"""What a path begins with that has the token in it, for clients that can be given a URL only: `/~TOKEN/v1/messages`."""
+
+
+class Guard:
+    """Lets requests in.
+
+    Args:
+        token: what they must show; None for none.
+        listen: where the server listens.
+    """
+
+    def __init__(self, token: str | None, listen: Address) -> None:
+        self._token = None if token is None else token.encode()
+        self._listen = listen
+
+    def admit(self, request: Request) -> Request:
+        """Return a request that may go on, without a token in its path.
+
+        Raises:
+            RefusedError: if it may not.
+        """
+        if self._token is None:
+            self._check_origin(request)
+            return request
+        shown = headers.first(request.headers, headers.TOKEN)
+        if shown is not None and compare_digest(shown, self._token):
+            return request
+        head, _, rest = request.raw_path.removeprefix(_MARK).partition(b"/")
+        if request.raw_path.startswith(_MARK) and compare_digest(unquote_to_bytes(head), self._token):
+            raw_path = b"/" + rest
+            return replace(request, raw_path=raw_path, path=unquote_to_bytes(raw_path).decode("utf-8", "replace"))
+        raise RefusedError(
+            401,
+            "this proxy asks for its token: in the header x-wane-token, or in the base URL as /~TOKEN before the path",
+        )
+
+    def _check_origin(self, request: Request) -> None:
+        """Refuse web pages: any page can have a browser ask loopback, and give its own name that address."""
+        for value in headers.every(request.headers, b"host"):
+            host = _host(value)
+            if host is None or not (is_loopback(host) or host == self._listen.host):
+                raise RefusedError(
+                    421,
+                    "the header Host does not name this machine; use the proxy's own address, 127.0.0.1",
+                )
+        for value in headers.every(request.headers, b"origin"):
+            if not _is_program(value):
+                raise RefusedError(403, "this proxy takes no requests from web pages; set a token to allow them")
+
+
+def hidden(request: Request) -> Request:
+    """Return a request without what may be a token in its path, for the log."""
+    if not request.raw_path.startswith(_MARK):
+        return request
+    _, _, rest = request.raw_path.removeprefix(_MARK).partition(b"/")
+    return replace(request, raw_path=b"/~***/" + rest)
+
+
+def _host(value: bytes) -> str | None:
+    try:
+        return urlsplit(f"//{value.decode('latin-1')}").hostname
+    except ValueError:
+        return None
+
+
+def _is_program(origin: bytes) -> bool:
+    """Whether an origin is that of an application, or of a page from this machine."""
+    scheme, _, rest = origin.decode("latin-1").partition("://")
+    if not rest:
+        return False  # null: a page that hides where it is from
+    return scheme.lower() not in ("http", "https") or is_loopback(_host(rest.encode("latin-1")) or "")

@@ -1,0 +1,343 @@
+"""One managed request: the rounds with the provider that make the client's one reply."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+import httpx2
+
+from wane.proxy import jsons
+from wane.proxy.server import headers
+from wane.proxy.server.access import Line
+from wane.proxy.server.client import Client
+from wane.proxy.server.faults import BrokenOffError, OwnFailureError, RefusedError, detail, told
+from wane.proxy.server.passthrough import ask, pass_on, relay
+from wane.proxy.server.request import Request
+from wane.proxy.server.traffic import Exchange
+from wane.proxy.server.upstream import Answer, Upstream
+from wane.proxy.sessions.base import SessionBook, Turn
+from wane.proxy.wire.base import MAX_ROUNDS, Body, BrokenReplyError, Reply, Round, Wire
+
+_LOGGER: Final = logging.getLogger("wane.proxy")
+_LONGEST_ERROR: Final = 1024 * 1024
+"""Bytes of a provider's error that are looked at; what is longer is passed on as it comes."""
+
+_REMADE: Final = headers.REWRITTEN | {b"accept-encoding"}
+_READABLE: Final = (b"", b"gzip", b"deflate")
+"""Content encodings of replies that can be undone; none is asked for."""
+_T = TypeVar("_T")
+
+
+class Managed:
+    """A model request whose view Wane makes.
+
+    Args:
+        upstream: the provider.
+        book: the sessions.
+        wire: the request's protocol.
+        client: the client.
+        request: the head of its request.
+        raw: the body as it came.
+        body: the body, parsed.
+        exchange: is told how it goes.
+        line: the line in the log.
+        strict: whether the client gets an error when Wane fails, instead of what it asked for without Wane.
+    """
+
+    def __init__(
+        self,
+        upstream: Upstream,
+        book: SessionBook,
+        wire: Wire,
+        client: Client,
+        request: Request,
+        raw: bytes,
+        body: Body,
+        exchange: Exchange,
+        line: Line,
+        *,
+        strict: bool,
+    ) -> None:
+        self._upstream, self._book, self._wire = upstream, book, wire
+        self._client, self._request = client, request
+        self._raw, self._body = raw, body
+        self._exchange, self._line = exchange, line
+        self._strict = strict
+        self._head: tuple[int, headers.Headers] = (200, [])
+        self._warning = ""
+
+    async def reply(self) -> None:
+        """Give the client its reply.
+
+        Raises:
+            RefusedError: if the provider cannot be asked, or Wane fails and is to be strict.
+            BrokenOffError: if the provider's reply breaks off after its beginning went to the client.
+            ClientGoneError: if the client goes away.
+        """
+        try:
+            if await self._left_alone():
+                return
+            with _ours():
+                turn = await _unbroken(self._book.turn(self._wire, self._body))
+                reply = self._wire.reply(self._body, turn.own)
+                first = jsons.dumps(turn.body)
+        except OwnFailureError as failure:
+            await self._failed(failure.__cause__ or failure)
+            return
+        self._line.facts = turn.facts
+        self._warning = turn.facts.note
+        self._exchange.prepared(turn.facts)
+        try:
+            await self._rounds(turn, reply, first)
+        except OwnFailureError as failure:
+            await self._failed(failure.__cause__ or failure, turn, reply)
+
+    async def count(self) -> None:
+        """Have the provider count the tokens of what would be sent.
+
+        Raises:
+            RefusedError: as `reply` does.
+            BrokenOffError: likewise.
+            ClientGoneError: likewise.
+        """
+        try:
+            if await self._left_alone():
+                return
+            with _ours():
+                content = jsons.dumps(await _unbroken(self._book.peek(self._wire, self._body)))
+        except OwnFailureError as failure:
+            await self._failed(failure.__cause__ or failure)
+            return
+        sent = headers.to_upstream(self._request.headers, self._upstream.host, drop=headers.REWRITTEN)
+        async with await self._send(sent, content) as answer:
+            self._exchange.outcome = "managed" if answer.ok else "provider_error"
+            await relay(self._client, self._exchange, answer)
+
+    async def _left_alone(self) -> bool:
+        """Pass the request on as it is, if it cannot or need not be managed."""
+        with _ours():
+            reason = self._wire.unmanaged(self._body)
+            refusal = None if reason else self._wire.refusal(self._body)
+        if refusal:
+            raise RefusedError(400, refusal)
+        if reason:
+            await self._pass_on([(headers.UNMANAGED, headers.text(reason))])
+        return bool(reason)
+
+    # The rounds
+
+    async def _rounds(self, turn: Turn, reply: Reply, content: bytes) -> None:
+        for _ in range(MAX_ROUNDS):
+            round_ = await self._round(turn, reply, content)
+            if round_ is None:
+                return
+            following = await self._answered(turn, round_)
+            if following is None:
+                break
+            with _ours():
+                content = jsons.dumps(following)
+        with _ours():
+            last = reply.finish()
+        self._exchange.outcome = "managed"
+        await self._end(turn, last)
+
+    async def _round(self, turn: Turn, reply: Reply, content: bytes) -> Round | None:
+        """Ask once, and give the client what comes; None if that is all that it gets."""
+        first = self._line.rounds == 0
+        self._line.rounds += 1
+        try:
+            answer = await self._ask(content)
+        except RefusedError as refusal:
+            if not self._client.started:
+                raise
+            await self._give_up(turn, reply, refusal.status, self._wire.error(refusal.status, refusal.message))
+            return None
+        async with answer:
+            if not answer.ok:
+                await self._refused(turn, reply, answer)
+                return None
+            if answer.encoding not in _READABLE:
+                raise RefusedError(502, f"{self._upstream.url.origin} answers in an encoding that nobody asked for")
+            if first:
+                self._head = answer.status, answer.headers
+            if not await self._feed(turn, reply, answer):
+                return None
+            return await self._over(turn, reply)
+
+    async def _ask(self, content: bytes) -> Answer:
+        """Ask the provider; again without reasoning that it refuses as its conversation has changed."""
+        sent = headers.to_upstream(self._request.headers, self._upstream.host, drop=_REMADE)
+        sent.append((b"accept-encoding", b"identity"))
+        answer = await self._send(sent, content)
+        if answer.ok or answer.status >= 500 or answer.encoding:
+            return answer
+        return await self._without_reasoning(answer, sent, content)
+
+    async def _without_reasoning(self, answer: Answer, sent: headers.Headers, content: bytes) -> Answer:
+        try:
+            error = await answer.begin(_LONGEST_ERROR)
+            with _ours():
+                body = self._wire.drops_reasoning(answer.status, error, jsons.loads(content))
+                again = None if body is None else jsons.dumps(body)
+        except BaseException:
+            await answer.close()
+            raise
+        if again is None:
+            return answer
+        await answer.close()
+        return await self._send(sent, again)
+
+    async def _send(self, sent: headers.Headers, content: bytes) -> Answer:
+        framed = [*sent, (b"content-length", b"%d" % len(content))]
+        return await ask(self._upstream, self._exchange, "POST", self._request.target, framed, content)
+
+    async def _feed(self, turn: Turn, reply: Reply, answer: Answer) -> bool:
+        """Give the client what comes, as it comes; return whether it came to the end."""
+        client = self._client
+        try:
+            async for piece in answer.decoded():
+                try:
+                    out = reply.feed(piece)
+                except Exception as error:
+                    raise OwnFailureError from error
+                if out:
+                    if not client.started:
+                        await self._start(turn)
+                    await client.give(out)
+        except httpx2.HTTPError as error:
+            late = isinstance(error, httpx2.TimeoutException)
+            self._exchange.upstream_error("timeout" if late else "reset")
+            self._exchange.outcome = "broken"
+            if not client.started:
+                raise RefusedError(
+                    504 if late else 502, f"the reply of {self._upstream.url.origin} broke off"
+                ) from error
+            await client.give(reply.rest())
+            raise BrokenOffError from error
+        return True
+
+    async def _over(self, turn: Turn, reply: Reply) -> Round | None:
+        """The provider's body of a round is over."""
+        try:
+            with _ours():
+                round_ = reply.end()
+        except BrokenReplyError as error:
+            # As it came: the client knows best what to make of it.
+            self._exchange.upstream_error("malformed")
+            self._exchange.outcome = "broken"
+            self._warning = self._warning or f"the provider's reply was not understood: {error}"
+            _LOGGER.warning("%s: %s", self._line.what, self._warning)
+            await self._end(turn, reply.rest())
+            return None
+        self._exchange.round(round_)
+        return round_
+
+    async def _answered(self, turn: Turn, round_: Round) -> Body | None:
+        try:
+            with _ours():
+                return await _unbroken(turn.answered(round_))
+        except OwnFailureError as failure:
+            if self._strict or round_.alone:
+                raise
+            # The reply is whole, and the client's; only Wane has not taken it in.
+            self._warn(failure.__cause__ or failure)
+            return None
+
+    # What the client gets
+
+    async def _start(self, turn: Turn, length: int | None = None) -> None:
+        status, given = self._head
+        facts = turn.facts
+        extra: headers.Headers = [
+            (headers.SESSION, headers.text(facts.session)),
+            (headers.VIEW, b"%d" % facts.view),
+            (headers.BUDGET, b"%d" % facts.budget),
+            (headers.EVICTED, b"%d" % facts.evicted),
+        ]
+        if self._warning:
+            extra.append((headers.WARNING, headers.text(self._warning)))
+        if length is not None:
+            extra.append((b"content-length", b"%d" % length))
+        self._raw = b""  # of no use any more
+        kept = [(name, value) for name, value in given if name not in headers.REWRITTEN]
+        await self._client.start(status, [*kept, *extra])
+
+    async def _end(self, turn: Turn, last: bytes) -> None:
+        if not self._client.started:
+            await self._start(turn, len(last))
+        await self._client.end(last)
+
+    async def _refused(self, turn: Turn, reply: Reply, answer: Answer) -> None:
+        """The provider answers with an error: the client's as it is, or told in a reply that has begun."""
+        self._exchange.outcome = "provider_error"
+        if not self._client.started:
+            await relay(self._client, self._exchange, answer)
+            return
+        await self._give_up(turn, reply, answer.status, await answer.begin(_LONGEST_ERROR))
+
+    async def _give_up(self, turn: Turn, reply: Reply, status: int, error: bytes) -> None:
+        """Tell of an error in a reply that has begun."""
+        with _ours():
+            last = reply.fail(status, error)
+        await self._end(turn, last)
+
+    # When Wane fails
+
+    async def _failed(self, error: BaseException, turn: Turn | None = None, reply: Reply | None = None) -> None:
+        self._warn(error)
+        message = f"Wane could not manage this request: {told(error)}"
+        if self._client.started and turn is not None and reply is not None:
+            self._exchange.outcome = "broken"
+            try:
+                await self._give_up(turn, reply, 500, self._wire.error(500, message))
+            except OwnFailureError:
+                raise BrokenOffError from error
+            return
+        if self._strict:
+            raise RefusedError(500, message)
+        self._exchange.failed_open()
+        self._line.facts = None
+        await self._pass_on([(headers.WARNING, headers.text(f"not managed: {told(error)}"))])
+
+    async def _pass_on(self, extra: headers.Headers) -> None:
+        await pass_on(self._upstream, self._client, self._request, self._exchange, self._raw, extra)
+
+    def _warn(self, error: BaseException) -> None:
+        known = headers.secrets(self._request.headers, self._request.query)
+        report(self._line.what, error, known)
+
+
+def report(what: str, error: BaseException, known: Sequence[str]) -> None:
+    """Log that something in Wane failed; where, too, if it is a defect.
+
+    Args:
+        what: the request.
+        error: what was raised.
+        known: secrets of the request.
+    """
+    _LOGGER.warning("%s: %s", what, headers.scrub(detail(error), known))
+
+
+@contextmanager
+def _ours() -> Iterator[None]:
+    """Take whatever is raised, but for a broken reply, for a failure of Wane."""
+    try:
+        yield
+    except BrokenReplyError:
+        raise
+    except Exception as error:
+        raise OwnFailureError from error
+
+
+async def _unbroken(work: Coroutine[Any, Any, _T]) -> _T:
+    """Wait for work that goes on to its end even if the client goes away: a session is not left half recorded."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        raise

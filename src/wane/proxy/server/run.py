@@ -1,0 +1,228 @@
+"""Runs the proxy: in an event loop, or in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import uvicorn
+
+from wane.proxy.server.address import Address, bracketed
+from wane.proxy.server.apis import Wires, known_wires
+from wane.proxy.server.app import App, ProxyApp
+from wane.proxy.server.listening import BACKLOG, ListenError, Protocol, Quiet, listen
+from wane.proxy.server.settings import ServerSettings
+from wane.proxy.server.status import About, status_app
+from wane.proxy.server.traffic import Traffic
+from wane.proxy.server.upstream import Upstream
+from wane.proxy.sessions.base import SessionBook
+from wane.proxy.sessions.book import Book
+from wane.proxy.settings import ContextSettings
+from wane.proxy.store import open_store
+
+__all__ = ["ListenError", "ProxyOptions", "Running", "in_thread", "running", "serving"]
+
+_LOGGER: Final = logging.getLogger("wane.proxy")
+_KEEP_ALIVE: Final = 120
+"""Seconds that idle connections of clients are kept: longer than clients do, so that none is closed just as a request
+comes on it."""
+_LONGEST_HEAD: Final = 64 * 1024  # bytes
+_SWEEP: Final = 30.0  # seconds
+_LAST: Final = 2.0  # seconds for what was broken off to end
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyOptions:
+    """A whole proxy.
+
+    Attributes:
+        server: how it listens and treats requests.
+        context: how contexts are kept.
+        store: where sessions are kept, as `open_store` reads it; None for nowhere but in memory.
+    """
+
+    server: ServerSettings
+    context: ContextSettings = field(default_factory=ContextSettings)
+    store: str | None = None
+
+
+class Running:
+    """A proxy that runs.
+
+    Attributes:
+        address: where it listens.
+        book: its sessions.
+        traffic: what it has counted.
+    """
+
+    def __init__(self, address: Address, server: uvicorn.Server, app: ProxyApp, book: SessionBook, traffic: Traffic):
+        self.address = address
+        self.book = book
+        self.traffic = traffic
+        self._server, self._app = server, app
+        self._stopping = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+
+    @property
+    def url(self) -> str:
+        """Its base URL, without a token."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.address.host, self.address.host)  # noqa: S104
+        return f"http://{bracketed(host)}:{self.address.port}"
+
+    def stop(self) -> None:
+        """Take no more requests, give the open ones a moment to end, and end. A second time: end at once."""
+        self._loop.call_soon_threadsafe(self._stop)
+
+    def _stop(self) -> None:
+        if self._stopping.is_set():
+            self._server.force_exit = True
+            self._app.abandon()
+        self._stopping.set()
+
+    async def stopped(self) -> None:
+        """Wait until it is to stop."""
+        await self._stopping.wait()
+
+
+@asynccontextmanager
+async def running(options: ProxyOptions) -> AsyncIterator[Running]:
+    """Run a proxy in this event loop, until the block ends.
+
+    Raises:
+        WaneError: if it cannot listen, or an option cannot work.
+    """
+    book = Book(open_store(options.store), options.context, strict=options.server.strict)
+    async with serving(options.server, book, known_wires(), options.context) as proxy:
+        yield proxy
+
+
+@asynccontextmanager
+async def serving(
+    settings: ServerSettings, book: SessionBook, wires: Wires, context: ContextSettings | None = None
+) -> AsyncIterator[Running]:
+    """Serve these sessions in this event loop, until the block ends; they are closed then.
+
+    Raises:
+        WaneError: if it cannot listen, or an option cannot work.
+    """
+    context = context or ContextSettings()
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(book.close)
+        upstream = Upstream(settings.upstream, settings.timeouts)
+        stack.push_async_callback(upstream.close)
+        sock = listen(settings.listen)
+        stack.callback(sock.close)
+        settings = replace(settings, listen=Address(settings.listen.host, sock.getsockname()[1]))
+        traffic = Traffic()
+        about = About(str(settings.upstream), context, datetime.now(UTC))
+        status: Any = status_app(book, traffic, about)
+        app = ProxyApp(settings, book, wires, upstream, traffic, status)
+        server = _server(app, settings)
+        proxy = Running(settings.listen, server, app, book, traffic)
+        stack.enter_context(_quiet())
+        tasks = [asyncio.create_task(server.serve([sock])), asyncio.create_task(_sweep(book, context.idle))]
+        try:
+            while not (server.started or tasks[0].done()):
+                await asyncio.sleep(0.002)
+            yield proxy
+        finally:
+            server.should_exit = True
+            tasks[1].cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await tasks[0]
+            app.abandon()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(app.drained(), _LAST)
+
+
+@contextmanager
+def in_thread(options: ProxyOptions) -> Iterator[Running]:
+    """Run a proxy in a thread of its own, until the block ends.
+
+    Raises:
+        WaneError: if it cannot listen, or an option cannot work.
+    """
+    started = threading.Event()
+    outcome: list[Running | BaseException] = []
+
+    async def main() -> None:
+        async with running(options) as proxy:
+            outcome.append(proxy)
+            started.set()
+            await proxy.stopped()
+
+    def work() -> None:
+        try:
+            asyncio.run(main())
+        except BaseException as error:
+            outcome.append(error)
+        finally:
+            started.set()
+
+    thread = threading.Thread(target=work, name="wane-proxy", daemon=True)
+    thread.start()
+    started.wait()
+    proxy = outcome[0]
+    if isinstance(proxy, BaseException):
+        thread.join()
+        raise proxy
+    try:
+        yield proxy
+    finally:
+        proxy.stop()
+        thread.join()
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to its caller."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _server(app: App, settings: ServerSettings) -> uvicorn.Server:
+    config = uvicorn.Config(
+        app,
+        # One reader of HTTP everywhere, and the strictest: what it lets through is read in one way only.
+        http=Protocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+        backlog=BACKLOG,
+        timeout_keep_alive=_KEEP_ALIVE,
+        timeout_graceful_shutdown=settings.timeouts.grace,  # type: ignore[arg-type]
+        h11_max_incomplete_event_size=_LONGEST_HEAD,
+    )
+    return _Server(config)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    logger, quiet = logging.getLogger("uvicorn.error"), Quiet()
+    logger.addFilter(quiet)
+    try:
+        yield
+    finally:
+        logger.removeFilter(quiet)
+
+
+async def _sweep(book: SessionBook, idle: float) -> None:
+    """Let idle sessions go, now and then."""
+    while True:
+        await asyncio.sleep(min(_SWEEP, max(idle / 2, 0.1)))
+        try:
+            await book.sweep()
+        except Exception as error:
+            _LOGGER.warning("idle sessions could not be let go: %s", type(error).__name__)
