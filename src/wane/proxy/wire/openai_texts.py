@@ -1,0 +1,172 @@
+"""Texts of several rounds as one, as a client of Chat Completions sees them, and taken apart again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+Content: TypeAlias = Any
+"""A message's content: text, a list of parts, or None."""
+
+SEPARATOR: Final = "\n\n"
+"""Stands between what was said in one round and in the next, which know nothing of each other's ends."""
+
+MARKERS: Final = ("cache_control", "prompt_cache_breakpoint")
+"""Keys by which clients say how far a provider should cache; no content, and moved from request to request."""
+
+_TEXT_TYPES: Final = frozenset({"text", "input_text", "output_text", None})
+
+_Parts: TypeAlias = list[dict[str, Any]]
+
+
+def joint(before: str, after: str) -> str:
+    """Return what stands between the texts of two rounds: nothing where there is a space already, or one is empty."""
+    if not before or not after or before[-1].isspace() or after[0].isspace():
+        return ""
+    return SEPARATOR
+
+
+def text_of(content: Content) -> str:
+    """Return the text in a content."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return "".join(part if isinstance(part, str) else _text(part) or "" for part in parts)
+
+
+def joined(contents: Sequence[Content]) -> Content:
+    """Return the contents of all rounds as one: text or, where one of them is a list of parts, a list.
+
+    It is None if no round has any.
+    """
+    some = [content for content in contents if content]
+    if all(isinstance(content, str) for content in some):
+        text = ""
+        for content in some:
+            text += joint(text, content) + content
+        return text or None
+    return [part for content in some for part in _as_parts(content)]
+
+
+def shares(content: Content, recorded: Sequence[Content]) -> tuple[list[Content], bool]:
+    """Return each round's share of what a client has sent as the content of all of them.
+
+    Args:
+        content: what the client has sent.
+        recorded: the contents of the rounds.
+
+    Returns:
+        The shares, None for a round that has none, and whether the client has changed the text: all from the first
+        change on is then the last round's share.
+    """
+    if content == joined(recorded):
+        return list(recorded), False
+    found: list[Content] = [None] * len(recorded)
+    parts = _as_parts(content)
+    missed = False
+    for number, own in enumerate(recorded[:-1]):
+        text = text_of(own)
+        taken = _take(parts, text) or _take(parts, text.strip())
+        if taken is None:
+            missed = missed or bool(text)
+            continue
+        following = next(filter(None, map(text_of, recorded[number + 1 :])), "")
+        found[number], parts = _like(content, taken[0]), _after_joint(taken[1], joint(text, following))
+    found[-1] = _like(content, parts) if any(_text(part) != "" for part in parts) else None
+    return found, missed and found[-1] is not None
+
+
+def list_shares(entries: object, recorded: Sequence[object]) -> list[list[Any] | None]:
+    """Return each round's share of a list that a client has sent, such as `reasoning_details`.
+
+    Args:
+        entries: what the client has sent.
+        recorded: the lists of the rounds. An entry's `index` means nothing beyond its round.
+    """
+    rest = list(entries) if isinstance(entries, list) else []
+    found: list[list[Any] | None] = []
+    for own in recorded:
+        mine = list(own) if isinstance(own, list) else []
+        same = bool(mine) and [_plain(each) for each in rest[: len(mine)]] == [_plain(each) for each in mine]
+        found.append(mine if same else None)
+        rest = rest[len(mine) :] if same else rest
+    if rest and found:
+        found[-1] = [*(found[-1] or ()), *rest]
+    return found
+
+
+def without_markers(entry: dict[str, Any], *, content: str = "content") -> dict[str, Any]:
+    """Return a message or an item without cache markers, on itself and on the parts of its content.
+
+    Args:
+        entry: the message; the same is returned if it has none.
+        content: the key of its content.
+    """
+    parts = entry.get(content)
+    marked = isinstance(parts, list) and any(_is_marked(part) for part in parts)
+    if not marked and not _is_marked(entry):
+        return entry
+    plain = _unmarked(entry)
+    if marked:
+        plain[content] = [_unmarked(part) if _is_marked(part) else part for part in parts]
+    return plain
+
+
+def _is_marked(value: object) -> bool:
+    return isinstance(value, dict) and any(marker in value for marker in MARKERS)
+
+
+def _unmarked(value: dict[str, Any]) -> dict[str, Any]:
+    return {key: each for key, each in value.items() if key not in MARKERS}
+
+
+def _plain(entry: object) -> object:
+    return {k: v for k, v in entry.items() if k != "index"} if isinstance(entry, Mapping) else entry
+
+
+def _text(part: object) -> str | None:
+    """The text of a part; None if it is of another kind."""
+    if not isinstance(part, Mapping) or part.get("type") not in _TEXT_TYPES:
+        return None
+    text = part.get("text")
+    return text if isinstance(text, str) else None
+
+
+def _as_parts(content: Content) -> _Parts:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    parts = content if isinstance(content, list) else []
+    return [{"type": "text", "text": part} if isinstance(part, str) else part for part in parts]
+
+
+def _like(content: Content, parts: _Parts) -> Content:
+    return "".join(part["text"] for part in parts) if isinstance(content, str) else parts
+
+
+def _take(parts: _Parts, text: str) -> tuple[_Parts, _Parts] | None:
+    """Take a text off the front of a content; None if it does not begin with it."""
+    if not text:
+        return None
+    taken: _Parts = []
+    for number, part in enumerate(parts):
+        own = _text(part)
+        if own is None:
+            return None
+        if len(own) > len(text):
+            if not own.startswith(text):
+                return None
+            # A cache marker is about all that stands before it, so it stays with the end.
+            taken.append({**_unmarked(part), "text": text})
+            return taken, [{**part, "text": own[len(text) :]}, *parts[number + 1 :]]
+        if not text.startswith(own):
+            return None
+        taken.append(part)
+        text = text[len(own) :]
+        if not text:
+            return taken, parts[number + 1 :]
+    return None
+
+
+def _after_joint(parts: _Parts, between: str) -> _Parts:
+    taken = _take(parts, between)
+    return parts if taken is None else taken[1]
