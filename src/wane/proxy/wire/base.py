@@ -276,6 +276,13 @@ class Wire(Protocol):
         """
         ...
 
+    def headers(self, body: Body) -> Mapping[str, str]:
+        """Return headers that a body needs, which is one of `drops_reasoning` as a rule; none for most.
+
+        Each is a list to which the client's own values of that header belong too, with commas in between.
+        """
+        ...
+
     def reply(self, body: Body, own: frozenset[str]) -> Reply:
         """Return what makes the client's reply.
 

@@ -1,0 +1,197 @@
+"""Anthropic Messages: `/v1/messages` and `/v1/messages/count_tokens`, whose bodies are alike."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from wane.core.errors import FormatError
+from wane.formats.anthropic import AnthropicFormat, slots
+from wane.formats.base import Format
+from wane.proxy import jsons
+from wane.proxy.wire import anthropic_weave
+from wane.proxy.wire.anthropic_blocks import THINKING, Block, blocks_of, plain
+from wane.proxy.wire.anthropic_errors import error_body
+from wane.proxy.wire.anthropic_place import joined_up, placed
+from wane.proxy.wire.anthropic_reply import StreamedReply
+from wane.proxy.wire.anthropic_whole import WholeReply
+from wane.proxy.wire.base import Body, Message, OwnCall, OwnTool, Reply, Round, Woven
+
+BINDING_BETA: Final = "thinking-binding-controls-2026-08-01"
+"""Beta under which Anthropic takes `thinking.block_binding`."""
+
+# Tools that Anthropic runs itself. Of `bash_…`, `memory_…` and the like it knows the schema, but the client runs them.
+_SERVED: Final = re.compile(r"(web_search|web_fetch|code_execution|tool_search_tool|mcp_toolset|advisor)(_|$)")
+_BOUND: Final = "bound to a different conversation"
+_BEGINS_WITHOUT: Final = "Expected `thinking` or `redacted_thinking`"
+
+
+class AnthropicWire:
+    """The Messages API."""
+
+    name = "anthropic"
+    format: Format[Message] = AnthropicFormat()
+
+    def unmanaged(self, body: Body) -> str | None:
+        """Return why a request cannot or need not be managed, None if it can be."""
+        messages = body.get("messages")
+        if not isinstance(messages, list) or not messages:
+            return "its messages are not a list of messages"
+        if not isinstance(body.get("system") or "", str | list):
+            return "its system prompt is neither text nor a list of blocks"
+        if not isinstance(body.get("tools") or [], list):
+            return "its tools are not a list"
+        return None if self.tools(body) else "it has no tools that the client runs"
+
+    def refusal(self, body: Body) -> str | None:  # noqa: ARG002 - nothing of this API needs to be refused
+        """Return why the proxy must refuse a request: never."""
+        return None
+
+    def tools(self, body: Body) -> frozenset[str]:
+        """Return the names of the tools that the client runs; of a toolset, its type."""
+        tools = [tool for tool in body.get("tools") or () if isinstance(tool, dict)]
+        names = (tool.get("name") or tool.get("type") for tool in tools if not _SERVED.match(str(tool.get("type"))))
+        return frozenset(name for name in names if isinstance(name, str))
+
+    def messages(self, body: Body) -> list[Message]:
+        """Return the messages of a request.
+
+        Raises:
+            FormatError: if they are no list of objects.
+        """
+        messages = body.get("messages")
+        if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
+            raise FormatError("messages must be a list of objects, each with a role and a content")
+        return list(messages)
+
+    def fixed(self, body: Body) -> object:
+        """Return the system prompt and the tools, without breakpoints."""
+        return {key: _bare(body[key]) for key in ("system", "tools") if body.get(key)}
+
+    def canonical(self, message: Message) -> object:
+        """Return a message without breakpoints, with text always as a block: clients send both, as they need."""
+        return {**message, "content": _bare(message.get("content"))}
+
+    def equip(self, body: Body, tools: Sequence[OwnTool], guidance: str) -> Body:
+        """Return a body with the proxy's own tools last, and the guidance as the last block of the system prompt.
+
+        Neither has a breakpoint: those of the client stand before them, and of those behind there are enough.
+        """
+        equipped = dict(body)
+        if tools:
+            ours = [
+                {"name": tool.name, "description": tool.description, "input_schema": dict(tool.schema)}
+                for tool in tools
+            ]
+            equipped["tools"] = [*(body.get("tools") or ()), *ours]
+        if guidance:
+            system = body.get("system")
+            theirs = [{"type": "text", "text": system}] if isinstance(system, str) and system else system or ()
+            equipped["system"] = [*theirs, {"type": "text", "text": guidance}]
+        return equipped
+
+    def place(self, body: Body, messages: Sequence[Message]) -> Body:
+        """Return a body with these messages in place of its own; see `Wire.place`."""
+        return {**body, "messages": placed(messages, body["messages"])}
+
+    def weave(self, message: Message, rounds: Sequence[Woven]) -> list[Message]:
+        """Return the messages that a client's message stands for; see `Wire.weave`."""
+        return anthropic_weave.weave(message, rounds)
+
+    def visible(self, rounds: Sequence[Round]) -> Message:
+        """Return the assistant message that a client makes of a reply of these rounds."""
+        return anthropic_weave.visible(rounds)
+
+    def results(self, answers: Sequence[tuple[OwnCall, str]]) -> tuple[Message, ...]:
+        """Return one user message with a `tool_result` for each call; none if there are none."""
+        content = [{"type": "tool_result", "tool_use_id": call.id, "content": text} for call, text in answers]
+        return ({"role": "user", "content": content},) if content else ()
+
+    def cleared(self, message: Message, position: int, text: str) -> Message:
+        """Return a message with a text in place of one result's content; results of Anthropic's own tools stay."""
+        content = message.get("content")
+        place = slots(message)[position][0]
+        if not isinstance(content, list) or place < 0 or content[place].get("type") != "tool_result":
+            return message
+        result = {**content[place], "content": text}
+        marks = [block["cache_control"] for block in blocks_of(content[place]) if block.get("cache_control")]
+        if marks and "cache_control" not in result:
+            result["cache_control"] = marks[-1]
+        return {**message, "content": [*content[:place], result, *content[place + 1 :]]}
+
+    def drops_reasoning(self, status: int, error: bytes, body: Body) -> Body | None:
+        """Return what to send instead of a request that was refused for reasoning.
+
+        - Some models bind thinking to the exact conversation before it. They can be asked to drop what fails, which
+          takes a header (`headers`).
+        - Where thinking has a budget (`enabled`), the turn must begin with it. If the beginning was evicted, the rest
+          of the turn goes without thinking.
+        """
+        message = _message_of(error) if status == 400 else ""
+        thinking = body.get("thinking") or {}
+        kind = thinking.get("type", "adaptive")
+        if _BEGINS_WITHOUT in message and kind == "enabled":
+            return _without_thinking({**body, "thinking": {"type": "disabled"}})
+        if _BOUND not in message or not any(map(_thinks, body["messages"])):
+            return None
+        binding = thinking.get("block_binding") or {}
+        if kind != "adaptive" or binding.get("prefix_mismatch_behavior") == "drop_block":
+            return _without_thinking(body)
+        # What a client asks for (`error`) is for changes of its own, and these are not.
+        dropping = {**binding, "prefix_mismatch_behavior": "drop_block"}
+        return {**body, "thinking": {"type": "adaptive", **thinking, "block_binding": dropping}}
+
+    def headers(self, body: Body) -> dict[str, str]:
+        """Return headers that a body needs, each to be added to the values that the client sends of it."""
+        thinking = body.get("thinking")
+        return {"anthropic-beta": BINDING_BETA} if isinstance(thinking, dict) and "block_binding" in thinking else {}
+
+    def reply(self, body: Body, own: frozenset[str]) -> Reply:
+        """Return what makes the client's reply, streamed or whole."""
+        return StreamedReply(own) if body.get("stream") is True else WholeReply(own)
+
+    def error(self, status: int, message: str) -> bytes:
+        """Return an error body in Anthropic's shape."""
+        return error_body(status, message)
+
+
+def _bare(content: object) -> object:
+    """Blocks or tools without breakpoints, nor those of the blocks in them; text as a block."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    if not isinstance(content, list):
+        return content
+    return [_bare_block(block) if isinstance(block, dict) else block for block in content]
+
+
+def _bare_block(block: Block) -> Block:
+    block = plain(block)
+    return (
+        {**block, "content": _bare(block["content"])}
+        if block.get("type") == "tool_result" and "content" in block
+        else block
+    )
+
+
+def _message_of(error: bytes) -> str:
+    try:
+        said: Any = jsons.loads(error)
+        return str(said["error"]["message"])
+    except (ValueError, TypeError, KeyError):
+        return ""
+
+
+def _thinks(message: Message) -> bool:
+    return any(block.get("type") in THINKING for block in blocks_of(message))
+
+
+def _without_thinking(body: Body) -> Body:
+    """Return a body without any thinking in its messages; those that are empty then are left out."""
+    kept: list[Message] = []
+    for message in body["messages"]:
+        if not _thinks(message):
+            kept.append(message)
+        elif content := [block for block in message["content"] if block.get("type") not in THINKING]:
+            kept.append({**message, "content": content})
+    return {**body, "messages": joined_up(kept)}
