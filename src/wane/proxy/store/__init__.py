@@ -64,6 +64,8 @@ def _directory(where: str) -> Path:
         in_the_way = path.exists() and not is_directory
     except (RuntimeError, OSError, ValueError) as error:
         raise ConfigError(f"the store {where!r:.200} cannot be a directory: {error}") from None
+    if not where or "\0" in where:
+        raise ConfigError(f"the store {where!r:.200} names nothing; {_CHOICES}")
     if in_the_way:
         raise ConfigError(f"the store {where!r:.200} is a file, and sessions need a directory; {_CHOICES}")
     # A bare word that names nothing is more likely a slip than a new directory here.

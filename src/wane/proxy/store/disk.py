@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from wane.journal import Clock, Journal, Record, SessionStore, read, utc_now
-from wane.proxy.store.base import Log, StoreError
+from wane.proxy.store.base import Log, SessionBusyError, StoreError
 from wane.proxy.store.names import FOUND, checked_root, new_id, root_of
 from wane.proxy.store.work import Turns, are_heavy, as_store_errors, beside, not_held, unbroken
 
@@ -76,9 +76,15 @@ class DiskStore:
             StoreError: if there is none of that id, or it is damaged.
         """
         root_of(session_id)
-        return await self._journal(
-            lambda: Journal.open(self._path(session_id), clock=self._clock, fsync=self._fsync),
-        )
+        try:
+            return await self._journal(
+                lambda: Journal.open(self._path(session_id), clock=self._clock, fsync=self._fsync)
+            )
+        except SessionBusyError:
+            raise SessionBusyError(
+                f"the session {session_id} in {self._sessions.root} is open in another process. For several proxies"
+                " with the same sessions, keep them in Redis or PostgreSQL"
+            ) from None
 
     async def read(self, session_id: str) -> Sequence[Record]:
         """Return the records of a session, also while a process writes it.

@@ -6,6 +6,7 @@ What a database must do, each in one step, is a `Shelf`; how a session is held, 
   thus blocks nobody for longer than a lease.
 - A process whose lease was lost, because it was stopped or cut off, cannot add anything: the shelf checks the token,
   and that the log still ends where the process believes that it does.
+- Who waits gets the next turn, however soon the process that had the session wants it again.
 - Every step may be done twice with the effect of once, so that it is safe to try again when an answer was lost.
 """
 
@@ -44,7 +45,10 @@ LEASE: Final = 5.0
 WAIT: Final = 15.0
 """Seconds after which a request that waits for a session gives up; more than a lease, which may have to run out."""
 
-_POLLS: Final = (0.002, 0.05)
+TURN: Final = 0.25
+"""Seconds for which a session that was let go is kept for who waits; they ask more often than that."""
+
+_POLLS: Final = (0.002, 0.025)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,10 @@ class Shelf(Protocol):
         ...
 
     async def take(self, session_id: str, token: str, known: int, lease: float) -> Taken | None:
-        """Give a session to a holder who knows so many lines of it, for so many seconds; None if another has it."""
+        """Give a session to a holder who knows so many lines of it, for so many seconds; None if another has it.
+
+        Who is refused has the next turn, if nobody else has, and asks again within `TURN` seconds.
+        """
         ...
 
     async def renew(self, session_id: str, token: str, lease: float) -> None:
@@ -109,7 +116,7 @@ class Shelf(Protocol):
         ...
 
     async def drop(self, session_id: str, token: str) -> None:
-        """End a lease, unless it was lost."""
+        """End a lease unless it was lost, and give up a turn."""
         ...
 
     async def settle(self, session_id: str) -> None:

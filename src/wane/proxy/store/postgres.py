@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict
 from wane.core.errors import ConfigError
 from wane.proxy.store import postgres_statements as sql
 from wane.proxy.store.base import StoreError
-from wane.proxy.store.leased import End, Taken
+from wane.proxy.store.leased import TURN, End, Taken
 from wane.proxy.store.location import Location
 from wane.proxy.store.names import FOUND, root_of
 from wane.proxy.store.postgres_pool import Connection, Pool
@@ -68,6 +68,8 @@ class PostgresShelf:
         """Give a session to a holder; None if another has it."""
         ends = await self._rows(sql.TAKE, {"id": session_id, "token": token, "lease": lease})
         if not ends:
+            if await self._rows(sql.WAIT, {"id": session_id, "token": token, "turn": TURN}):
+                return None
             if await self._rows(sql.THERE, {"id": session_id}):
                 return None
             raise StoreError(f"the session {session_id} is no longer in {self.name}: it expired, or was deleted")
@@ -97,7 +99,7 @@ class PostgresShelf:
         return bool(await self._rows(sql.PUSH, values) or await self._rows(sql.PUSHED, values))
 
     async def drop(self, session_id: str, token: str) -> None:
-        """End a lease."""
+        """End a lease, and give up a turn."""
         await self._rows(sql.DROP, {"id": session_id, "token": token})
 
     async def settle(self, session_id: str) -> None:

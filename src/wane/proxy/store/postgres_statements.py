@@ -22,7 +22,9 @@ MAKE_TABLES: Final[tuple[LiteralString, ...]] = (
         tail text NOT NULL,
         written timestamptz NOT NULL,
         holder text,
-        held_until timestamptz
+        held_until timestamptz,
+        turn text,
+        turn_until timestamptz
     )
     """,
     "CREATE INDEX IF NOT EXISTS wane_session_root ON wane_session (root, written DESC)",
@@ -62,9 +64,17 @@ THERE: Final = "SELECT 1 FROM wane_session WHERE id = %(id)s"
 
 TAKE: Final = """
 UPDATE wane_session
-SET holder = %(token)s, held_until = clock_timestamp() + make_interval(secs => %(lease)s)
-WHERE id = %(id)s AND (holder IS NULL OR holder = %(token)s OR held_until < clock_timestamp())
+SET holder = %(token)s, held_until = clock_timestamp() + make_interval(secs => %(lease)s), turn = NULL
+WHERE id = %(id)s
+    AND (holder IS NULL OR holder = %(token)s OR held_until < clock_timestamp())
+    AND (turn IS NULL OR turn = %(token)s OR turn_until < clock_timestamp())
 RETURNING lines, tail
+"""
+
+WAIT: Final = """
+UPDATE wane_session SET turn = %(token)s, turn_until = clock_timestamp() + make_interval(secs => %(turn)s)
+WHERE id = %(id)s AND (turn IS NULL OR turn = %(token)s OR turn_until < clock_timestamp())
+RETURNING id
 """
 
 RENEW: Final = """
@@ -90,7 +100,11 @@ PUSHED: Final = """
 SELECT 1 FROM wane_session WHERE id = %(id)s AND lines = %(known)s + %(count)s AND tail = %(tail)s
 """
 
-DROP: Final = "UPDATE wane_session SET holder = NULL, held_until = NULL WHERE id = %(id)s AND holder = %(token)s"
+DROP: Final = """
+UPDATE wane_session
+SET holder = nullif(holder, %(token)s), turn = nullif(turn, %(token)s)
+WHERE id = %(id)s AND (holder = %(token)s OR turn = %(token)s)
+"""
 
 WAIT_FOR_DISK: Final = "SET LOCAL synchronous_commit = on"
 TOUCH: Final = "UPDATE wane_session SET lines = lines WHERE id = %(id)s"
@@ -98,5 +112,5 @@ TOUCH: Final = "UPDATE wane_session SET lines = lines WHERE id = %(id)s"
 PURGE: Final = """
 DELETE FROM wane_session
 WHERE written < clock_timestamp() - make_interval(secs => %(expiry)s)
-    AND (held_until IS NULL OR held_until < clock_timestamp())
+    AND (holder IS NULL OR held_until < clock_timestamp())
 """

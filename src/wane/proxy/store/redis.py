@@ -3,6 +3,7 @@
     <prefix>:{<root>}:ids            sorted set: ids of the root's sessions, by when they were written, in milliseconds
     <prefix>:{<root>}:<id>:lines     list: the header's line, and one for each record
     <prefix>:{<root>}:<id>:holder    string: the token of who holds the session; expires with the lease
+    <prefix>:{<root>}:<id>:turn      string: the token of who is to hold it next; expires at once if it is not seen
 
 The braces are in the keys themselves: by them a cluster keeps in one place what belongs together.
 """
@@ -20,7 +21,7 @@ from redis.exceptions import ConnectionError as GoneError
 
 from wane.core.errors import ConfigError
 from wane.proxy.store.base import StoreError
-from wane.proxy.store.leased import End, Taken
+from wane.proxy.store.leased import TURN, End, Taken
 from wane.proxy.store.location import Location
 from wane.proxy.store.names import FOUND, root_of
 from wane.proxy.store.redis_scripts import BEGIN, DROP, PUSH, RENEW, TAKE
@@ -72,7 +73,8 @@ class RedisShelf:
 
     async def take(self, session_id: str, token: str, known: int, lease: float) -> Taken | None:
         """Give a session to a holder; None if another has it."""
-        state, *rest = await self._run(TAKE, session_id, ("lines", "holder"), token, _ms(lease), known)
+        keys = ("lines", "holder", "turn")
+        state, *rest = await self._run(TAKE, session_id, keys, token, _ms(lease), known, _ms(TURN))
         if state == b"gone":
             raise StoreError(f"the session {session_id} is no longer in {self.name}: it expired, or was deleted")
         if state == b"busy":
@@ -92,8 +94,8 @@ class RedisShelf:
         )
 
     async def drop(self, session_id: str, token: str) -> None:
-        """End a lease."""
-        await self._run(DROP, session_id, ("holder",), token)
+        """End a lease, and give up a turn."""
+        await self._run(DROP, session_id, ("holder", "turn"), token)
 
     async def settle(self, session_id: str) -> None:
         """Do nothing: how safe a write is that was answered, is a matter of the server's settings."""

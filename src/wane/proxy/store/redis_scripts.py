@@ -39,17 +39,23 @@ redis.call('RPUSH', lines, header)
 """Begin a log: keys lines and ids; id, expiry in milliseconds (0: never), the header's line. 1 if it is there now."""
 
 TAKE: Final = f"""
-local lines, holder = KEYS[1], KEYS[2]
-local token, lease, known = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local lines, holder, turn = KEYS[1], KEYS[2], KEYS[3]
+local token, lease, known, patience = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 {_CHECKSUM}
 local count = redis.call('LLEN', lines)
 if count == 0 then return {{'gone'}} end
-local other = redis.call('GET', holder)
-if other and other ~= token then return {{'busy'}} end
+local other, due = redis.call('GET', holder), redis.call('GET', turn)
+if due and due ~= token then return {{'busy'}} end
+if other and other ~= token then
+  redis.call('SET', turn, token, 'PX', patience)
+  return {{'busy'}}
+end
+redis.call('DEL', turn)
 redis.call('SET', holder, token, 'PX', lease)
 return {{'taken', count, checksum_at(-1), redis.call('LRANGE', lines, known, -1)}}
 """
-"""Give a session to a holder: keys lines and holder; token, lease in milliseconds, lines that the holder knows."""
+"""Give a session to a holder, or the next turn: keys lines, holder and turn; token, lease in milliseconds, lines that
+the holder knows, milliseconds after which a turn that is not taken is lost."""
 
 PUSH: Final = f"""
 local lines, ids, holder = KEYS[1], KEYS[2], KEYS[3]
@@ -73,7 +79,9 @@ return redis.call('PEXPIRE', KEYS[1], ARGV[2])
 """Prolong a lease: key holder; token, lease in milliseconds."""
 
 DROP: Final = """
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-return redis.call('DEL', KEYS[1])
+for place = 1, #KEYS do
+  if redis.call('GET', KEYS[place]) == ARGV[1] then redis.call('DEL', KEYS[place]) end
+end
+return 1
 """
-"""End a lease: key holder; token."""
+"""End a lease, and give up a turn: keys holder and turn; token."""

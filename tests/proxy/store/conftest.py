@@ -1,0 +1,50 @@
+"""The servers that all tests of the stores share, each started when the first test needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.proxy.store.servers import Postgres, Redis
+from tests.proxy.store.support import Place
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[Redis]:
+    server = Redis()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Postgres]:
+    server = Postgres()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+def place_of(kind: str, request: pytest.FixtureRequest) -> Place:
+    if kind == "disk":
+        directory: Path = request.getfixturevalue("tmp_path") / "sessions"
+        return Place(kind, str(directory))
+    return Place(kind, request.getfixturevalue({"redis": "redis_server", "postgresql": "postgres_server"}[kind]).url)
+
+
+@pytest.fixture(params=["disk", "redis", "postgresql"])
+def place(request: pytest.FixtureRequest) -> Place:
+    """A store of each kind, one after the other."""
+    return place_of(request.param, request)
+
+
+@pytest.fixture(params=["redis", "postgresql"])
+def shared(request: pytest.FixtureRequest) -> Place:
+    """A store of each kind that several processes can use."""
+    return place_of(request.param, request)

@@ -1,0 +1,88 @@
+"""What the stores' tests share: stores of every kind, and processes that use them."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wane.journal import NoteRecord, Record
+from wane.proxy.store import Log, SessionBusyError, Store, open_store
+from wane.proxy.store.leased import LeasedStore
+from wane.proxy.store.location import parse_location
+
+LEASE = 0.6
+WAIT = 20.0
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a store of one kind keeps its sessions.
+
+    Attributes:
+        kind: `disk`, `redis` or `postgresql`.
+        where: as a user names it.
+    """
+
+    kind: str
+    where: str
+
+    @property
+    def shared(self) -> bool:
+        """Whether several processes can have a session open."""
+        return self.kind != "disk"
+
+    def store(self) -> Store:
+        return open_store(self.where)
+
+
+def impatient(where: str, lease: float = LEASE, wait: float = WAIT) -> Store:
+    """A store with a lease that a test can outlive, where there are leases."""
+    if "://" not in where:
+        return open_store(where)
+    location = parse_location(where)
+    if where.startswith("postgresql"):
+        from wane.proxy.store.postgres import PostgresShelf
+
+        return LeasedStore(PostgresShelf(location), lease=lease, wait=wait)
+    from wane.proxy.store.redis import RedisShelf
+
+    return LeasedStore(RedisShelf(location), lease=lease, wait=wait)
+
+
+def new_root() -> str:
+    return secrets.token_hex(12)
+
+
+def note(number: int, **data: Any) -> NoteRecord:
+    return NoteRecord(topic=str(number), data=data)
+
+
+async def add(log: Log, *records: Record) -> Sequence[Record]:
+    """Hold a session, add to it, and return what was new of others."""
+    async with log.hold() as new:
+        await log.append(records)
+    return new
+
+
+async def add_anew(store: Store, session_id: str, *records: Record) -> int:
+    """Open a session, add to it and let it go, at once after others; return how many records it had."""
+    while True:
+        try:
+            log = await store.open(session_id)
+        except SessionBusyError:
+            continue
+        try:
+            return len(await add(log, *records))
+        finally:
+            await log.close()
+
+
+def topics(records: Sequence[Record]) -> list[str]:
+    return [record.topic for record in records if isinstance(record, NoteRecord)]
+
+
+def files(directory: Path) -> list[Path]:
+    return sorted(path for path in directory.rglob("*") if path.is_file())

@@ -1,0 +1,413 @@
+"""What every store keeps to, with real servers: one contract, whatever the sessions are kept in."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import wane
+from tests.journal.support import records as any_record
+from tests.proxy.store.support import LEASE, Place, add, add_anew, impatient, new_root, note, topics
+from wane.journal import MessageRecord, NoteRecord, Record
+from wane.proxy.store import SessionBusyError, Store, StoreError
+from wane.proxy.store.names import FOUND
+
+PROJECT = Path(wane.__file__).parents[2]
+
+
+@asynccontextmanager
+async def opened(place: Place) -> AsyncIterator[Store]:
+    store = place.store()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def test_a_session_is_begun_found_and_gone_on_with(place: Place) -> None:
+    async def act() -> None:
+        root = new_root()
+        async with opened(place) as store:
+            assert store.keeps
+            assert list(await store.find(root)) == []
+            log = await store.create(root, "openai")
+            assert log.header.id == log.id
+            assert log.header.format == "openai"
+            assert list(await add(log, note(1), note(2))) == []
+            await log.settle()
+            await log.close()
+        async with opened(place) as store:
+            assert list(await store.find(root)) == [log.id]
+            again = await store.open(log.id)
+            assert again.header == log.header
+            assert topics(await add(again, note(3))) == ["1", "2"]
+            assert list(await add(again)) == []
+            assert topics(await store.read(log.id)) == ["1", "2", "3"]
+            await again.close()
+
+    asyncio.run(act())
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(batches=st.lists(st.lists(any_record, max_size=4), max_size=4))
+def test_records_of_every_kind_come_back_as_they_were(place: Place, batches: Sequence[Sequence[Record]]) -> None:
+    async def act() -> Sequence[Record]:
+        async with opened(place) as store:
+            log = await store.create(new_root(), "openai")
+            for batch in batches:
+                await add(log, *batch)
+            await log.close()
+            read = await store.read(log.id)
+            again = await store.open(log.id)
+            async with again.hold() as held:
+                assert list(held) == list(read)
+            await again.close()
+            return read
+
+    written = [record for batch in batches for record in batch]
+    back = asyncio.run(act())
+    assert len(back) == len(written)
+    for before, after in zip(written, back, strict=True):
+        assert after.at is not None
+        assert after == replace(before, at=before.at or after.at)
+
+
+def test_a_session_of_megabytes_comes_back(place: Place) -> None:
+    big = [MessageRecord({"role": "user", "content": chr(97 + n) * 700_000}) for n in range(8)]
+
+    async def act() -> None:
+        async with opened(place) as store:
+            log = await store.create(new_root(), "openai")
+            await add(log, *big, *(note(n) for n in range(3000)))
+            await log.close()
+            again = await store.open(log.id)
+            async with again.hold() as held:
+                assert [record.message for record in held if isinstance(record, MessageRecord)] == [
+                    record.message for record in big
+                ]
+                assert topics(held) == [str(n) for n in range(3000)]
+            await again.close()
+
+    asyncio.run(act())
+
+
+def test_the_session_written_last_is_found_first_and_some_dozens_at_most(place: Place) -> None:
+    async def act() -> None:
+        root, other = new_root(), new_root()
+        async with opened(place) as store:
+            await (await store.create(other, "openai")).close()
+            logs = [await store.create(root, "openai") for _ in range(3)]
+            for log in (logs[1], logs[2], logs[0]):
+                # Longer than the steps of a file system's clock.
+                await asyncio.sleep(0.02)
+                await add(log, note(1))
+            assert list(await store.find(root)) == [logs[0].id, logs[2].id, logs[1].id]
+            more = [await store.create(root, "openai") for _ in range(FOUND)]
+            found = await store.find(root)
+            assert len(found) == len(set(found)) == FOUND
+            assert set(found) <= {log.id for log in (*logs, *more)}
+            for log in (*logs, *more):
+                await log.close()
+
+    asyncio.run(act())
+
+
+@pytest.mark.parametrize("root", ["", "*", "../../etc", "ab" * 13, "AB" * 12, "ab" * 11 + "*?", "}" * 24])
+def test_what_is_no_root_and_no_id_is_refused(place: Place, root: str) -> None:
+    async def act() -> None:
+        async with opened(place) as store:
+            for attempt in (
+                store.find(root),
+                store.create(root, "openai"),
+                store.open(root),
+                store.read(root),
+                store.open(f"{root}-{'0' * 16}"),
+            ):
+                with pytest.raises(StoreError):
+                    await attempt
+
+    asyncio.run(act())
+
+
+def test_a_session_that_is_not_there_is_said(place: Place) -> None:
+    session_id = f"{new_root()}-{'0' * 16}"
+
+    async def act() -> None:
+        async with opened(place) as store:
+            for attempt in (store.open(session_id), store.read(session_id)):
+                with pytest.raises(StoreError, match=rf"there is no session {session_id}"):
+                    await attempt
+
+    asyncio.run(act())
+
+
+def test_only_who_holds_a_session_adds_to_it(place: Place) -> None:
+    async def act() -> None:
+        async with opened(place) as store:
+            log = await store.create(new_root(), "openai")
+            with pytest.raises(StoreError, match="is not held"):
+                await log.append((note(1),))
+            await add(log, note(2))
+            with pytest.raises(StoreError, match="is not held"):
+                await log.append((note(3),))
+            assert topics(await store.read(log.id)) == ["2"]
+            await log.close()
+
+    asyncio.run(act())
+
+
+def test_records_are_added_all_or_none(place: Place) -> None:
+    impossible = NoteRecord("impossible", {"value": object()})
+
+    async def act() -> None:
+        async with opened(place) as store:
+            log = await store.create(new_root(), "openai")
+            async with log.hold():
+                await log.append((note(1),))
+                with pytest.raises(StoreError, match=r"kind 'note' cannot be written as JSON"):
+                    await log.append((note(2), impossible, note(3)))
+                await log.append(())
+                await log.append((note(4), note(5)))
+            assert topics(await store.read(log.id)) == ["1", "4", "5"]
+            await log.close()
+
+    asyncio.run(act())
+
+
+def test_tasks_of_one_process_take_turns(place: Place) -> None:
+    async def act() -> None:
+        async with opened(place) as store:
+            log = await store.create(new_root(), "openai")
+            inside = 0
+
+            async def work(number: int) -> None:
+                nonlocal inside
+                async with log.hold() as new:
+                    assert list(new) == []
+                    inside += 1
+                    assert inside == 1
+                    await log.append((note(number),))
+                    await asyncio.sleep(0)
+                    assert inside == 1
+                    inside -= 1
+
+            await asyncio.gather(*(work(number) for number in range(100)))
+            assert topics(await store.read(log.id)) == [str(number) for number in range(100)]
+            await log.close()
+
+    asyncio.run(act())
+
+
+def test_who_is_cancelled_leaves_whole_batches_and_no_holder(place: Place) -> None:
+    rng = random.Random(3)
+
+    async def act() -> None:
+        async with opened(place) as store:
+            log = await store.create(new_root(), "openai")
+            for number in range(40):
+                # Some heavy enough for a thread.
+                text = "x" * rng.choice((10, 100_000))
+                task = asyncio.create_task(add(log, note(number, text=text), note(number)))
+                for _ in range(rng.randrange(8)):
+                    await asyncio.sleep(0)
+                if rng.random() < 0.3:
+                    await asyncio.sleep(rng.random() * 0.002)
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    # What this process wrote itself, it knows of, also where it was not told.
+                    assert list(await task) == []
+            assert list(await add(log, note(-1))) == []
+            counts = Counter(topics(await store.read(log.id)))
+            assert counts.pop("-1") == 1
+            assert set(counts.values()) <= {2}
+            await log.close()
+
+    asyncio.run(act())
+
+
+def test_a_cancelled_opening_lets_go(place: Place) -> None:
+    async def act() -> None:
+        async with opened(place) as store:
+            log = await store.create(new_root(), "openai")
+            await add(log, *(note(number) for number in range(2000)))
+            await log.close()
+            for turns in range(6):
+                task = asyncio.create_task(store.open(log.id))
+                for _ in range(turns):
+                    await asyncio.sleep(0.0005)
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await (await task).close()
+            again = await store.open(log.id)
+            assert len(await add(again)) == 2000
+            await again.close()
+
+    asyncio.run(act())
+
+
+async def process(act: str, place: Place, session_id: str, name: str, count: int = 0) -> asyncio.subprocess.Process:
+    """Start another process that uses a session."""
+    arguments = ["-m", "tests.proxy.store.worker", act, place.where, session_id, name, str(count)]
+    environ = {**os.environ, "PYTHONPATH": str(PROJECT)}
+    pipe = asyncio.subprocess.PIPE
+    return await asyncio.create_subprocess_exec(
+        sys.executable, *arguments, stdin=pipe, stdout=pipe, cwd=Path(__file__).parents[3], env=environ
+    )
+
+
+async def said(worker: asyncio.subprocess.Process) -> str:
+    assert worker.stdout is not None
+    return (await worker.stdout.readline()).decode().strip()
+
+
+def test_processes_at_once_lose_nothing_and_keep_the_order(place: Place) -> None:
+    count = 250
+
+    async def act() -> None:
+        async with opened(place) as store:
+            log = await store.create(new_root(), "openai")
+            await log.close()
+            workers = [await process("add", place, log.id, name, count) for name in ("a", "b")]
+            for worker in workers:
+                assert await said(worker) == "ready"
+            for worker in workers:
+                assert worker.stdin is not None
+                worker.stdin.write(b"go\n")
+            assert [await worker.wait() for worker in workers] == [0, 0]
+            records = [record for record in await store.read(log.id) if isinstance(record, NoteRecord)]
+        assert len(records) == 2 * count
+        for name in ("a", "b"):
+            numbers = [record.data["number"] for record in records if record.topic == name]
+            assert sorted(numbers) == list(range(count))
+            if not place.shared:
+                assert numbers == sorted(numbers)
+        if place.shared:
+            # Each knew of all that stood before it, of the other process too.
+            assert [record.data["before"] for record in records] == list(range(2 * count))
+            # None had to wait until the other was done.
+            order = "".join(record.topic for record in records)
+            assert order.count("ab") + order.count("ba") > count / 10
+
+    asyncio.run(act())
+
+
+def test_who_holds_a_session_gets_what_others_added_since(shared: Place) -> None:
+    async def act() -> None:
+        async with opened(shared) as here, opened(shared) as there:
+            one = await here.create(new_root(), "openai")
+            other = await there.open(one.id)
+            assert topics(await add(one, note(1))) == []
+            assert topics(await add(other, note(2), note(3))) == ["1"]
+            assert topics(await add(other)) == []
+            assert topics(await add(one, note(4))) == ["2", "3"]
+            assert topics(await add(other)) == ["4"]
+
+    asyncio.run(act())
+
+
+def test_a_session_that_is_held_elsewhere_is_busy(shared: Place) -> None:
+    async def act() -> None:
+        here, there = impatient(shared.where), impatient(shared.where, wait=0.2)
+        one = await here.create(new_root(), "openai")
+        other = await there.open(one.id)
+        async with one.hold():
+            with pytest.raises(SessionBusyError, match=r"held by another process for more than 0\.2 seconds"):
+                await add(other, note(1))
+            # Held for longer than a lease, which is renewed meanwhile.
+            await asyncio.sleep(1.5 * LEASE)
+            await one.append((note(2),))
+        assert topics(await add(other, note(3))) == ["2"]
+        await here.close()
+        await there.close()
+
+    asyncio.run(act())
+
+
+def test_a_session_open_elsewhere_is_busy_on_disk(tmp_path: Path) -> None:
+    place = Place("disk", str(tmp_path))
+
+    async def act() -> None:
+        async with opened(place) as here, opened(place) as there:
+            log = await here.create(new_root(), "openai")
+            await add(log, note(1))
+            with pytest.raises(SessionBusyError, match=r"is open in another process"):
+                await there.open(log.id)
+            assert topics(await there.read(log.id)) == ["1"]
+            await log.close()
+            await (await there.open(log.id)).close()
+
+    asyncio.run(act())
+
+
+def test_a_killed_holder_frees_the_session(place: Place) -> None:
+    async def act() -> None:
+        store = impatient(place.where)
+        log = await store.create(new_root(), "openai")
+        await add(log, note(1))
+        await log.close()
+        holder = await process("hold", place, log.id, "holder")
+        assert await said(holder) == "held"
+        with pytest.raises(SessionBusyError):
+            await hold_briefly(place, log.id)
+        holder.kill()
+        await holder.wait()
+        assert await add_anew(store, log.id, note(2)) == 1
+        assert topics(await store.read(log.id)) == ["1", "2"]
+        await store.close()
+
+    asyncio.run(act())
+
+
+async def hold_briefly(place: Place, session_id: str) -> None:
+    store = impatient(place.where, wait=0.1)
+    try:
+        async with (await store.open(session_id)).hold():
+            pass
+    finally:
+        await store.close()
+
+
+def test_a_process_that_lost_its_lease_cannot_add(shared: Place) -> None:
+    async def act() -> None:
+        store = impatient(shared.where)
+        log = await store.create(new_root(), "openai")
+        stalled = await process("stall", shared, log.id, "stalled")
+        assert await said(stalled) == "held"
+        assert topics(await add(log, note(1))) == []
+        assert stalled.stdin is not None
+        stalled.stdin.close()
+        assert await said(stalled) == "SessionBusyError"
+        assert await stalled.wait() == 0
+        assert topics(await store.read(log.id)) == ["1"]
+        await store.close()
+
+    asyncio.run(act())
+
+
+def test_a_lease_that_ran_out_is_lost_even_if_nobody_took_the_session(shared: Place) -> None:
+    async def act() -> None:
+        store = impatient(shared.where, lease=0.05)
+        log = await store.create(new_root(), "openai")
+
+        async with log.hold():
+            # The whole process stands still, so nothing renews the lease.
+            time.sleep(0.2)
+            with pytest.raises(SessionBusyError, match="nothing was added"):
+                await log.append((note(1),))
+        assert topics(await add(log, note(2))) == []
+        assert topics(await store.read(log.id)) == ["2"]
+        await store.close()
+
+    asyncio.run(act())

@@ -1,0 +1,335 @@
+"""Redis and PostgreSQL as they are in life: down, back again, full, restored from a backup, shared with others."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import traceback
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+import redis
+
+from tests.proxy.store.servers import PASSWORD, QUOTED, Postgres, Redis, free_port
+from tests.proxy.store.support import Place, add, impatient, new_root, note, topics
+from wane.proxy.store import StoreError, open_store
+from wane.proxy.store.leased import End, Shelf
+from wane.proxy.store.location import parse_location
+from wane.proxy.store.postgres import PostgresShelf
+from wane.proxy.store.redis import RedisShelf
+
+
+@pytest.fixture
+def own_redis() -> Iterator[Redis]:
+    """A server that a test may stop."""
+    server = Redis()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+def shelf_of(place: Place) -> Shelf:
+    location = parse_location(place.where)
+    return RedisShelf(location) if place.kind == "redis" else PostgresShelf(location)
+
+
+def raw(server: Redis) -> Any:
+    return redis.Redis(port=server.port, password=PASSWORD)
+
+
+def run_sql(server: Postgres, statement: str) -> None:
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute(statement)
+
+
+def shown(error: BaseException) -> str:
+    """Everything that anybody would see of an error."""
+    return "".join(traceback.format_exception(error)) + repr(error)
+
+
+@pytest.mark.parametrize("scheme", ["redis", "postgresql"])
+def test_a_server_that_is_down_is_named_without_its_password(scheme: str, caplog: pytest.LogCaptureFixture) -> None:
+    port = free_port()
+    url = f"{scheme}://wane:{QUOTED}@127.0.0.1:{port}/0"
+
+    async def act() -> list[StoreError]:
+        store = open_store(url)
+        errors = []
+        session_id = f"{new_root()}-{'0' * 16}"
+        calls: list[Callable[[], Awaitable[object]]] = [
+            lambda: store.find(new_root()),
+            lambda: store.create(new_root(), "openai"),
+            lambda: store.open(session_id),
+            lambda: store.read(session_id),
+        ]
+        for call in calls:
+            with pytest.raises(
+                StoreError, match=rf"the store {scheme}://127\.0\.0\.1:{port}/0 does not serve"
+            ) as caught:
+                await call()
+            errors.append(caught.value)
+        await store.close()
+        return errors
+
+    with caplog.at_level(logging.DEBUG):
+        errors = asyncio.run(act())
+    for text in (*map(shown, errors), caplog.text):
+        assert PASSWORD not in text
+        assert QUOTED not in text
+
+
+@pytest.mark.parametrize("scheme", ["redis", "postgresql"])
+def test_a_wrong_password_is_not_shown(
+    scheme: str, request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = request.getfixturevalue("redis_server" if scheme == "redis" else "postgres_server")
+    store = open_store(server.url.replace(QUOTED, "another-Pass"))
+    with caplog.at_level(logging.DEBUG), pytest.raises(StoreError) as caught:
+        asyncio.run(store.find(new_root()))
+    assert "password" in str(caught.value)
+    assert "another-Pass" not in shown(caught.value) + caplog.text
+
+
+def test_a_unix_socket_serves_too(redis_server: Redis) -> None:
+    async def act() -> None:
+        store = open_store(redis_server.unix_url)
+        log = await store.create(new_root(), "openai")
+        await add(log, note(1))
+        assert topics(await store.read(log.id)) == ["1"]
+        await store.close()
+
+    asyncio.run(act())
+
+
+def test_postgresql_goes_on_after_a_restart(postgres_server: Postgres) -> None:
+    async def act() -> None:
+        store = open_store(postgres_server.url)
+        logs = [await store.create(new_root(), "openai") for _ in range(4)]
+        # Several connections, which all break.
+        await asyncio.gather(*(add(log, note(1)) for log in logs))
+        await asyncio.gather(*(log.settle() for log in logs))
+        postgres_server.stop()
+        with pytest.raises(StoreError, match="refused"):
+            await add(logs[0], note(2))
+        postgres_server.start()
+        await asyncio.gather(*(add(log, note(3)) for log in logs))
+        postgres_server.stop()
+        postgres_server.start()
+        # Not noticed at all, where nothing was asked meanwhile.
+        await asyncio.gather(*(add(log, note(4)) for log in logs))
+        for log in logs:
+            assert topics(await store.read(log.id)) == ["1", "3", "4"]
+        await store.close()
+
+    asyncio.run(act())
+
+
+def test_redis_that_forgot_everything_is_noticed(own_redis: Redis) -> None:
+    async def act() -> None:
+        store, root = open_store(own_redis.url), new_root()
+        logs = [await store.create(root, "openai") for _ in range(4)]
+        await asyncio.gather(*(add(log, note(1)) for log in logs))
+        own_redis.stop()
+        with pytest.raises(StoreError, match="does not serve"):
+            await add(logs[0], note(2))
+        own_redis.start()
+        for log in logs:
+            with pytest.raises(StoreError, match=rf"the session {log.id} is no longer in redis://127\.0\.0\.1"):
+                await add(log, note(3))
+        assert list(await store.find(root)) == []
+        await add(await store.create(root, "openai"), note(4))
+        await store.close()
+
+    asyncio.run(act())
+
+
+def test_redis_without_memory_is_said_and_goes_on_when_there_is_some(own_redis: Redis) -> None:
+    async def act() -> None:
+        store, server = open_store(own_redis.url), raw(own_redis)
+        log = await store.create(new_root(), "openai")
+        async with log.hold():
+            server.config_set("maxmemory", "1")
+            with pytest.raises(StoreError, match=r"does not serve: .*maxmemory"):
+                await log.append([note(number) for number in range(10)])
+            server.config_set("maxmemory", "0")
+            await log.append((note(1),))
+        assert topics(await store.read(log.id)) == ["1"]
+        await store.close()
+
+    asyncio.run(act())
+
+
+def test_a_database_that_went_back_is_noticed(shared: Place, request: pytest.FixtureRequest) -> None:
+    async def act() -> None:
+        store = impatient(shared.where)
+        log = await store.create(new_root(), "openai")
+        await add(log, note(1), note(2))
+        if shared.kind == "redis":
+            raw(request.getfixturevalue("redis_server")).rpop(f"wane:{{{log.id[:24]}}}:{log.id}:lines")
+        else:
+            server = request.getfixturevalue("postgres_server")
+            run_sql(server, f"DELETE FROM wane_line WHERE session = '{log.id}' AND number = 3")
+            run_sql(
+                server,
+                f"UPDATE wane_session SET lines = 2, tail = (SELECT left(right(line, 11), 8) FROM wane_line"
+                f" WHERE session = '{log.id}' AND number = 2) WHERE id = '{log.id}'",
+            )
+        with pytest.raises(StoreError, match=r"ends with line 2, but not as this process left it with line 3"):
+            await add(log, note(3))
+        # What is there is whole, and can be gone on with.
+        again = await store.open(log.id)
+        assert topics(await add(again, note(4))) == ["1"]
+        with pytest.raises(StoreError, match=r"not as this process left it"):
+            await add(log, note(5))
+        await store.close()
+
+    asyncio.run(act())
+
+
+def test_a_line_that_was_changed_is_named(shared: Place, request: pytest.FixtureRequest) -> None:
+    async def act() -> None:
+        store = impatient(shared.where)
+        log = await store.create(new_root(), "openai")
+        await add(log, note(1), note(2))
+        (_, line, _) = await shelf_of(shared).fetch(log.id)
+        changed = line.decode().replace('"1"', '"7"')
+        if shared.kind == "redis":
+            raw(request.getfixturevalue("redis_server")).lset(f"wane:{{{log.id[:24]}}}:{log.id}:lines", 1, changed)
+        else:
+            server = request.getfixturevalue("postgres_server")
+            run_sql(server, f"UPDATE wane_line SET line = '{changed}' WHERE session = '{log.id}' AND number = 2")
+        again = await store.open(log.id)
+        message = rf"session {log.id} in .*, line 2 is damaged"
+        with pytest.raises(StoreError, match=message):
+            await store.read(log.id)
+        with pytest.raises(StoreError, match=message):
+            await add(again)
+        await store.close()
+
+    asyncio.run(act())
+
+
+def test_every_step_may_be_done_twice(shared: Place) -> None:
+    async def act() -> None:
+        store, shelf = impatient(shared.where), shelf_of(shared)
+        log = await store.create(new_root(), "openai")
+        await add(log, note(1), note(2))
+        header, first, second = await shelf.fetch(log.id)
+        await shelf.begin(log.id, header)
+        with pytest.raises(StoreError, match="already a session"):
+            await shelf.begin(log.id, first)
+        session_id = f"{new_root()}-{'1' * 16}"
+        after = End(1, int(header[-11:-3], 16))
+        for _ in range(2):
+            await shelf.begin(session_id, header)
+        for _ in range(2):
+            taken = await shelf.take(session_id, "me", 1, 5.0)
+            assert taken is not None
+            assert taken.end == after
+            assert list(taken.lines) == []
+        for _ in range(2):
+            assert await shelf.push(session_id, "me", after, (first, second))
+        assert not await shelf.push(session_id, "me", after, (first,))
+        assert not await shelf.push(session_id, "other", End(3, int(second[-11:-3], 16)), (first,))
+        assert await shelf.take(session_id, "other", 1, 5.0) is None
+        for _ in range(2):
+            await shelf.renew(session_id, "me", 5.0)
+            await shelf.drop(session_id, "me")
+        taken = await shelf.take(session_id, "other", 2, 5.0)
+        assert taken is not None
+        assert list(taken.lines) == [second]
+        assert list(await shelf.fetch(session_id)) == [header, first, second]
+        await shelf.close()
+        await store.close()
+
+    asyncio.run(act())
+
+
+def test_sessions_expire(shared: Place) -> None:
+    # A little less than a second.
+    where = f"{shared.where}?expire_days=0.00001"
+
+    async def act() -> None:
+        store, root = open_store(where), new_root()
+        log = await store.create(root, "openai")
+        await add(log, note(1))
+        assert list(await store.find(root)) == [log.id]
+        kept = await open_store(f"{shared.where}?expire_days=0").create(new_root(), "openai")
+        await asyncio.sleep(1)
+        # PostgreSQL deletes them when a process begins its first session, and every hour from then on.
+        await open_store(where).create(new_root(), "openai")
+        assert list(await store.find(root)) == []
+        for attempt in (store.read(log.id), store.open(log.id), add(log, note(2))):
+            with pytest.raises(StoreError, match="expired"):
+                await attempt
+        if shared.kind == "redis":
+            assert topics(await store.read(kept.id)) == []
+
+    asyncio.run(act())
+
+
+def test_keys_have_their_prefix_and_expire(own_redis: Redis) -> None:
+    async def act() -> None:
+        store, root = open_store(f"{own_redis.url}?prefix=team-a"), new_root()
+        log = await store.create(root, "openai")
+        async with log.hold():
+            await log.append((note(1),))
+            keys = {key.decode(): raw(own_redis).pttl(key) for key in raw(own_redis).scan_iter()}
+        assert set(keys) == {
+            f"team-a:{{{root}}}:ids",
+            f"team-a:{{{root}}}:{log.id}:lines",
+            f"team-a:{{{root}}}:{log.id}:holder",
+        }
+        month = 30 * 86_400_000
+        assert all(0 < left <= month for left in keys.values())
+        assert keys[f"team-a:{{{root}}}:{log.id}:lines"] > month - 60_000
+        await store.close()
+
+    asyncio.run(act())
+
+
+def test_processes_make_the_tables_once(postgres_server: Postgres) -> None:
+    run_sql(postgres_server, "DROP TABLE IF EXISTS wane_line, wane_session, wane_schema")
+
+    async def act() -> None:
+        stores = [open_store(postgres_server.url) for _ in range(8)]
+        logs = await asyncio.gather(*(store.create(new_root(), "openai") for store in stores))
+        await asyncio.gather(*(add(log, note(1)) for log in logs))
+        await asyncio.gather(*(store.close() for store in stores))
+
+    asyncio.run(act())
+
+
+def test_tables_of_a_newer_version_are_refused(postgres_server: Postgres) -> None:
+    run_sql(postgres_server, "CREATE SCHEMA newer")
+    run_sql(postgres_server, "CREATE TABLE newer.wane_schema (version integer)")
+    run_sql(postgres_server, "INSERT INTO newer.wane_schema VALUES (7)")
+    store = open_store(f"{postgres_server.url}?options=-csearch_path%3Dnewer")
+    with pytest.raises(StoreError, match=r"are of version 7, and this Wane knows version 1"):
+        asyncio.run(store.find(new_root()))
+
+
+def test_commits_are_waited_for_in_settle_alone(postgres_server: Postgres) -> None:
+    async def act() -> None:
+        store = open_store(postgres_server.url)
+        log = await store.create(new_root(), "openai")
+        await add(log, note(1))
+        await log.settle()
+        await add(log, note(2))
+        assert topics(await store.read(log.id)) == ["1", "2"]
+        await store.close()
+
+    asyncio.run(act())
+
+
+def test_statements_hold_no_values() -> None:
+    from wane.proxy.store import postgres_statements
+
+    for name, statement in vars(postgres_statements).items():
+        if name.isupper() and isinstance(statement, str):
+            assert not re.search(r"[{}]|%[^(]", statement)

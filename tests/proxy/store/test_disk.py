@@ -1,0 +1,180 @@
+"""Sessions in files: who may read them, and what happens to a file that is damaged, torn, or on a full disk."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.journal.support import in_a_child
+from tests.proxy.store.support import add, files, new_root, note, topics
+from wane.journal import MessageRecord, SessionStore, read
+from wane.proxy.store import StoreError, open_store
+from wane.proxy.store.disk import DiskStore
+
+posix_only = pytest.mark.skipif(os.name == "nt", reason="needs POSIX permissions and limits")
+
+
+def one_session(directory: Path, count: int = 3) -> str:
+    """Write a session and return its id."""
+
+    async def act() -> str:
+        log = await open_store(str(directory)).create(new_root(), "openai")
+        for number in range(count):
+            await add(log, note(number))
+        await log.close()
+        return log.id
+
+    return asyncio.run(act())
+
+
+def path_of(directory: Path, session_id: str) -> Path:
+    (path,) = directory.glob(f"*/*Z-{session_id}.jsonl")
+    return path
+
+
+@posix_only
+def test_sessions_are_their_owners_alone(tmp_path: Path) -> None:
+    def act() -> None:
+        os.umask(0)
+        one_session(tmp_path / "made" / "sessions")
+
+    assert in_a_child(act) == ""
+    root = tmp_path / "made" / "sessions"
+    found = files(root)
+    assert {path.suffix for path in found} == {".jsonl", ".lock"}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in found} == {0o600}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (root, *root.iterdir())} == {0o700}
+
+
+def test_a_session_is_a_file_of_the_journal_in_the_working_directorys_place(tmp_path: Path) -> None:
+    async def act() -> str:
+        store = DiskStore(SessionStore(tmp_path / "sessions"), cwd=tmp_path)
+        log = await store.create("ab" * 12, "anthropic")
+        await add(log, note(1))
+        await log.settle()
+        await log.close()
+        return log.id
+
+    session_id = asyncio.run(act())
+    (info,) = SessionStore(tmp_path / "sessions").sessions(tmp_path)
+    assert info.id == session_id
+    assert info.problem is None
+    file = read(info.path)
+    assert file.header.format == "anthropic"
+    assert topics(file.records) == ["1"]
+
+
+def test_finding_opens_no_file(tmp_path: Path) -> None:
+    session_id = one_session(tmp_path)
+    path_of(tmp_path, session_id).write_bytes(b"no session at all")
+    found = asyncio.run(open_store(str(tmp_path)).find(session_id[:24]))
+    assert list(found) == [session_id]
+
+
+def test_a_record_that_was_cut_short_is_put_aside(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    session_id = one_session(tmp_path)
+    path = path_of(tmp_path, session_id)
+    path.write_bytes(path.read_bytes()[:-20])
+
+    async def act() -> None:
+        store = open_store(str(tmp_path))
+        assert topics(await store.read(session_id)) == ["0", "1"]
+        log = await store.open(session_id)
+        assert topics(await add(log, note(9))) == ["0", "1"]
+        await log.close()
+        assert topics(await store.read(session_id)) == ["0", "1", "9"]
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(act())
+    assert "was cut short" in caplog.text
+    assert path.with_name(f"{path.name}.torn").exists()
+
+
+def test_a_damaged_session_is_named_and_left_alone(tmp_path: Path) -> None:
+    session_id = one_session(tmp_path)
+    path = path_of(tmp_path, session_id)
+    damaged = path.read_bytes().replace(b'"topic":"1"', b'"topic":"7"')
+    path.write_bytes(damaged)
+
+    async def act() -> None:
+        store = open_store(str(tmp_path))
+        for attempt in (store.open(session_id), store.read(session_id)):
+            with pytest.raises(StoreError, match=rf"{path.name}, line 3 is damaged"):
+                await attempt
+
+    asyncio.run(act())
+    assert path.read_bytes() == damaged
+
+
+@posix_only
+def test_a_full_disk_is_said_and_the_session_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+
+    def may_grow_to(size: int) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+    async def act() -> None:
+        store = open_store(str(tmp_path))
+        log = await store.create(new_root(), "openai")
+        big = MessageRecord({"role": "user", "content": "x" * 60_000})
+        may_grow_to(100_000)
+        await add(log, big, note(1))
+        for heavy in (big, MessageRecord({"role": "user", "content": "x" * 200_000})):
+            with pytest.raises(StoreError, match=r"cannot write to the session .*: File too large"):
+                await add(log, note(2), heavy, note(3))
+        await add(log, note(4))
+        may_grow_to(resource.RLIM_INFINITY)
+        await add(log, big, note(5))
+        await log.settle()
+        assert topics(await store.read(log.id)) == ["1", "4", "5"]
+        await log.close()
+
+    def child() -> None:
+        # A file that may not grow takes a part of a write, as a full disk does.
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        asyncio.run(act())
+
+    assert in_a_child(child) == ""
+
+
+def test_others_go_on_while_a_big_session_is_opened(tmp_path: Path) -> None:
+    session_id = one_session(tmp_path, count=5000)
+
+    async def act() -> int:
+        opening = asyncio.create_task(open_store(str(tmp_path)).open(session_id))
+        turns = 0
+        while not opening.done():
+            await asyncio.sleep(0)
+            turns += 1
+        await (await opening).close()
+        return turns
+
+    assert asyncio.run(act()) > 10
+
+
+def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    async def act() -> None:
+        store = open_store(str(tmp_path / "file" / "sessions"))
+        for attempt in (store.create(new_root(), "openai"), store.find(new_root())):
+            with pytest.raises(StoreError, match=r"Not a directory|cannot"):
+                await attempt
+
+    asyncio.run(act())
+
+
+def test_a_session_that_was_closed_takes_nothing(tmp_path: Path) -> None:
+    async def act() -> None:
+        log = await open_store(str(tmp_path)).create(new_root(), "openai")
+        await log.close()
+        with pytest.raises(StoreError, match="is closed"):
+            await add(log, note(1))
+
+    asyncio.run(act())

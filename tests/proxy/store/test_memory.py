@@ -1,0 +1,48 @@
+"""No store: everything works, and nothing stays."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.proxy.store.support import add, files, new_root, note
+from wane.proxy.store import SessionBusyError, StoreError, open_store
+from wane.proxy.store.memory import MemoryStore
+
+
+def test_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("WANE_SESSION_DIR", str(tmp_path / "sessions"))
+
+    async def act() -> None:
+        store, root = open_store(None), new_root()
+        assert not store.keeps
+        log = await store.create(root, "openai")
+        assert log.header.format == "openai"
+        assert list(await add(log, note(1))) == []
+        assert list(await add(log, note(2))) == []
+        await log.settle()
+        assert list(await store.find(root)) == []
+        for attempt in (store.open(log.id), store.read(log.id)):
+            with pytest.raises(StoreError, match=r"this proxy keeps none"):
+                await attempt
+        with pytest.raises(StoreError, match="is not held"):
+            await log.append((note(3),))
+        await log.close()
+        await store.close()
+
+    asyncio.run(act())
+    assert files(tmp_path) == []
+
+
+def test_one_request_at_a_time() -> None:
+    async def act() -> None:
+        log = await MemoryStore(wait=0.05).create(new_root(), "openai")
+        async with log.hold():
+            with pytest.raises(SessionBusyError, match="another request of this process"):
+                await add(log, note(1))
+        await add(log, note(1))
+
+    asyncio.run(act())

@@ -1,0 +1,113 @@
+"""What a user may name as a store, and that no password is shown of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from wane.core.errors import ConfigError
+from wane.proxy.store import open_store
+from wane.proxy.store.disk import DiskStore
+from wane.proxy.store.leased import LeasedStore
+from wane.proxy.store.location import parse_location
+from wane.proxy.store.memory import MemoryStore
+
+SECRET = "hunter2-hunter2"
+
+
+def test_a_store_is_what_its_name_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANE_SESSION_DIR", str(tmp_path / "sessions"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here").mkdir()
+    assert isinstance(open_store(None), MemoryStore)
+    assert repr(open_store("disk")) == f"DiskStore({str(tmp_path / 'sessions')!r})"
+    for directory in (str(tmp_path), str(tmp_path / "new"), "./new", "here", "~/sessions-of-the-proxy"):
+        assert isinstance(open_store(directory), DiskStore)
+    assert list(tmp_path.iterdir()) == [tmp_path / "here"]
+
+
+@pytest.mark.parametrize(
+    ("where", "shown"),
+    [
+        (f"redis://user:{SECRET}@cache.example:6380/3?expire_days=1&prefix=p", "redis://cache.example:6380/3"),
+        (f"rediss://:{SECRET}@[::1]:6380", "rediss://[::1]:6380"),
+        (f"unix:///run/redis.sock?db=1&password={SECRET}", "unix:///run/redis.sock"),
+        (f"postgresql://user:{SECRET}@one:5432,two:5433/wane?sslmode=require", "postgresql://one:5432,two:5433/wane"),
+        (f"postgres://db.example/wane?user=me&password={SECRET}", "postgres://db.example/wane"),
+        ("postgresql:///wane?host=/run/postgresql", "postgresql:///wane"),
+    ],
+)
+def test_a_database_is_not_connected_to_yet_and_shown_without_secrets(where: str, shown: str) -> None:
+    store = open_store(where)
+    assert isinstance(store, LeasedStore)
+    assert repr(store) == f"LeasedStore({shown!r})"
+    assert SECRET not in repr(parse_location(where))
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "",
+        "memory",
+        "redis",
+        "sessions",
+        "no-such-user/\0",
+        __file__,
+        "~no-such-user-here/sessions",
+        f"mysql://user:{SECRET}@host/db",
+        f"http://user:{SECRET}@host",
+        f"redis:/user:{SECRET}@host",
+        f"redis://:{SECRET}",
+        f"redis://:a@{SECRET}@host",
+        f"redis://:a/{SECRET}@host",
+        f"redis://:a?{SECRET}@host",
+        f"redis://:a#{SECRET}@host",
+        f"redis://:{SECRET}@host:port",
+        f"redis://:{SECRET}@[::1",
+        f"redis://:{SECRET}@host/0?no_such_option=1",
+        f"redis://:{SECRET}@host/0?max_connections=many",
+        f"redis://:{SECRET}@host/0?expire_days=soon",
+        f"redis://:{SECRET}@host/0?expire_days=-1",
+        f"redis://:{SECRET}@host/0?prefix=*",
+        f"redis://:{SECRET}@host/0?prefix",
+        f"postgresql://user:{SECRET}@host/db?no_such_option=1",
+        f"postgresql://user:%zz{SECRET}@host/db",
+        f"postgresql://user:{SECRET}@host:port/db",
+    ],
+)
+def test_what_names_no_store_is_refused_without_showing_secrets(where: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        open_store(where)
+    assert caught.value.__cause__ is None
+    assert SECRET not in str(caught.value)
+    assert "store" in str(caught.value)
+
+
+@pytest.mark.parametrize(("module", "url"), [("redis", "redis://host"), ("psycopg", "postgresql://host")])
+def test_a_missing_extra_is_named(module: str, url: str) -> None:
+    code = f"""
+import sys
+sys.modules[{module!r}] = None
+from wane.core.errors import MissingExtraError
+from wane.proxy.store import open_store
+open_store(None), open_store("disk")
+try:
+    open_store({url!r})
+except MissingExtraError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    extra = {"redis": "redis", "psycopg": "postgresql"}[module]
+    assert f'the store {url} needs the "{extra}" extra' in done.stdout
+
+
+def test_settings_of_ours_are_taken_out_of_the_url() -> None:
+    location = parse_location("redis://:a%40b@host/0?expire_days=0.5&socket_timeout=2&prefix=me")
+    assert location.url == "redis://:a%40b@host/0?socket_timeout=2"
+    assert location.expiry == 43_200
+    assert location.prefix == "me"
+    assert location.without_secrets("no a@b,\n  nor a%40b") == "no ***, nor ***"
+    assert parse_location("redis://host").expiry == 30 * 86_400

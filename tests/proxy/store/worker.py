@@ -1,0 +1,78 @@
+"""A process of its own that uses a session, as another proxy would.
+
+python -m tests.proxy.store.worker add|hold|stall WHERE SESSION NAME COUNT
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from tests.proxy.store.support import add_anew, impatient
+from wane.journal import NoteRecord
+from wane.proxy.store import Log, StoreError
+
+TASKS = 4
+
+
+async def count_up(log: Log, name: str, count: int) -> None:
+    """Add a record at a time, from several tasks, which says how many stood before it as this process saw it."""
+    known = 0
+
+    async def work(number: int) -> None:
+        nonlocal known
+        async with log.hold() as new:
+            known += len(new)
+            await log.append((NoteRecord(topic=name, data={"number": number, "before": known}),))
+            known += 1
+
+    async def worker(first: int) -> None:
+        for number in range(first, count, TASKS):
+            await work(number)
+
+    await asyncio.gather(*(worker(first) for first in range(TASKS)))
+
+
+async def count_up_on_disk(where: str, session_id: str, name: str, count: int) -> None:
+    """The same for a store that lets one process at a time open a session."""
+    store = impatient(where)
+    for number in range(count):
+        await add_anew(store, session_id, NoteRecord(topic=name, data={"number": number}))
+
+
+async def keep(log: Log, name: str, *, stalled: bool) -> None:
+    """Hold a session until the input ends, then try to add to it; stalled, without doing anything else meanwhile."""
+    async with log.hold():
+        print("held", flush=True)
+        if stalled:
+            sys.stdin.read()
+        else:
+            await asyncio.to_thread(sys.stdin.read)
+        try:
+            await log.append((NoteRecord(topic=name),))
+        except StoreError as error:
+            print(type(error).__name__, flush=True)
+        else:
+            print("added", flush=True)
+
+
+async def main(act: str, where: str, session_id: str, name: str, count: str) -> None:
+    if act == "add":
+        # All at once, however long each took to start.
+        print("ready", flush=True)
+        await asyncio.to_thread(sys.stdin.readline)
+    if act == "add" and "://" not in where:
+        await count_up_on_disk(where, session_id, name, int(count))
+        return
+    store = impatient(where)
+    log = await store.open(session_id)
+    if act == "add":
+        await count_up(log, name, int(count))
+    else:
+        await keep(log, name, stalled=act == "stall")
+    await log.close()
+    await store.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))
