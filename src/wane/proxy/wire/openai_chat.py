@@ -132,6 +132,10 @@ class OpenAIChatWire:
             return None
         return {**body, "messages": [_without(message, REASONING_LISTS) for message in messages]}
 
+    def headers(self, body: Body) -> Mapping[str, str]:  # noqa: ARG002 - the protocol has none
+        """Return no headers: none depend on the body."""
+        return {}
+
     def reply(self, body: Body, own: frozenset[str]) -> Reply:
         """Return what makes the client's reply."""
         if not body.get("stream"):

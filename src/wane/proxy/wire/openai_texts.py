@@ -103,12 +103,13 @@ def without_markers(entry: dict[str, Any], *, content: str = "content") -> dict[
         content: the key of its content.
     """
     parts = entry.get(content)
-    marked = isinstance(parts, list) and any(_is_marked(part) for part in parts)
+    listed = parts if isinstance(parts, list) else []
+    marked = any(map(_is_marked, listed))
     if not marked and not _is_marked(entry):
         return entry
     plain = _unmarked(entry)
     if marked:
-        plain[content] = [_unmarked(part) if _is_marked(part) else part for part in parts]
+        plain[content] = [_unmarked(part) if _is_marked(part) else part for part in listed]
     return plain
 
 

@@ -1,0 +1,110 @@
+"""Output items of the Responses API: whose calls they are, and how they go back to the provider."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from wane.proxy.wire.base import OwnCall
+from wane.proxy.wire.openai_chat_message import is_json
+
+Item: TypeAlias = dict[str, Any]
+
+# Calls that run at the provider, who keeps their results in the item itself.
+_HOSTED: Final = frozenset(
+    {"web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call"}
+)
+_WORDS: Final = ("text", "refusal")
+
+
+def is_own(item: object, own: Container[str]) -> bool:
+    """Whether an item is a call of one of the proxy's own tools, which are in no namespace."""
+    return (
+        isinstance(item, Mapping)
+        and item.get("type") == "function_call"
+        and item.get("name") in own
+        and not item.get("namespace")
+    )
+
+
+def own_calls(items: Iterable[Item], own: Container[str], *, complete: bool) -> tuple[OwnCall, ...]:
+    """Return the own calls among some items that are whole.
+
+    Args:
+        items: output of a round.
+        own: names of the proxy's own tools.
+        complete: whether the model ended by itself; else the last call may be cut off.
+    """
+    return tuple(
+        OwnCall(str(item["call_id"]), str(item["name"]), str(item.get("arguments") or ""))
+        for item in items
+        if is_own(item, own) and item.get("call_id") and (complete or is_json(str(item.get("arguments") or "")))
+    )
+
+
+def client_calls(items: Sequence[Item], own: Container[str]) -> int:
+    """Return how many calls of a round the client is to answer: not own ones, and none that ran at the provider."""
+    answered = {item.get("call_id") for item in items if str(item.get("type")).endswith("_output")}
+    return sum(
+        1
+        for item in items
+        if not is_own(item, own) and _is_call(item) and (item.get("call_id") is None or item["call_id"] not in answered)
+    )
+
+
+def returnable(items: Sequence[Item], *, stored: bool) -> list[Item]:
+    """Return output items as the provider takes them back.
+
+    Args:
+        items: output of a round.
+        stored: whether the provider keeps them. Else it knows reasoning again by its encrypted content only: what has
+            none is left out, and what followed it gives up its id, which would ask for it.
+    """
+    kept: list[Item] = []
+    orphaned = False
+    for item in items:
+        if item.get("type") == "reasoning":
+            orphaned = not stored and not item.get("encrypted_content") and not item.get("content")
+            if orphaned:
+                continue
+        kept.append(without_id(item) if orphaned else item)
+    return kept
+
+
+def without_reasoning(items: Sequence[Any]) -> list[Any]:
+    """Return input items without reasoning, and without the ids by which OpenAI would miss it."""
+    kept: list[Any] = []
+    orphaned = False
+    for item in items:
+        kind = item.get("type") if isinstance(item, Mapping) else None
+        if kind == "reasoning":
+            orphaned = True
+            continue
+        made = isinstance(item, Mapping) and (_is_call(item) or item.get("role") == "assistant")
+        orphaned = orphaned and made
+        kept.append(without_id(item) if orphaned else item)
+    return kept
+
+
+def without_id(item: Item) -> Item:
+    """Return an item without its id, which nothing but the provider's memory needs."""
+    return {key: value for key, value in item.items() if key != "id"} if "id" in item else item
+
+
+def said(item: Mapping[str, Any]) -> str:
+    """Return the text of a message or of reasoning."""
+    return "\n".join(filter(None, (_words(item.get(key)) for key in ("summary", "content"))))
+
+
+def _is_call(item: Mapping[str, Any]) -> bool:
+    kind = str(item.get("type"))
+    if kind == "tool_search_call":
+        return bool(item.get("call_id"))
+    return kind == "mcp_approval_request" or (kind.endswith("_call") and kind not in _HOSTED)
+
+
+def _words(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    parts = [part for part in content if isinstance(part, Mapping)] if isinstance(content, list) else []
+    return "".join(next((part[key] for key in _WORDS if isinstance(part.get(key), str)), "") for part in parts)
