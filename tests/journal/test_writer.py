@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from functools import partial
@@ -110,6 +111,37 @@ def test_what_json_cannot_hold_leaves_the_file_as_it_was(tmp_path: Path) -> None
         assert journal.path.read_bytes() == before
         journal.append(said("x"))
     assert len(read(journal.path).records) == 1
+
+
+def test_several_records_are_written_all_or_none(tmp_path: Path) -> None:
+    with Journal.open(begin(tmp_path)) as journal:
+        journal.extend((said("a"), said("b")))
+        before = journal.path.read_bytes()
+        with pytest.raises(JournalError, match="cannot be written as JSON"):
+            journal.extend((said("c"), NoteRecord(topic="odd", data={"value": object()}), said("d")))
+        journal.extend(())
+        assert journal.path.read_bytes() == before
+        journal.append(said("e"))
+    texts = [record.message["content"] for record in read(journal.path).records if isinstance(record, MessageRecord)]
+    assert texts == ["a", "b", "e"]
+
+
+def test_others_append_while_a_commit_waits_for_the_disk(tmp_path: Path) -> None:
+    with Journal.create(tmp_path, cwd=tmp_path, message_format="openai", committed=False) as journal:
+        done = threading.Event()
+
+        def commit() -> None:
+            while not done.is_set():
+                journal.commit()
+
+        committer = threading.Thread(target=commit)
+        committer.start()
+        for number in range(300):
+            journal.append(said(str(number)))
+        done.set()
+        committer.join()
+        journal.commit()
+    assert len(read(journal.path).records) == 300
 
 
 def test_a_result_of_50_mb_is_a_line_like_any_other(tmp_path: Path) -> None:

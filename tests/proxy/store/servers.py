@@ -106,9 +106,10 @@ class Postgres:
         settings += ["fsync=off", "shared_buffers=16MB", "max_connections=60", "autovacuum=off"]
         options = [word for setting in settings for word in ("-c", setting)]
         with self.log.open("ab") as log:
-            command = [self._bin / "postgres", "-D", self.directory / "data", *options]
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, **self._as_user())
-        wait_until(self._answers, self._process, self.log)
+            command = [f"{self._bin}/postgres", "-D", f"{self.directory}/data", *options]
+            process: subprocess.Popen[bytes] = subprocess.Popen(command, stdout=log, stderr=log, **self._as_user())
+        self._process = process
+        wait_until(self._answers, process, self.log)
 
     def stop(self) -> None:
         if self._process is not None:
@@ -128,8 +129,8 @@ class Postgres:
             for path in (self.directory, secret):
                 os.chown(path, *self._user)
         options = ["--username=wane", f"--pwfile={secret}", "--auth=scram-sha-256", "--no-sync", "--locale=C"]
-        command = [self._bin / "initdb", "-D", self.directory / "data", *options]
-        done = subprocess.run(command, capture_output=True, **self._as_user())
+        command = [f"{self._bin}/initdb", "-D", f"{self.directory}/data", *options]
+        done: subprocess.CompletedProcess[bytes] = subprocess.run(command, capture_output=True, **self._as_user())
         assert done.returncode == 0, done.stderr.decode()
 
     def _as_user(self) -> dict[str, Any]:
