@@ -10,7 +10,10 @@ import orjson
 
 # orjson reads a whole number of more than 64 bits as a float, which would change what a client sends.
 _LONG_NUMBER: Final = re.compile(rb"[:,\[]\s*-?\d{19}")
-
+# Where there are not as many digits in a row, which is seen much faster, there is none.
+_DIGITS: Final = bytes(ord("0") if ord("0") <= byte <= ord("9") else ord(" ") for byte in range(256))
+_LONG: Final = b"0" * 19
+_SLICE: Final = 1 << 20  # bytes that are looked at in one go
 
 
 def loads(data: bytes) -> Any:
@@ -19,7 +22,7 @@ def loads(data: bytes) -> Any:
     Raises:
         ValueError: if it is no JSON.
     """
-    if not _LONG_NUMBER.search(data):
+    if not _has_long_number(data):
         try:
             return orjson.loads(data)
         except orjson.JSONDecodeError:
@@ -44,3 +47,10 @@ def dumps(data: object) -> bytes:
             return json.dumps(data, separators=(",", ":")).encode()
         except (TypeError, RecursionError) as error:
             raise ValueError(f"no JSON data: {error}") from error
+
+
+def _has_long_number(data: bytes) -> bool:
+    slices = (data[at : at + _SLICE + len(_LONG) - 1] for at in range(0, len(data), _SLICE))
+    if not any(_LONG in piece.translate(_DIGITS) for piece in slices):
+        return False
+    return _LONG_NUMBER.search(data) is not None
