@@ -87,9 +87,10 @@ class Book:
             for _ in range(_TRIES):
                 live = await self._session(wire, arrivals, root)
                 async with live.held():
-                    if live.conversation.align(arrivals).common < len(live.conversation.entries):
+                    alignment = live.conversation.align(arrivals)
+                    if alignment.common < len(live.conversation.entries):
                         continue  # another process went on with it in between
-                    return await self._take(live, body, arrivals)
+                    return await self._take(live, body, arrivals, alignment)
         raise StoreError("the session keeps changing under the request; send it again")
 
     async def peek(self, wire: Wire, body: Body) -> Body:
@@ -106,6 +107,7 @@ class Book:
             return body
         conversation = copy.deepcopy(known[0].conversation, {id(wire): wire})
         conversation.setup(body)
+        conversation.amend(conversation.edits(arrivals, conversation.align(arrivals)))
         conversation.extend(arrivals)
         conversation.fit()
         return wire.place(self._equipped(wire, body), conversation.view(arrivals))
@@ -155,7 +157,10 @@ class Book:
                 best, alignment = live, found
         if best is None or not (alignment.answered or alignment.common == len(best.conversation.entries)):
             return await self._unknown(wire, arrivals, root)
-        if best.conversation.drifted(arrivals, alignment) > self._settings.budget * _EDITED_SHARE:
+        if (
+            best.conversation.drift(best.conversation.edits(arrivals, alignment))
+            > self._settings.budget * _EDITED_SHARE
+        ):
             return await self._retaken(best, arrivals, root)
         if alignment.common < len(best.conversation.entries) or best.log is None:
             return await self._forked(best, alignment, arrivals, root)
@@ -221,7 +226,7 @@ class Book:
         shapes = [arrival.shape for arrival in arrivals]
         made = {shape for shape in shapes if shape[:1] == ASSISTANT}
         for live in self._sessions.values() if made else ():
-            if live.conversation.wire is wire and any(shape in live.conversation.entries for shape in made):
+            if live.conversation.wire is wire and any(map(live.conversation.knows, made)):
                 return await self._retaken(live, arrivals, root)
         return await self._begun(self._conversation(wire, infer=self._infers(arrivals)), arrivals, root, [])
 
@@ -274,11 +279,15 @@ class Book:
 
     # What goes upstream
 
-    async def _take(self, live: Live, body: Body, arrivals: Sequence[Arrival]) -> LiveTurn:
+    async def _take(self, live: Live, body: Body, arrivals: Sequence[Arrival], alignment: Alignment) -> LiveTurn:
         conversation, now = live.conversation, self._clock()
         cold = live.requests > 0 and (now - live.last).total_seconds() > self._settings.cache_lifetime
         try:
-            records = [*conversation.setup(body), *conversation.extend(arrivals)]
+            records = [
+                *conversation.setup(body),
+                *conversation.amend(conversation.edits(arrivals, alignment)),
+                *conversation.extend(arrivals),
+            ]
             fitted, report = conversation.fit(cold=cold)
             view = conversation.view(arrivals)
         except BaseException:

@@ -30,7 +30,7 @@ from wane.proxy.sessions import notes
 from wane.proxy.sessions.entries import Alignment, Entries, Entry
 from wane.proxy.sessions.identity import ASSISTANT, Arrival, shape_of
 from wane.proxy.sessions.keeping import Keeping, keeping_for
-from wane.proxy.sessions.notes import Replied
+from wane.proxy.sessions.notes import Edit, Replied
 from wane.proxy.settings import ContextSettings
 from wane.proxy.wire.base import Body, Message, OwnCall, Round, TokenUsage, Wire, Woven
 from wane.strategies.base import Substitute
@@ -75,6 +75,7 @@ class Conversation:
         self._owners = array("L")  # by item, its message
         self._calls: dict[str, int] = {}  # by id, the latest call's item
         self._places: dict[int, _Place] = {}  # by entry
+        self._edited: set[int] = set()  # entries
         self._replies: list[Replied] = []  # with rounds, not woven in yet
         self._recent: deque[bytes] = deque(maxlen=_RECENT)
         self._config: ConfigRecord | None = None
@@ -92,20 +93,35 @@ class Conversation:
         """Number of items in the history."""
         return len(self._owners)
 
+    def knows(self, shape: bytes) -> bool:
+        """Whether an assistant's message of a shape was said in this session."""
+        return shape in self.entries or shape in self._recent
+
     # What a request brings
 
     def align(self, arrivals: Sequence[Arrival]) -> Alignment:
         """Say how far a request agrees with what is known of this session."""
         return self.entries.align(arrivals, self._recent)
 
-    def drifted(self, arrivals: Sequence[Arrival], alignment: Alignment) -> int:
-        """Return by how many tokens edits of the client have changed messages since they were first seen."""
-        return sum(
-            abs(sum(_tokens(part) for part in arrivals[number].parts) - self.entries[number].tokens)
+    def edits(self, arrivals: Sequence[Arrival], alignment: Alignment) -> list[Edit]:
+        """Return what messages have become that the client has changed."""
+        return [
+            Edit(number, arrivals[number].digest, sum(map(_tokens, arrivals[number].parts)))
             for number in alignment.edited
-            # What was woven into a message is part of its count.
-            if number not in self._places
-        )
+        ]
+
+    def drift(self, edits: Iterable[Edit]) -> int:
+        """Return by how many tokens edits change what the session holds."""
+        changes = (edit.tokens - self.entries[edit.number].tokens for edit in edits if edit.number not in self._places)
+        return sum(map(abs, changes))
+
+    def amend(self, edits: Sequence[Edit]) -> list[Record]:
+        """Take in what the client has changed; return the record of it."""
+        for edit in edits:
+            if edit.number < len(self.entries):
+                self._edited.add(edit.number)
+                self.entries.renew(edit.number, edit.digest, edit.tokens)
+        return [notes.edits_note(edits)] if edits else []
 
     def setup(self, body: Body) -> list[Record]:
         """Take in what a request carries besides its messages; return the records of what changed."""
@@ -166,7 +182,7 @@ class Conversation:
             entry = self.entries[number]
             if len(woven) != entry.messages:
                 raise HistoryError(f"message {number} stood for {entry.messages} messages, and now for {len(woven)}")
-            if arrival.digest != entry.digest:
+            if number in self._edited:
                 edited.update(range(len(history), len(history) + len(woven)))
             history += woven
         slots = self.keeping.slots
@@ -332,6 +348,8 @@ class Conversation:
                 raise JournalError(f"{len(self._due)} messages of the client are noted, but not recorded")
             self._due = notes.entries_of(note)
             self._recent.clear()
+        elif note.topic == notes.EDITS:
+            self.amend(notes.edits_of(note))
         elif note.topic == notes.REPLY:
             self._note(notes.reply_of(note))
         else:

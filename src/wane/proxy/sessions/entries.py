@@ -12,13 +12,13 @@ from wane.proxy.sessions.identity import ASSISTANT, Arrival
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A message of the client, as it was first seen.
+    """A message of the client.
 
     Attributes:
-        digest: of its content, to the letter.
+        digest: of its content when it was last seen, to the letter.
         shape: what stays of it when it is edited (`shape_of`).
         messages: how many messages of the history it stands for: one, unless own rounds were woven into it.
-        tokens: what it held, by our own count.
+        tokens: what it held then, by our own count.
     """
 
     digest: bytes
@@ -33,7 +33,7 @@ class Alignment:
 
     Attributes:
         common: number of messages at the beginning that are the same, small edits aside.
-        edited: which of them the client has changed since they were first seen.
+        edited: which of them the client has changed since they were last seen.
         answered: whether an assistant's message is among them, which no other session shares by chance.
     """
 
@@ -66,6 +66,11 @@ class Entries:
         self._shapes.append(entry.shape)
         self._messages.append(entry.messages)
         self._tokens.append(entry.tokens)
+
+    def renew(self, number: int, digest: bytes, tokens: int) -> None:
+        """Take note of what a message has become that its client has edited."""
+        self._digests[number] = digest
+        self._tokens[number] = tokens
 
     def align(self, arrivals: Sequence[Arrival], replied: Container[bytes] = ()) -> Alignment:
         """Say how far a request agrees with what is known.

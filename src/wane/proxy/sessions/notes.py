@@ -17,6 +17,9 @@ SETUP: Final = "proxy"
 CLIENT: Final = "client"
 """Topic of the note on messages of the client, whose records follow it."""
 
+EDITS: Final = "edits"
+"""Topic of the note on messages that the client has changed since they were last seen."""
+
 REPLY: Final = "reply"
 """Topic of the note on a reply, with the rounds in it that the client was not shown."""
 
@@ -63,6 +66,38 @@ def entries_of(note: NoteRecord) -> list[Entry]:
         return [Entry(bytes.fromhex(row[0]), bytes.fromhex(row[1]), int(row[2]), int(row[3])) for row in rows]
     except (LookupError, TypeError, ValueError) as error:
         raise JournalError(f"a note on the client's messages cannot be read: {error!r}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What a message of the client has become.
+
+    Attributes:
+        number: which of its messages.
+        digest: of its content now.
+        tokens: what it holds now, by our own count.
+    """
+
+    number: int
+    digest: bytes
+    tokens: int
+
+
+def edits_note(edits: Sequence[Edit]) -> NoteRecord:
+    """Return the note on edited messages."""
+    return NoteRecord(EDITS, {"entries": [[edit.number, edit.digest.hex(), edit.tokens] for edit in edits]})
+
+
+def edits_of(note: NoteRecord) -> list[Edit]:
+    """Return the edits that a note is on.
+
+    Raises:
+        JournalError: if it is not one that `edits_note` made.
+    """
+    try:
+        return [Edit(int(row[0]), bytes.fromhex(row[1]), int(row[2])) for row in note.data["entries"]]
+    except (LookupError, TypeError, ValueError) as error:
+        raise JournalError(f"a note on edits of the client cannot be read: {error!r}") from error
 
 
 def reply_note(replied: Replied) -> NoteRecord:

@@ -1,0 +1,394 @@
+"""Whole sessions through the book, over every protocol: what goes upstream, and what the client gets."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.proxy.agents import RESULT, Worker
+from tests.proxy.world import CLIENTS, AnthropicClient, ChatClient, Client, Exchange, Upstream, exchange, run_turn
+from wane import Kind
+from wane.journal import SessionStore
+from wane.proxy.sessions.book import Book
+from wane.proxy.settings import ContextSettings
+from wane.proxy.store.disk import DiskStore
+from wane.proxy.store.memory import MemoryStore
+from wane.testing import Call, Reply
+
+every_client = pytest.mark.parametrize("make", CLIENTS, ids=lambda client: client.wire.name)
+SMALL = ContextSettings(budget=2_400)
+
+
+def result(tool: str, arguments: Any) -> str:
+    return f"{tool} {json.dumps(arguments)}\n{RESULT}"
+
+
+async def work(book: Book, client: Client, upstream: Upstream, turns: int) -> list[Exchange]:
+    done: list[Exchange] = []
+    for number in range(turns):
+        client.say(f"User turn {number}: please do thing {number}.")
+        done += await run_turn(book, client, upstream, result)
+    return done
+
+
+def disk(root: Path) -> DiskStore:
+    return DiskStore(SessionStore(root), fsync=False)
+
+
+def worker(client: Client, seed: int, **options: Any) -> Upstream:
+    return Upstream(client.provider, Worker(seed, **options))
+
+
+@every_client
+@pytest.mark.parametrize("seed", range(6))
+def test_a_session_stays_valid_and_within_its_budget(make: type[Client], seed: int) -> None:
+    async def main() -> None:
+        client = make()
+        book, upstream = Book(MemoryStore(), SMALL), worker(client, seed, reasons=seed % 2 == 1)
+        done = await work(book, client, upstream, 8)
+        assert "delimiter" not in json.dumps(client.history)
+        assert len(book.status()) == 1
+        assert done[-1].facts.evicted > 0
+        said = [f"User turn {number}: please do thing {number}." for number in range(8)]
+        for request in upstream.requests:
+            users = request.texts(Kind.USER)
+            assert list(users) == said[: len(users)]
+            assert request.tools[-1] == "delimiter"
+
+    asyncio.run(main())
+
+
+@every_client
+def test_without_own_calls_and_evictions_the_client_s_messages_go_out_as_they_are(make: type[Client]) -> None:
+    async def main() -> None:
+        client = make()
+        upstream = worker(client, 3, marks=False)
+        book = Book(MemoryStore(), replace(SMALL, budget=10**6))
+        for number in range(3):
+            client.say(f"Turn {number}.")
+            for _ in range(20):
+                sent = client.body()
+                done = await exchange(book, client, upstream)
+                key = "input" if "input" in sent else "messages"
+                mine = [m for m in done.bodies[0][key] if m in sent[key]]
+                assert mine == sent[key]
+                assert len(done.bodies[0][key]) - len(sent[key]) in (0, 1)  # at most the guidance
+                if not client.take(done.answer, result):
+                    break
+
+    asyncio.run(main())
+
+
+@every_client
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("strategy", ["cwl", "paper", "truncate", "clear-tools"])
+def test_a_restart_before_every_request_changes_nothing(
+    make: type[Client], seed: int, strategy: Any, tmp_path: Path
+) -> None:
+    settings = replace(SMALL, strategy=strategy)
+
+    async def main() -> None:
+        one, other = make(), make()
+        upstream, twin = worker(one, seed, reasons=True), worker(other, seed, reasons=True)
+        steady = Book(disk(tmp_path / "steady"), settings)
+        for number in range(8):
+            one.say(f"User turn {number}.")
+            other.say(f"User turn {number}.")
+            while True:
+                restarted = Book(disk(tmp_path / "restarted"), settings)
+                first = await exchange(steady, one, upstream)
+                second = await exchange(restarted, other, twin)
+                await restarted.close()
+                assert second.bodies == first.bodies
+                assert second.facts.evicted == first.facts.evicted
+                assert len(restarted.status()) == 0
+                calls = one.take(first.answer, result)
+                assert other.take(second.answer, result) == calls
+                if not calls:
+                    break
+        await steady.close()
+        assert first.facts.evicted > 0
+        assert len(list((tmp_path / "restarted").rglob("*.jsonl"))) == 1
+
+    asyncio.run(main())
+
+
+@every_client
+@pytest.mark.parametrize("stored", [False, True], ids=["in memory", "on disk"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_fork_goes_its_own_way(make: type[Client], seed: int, stored: bool, tmp_path: Path) -> None:
+    async def main() -> None:
+        client = make()
+        upstream = worker(client, seed)
+        book = Book(disk(tmp_path) if stored else MemoryStore(), SMALL)
+        await work(book, client, upstream, 4)
+        fork = client.copy()
+        await work(book, client, upstream, 3)
+        fork.say("Something else instead.")
+        await run_turn(book, fork, upstream, result)
+        await work(book, fork, upstream, 3)
+        await work(book, client, upstream, 2)
+        assert len(book.status()) == 2
+        await book.close()
+
+    asyncio.run(main())
+
+
+def with_reminder(client: Client) -> Callable[[list[Any]], list[Any]]:
+    """Adds to the last message what is gone from it with the next request."""
+
+    def edit(history: list[Any]) -> list[Any]:
+        if len(history) < 3:
+            return history
+        last = history[-1]
+        reminder = f"<reminder>{len(history)} messages</reminder>"
+        if isinstance(client, AnthropicClient):
+            last["content"].append({"type": "text", "text": reminder})
+        elif isinstance(client, ChatClient):
+            last["content"] = f"{last['content']}\n{reminder}"
+        elif "output" in last:
+            last["output"] = f"{last['output']}\n{reminder}"
+        else:
+            last["content"].append({"type": "input_text", "text": reminder})
+        return history
+
+    return edit
+
+
+@every_client
+@pytest.mark.parametrize("seed", range(3))
+def test_reminders_that_come_and_go_are_no_fork(make: type[Client], seed: int) -> None:
+    async def main() -> None:
+        client = make()
+        client.edit = with_reminder(client)
+        book, upstream = Book(MemoryStore(), SMALL), worker(client, seed)
+        done = await work(book, client, upstream, 10)
+        assert len(book.status()) == 1
+        assert done[-1].facts.evicted > 0
+        assert all(request.raw.count(b"<reminder>") <= 1 for request in upstream.requests)
+
+    asyncio.run(main())
+
+
+def cleared(value: Any) -> Any:
+    """A history in which a client has cleared all old results."""
+    if isinstance(value, list):
+        return [cleared(entry) for entry in value]
+    if isinstance(value, dict):
+        return {key: "[cleared]" if entry_is_result(value, key) else cleared(entry) for key, entry in value.items()}
+    return value
+
+
+def entry_is_result(owner: dict[str, Any], key: str) -> bool:
+    by_role = owner.get("role") == "tool" and key == "content"
+    by_type = owner.get("type") == "tool_result" and key == "content"
+    return by_role or by_type or key == "output"
+
+
+@every_client
+@pytest.mark.parametrize("seed", range(3))
+def test_a_client_that_clears_its_results_goes_on(make: type[Client], seed: int) -> None:
+    async def main() -> None:
+        client = make()
+        book, upstream = Book(MemoryStore(), SMALL), worker(client, seed)
+        await work(book, client, upstream, 4)
+        marks = delimiters(upstream)
+        client.history = [*cleared(client.history[:-6]), *client.history[-6:]]
+        done = await work(book, client, upstream, 3)
+        assert done[0].facts.view < 2_400
+        assert marks
+        assert delimiters(upstream) >= 1
+
+    asyncio.run(main())
+
+
+def delimiters(upstream: Upstream) -> int:
+    return sum(part.tool == "delimiter" for part in upstream.requests[-1].parts)
+
+
+@every_client
+@pytest.mark.parametrize("seed", range(3))
+def test_a_client_that_compacts_its_history_goes_on(make: type[Client], seed: int) -> None:
+    async def main() -> None:
+        client = make()
+        book, upstream = Book(MemoryStore(), SMALL), worker(client, seed)
+        await work(book, client, upstream, 4)
+        fresh = make()
+        fresh.say("Summary of what was done so far: much.")
+        await run_turn(book, fresh, upstream, result)
+        await work(book, fresh, upstream, 3)
+        assert len(book.status()) == 2
+
+    asyncio.run(main())
+
+
+@every_client
+def test_a_history_never_seen_is_taken_as_it_comes_and_can_be_evicted(make: type[Client]) -> None:
+    async def main() -> None:
+        client = make()
+        upstream = worker(client, 1, marks=False)
+        await work(Book(MemoryStore(), replace(SMALL, strategy="none")), client, upstream, 6)
+        book = Book(MemoryStore(), SMALL)
+        client.say("Go on.")
+        done = await exchange(book, client, upstream)
+        assert done.facts.evicted > 0
+        assert done.facts.view <= 2_400
+
+    asyncio.run(main())
+
+
+@every_client
+@pytest.mark.parametrize("seed", range(3))
+def test_inference_needs_no_marks(make: type[Client], seed: int) -> None:
+    async def main() -> None:
+        client = make()
+        book, upstream = Book(MemoryStore(), replace(SMALL, annotate="infer")), worker(client, seed)
+        done = await work(book, client, upstream, 8)
+        assert done[-1].facts.evicted > 0
+        assert all("delimiter" not in request.tools for request in upstream.requests)
+
+    asyncio.run(main())
+
+
+@every_client
+@pytest.mark.parametrize("strategy", ["paper", "truncate", "clear-tools", "none"])
+def test_every_strategy_sends_what_a_provider_takes(make: type[Client], strategy: Any) -> None:
+    async def main() -> None:
+        client = make()
+        book, upstream = Book(MemoryStore(), replace(SMALL, strategy=strategy)), worker(client, 5, reasons=True)
+        done = await work(book, client, upstream, 8)
+        assert (done[-1].facts.evicted > 0) == (strategy != "none")
+
+    asyncio.run(main())
+
+
+@every_client
+def test_what_was_evicted_does_not_come_back(make: type[Client]) -> None:
+    async def main() -> None:
+        client = make()
+        book, upstream = Book(MemoryStore(), SMALL), worker(client, 2)
+        await work(book, client, upstream, 8)
+        gone: set[str] = set()
+        before: set[str] = set()
+        for request in upstream.requests:
+            ids = set(request.results)
+            assert not ids & gone
+            gone |= before - ids
+            before = ids
+        assert gone
+
+    asyncio.run(main())
+
+
+@every_client
+def test_a_retry_gets_the_same_view(make: type[Client]) -> None:
+    async def main() -> None:
+        client = make()
+        book, upstream = Book(MemoryStore(), SMALL), worker(client, 4)
+        await work(book, client, upstream, 5)
+        client.say("Again.")
+        first = await exchange(book, client, upstream)
+        second = await exchange(book, client, upstream)
+        assert first.bodies[0] == second.bodies[0]
+        client.take(second.answer, result)
+        await run_turn(book, client, upstream, result)
+        assert len(book.status()) == 1
+
+    asyncio.run(main())
+
+
+@every_client
+def test_two_requests_of_one_session_at_once(make: type[Client]) -> None:
+    async def main() -> None:
+        client = make()
+        book, upstream = Book(MemoryStore(), SMALL), worker(client, 4)
+        await work(book, client, upstream, 5)
+        other = client.copy()
+        client.say("One way.")
+        other.say("Another way.")
+        first, second = await asyncio.gather(exchange(book, client, upstream), exchange(book, other, upstream))
+        client.take(first.answer, result)
+        other.take(second.answer, result)
+        await asyncio.gather(
+            run_turn(book, client, upstream, result) if client.history else asyncio.sleep(0),
+            run_turn(book, other, upstream, result),
+        )
+        assert len(book.status()) == 2
+
+    asyncio.run(main())
+
+
+@every_client
+def test_a_model_that_only_ever_marks_is_stopped(make: type[Client]) -> None:
+    def model(request: Any) -> Reply:
+        if "delimiter" not in request.tools:
+            return Reply(text="At last.")
+        return Reply(calls=(Call("delimiter", {"action": "end"}),))
+
+    async def main() -> None:
+        client = make()
+        client.say("Go.")
+        done = await exchange(Book(MemoryStore(), SMALL), client, Upstream(client.provider, model))
+        assert len(done.bodies) == 8
+        assert client.take(done.answer, result) == 0
+        assert "At last." in json.dumps(client.history)
+
+    asyncio.run(main())
+
+
+@every_client
+def test_a_client_with_a_delimiter_of_its_own_keeps_it(make: type[Client]) -> None:
+    async def main() -> None:
+        client = make(("read", "bash", "edit", "delimiter"))
+        upstream = worker(client, 2)
+        book = Book(MemoryStore(), SMALL)
+
+        def answer(tool: str, arguments: Any) -> str:
+            return result(tool, arguments) if tool != "delimiter" else "noted"
+
+        client.say("Go.")
+        done = await run_turn(book, client, upstream, answer)
+        assert all(list(request.tools).count("delimiter") == 1 for request in upstream.requests)
+        assert all(len(each.bodies) == 1 for each in done)
+
+    asyncio.run(main())
+
+
+@every_client
+def test_a_session_that_was_idle_leaves_memory_and_is_found_again(make: type[Client], tmp_path: Path) -> None:
+    async def main() -> None:
+        client = make()
+        upstream = worker(client, 4)
+        book = Book(disk(tmp_path), replace(SMALL, idle=-1.0))
+        await work(book, client, upstream, 5)
+        await book.sweep()
+        assert not book.status()
+        done = await work(book, client, upstream, 1)
+        assert done[0].facts.evicted > 0
+        assert len(list(tmp_path.rglob("*.jsonl"))) == 1
+        await book.close()
+
+    asyncio.run(main())
+
+
+@every_client
+def test_counting_tokens_takes_nothing_in(make: type[Client]) -> None:
+    async def main() -> None:
+        client = make()
+        book, upstream = Book(MemoryStore(), SMALL), worker(client, 4)
+        await work(book, client, upstream, 5)
+        client.say("Count me.")
+        before = copy.deepcopy(book.status()[0])
+        counted = await book.peek(client.wire, client.body())
+        assert book.status()[0] == before
+        done = await exchange(book, client, upstream)
+        assert done.bodies[0] == counted
+
+    asyncio.run(main())

@@ -1,0 +1,206 @@
+"""A provider and a client in one process: whole sessions through a book and a wire, without a socket.
+
+The provider answers as the scripted server does and refuses what a provider would; the client keeps its own history,
+which it sends whole with every request, in the shape of its protocol.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from wane.proxy.sessions.base import Facts, SessionBook
+from wane.proxy.wire.anthropic import AnthropicWire
+from wane.proxy.wire.base import Wire
+from wane.proxy.wire.openai_chat import OpenAIChatWire
+from wane.proxy.wire.openai_responses import OpenAIResponsesWire
+from wane.testing import Reply, Request, Usage
+from wane.testing.anthropic import Anthropic
+from wane.testing.openai_chat import OpenAIChat
+from wane.testing.openai_responses import OpenAIResponses
+from wane.testing.wire import Checks, Provider
+
+Model = Callable[[Request], Reply]
+
+
+@dataclass
+class Upstream:
+    """A provider that answers by a function, and remembers what it was asked."""
+
+    provider: Provider
+    model: Model
+    requests: list[Request] = field(default_factory=list)
+
+    def ask(self, body: Mapping[str, Any]) -> bytes:
+        raw = json.dumps(body).encode()
+        request = self.provider.parse(raw, json.loads(raw), {}, len(self.requests))
+        request = self.provider.check(request, Checks())
+        self.requests.append(request)
+        reply = self.model(request)
+        usage = reply.usage or Usage(request.tokens, reply.tokens)
+        if not request.stream:
+            return json.dumps(self.provider.answer(request, reply, usage)).encode()
+        return b"".join(event.encode() for event in self.provider.stream(request, reply, usage))
+
+
+class Client:
+    """What all clients do: keep a history, send it, and answer calls."""
+
+    wire: Wire
+    provider: Provider
+    history: list[Any]
+
+    def __init__(self, tools: Sequence[str] = ("read", "bash", "edit")) -> None:
+        self.history = []
+        self.tools = list(tools)
+        self.edit: Callable[[list[Any]], list[Any]] = lambda history: history
+
+    def copy(self) -> Any:
+        other = type(self)(self.tools)
+        other.history = copy.deepcopy(self.history)
+        other.edit = self.edit
+        return other
+
+    def body(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def say(self, text: str) -> None:
+        raise NotImplementedError
+
+    def take(self, answer: Mapping[str, Any], results: Callable[[str, Any], str]) -> int:
+        """Take an answer in, and answer its calls; return how many there were."""
+        raise NotImplementedError
+
+
+class AnthropicClient(Client):
+    wire: Wire = AnthropicWire()
+    provider: Provider = Anthropic()
+
+    def body(self) -> dict[str, Any]:
+        messages = self.edit(copy.deepcopy(self.history))
+        last = messages[-1]["content"]
+        if isinstance(last, list):
+            last[-1]["cache_control"] = {"type": "ephemeral"}
+        tools = [{"name": t, "description": t, "input_schema": {"type": "object"}} for t in self.tools]
+        return {
+            "model": "claude-sonnet-5",
+            "max_tokens": 1000,
+            "system": [{"type": "text", "text": "You code.", "cache_control": {"type": "ephemeral"}}],
+            "tools": tools,
+            "messages": messages,
+        }
+
+    def say(self, text: str) -> None:
+        self.history.append({"role": "user", "content": [{"type": "text", "text": text}]})
+
+    def take(self, answer: Mapping[str, Any], results: Callable[[str, Any], str]) -> int:
+        content = answer["content"]
+        if content:
+            self.history.append({"role": "assistant", "content": content})
+        calls = [block for block in content if block["type"] == "tool_use"]
+        blocks = [
+            {"type": "tool_result", "tool_use_id": call["id"], "content": results(call["name"], call["input"])}
+            for call in calls
+        ]
+        if blocks:
+            self.history.append({"role": "user", "content": blocks})
+        return len(calls)
+
+
+class ChatClient(Client):
+    wire: Wire = OpenAIChatWire()
+    provider: Provider = OpenAIChat()
+
+    def __init__(self, tools: Sequence[str] = ("read", "bash", "edit")) -> None:
+        super().__init__(tools)
+        self.history = [{"role": "system", "content": "You code."}]
+
+    def body(self) -> dict[str, Any]:
+        tools = [{"type": "function", "function": {"name": t, "parameters": {"type": "object"}}} for t in self.tools]
+        return {"model": "gpt-5", "tools": tools, "messages": self.edit(copy.deepcopy(self.history))}
+
+    def say(self, text: str) -> None:
+        self.history.append({"role": "user", "content": text})
+
+    def take(self, answer: Mapping[str, Any], results: Callable[[str, Any], str]) -> int:
+        message = {key: value for key, value in answer["choices"][0]["message"].items() if value is not None}
+        calls = message.get("tool_calls") or []
+        if message.get("content") or calls or message.get("reasoning_content"):
+            self.history.append({"content": None, **message})
+        for call in calls:
+            function = call["function"]
+            text = results(function["name"], function["arguments"])
+            self.history.append({"role": "tool", "tool_call_id": call["id"], "content": text})
+        return len(calls)
+
+
+class ResponsesClient(Client):
+    wire: Wire = OpenAIResponsesWire()
+    provider: Provider = OpenAIResponses()
+
+    def body(self) -> dict[str, Any]:
+        tools = [{"type": "function", "name": t, "parameters": {"type": "object"}} for t in self.tools]
+        return {
+            "model": "gpt-5",
+            "instructions": "You code.",
+            "store": False,
+            "include": ["reasoning.encrypted_content"],
+            "tools": tools,
+            "input": self.edit(copy.deepcopy(self.history)),
+        }
+
+    def say(self, text: str) -> None:
+        content = [{"type": "input_text", "text": text}]
+        self.history.append({"type": "message", "role": "user", "content": content})
+
+    def take(self, answer: Mapping[str, Any], results: Callable[[str, Any], str]) -> int:
+        self.history += answer["output"]
+        calls = [item for item in answer["output"] if item["type"] == "function_call"]
+        for call in calls:
+            text = results(call["name"], call["arguments"])
+            self.history.append({"type": "function_call_output", "call_id": call["call_id"], "output": text})
+        return len(calls)
+
+
+CLIENTS: tuple[type[Client], ...] = (AnthropicClient, ChatClient, ResponsesClient)
+
+
+@dataclass
+class Exchange:
+    """One request of a client: what went upstream, and what came back."""
+
+    bodies: list[dict[str, Any]]
+    answer: dict[str, Any]
+    facts: Facts
+
+
+async def exchange(book: SessionBook, client: Client, upstream: Upstream) -> Exchange:
+    """Send a client's history through a book, as the server does, and return the client's answer."""
+    body = client.body()
+    turn = await book.turn(client.wire, body)
+    reply = client.wire.reply(body, turn.own)
+    bodies: list[dict[str, Any]] = []
+    asked: dict[str, Any] | None = turn.body
+    out = b""
+    while asked is not None:
+        bodies.append(asked)
+        out += reply.feed(upstream.ask(asked))
+        asked = await turn.answered(reply.end())
+    out += reply.finish()
+    return Exchange(bodies, json.loads(out), turn.facts)
+
+
+async def run_turn(
+    book: SessionBook, client: Client, upstream: Upstream, results: Callable[[str, Any], str], limit: int = 50
+) -> list[Exchange]:
+    """Let an agent work until its model calls no more tools."""
+    exchanges = []
+    for _ in range(limit):
+        done = await exchange(book, client, upstream)
+        exchanges.append(done)
+        if not client.take(done.answer, results):
+            return exchanges
+    raise AssertionError("the model never stopped")
