@@ -1,0 +1,446 @@
+"""Anthropic requests: what is managed, what the proxy adds, and how a view goes into a body."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from copy import deepcopy
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.proxy.wire.anthropic_replies import WIRE, Block, call, own, text, thinking
+from tests.strategies import times
+from wane.core.errors import FormatError
+from wane.proxy.wire.anthropic import BINDING_BETA
+from wane.proxy.wire.base import Body, Message, OwnCall, OwnTool
+from wane.testing.anthropic import Anthropic
+from wane.testing.wire import Checks, Refused
+
+MARK = {"type": "ephemeral"}
+LONG = {"type": "ephemeral", "ttl": "1h"}
+TOOL = OwnTool("delimiter", "Marks work.", {"type": "object"})
+READ = {"name": "read", "input_schema": {"type": "object"}}
+
+
+def user(*content: Block) -> Message:
+    return {"role": "user", "content": list(content)}
+
+
+def said(content: str) -> Message:
+    return {"role": "user", "content": content}
+
+
+def model(*content: Block) -> Message:
+    return {"role": "assistant", "content": list(content)}
+
+
+def result(id_: str, content: Any = "r", **fields: Any) -> Block:
+    return {"type": "tool_result", "tool_use_id": id_, "content": content, **fields}
+
+
+def marked(block: Block, mark: object = MARK) -> Block:
+    return {**block, "cache_control": mark}
+
+
+def marks(value: object) -> Iterator[object]:
+    """The breakpoints in a body, in order."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key == "cache_control":
+                yield inner
+            else:
+                yield from marks(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from marks(inner)
+
+
+def place(sent: list[Message], view: list[Message], **body: Any) -> list[Message]:
+    before = deepcopy((sent, view))
+    placed: list[Message] = WIRE.place({**body, "messages": sent}, view)["messages"]
+    assert (sent, view) == before, "nothing is changed in place"
+    return placed
+
+
+# What is managed
+
+
+def test_a_request_with_tools_of_the_clients_is_managed() -> None:
+    body = {"messages": [said("Hi")], "tools": [READ]}
+    assert WIRE.unmanaged(body) is None
+    assert WIRE.unmanaged({**body, "tools": [{"type": "bash_20250124", "name": "bash"}]}) is None
+    assert WIRE.refusal(body) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ({"messages": [said("Hi")]}, "no tools"),
+        ({"messages": [said("Hi")], "tools": []}, "no tools"),
+        ({"messages": [said("Hi")], "tools": [{"type": "web_search_20250305", "name": "web_search"}]}, "no tools"),
+        ({"messages": [said("Hi")], "tools": {}}, "no tools"),
+        ({"messages": [said("Hi")], "tools": "read"}, "tools"),
+        ({"messages": [], "tools": [READ]}, "messages"),
+        ({"messages": "Hi", "tools": [READ]}, "messages"),
+        ({"tools": [READ]}, "messages"),
+        ({"messages": [said("Hi")], "tools": [READ], "system": 1}, "system"),
+    ],
+)
+def test_a_request_that_is_not_managed_has_a_reason(body: Body, why: str) -> None:
+    assert why in (WIRE.unmanaged(body) or "")
+
+
+def test_the_clients_tools_are_those_that_it_runs() -> None:
+    tools = [
+        READ,
+        {"type": "custom", "name": "edit"},
+        {"type": "text_editor_20250728", "name": "str_replace_based_edit_tool"},
+        {"type": "code_execution_20260521", "name": "code_execution"},
+        {"type": "tool_search_tool_regex_20251119", "name": "tool_search_tool_regex"},
+        {"type": "mcp_toolset", "mcp_server_name": "x"},
+        {"type": "browser_toolset_20260801"},
+        "odd",
+    ]
+    found = WIRE.tools({"tools": tools})
+    assert found == {"read", "edit", "str_replace_based_edit_tool", "browser_toolset_20260801"}
+    assert WIRE.tools({}) == frozenset()
+
+
+def test_messages_are_those_of_the_body() -> None:
+    messages = [said("Hi"), model(text("Ho"))]
+    found = WIRE.messages({"messages": messages})
+    assert all(one is other for one, other in zip(found, messages, strict=True))
+    for wrong in (None, "Hi", ["Hi"]):
+        with pytest.raises(FormatError, match="list of objects"):
+            WIRE.messages({"messages": wrong})
+
+
+# What the proxy adds
+
+
+def test_the_tool_and_the_guidance_stand_last_and_carry_no_breakpoint() -> None:
+    body = {
+        "model": "m",
+        "system": [marked(text("Be brief."))],
+        "tools": [READ, marked({**READ, "name": "edit"})],
+        "messages": [said("Hi")],
+    }
+    before = deepcopy(body)
+    equipped = WIRE.equip(body, [TOOL], "Mark your work.")
+    assert body == before
+    assert equipped["tools"][:2] == body["tools"]
+    assert equipped["tools"][2] == {"name": "delimiter", "description": "Marks work.", "input_schema": TOOL.schema}
+    assert equipped["system"] == [*body["system"], text("Mark your work.")]
+    assert list(marks(equipped)) == list(marks(body))
+    assert WIRE.equip(body, [TOOL], "Mark your work.") == equipped
+
+
+@pytest.mark.parametrize(
+    ("system", "blocks"),
+    [({"system": "Be brief."}, [text("Be brief.")]), ({}, []), ({"system": ""}, []), ({"system": []}, [])],
+)
+def test_a_system_prompt_of_any_shape_becomes_blocks(system: Body, blocks: list[Block]) -> None:
+    body = {"messages": [said("Hi")], "tools": [READ], **system}
+    assert WIRE.equip(body, [TOOL], "G")["system"] == [*blocks, text("G")]
+    assert WIRE.equip(body, [], "") == body
+
+
+def test_what_is_fixed_has_no_breakpoints() -> None:
+    body = {"system": [marked(text("S"))], "tools": [marked(READ)], "messages": [said("Hi")], "max_tokens": 1}
+    assert WIRE.fixed(body) == {"system": [text("S")], "tools": [READ]}
+    assert WIRE.fixed({"system": "S", "messages": []}) == {"system": [text("S")]}
+
+
+def test_equal_messages_are_equal_wherever_breakpoints_stand_and_however_text_is_written() -> None:
+    plain = said("Hi")
+    assert WIRE.canonical(plain) == WIRE.canonical(user(marked(text("Hi")))) == WIRE.canonical(user(text("Hi")))
+    assert WIRE.canonical(plain) != WIRE.canonical(said("Ho"))
+    assert WIRE.canonical(plain) != WIRE.canonical({"role": "assistant", "content": "Hi"})
+    nested = user(marked(result("c", [marked(text("r"))])))
+    assert WIRE.canonical(nested) == WIRE.canonical(user(result("c", "r")))
+    assert WIRE.canonical(nested) != WIRE.canonical(user(result("d", "r")))
+    image = {"type": "image", "source": {"type": "base64", "data": "eA=="}}
+    assert WIRE.canonical(user(image, text("a"))) == WIRE.canonical(user(marked(image), text("a")))
+
+
+def test_results_are_one_message() -> None:
+    answers = [(OwnCall("o1", "delimiter", "{}"), "Started."), (OwnCall("o2", "delimiter", "{}"), "Ended.")]
+    assert WIRE.results(answers) == (user(result("o1", "Started."), result("o2", "Ended.")),)
+    assert WIRE.results([]) == ()
+
+
+def test_a_result_is_cleared_with_its_breakpoint_kept() -> None:
+    message = user(text("a"), result("c", [text("r"), marked(text("s"))], is_error=True), result("d"))
+    before = deepcopy(message)
+    cleared = WIRE.cleared(message, 1, "[cleared]")
+    assert cleared == user(text("a"), marked(result("c", "[cleared]", is_error=True)), result("d"))
+    assert message == before
+    found = {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}
+    searched = model({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}, found)
+    assert WIRE.cleared(searched, 1, "[cleared]") == searched
+
+
+# A view in a body
+
+
+def test_a_view_of_everything_is_what_the_client_sent() -> None:
+    sent = [said("Hi"), said("again"), model(marked(call("c"))), user(marked(result("c")), text("so")), said("And?")]
+    placed = place(sent, list(sent), model="m")
+    assert all(one is other for one, other in zip(placed, sent, strict=True))
+    assert WIRE.place({"model": "m", "messages": sent}, sent) == {"model": "m", "messages": sent}
+
+
+def test_neighbours_are_joined_with_results_first() -> None:
+    sent = [
+        said("Hi"),
+        model(call("c1")),
+        user(result("c1"), text("a")),
+        model(call("c2")),
+        user(result("c2"), text("b")),
+    ]
+    own_call, own_result = model(call("c1"), own("o")), user(result("o"))
+    placed = place(sent, [sent[0], own_call, own_result, sent[2], *sent[4:]])
+    assert placed == [said("Hi"), own_call, user(result("o"), result("c1"), result("c2"), text("a"), text("b"))]
+
+
+def test_strings_stay_strings_until_they_are_joined() -> None:
+    sent = [said("Hi"), model(text("a")), said("Ho"), {"role": "assistant", "content": "b"}]
+    assert place(sent, [sent[0], sent[2], sent[3]]) == [user(text("Hi"), text("Ho")), sent[3]]
+    assert place(sent, [sent[0], sent[1], sent[3]])[1] == model(text("a"), text("b"))
+    assert place(sent, [sent[0], sent[3]])[0] is sent[0]
+
+
+def test_system_messages_are_left_alone() -> None:
+    system = {"role": "system", "content": "S"}
+    sent = [said("Hi"), system, model(text("a")), dict(system), said("Ho")]
+    view = [sent[0], sent[1], sent[3], sent[4]]
+    assert place(sent, view) == view
+
+
+def test_a_breakpoint_moves_to_what_stands_before_it() -> None:
+    sent = [said("Hi"), model(text("a"), marked(call("c1"))), user(marked(result("c1"))), model(text("b")), said("Ho")]
+    view = [sent[0], model(sent[1]["content"][0]), sent[3], sent[4]]
+    placed = place(sent, view)
+    assert placed == [said("Hi"), model(marked(text("a")), text("b")), said("Ho")]
+
+
+def test_a_breakpoint_moves_onto_text_that_is_a_string() -> None:
+    sent = [said("Hi"), model(marked(text("a"))), said("Ho")]
+    assert place(sent, [sent[0], sent[2]]) == [user(marked(text("Hi")), text("Ho"))]
+    assert place([said(""), *sent[1:]], [said(""), sent[2]])[0]["content"] == [text("Ho")]
+
+
+def test_a_breakpoint_never_stands_on_thinking_or_empty_text() -> None:
+    sent = [said("Hi"), model(text("a"), thinking("t", "s"), text(" "), marked(call("c"))), user(result("c"))]
+    placed = place(sent, [sent[0], model(*sent[1]["content"][:3])])
+    assert placed[1] == model(marked(text("a")), thinking("t", "s"), text(" "))
+
+
+def test_breakpoints_keep_their_order_and_lifetimes_and_none_is_doubled() -> None:
+    sent = [
+        user(marked(text("Hi"), LONG)),
+        model(marked(call("c1"), LONG)),
+        user(marked(result("c1"))),
+        model(text("b")),
+        user(marked(text("Ho"))),
+    ]
+    placed = place(sent, [sent[0], sent[3], sent[4]])
+    assert list(marks(placed)) == [LONG, MARK]
+    later = place(sent, [user(text("x")), sent[3], sent[4]])
+    assert list(marks(later)) == [MARK]
+
+
+def test_a_breakpoint_with_nothing_before_it_is_dropped() -> None:
+    sent = [user(marked(text("Hi"))), said("Ho")]
+    assert place(sent, [sent[1]]) == [sent[1]]
+
+
+def test_a_breakpoint_in_a_result_moves_too() -> None:
+    sent = [said("Hi"), model(call("c")), user(result("c", [marked(text("r"))])), said("Ho")]
+    assert list(marks(place(sent, [sent[0], sent[3]])[0])) == [MARK]
+
+
+def test_a_block_that_was_changed_keeps_its_breakpoint() -> None:
+    sent = [said("Hi"), model(call("c")), user(marked(result("c"))), said("Ho")]
+    view = [*sent[:2], WIRE.cleared(sent[2], 0, "[cleared]"), sent[3]]
+    placed = place(sent, view)
+    assert list(marks(placed)) == [MARK]
+    assert list(marks(placed[0])) == []
+
+
+@st.composite
+def bodies(draw: st.DrawFn) -> tuple[Body, list[Message]]:
+    """A client's body with up to four breakpoints, and a view of it that leaves out calls with their results."""
+    sent: list[Message] = [draw(st.sampled_from([said("Hi"), user(text("Hi"))]))]
+    view: list[Message] = [sent[0]]
+    for number in range(draw(st.integers(0, 6))):
+        blocks = [thinking("t", f"s{number}")] if draw(st.booleans()) else []
+        blocks += [text(f"a{number}")] if draw(st.booleans()) else []
+        calls = draw(st.integers(0, 2))
+        blocks += [call(f"c{number}{each}") for each in range(calls)] or [text(f"b{number}")]
+        results = [result(f"c{number}{each}") for each in range(calls)]
+        sent += [model(*blocks), user(*results, *[text(f"u{number}")] * (not calls or draw(st.booleans())))]
+    for each in draw(st.lists(st.sampled_from(sent), max_size=4)):
+        if isinstance(each["content"], list) and each["content"][-1]["type"] != "thinking":
+            each["content"][-1] = marked(each["content"][-1])
+    for asked, answered in zip(sent[1::2], sent[2::2], strict=True):
+        gone = {block["id"] for block in asked["content"] if block["type"] == "tool_use" and draw(st.booleans())}
+        left = [block for block in asked["content"] if block.get("id") not in gone]
+        if all(block["type"] == "thinking" for block in left) or (not _calls(left) and draw(st.booleans())):
+            left = []
+        rest = [block for block in answered["content"] if block.get("tool_use_id") not in gone]
+        for message, blocks in ((asked, left), (answered, rest)):
+            if blocks:
+                view.append(message if len(blocks) == len(message["content"]) else {**message, "content": blocks})
+    return {"model": "m", "messages": sent}, view
+
+
+def _calls(blocks: list[Block]) -> bool:
+    return any(block["type"] == "tool_use" for block in blocks)
+
+
+@times(5)
+@given(bodies())
+def test_a_view_is_a_history_that_the_provider_takes(given_: tuple[Body, list[Message]]) -> None:
+    body, view = given_
+    placed = WIRE.place(body, view)
+    provider = Anthropic()
+    provider.check(provider.parse(json.dumps(placed).encode(), placed, {}, 0), Checks())
+    roles = [message["role"] for message in placed["messages"]]
+    assert all(one != other for one, other in pairwise(roles))
+    assert len(list(marks(placed))) <= len(list(marks(body)))
+    for message in placed["messages"]:
+        for block in message["content"] if isinstance(message["content"], list) else ():
+            assert block["type"] != "thinking" or "cache_control" not in block
+    before = [block for message in view for block in _bare(message)]
+    after = [block for message in placed["messages"] for block in _bare(message)]
+    assert sorted(map(str, before)) == sorted(map(str, after))
+
+
+@times(5)
+@given(bodies())
+def test_a_breakpoint_is_as_far_back_as_it_must_and_no_farther(given_: tuple[Body, list[Message]]) -> None:
+    """What is cached up to it is the longest part of the view that the client had cached."""
+    body, view = given_
+    present = {_key(block) for message in view for block in _bare(message)}
+    expected: list[object] = []
+    carrier: object = None
+    for message in body["messages"]:
+        for block, whole in zip(_bare(message), _listed(message) or [{}], strict=True):
+            if _key(block) in present and block["type"] != "thinking":
+                carrier = _key(block)
+            if "cache_control" in whole and carrier not in expected:
+                expected.append(carrier)
+    placed = WIRE.place(body, view)
+    found = [_key(block) for message in placed["messages"] for block in _listed(message) if "cache_control" in block]
+    assert sorted(map(str, found)) == sorted(map(str, expected))
+
+
+def _listed(message: Message) -> list[Block]:
+    content = message["content"]
+    return content if isinstance(content, list) else []
+
+
+def _bare(message: Message) -> list[Block]:
+    content = message["content"]
+    blocks = [text(content)] if isinstance(content, str) else content
+    return [{key: value for key, value in block.items() if key != "cache_control"} for block in blocks]
+
+
+def _key(block: Block) -> object:
+    return block["type"], block.get("id") or block.get("tool_use_id") or block.get("text") or block.get("signature")
+
+
+# Thinking that is refused
+
+
+def refusal(message: str) -> bytes:
+    return json.dumps({"type": "error", "error": {"type": "invalid_request_error", "message": message}}).encode()
+
+
+BOUND = refusal(
+    "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation."
+)
+UNLED = refusal("messages.3.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`.")
+HISTORY = [said("Hi"), model(thinking("t", "s"), call("c")), user(result("c"))]
+
+
+def test_thinking_that_is_bound_to_what_was_evicted_is_dropped_by_the_provider() -> None:
+    body = {"model": "m", "messages": HISTORY}
+    before = deepcopy(body)
+    again = WIRE.drops_reasoning(400, BOUND, body)
+    assert again == {
+        **body,
+        "thinking": {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}},
+    }
+    assert body == before
+    assert WIRE.headers(again) == {"anthropic-beta": BINDING_BETA}
+    assert WIRE.headers(body) == {}
+    kept = WIRE.drops_reasoning(400, BOUND, {**body, "thinking": {"type": "adaptive", "display": "omitted"}})
+    assert kept is not None
+    assert kept["thinking"]["display"] == "omitted"
+
+
+def test_the_scripted_provider_takes_what_drops_thinking() -> None:
+    provider = Anthropic()
+
+    def check(body: Body) -> None:
+        provider.check(provider.parse(json.dumps(body).encode(), body, {}, 0), Checks(preserved_reasoning=True))
+
+    sealed = thinking("t", "wane.0.0.e3b98a4da31a127d")
+    body = {"model": "m", "messages": [said("Hi"), model(sealed, call("c")), user(result("c"))]}
+    with pytest.raises(Refused) as refused:
+        check(body)
+    again = WIRE.drops_reasoning(400, json.dumps(provider.error(400, refused.value.message)).encode(), body)
+    assert again is not None
+    check(again)
+
+
+@pytest.mark.parametrize(
+    "config", [{"type": "disabled"}, {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}}]
+)
+def test_where_the_provider_cannot_drop_it_thinking_is_left_out(config: Body) -> None:
+    body = {"messages": HISTORY, "thinking": config}
+    again = WIRE.drops_reasoning(400, BOUND, body)
+    assert again == {"messages": [HISTORY[0], model(call("c")), HISTORY[2]], "thinking": config}
+
+
+def test_a_turn_whose_thinking_was_evicted_goes_on_without() -> None:
+    body = {"messages": HISTORY, "thinking": {"type": "enabled", "budget_tokens": 2_000}}
+    again = WIRE.drops_reasoning(400, UNLED, body)
+    assert again == {"messages": [HISTORY[0], model(call("c")), HISTORY[2]], "thinking": {"type": "disabled"}}
+
+
+def test_messages_of_mere_thinking_are_left_out_and_their_neighbours_joined() -> None:
+    body = {"messages": [said("Hi"), model(thinking("t", "s")), said("Ho")], "thinking": {"type": "disabled"}}
+    again = WIRE.drops_reasoning(400, BOUND, body)
+    assert again is not None
+    assert again["messages"] == [user(text("Hi"), text("Ho"))]
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "body"),
+    [
+        (400, refusal("max_tokens: Field required"), {"messages": HISTORY}),
+        (429, BOUND, {"messages": HISTORY}),
+        (400, b"<html>", {"messages": HISTORY}),
+        (400, b'{"error": "bound to a different conversation"}', {"messages": HISTORY}),
+        (400, b"[]", {"messages": HISTORY}),
+        (400, BOUND, {"messages": [said("Hi")]}),
+        (400, UNLED, {"messages": HISTORY, "thinking": {"type": "adaptive"}}),
+    ],
+)
+def test_other_refusals_are_the_clients(status: int, error: bytes, body: Body) -> None:
+    assert WIRE.drops_reasoning(status, error, body) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(400, "invalid_request_error"), (422, "invalid_request_error"), (500, "api_error"), (529, "overloaded_error")],
+)
+def test_errors_have_the_providers_shape(status: int, kind: str) -> None:
+    assert json.loads(WIRE.error(status, "Oh.")) == {"type": "error", "error": {"type": kind, "message": "Oh."}}

@@ -1,0 +1,528 @@
+"""Streamed replies of Anthropic's: what the client sees, when, and what is known of a round in the end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import anthropic
+import httpx2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.proxy.wire.anthropic_replies import (
+    OWN,
+    WIRE,
+    Made,
+    call,
+    event,
+    make,
+    own,
+    play,
+    replies,
+    reply,
+    text,
+    thinking,
+)
+from tests.proxy.wire.cuts import cuts, pieces, single
+from tests.strategies import times
+from wane.proxy.wire.base import BrokenReplyError, OwnCall, Round, TokenUsage
+from wane.proxy.wire.sse import Splitter
+
+
+def events_of(stream: bytes) -> list[dict[str, Any]]:
+    splitter = Splitter()
+    events = [json.loads(one.data) for one in splitter.feed(stream) if one.data]
+    assert not splitter.rest
+    return events
+
+
+def accumulated(stream: bytes) -> anthropic.types.Message:
+    """What the official client makes of a stream."""
+    headers = {"content-type": "text/event-stream"}
+    transport = httpx2.MockTransport(lambda _: httpx2.Response(200, headers=headers, content=stream))
+    client = anthropic.Anthropic(api_key="none", http_client=httpx2.Client(transport=transport))
+    asked: Any = {"model": "claude", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}
+    with client.messages.stream(**asked) as streamed:
+        return streamed.get_final_message()
+
+
+def summed(made: Sequence[Made], *path: str) -> int:
+    total = 0
+    for one in made:
+        value: Any = one.usage
+        for key in path:
+            value = value.get(key) if value else None
+        total += value or 0
+    return total
+
+
+def is_own(block: dict[str, Any]) -> bool:
+    return block["type"] == "tool_use" and block["name"] in OWN
+
+
+# The client's side
+
+
+@times(2)
+@given(replies())
+def test_the_official_client_reads_all_rounds_as_one_message(made: list[Made]) -> None:
+    out, rounds = play(made)
+    message = accumulated(out)
+    assert message.id == "msg_0"
+    content = [block.to_dict(mode="json", exclude_unset=True) for block in message.content]
+    assert content == [block for one in made for block in one.content if not is_own(block)]
+    calls = any(block["type"] == "tool_use" for block in content)
+    assert message.stop_reason == ("tool_use" if calls else "end_turn")
+    assert [round_.alone for round_ in rounds] == [True] * (len(made) - 1) + [rounds[-1].alone]
+
+
+@times(2)
+@given(replies())
+def test_the_official_client_is_told_the_sum_of_what_was_used(made: list[Made]) -> None:
+    usage = accumulated(play(made)[0]).usage
+    for key in ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"):
+        assert (getattr(usage, key) or 0) == summed(made, key), key
+    searches = usage.server_tool_use.web_search_requests if usage.server_tool_use else 0
+    assert searches == summed(made, "server_tool_use", "web_search_requests")
+
+
+@times(2)
+@given(replies())
+def test_what_was_written_to_the_cache_is_summed_by_its_lifetime(made: list[Made]) -> None:
+    ending = events_of(play(made)[0])[-2]
+    if len(made) > 1 and any("cache_creation" in one.usage for one in made):
+        for key in ("ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens"):
+            assert ending["usage"]["cache_creation"][key] == summed(made, "cache_creation", key)
+
+
+@given(replies())
+def test_the_order_of_events_and_their_indexes_are_those_of_one_stream(made: list[Made]) -> None:
+    kinds = []
+    expected = 0
+    opened = None
+    for said in events_of(play(made)[0]):
+        if said["type"] == "ping":
+            continue
+        kinds.append(said["type"])
+        if said["type"] == "content_block_start":
+            assert opened is None
+            assert said["index"] == expected
+            opened, expected = expected, expected + 1
+        elif said["type"] in ("content_block_delta", "content_block_stop"):
+            assert said["index"] == opened
+            opened = None if said["type"] == "content_block_stop" else opened
+    assert kinds[0] == "message_start"
+    assert kinds[-2:] == ["message_delta", "message_stop"]
+    assert all(kind.startswith("content_block") for kind in kinds[1:-2])
+
+
+@times(2)
+@given(replies(), cuts())
+def test_it_does_not_matter_where_the_stream_is_cut(made: list[Made], places: list[int]) -> None:
+    whole = play(made)
+    for cut in (lambda stream: pieces(stream, places), single):
+        client = reply()
+        out, rounds = b"", []
+        for one in made:
+            out += b"".join(client.feed(piece) for piece in cut(one.stream))
+            rounds.append(client.end())
+        assert (out + client.finish(), rounds) == whole
+
+
+@given(replies())
+def test_a_reply_without_own_calls_comes_byte_for_byte(made: list[Made]) -> None:
+    (last,) = made[-1:]
+    plain = make(*(block for block in last.content if not is_own(block)), text("."), usage=last.usage)
+    for end in ("\n", "\r\n"):
+        stream = plain.stream.replace(b"\n", end.encode())
+        client = reply()
+        out = client.feed(stream)
+        assert client.end().own == ()
+        assert out + client.finish() == stream
+
+
+@given(replies())
+def test_what_the_client_may_see_is_given_out_at_once(made: list[Made]) -> None:
+    client = reply()
+    for number, one in enumerate(made):
+        hidden = {index for index, block in enumerate(one.content) if is_own(block)}
+        for each in one.events:
+            said = json.loads(each.split(b"data: ")[1])
+            seen = said["type"].startswith("content_block") and said["index"] not in hidden
+            out = client.feed(each)
+            assert bool(out) == (seen or (said["type"] == "ping" and client.started)), (number, said)
+        client.end()
+
+
+# The proxy's side
+
+
+@times(2)
+@given(replies())
+def test_a_round_is_the_message_that_the_provider_takes_back(made: list[Made]) -> None:
+    _, rounds = play(made)
+    for one, round_ in zip(made, rounds, strict=True):
+        assert round_.message == {"role": "assistant", "content": one.content}
+        assert [(each.id, each.tool) for each in round_.own] == [(b["id"], b["name"]) for b in one.content if is_own(b)]
+        assert [json.loads(each.arguments) for each in round_.own] == [b["input"] for b in one.content if is_own(b)]
+        assert round_.calls == sum(block["type"] == "tool_use" and not is_own(block) for block in one.content)
+        assert round_.complete
+        cached = [summed([one], f"cache_{name}_input_tokens") for name in ("read", "creation")]
+        total = summed([one], "input_tokens") + sum(cached)
+        assert round_.usage == TokenUsage(total, one.usage["output_tokens"], *cached)
+
+
+@times(2)
+@given(replies())
+def test_whole_replies_say_the_same(made: list[Made]) -> None:
+    streamed, rounds = play(made)
+    whole, whole_rounds = play(made, stream=False)
+    assert whole_rounds == rounds
+    message = json.loads(whole)
+    parsed = accumulated(streamed)
+    assert message["content"] == [block.to_dict(mode="json", exclude_unset=True) for block in parsed.content]
+    assert (message["id"], message["stop_reason"]) == (parsed.id, parsed.stop_reason)
+    for key in ("input_tokens", "output_tokens", "cache_read_input_tokens"):
+        assert message["usage"].get(key, 0) == summed(made, key)
+    created = message["usage"].get("cache_creation", {})
+    assert created.get("ephemeral_1h_input_tokens", 0) == summed(made, "cache_creation", "ephemeral_1h_input_tokens")
+
+
+def said(*events: bytes) -> bytes:
+    return b"".join(events)
+
+
+def opening(**usage: int) -> bytes:
+    return event("message_start", message={"id": "m", "role": "assistant", "content": [], "usage": usage})
+
+
+def block(index: int, begin: dict[str, Any], *deltas: dict[str, Any]) -> bytes:
+    middle = [event("content_block_delta", index=index, delta=delta) for delta in deltas]
+    begun = event("content_block_start", index=index, content_block=begin)
+    return said(begun, *middle, event("content_block_stop", index=index))
+
+
+def arguments(*parts: str) -> list[dict[str, Any]]:
+    return [{"type": "input_json_delta", "partial_json": part} for part in parts]
+
+
+def ending(stop: str | None, **usage: int) -> bytes:
+    return said(event("message_delta", delta={"stop_reason": stop}, usage=usage), event("message_stop"))
+
+
+def taken(stream: bytes) -> tuple[Round, bytes]:
+    client = reply()
+    out = client.feed(stream)
+    return client.end(), out + client.finish()
+
+
+@pytest.mark.parametrize(
+    ("parts", "raw", "given"),
+    [
+        ([], "{}", {}),
+        ([""], "{}", {}),
+        (["", '{"action"', ': "end"}'], '{"action": "end"}', {"action": "end"}),
+        (['{"action": '], '{"action": ', {"INVALID_JSON": '{"action": '}),
+        (["[1]"], "[1]", {"INVALID_JSON": "[1]"}),
+        (['{"n": 123456789012345678901234567890}'], None, {"n": 123456789012345678901234567890}),
+    ],
+)
+def test_arguments_are_as_the_model_wrote_them_and_an_object_for_the_provider(
+    parts: list[str], raw: str | None, given: dict[str, Any]
+) -> None:
+    empty = {"type": "tool_use", "id": "o", "name": "delimiter", "input": {}}
+    round_, _ = taken(said(opening(), block(0, empty, *arguments(*parts)), ending("tool_use")))
+    assert round_.own == (OwnCall("o", "delimiter", "".join(parts) if raw is None else raw),)
+    assert round_.message["content"] == [{**empty, "input": given}]
+    assert round_.alone
+
+
+def test_arguments_may_come_with_the_block() -> None:
+    round_, _ = taken(said(opening(), block(0, own("o", action="end")), ending("tool_use")))
+    assert round_.own == (OwnCall("o", "delimiter", '{"action":"end"}'),)
+    assert round_.message["content"] == [own("o", action="end")]
+
+
+@pytest.mark.parametrize("stop", ["max_tokens", "model_context_window_exceeded", "refusal", "pause_turn"])
+@pytest.mark.parametrize("parts", [[], ['{"action": "e']])
+def test_an_own_call_that_was_cut_off_is_none(stop: str, parts: list[str]) -> None:
+    empty = {"type": "tool_use", "id": "o", "name": "delimiter", "input": {}}
+    seen = block(0, text("Hm"))
+    round_, out = taken(said(opening(), seen, block(1, empty, *arguments(*parts)), ending(stop)))
+    assert round_.own == ()
+    assert not round_.complete
+    assert not round_.alone
+    assert round_.message["content"] == [text("Hm")]
+    assert out == said(opening(), seen, ending(stop))
+
+
+def test_an_own_call_ahead_of_what_was_cut_off_is_whole() -> None:
+    first = block(0, own("o1"), *arguments(""))
+    cut = block(1, {"type": "tool_use", "id": "c", "name": "read", "input": {}}, *arguments('{"p'))
+    round_, _ = taken(said(opening(), first, cut, ending("max_tokens")))
+    assert [one.id for one in round_.own] == ["o1"]
+    assert (round_.calls, round_.complete, round_.alone) == (1, False, False)
+
+
+def test_a_call_for_the_proxy_beside_the_clients_leaves_no_trace() -> None:
+    shown = [thinking("Hm", "s"), text("Now"), call("c1", path="a"), call("c2")]
+    made = make(*shown[:2], own("o1"), shown[2], own("o2"), shown[3])
+    out, (round_,) = play([made])
+    assert accumulated(out).stop_reason == "tool_use"
+    assert events_of(out) == events_of(make(*shown).stream)
+    assert (round_.calls, len(round_.own), round_.alone) == (2, 2, False)
+
+
+def test_a_reply_in_which_the_model_only_ever_calls_the_proxy_ends_the_turn() -> None:
+    for stream in (True, False):
+        out, rounds = play([make(own(f"o{number}")) for number in range(3)], stream=stream)
+        assert all(round_.alone for round_ in rounds)
+        if stream:
+            kinds = [one["type"] for one in events_of(out) if one["type"] != "ping"]
+            assert kinds == ["message_start", "message_delta", "message_stop"]
+            assert accumulated(out).stop_reason == "end_turn"
+        else:
+            assert json.loads(out)["stop_reason"] == "end_turn"
+            assert json.loads(out)["content"] == []
+
+
+def test_nothing_is_given_out_before_there_is_something_to_see() -> None:
+    client = reply()
+    first = make(own("o1"), number=1)
+    assert client.feed(first.stream) == b""
+    assert not client.started
+    assert client.end().alone
+    assert not client.started
+    second = make(text("Hi"), number=2)
+    events = second.events
+    assert client.feed(said(*events[:2])) == b""
+    out = client.feed(events[2])
+    assert client.started
+    assert [one["type"] for one in events_of(out)] == ["message_start", "ping", "ping", "content_block_start"]
+    assert events_of(out)[0]["message"]["id"] == "msg_1"
+
+
+def test_a_stream_without_names_of_events_is_read_by_its_data() -> None:
+    def nameless(stream: bytes) -> bytes:
+        return b"\n".join(line for line in stream.split(b"\n") if not line.startswith(b"event:"))
+
+    client = reply()
+    out = client.feed(nameless(make(own("o"), text("a"), own("p")).stream))
+    round_ = client.end()
+    out += client.finish()
+    assert [one.id for one in round_.own] == ["o", "p"]
+    assert b"event:" not in out
+    assert b"delimiter" not in out
+    again = client.feed(b"")
+    assert again == b""
+
+
+def test_what_is_not_understood_is_passed_on_as_it_is() -> None:
+    odd = said(
+        b": a comment\n\n",
+        event("message_note", note=1),
+        b"id: 7\nretry: 10\n\n",
+        event("content_block_start", index=0, content_block={"type": "hologram", "x": 1}),
+        event("content_block_delta", index=0, delta={"type": "hologram_delta", "x": 2}),
+        event("content_block_stop", index=0),
+        event("content_block_delta", index=9, delta={"type": "text_delta", "text": "?"}),
+        event("content_block_start", index="x", content_block=None),
+        b'data: {"type": 7}\n\n',
+    )
+    stream = said(opening(), odd, ending("end_turn"))
+    round_, out = taken(stream)
+    assert out == stream
+    assert round_.message["content"] == [{"type": "hologram", "x": 1}]
+
+
+def test_blocks_of_unknown_kinds_keep_their_place_behind_own_calls() -> None:
+    made = make(own("o"), {"type": "hologram", "x": 1}, stop="end_turn")
+    out, _ = play([made])
+    starts = [one for one in events_of(out) if one["type"] == "content_block_start"]
+    assert starts == [{"type": "content_block_start", "index": 0, "content_block": {"type": "hologram", "x": 1}}]
+
+
+def test_citations_signatures_and_compactions_are_put_together() -> None:
+    stream = said(
+        opening(),
+        block(
+            0,
+            {"type": "text", "text": "", "citations": []},
+            {"type": "text_delta", "text": "So"},
+            {"type": "citations_delta", "citation": {"n": 1}},
+            {"type": "citations_delta", "citation": {"n": 2}},
+        ),
+        block(1, {"type": "compaction", "content": None}, {"type": "compaction_delta", "content": "All"}),
+        ending("end_turn"),
+    )
+    round_, _ = taken(stream)
+    assert round_.message["content"] == [
+        {"type": "text", "text": "So", "citations": [{"n": 1}, {"n": 2}]},
+        {"type": "compaction", "content": "All"},
+    ]
+
+
+def test_text_without_anything_in_it_is_shown_but_not_taken_back() -> None:
+    round_, out = taken(make(text(""), text(" \n"), text("a")).stream)
+    assert len(accumulated(out).content) == 3
+    assert round_.message["content"] == [text("a")]
+
+
+def test_usage_that_comes_late_or_never() -> None:
+    stream = said(opening(input_tokens=7, cache_read_input_tokens=2), block(0, text("a")), ending("end_turn"))
+    assert taken(stream)[0].usage == TokenUsage(9, 0, cache_read=2)
+    late = said(opening(), block(0, text("a")), ending("end_turn", input_tokens=5, output_tokens=4))
+    assert taken(late)[0].usage == TokenUsage(5, 4)
+    assert taken(said(opening(), block(0, text("a")), ending("end_turn")))[0].usage is None
+
+
+# Faults
+
+
+OVERLOADED = event("error", error={"type": "overloaded_error", "message": "Overloaded"})
+
+
+def test_an_error_in_mid_stream_is_passed_on_and_breaks_the_reply() -> None:
+    client = reply()
+    begun = make(text("Hi")).events[:4]
+    assert client.feed(said(*begun, OVERLOADED)) == said(*begun, OVERLOADED)
+    with pytest.raises(BrokenReplyError, match="Overloaded"):
+        client.end()
+    assert client.rest() == b""
+
+
+def test_an_error_in_a_later_round_follows_what_the_client_has() -> None:
+    client = reply()
+    out = client.feed(make(text("Hi"), own("o")).stream)
+    assert client.end().alone
+    assert client.feed(said(opening(), OVERLOADED)) == OVERLOADED
+    with pytest.raises(BrokenReplyError):
+        client.end()
+    with pytest.raises(anthropic.APIStatusError, match="Overloaded"):
+        accumulated(out + OVERLOADED)
+
+
+def test_a_later_round_that_is_refused_is_told_as_an_error_event() -> None:
+    client = reply()
+    out = client.feed(make(text("Hi"), own("o")).stream)
+    assert client.end().alone
+    error = b'{"type": "error",\n "error": {"type": "rate_limit_error", "message": "Slow down"}}'
+    with pytest.raises(anthropic.APIStatusError, match="Slow down"):
+        accumulated(out + client.fail(429, error))
+    assert events_of(client.fail(502, b"<html>\nBad</html>")) == [
+        {"type": "error", "error": {"type": "api_error", "message": "<html>\nBad</html>"}}
+    ]
+    assert events_of(client.fail(504, b""))[0]["error"]["type"] == "timeout_error"
+
+
+@pytest.mark.parametrize(
+    "broken", [b"event: content_block_delta\ndata: {oops\n\n", b"data: [1]\n\n", b"data: \xff\n\n"]
+)
+def test_an_event_that_is_no_json_is_passed_on_and_breaks_the_reply(broken: bytes) -> None:
+    begun, rest = said(*make(text("Hi")).events[:4]), said(*make(text("Hi")).events[4:])
+    client = reply()
+    out = client.feed(begun + broken + rest)
+    with pytest.raises(BrokenReplyError, match="no JSON object"):
+        client.end()
+    assert out + client.rest() == begun + broken + rest
+
+
+@given(replies(), st.integers(0, 10_000), cuts())
+def test_a_stream_that_stops_early_breaks_the_reply_and_loses_nothing(
+    made: list[Made], place: int, places: list[int]
+) -> None:
+    stream = b"".join(make(*(block for block in made[-1].content if not is_own(block)), text("a")).events)
+    stop = place % (len(stream) - 2)
+    client = reply()
+    out = b"".join(client.feed(piece) for piece in pieces(stream[:stop], places))
+    with pytest.raises(BrokenReplyError, match="no message_"):
+        client.end()
+    assert out + client.rest() == stream[:stop]
+
+
+def test_before_there_is_something_to_see_a_broken_round_is_given_as_it_came() -> None:
+    first, second = make(own("o1"), number=1).stream, make(own("o2"), text("a"), number=2).events
+    client = reply()
+    client.feed(first[:-20])
+    with pytest.raises(BrokenReplyError):
+        client.end()
+    assert client.rest() == first[:-20]
+    client = reply()
+    client.feed(first)
+    client.end()
+    assert client.feed(said(*second[:4])) == b""
+    with pytest.raises(BrokenReplyError):
+        client.end()
+    assert client.rest() == said(*second[:4])
+
+
+def test_a_reply_that_is_no_stream_is_given_as_it_came() -> None:
+    client = reply()
+    answer = make(text("Hi")).whole
+    assert client.feed(answer) == b""
+    assert not client.started
+    with pytest.raises(BrokenReplyError):
+        client.end()
+    assert client.rest() == answer
+
+
+def test_the_last_blank_line_may_be_missing() -> None:
+    stream = make(text("a"), own("o")).stream
+    for cut in (1, 2):
+        client = reply()
+        out = client.feed(stream[:-cut])
+        assert client.end().alone
+        assert accumulated(out + client.finish()).stop_reason == "end_turn"
+
+
+def test_a_gateways_done_comes_last() -> None:
+    made = make(text("a"))
+    client = reply()
+    out = client.feed(made.stream + b"data: [DONE]\n\n")
+    client.end()
+    assert out + client.finish() == made.stream + b"data: [DONE]\n\n"
+
+
+def test_several_endings_are_joined() -> None:
+    client = reply()
+    client.feed(said(opening(input_tokens=1), block(0, own("o"))))
+    client.feed(event("message_delta", delta={"stop_reason": "tool_use"}, usage={"output_tokens": 2}))
+    client.feed(said(event("message_delta", delta={}, usage={"output_tokens": 3}), event("message_stop")))
+    assert client.end().usage == TokenUsage(1, 3)
+    assert [one["type"] for one in events_of(client.finish())][1:] == ["message_delta", "message_stop"]
+
+
+@pytest.mark.parametrize("data", [b"", b"oops", b"[]", b'{"type": "error"}', b'{"content": 1}', b'{"content": [1]}'])
+def test_a_whole_reply_that_is_no_message_is_broken(data: bytes) -> None:
+    client = reply(stream=False)
+    assert client.feed(data) == b""
+    with pytest.raises(BrokenReplyError):
+        client.end()
+    assert client.rest() == data
+    assert not client.started
+
+
+def test_a_whole_reply_without_own_calls_comes_byte_for_byte() -> None:
+    made = make(text("a"), call("c"))
+    client = reply(stream=False)
+    for piece in single(made.whole):
+        assert client.feed(piece) == b""
+    assert client.end().calls == 1
+    assert client.finish() == made.whole
+    assert client.started
+
+
+def test_arguments_of_whole_replies_that_are_no_object() -> None:
+    client = reply(stream=False)
+    client.feed(make({**own("o"), "input": "{oops"}).whole)
+    round_ = client.end()
+    assert round_.own == (OwnCall("o", "delimiter", "{oops"),)
+    assert round_.message["content"][0]["input"] == {"INVALID_JSON": "{oops"}
+
+
+def test_a_request_says_whether_it_streams() -> None:
+    assert type(WIRE.reply({"stream": True}, OWN)) is not type(WIRE.reply({}, OWN))
+    assert type(WIRE.reply({"stream": False}, OWN)) is type(WIRE.reply({}, OWN))

@@ -1,0 +1,353 @@
+"""Weaving Anthropic rounds back into what a client made of them, whatever it did to them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from copy import deepcopy
+from itertools import groupby
+from typing import Any
+
+import pytest
+from hypothesis import event as note
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.proxy.wire.anthropic_replies import (
+    WIRE,
+    Block,
+    Made,
+    call,
+    make,
+    own,
+    play,
+    replies,
+    text,
+    thinking,
+    woven,
+)
+from tests.strategies import times
+from wane.proxy.wire.base import Message, Round, Woven
+from wane.testing.anthropic import Anthropic
+from wane.testing.wire import Checks
+
+THINKING = ("thinking", "redacted_thinking")
+
+
+def rounds_of(*made: Made) -> list[Round]:
+    return play(made)[1]
+
+
+def flat(rounds: list[Woven]) -> list[Message]:
+    return [each for one in rounds for each in (one.message, *one.results)]
+
+
+def weave(content: list[Block] | str, *made: Made) -> list[Message]:
+    return WIRE.weave({"role": "assistant", "content": content}, woven(rounds_of(*made)))
+
+
+def contents(messages: list[Message]) -> list[list[Block]]:
+    return [message["content"] for message in messages if message["role"] == "assistant"]
+
+
+def check(history: list[Message], **body: Any) -> None:
+    """Fail if the provider would refuse the history."""
+    full = {"model": "claude", "messages": history, **body}
+    provider = Anthropic()
+    provider.check(provider.parse(json.dumps(full).encode(), full, {}, 0), Checks())
+
+
+def around(message: Message, between: list[Message], calls: list[str]) -> list[Message]:
+    """A history with these messages in place of the client's, as it goes into a request."""
+    results = [{"type": "tool_result", "tool_use_id": one, "content": "r"} for one in calls]
+    first: Message = {"role": "user", "content": "Go"}
+    last: Message = {"role": "user", "content": [*results, text("And now?")]}
+    body = {"messages": [first, message, last]}
+    placed: list[Message] = WIRE.place(body, [first, *between, last])["messages"]
+    return placed
+
+
+# What clients do
+
+Edit = Callable[[st.DrawFn, list[Block]], list[Block]]
+
+
+def _texts(content: list[Block], change: Callable[[str], str]) -> list[Block]:
+    changed = [{**block, "text": change(block["text"])} if block["type"] == "text" else block for block in content]
+    return [block for block in changed if block["type"] != "text" or block["text"].strip()]
+
+
+def drop_thinking(draw: st.DrawFn, content: list[Block]) -> list[Block]:
+    return [block for block in content if block["type"] not in THINKING]
+
+
+def drop_some_thinking(draw: st.DrawFn, content: list[Block]) -> list[Block]:
+    return [block for block in content if block["type"] not in THINKING or draw(st.booleans())]
+
+
+def change_thinking(draw: st.DrawFn, content: list[Block]) -> list[Block]:
+    return [{**block, "thinking": ""} if block["type"] == "thinking" else block for block in content]
+
+
+def trim(draw: st.DrawFn, content: list[Block]) -> list[Block]:
+    return _texts(content, str.strip)
+
+
+def cut(draw: st.DrawFn, content: list[Block]) -> list[Block]:
+    return _texts(content, lambda value: value[: draw(st.integers(1, 12))])
+
+
+def merge(draw: st.DrawFn, content: list[Block]) -> list[Block]:
+    between = draw(st.sampled_from(["", "\n", "\n\n"]))
+    merged: list[Block] = []
+    for is_text, group in groupby(content, lambda block: block["type"] == "text"):
+        blocks = list(group)
+        merged += [text(between.join(block["text"] for block in blocks))] if is_text else blocks
+    return merged
+
+
+def gather(draw: st.DrawFn, content: list[Block]) -> list[Block]:
+    """Into an order that other APIs have: reasoning, text, calls."""
+    order = {"thinking": 0, "redacted_thinking": 0, "tool_use": 2}
+    return sorted(content, key=lambda block: order.get(block["type"], 1))
+
+
+def drop_text(draw: st.DrawFn, content: list[Block]) -> list[Block]:
+    return [block for block in content if block["type"] != "text" or draw(st.booleans())]
+
+
+def say_other(draw: st.DrawFn, content: list[Block]) -> list[Block]:
+    return _texts(content, lambda value: draw(st.sampled_from([value, "[shortened]"])))
+
+
+def change_calls(draw: st.DrawFn, content: list[Block]) -> list[Block]:
+    return [{**block, "input": {"other": True}} if block["type"] == "tool_use" else block for block in content]
+
+
+def mark(draw: st.DrawFn, content: list[Block]) -> list[Block]:
+    if not content or content[-1]["type"] in THINKING:
+        return content
+    return [*content[:-1], {**content[-1], "cache_control": {"type": "ephemeral"}}]
+
+
+EDITS: list[Edit] = [
+    drop_thinking,
+    drop_some_thinking,
+    change_thinking,
+    trim,
+    cut,
+    merge,
+    gather,
+    drop_text,
+    say_other,
+    change_calls,
+    mark,
+]
+
+
+@st.composite
+def edited(draw: st.DrawFn, shown: list[Block]) -> list[Block]:
+    content = deepcopy(shown)
+    for edit in draw(st.lists(st.sampled_from(EDITS), max_size=3)):
+        note(edit.__name__)
+        content = edit(draw, content)
+    return content
+
+
+def bare(block: Block) -> Block:
+    return {key: value for key, value in block.items() if key != "cache_control"}
+
+
+# Properties
+
+
+@times(2)
+@given(replies())
+def test_what_the_client_was_shown_gives_the_rounds(made: list[Made]) -> None:
+    rounds = woven(played := rounds_of(*made))
+    result = WIRE.weave(WIRE.visible(played), rounds)
+    assert result == flat(rounds)
+    assert all(one is other for one, other in zip(result, flat(rounds), strict=True))
+
+
+@times(2)
+@given(replies())
+def test_the_client_makes_of_a_reply_what_it_was_shown(made: list[Made]) -> None:
+    whole, rounds = play(made, stream=False)
+    assert WIRE.visible(rounds) == {"role": "assistant", "content": json.loads(whole)["content"]}
+
+
+@times(6)
+@given(st.data(), replies())
+def test_whatever_the_client_does_the_history_is_one_that_the_provider_takes(
+    data: st.DataObject, made: list[Made]
+) -> None:
+    rounds = woven(played := rounds_of(*made))
+    content = data.draw(edited(WIRE.visible(played)["content"]))
+    message: Message = {"role": "assistant", "content": content}
+    result = WIRE.weave(message, rounds)
+    ids = [block["id"] for block in content if block["type"] == "tool_use"]
+    check(around(message, result, ids))
+    # Each own call stays, and its result follows it at once.
+    for one in rounds:
+        for answer in one.results:
+            place = next(number for number, each in enumerate(result) if each is answer)
+            asked = [block["id"] for block in result[place - 1]["content"] if block.get("name") == "delimiter"]
+            assert asked == [block["tool_use_id"] for block in answer["content"]]
+    # The client's calls stand in the last assistant message, in their order.
+    said = contents(result)
+    theirs = [[block["id"] for block in each if block["type"] == "tool_use" and block["id"] in ids] for each in said]
+    assert not any(theirs[:-1])
+    assert (theirs[-1] if theirs else []) == ids
+
+
+@times(6)
+@given(st.data(), replies())
+def test_the_clients_own_contents_count(data: st.DataObject, made: list[Made]) -> None:
+    rounds = woven(played := rounds_of(*made))
+    shown = WIRE.visible(played)["content"]
+    content = data.draw(edited(shown))
+    result = [
+        block for each in contents(WIRE.weave({"role": "assistant", "content": content}, rounds)) for block in each
+    ]
+    originals = {block.get("signature") or block.get("data"): block for block in shown if block["type"] in THINKING}
+    expected = [originals.get(block.get("signature") or block.get("data"), block) for block in content]
+    thinks = any(block["type"] in THINKING for block in content)
+    rest = [block for block in result if block.get("name") != "delimiter"]
+    if not thinks:
+        assert rest == expected
+    # What thinking there is beyond the client's is of rounds of which it has nothing else, and none ends a message.
+    known = [block for block in rest if block["type"] not in THINKING]
+    assert known == [block for block in expected if block["type"] not in THINKING]
+    assert all(
+        each[-1]["type"] not in THINKING
+        for each in contents(WIRE.weave({"role": "assistant", "content": content}, rounds))
+    )
+
+
+@times(6)
+@given(st.data(), replies())
+def test_weaving_what_was_woven_changes_nothing(data: st.DataObject, made: list[Made]) -> None:
+    rounds = woven(played := rounds_of(*made))
+    content = data.draw(edited(WIRE.visible(played)["content"]))
+    once = WIRE.weave({"role": "assistant", "content": content}, rounds)
+    shown = [block for each in contents(once) for block in each if block.get("name") != "delimiter"]
+    assert WIRE.weave({"role": "assistant", "content": shown}, rounds) == once
+
+
+@given(st.data(), replies())
+def test_nothing_is_changed_in_place(data: st.DataObject, made: list[Made]) -> None:
+    rounds = woven(played := rounds_of(*made))
+    message: Message = {"role": "assistant", "content": data.draw(edited(WIRE.visible(played)["content"]))}
+    before = deepcopy((message, rounds))
+    WIRE.weave(message, rounds)
+    assert (message, rounds) == before
+
+
+# Cases
+
+FIRST = make(thinking("Hm", "s1"), text("Let me start."), own("o1"))
+SILENT = make(thinking("Hm", "s1"), own("o1"))
+LAST = make(thinking("So", "s2"), text("Now I read."), call("c1"), own("o2"))
+
+
+def test_merged_text_stands_where_it_begins() -> None:
+    both = text("Let me start.\n\nNow I read.")
+    assert contents(weave([both, call("c1")], FIRST, LAST)) == [[both, own("o1")], [call("c1"), own("o2")]]
+    start = thinking("Hm", "s1")
+    assert contents(weave([start, both, call("c1")], FIRST, LAST))[0] == [start, both, own("o1")]
+
+
+def test_text_as_a_string() -> None:
+    assert contents(weave(" Now I read.", FIRST, LAST)) == [[own("o1")], [text(" Now I read."), own("o2")]]
+    assert contents(weave("", FIRST, LAST)) == [[own("o1")], [own("o2")]]
+
+
+def test_a_beginning_of_a_text_is_known() -> None:
+    assert contents(weave([text("Now"), call("c1")], FIRST, LAST))[1][0] == text("Now")
+
+
+def test_a_text_that_comes_twice_is_that_of_the_thinking_it_stands_by() -> None:
+    again = make(thinking("So", "s2"), text("Let me start."), call("c1"))
+    result = contents(weave([thinking("So", "s2"), text("Let me start."), call("c1")], FIRST, again))
+    assert result == [[thinking("Hm", "s1"), own("o1")], again.content]
+    first = contents(weave([text("Let me start."), thinking("So", "s2"), call("c1")], FIRST, again))
+    assert first == [[text("Let me start."), own("o1")], [thinking("So", "s2"), call("c1")]]
+
+
+def test_thinking_of_a_round_that_shows_nothing_else_follows_the_rest() -> None:
+    """Without any, thinking may be off; with some, the turn must begin with it."""
+    kept = contents(weave([thinking("So", "s2"), text("Now I read."), call("c1")], SILENT, LAST))
+    assert kept == [SILENT.content, LAST.content]
+    left_out = contents(weave([text("Now I read."), call("c1")], SILENT, LAST))
+    assert left_out == [[own("o1")], [text("Now I read."), call("c1"), own("o2")]]
+
+
+def test_thinking_that_the_client_has_left_out_stays_out() -> None:
+    kept = contents(weave([text("Let me start."), thinking("So", "s2"), text("Now I read."), call("c1")], FIRST, LAST))
+    assert kept == [[text("Let me start."), own("o1")], LAST.content]
+
+
+def test_thinking_that_a_client_has_run_together_is_given_as_it_was() -> None:
+    """Its signature is that of the last, and the provider would refuse it with another text."""
+    result = contents(weave([thinking("HmSo", "s2"), call("c1")], SILENT, LAST))
+    assert result == [SILENT.content, [thinking("So", "s2"), call("c1"), own("o2")]]
+
+
+def test_thinking_that_led_to_nothing_is_left_out() -> None:
+    end = make(thinking("So", "s2"), text("Done."))
+    assert contents(weave([thinking("Hm", "s1"), thinking("So", "s2")], SILENT, end)) == [SILENT.content]
+
+
+def test_an_empty_last_round_is_left_out() -> None:
+    end = make(text("Done."))
+    result = weave([], SILENT, end)
+    assert [message["role"] for message in result] == ["assistant", "user"]
+    assert weave([], end) == []
+
+
+def test_changed_and_unknown_calls_stand_in_the_last_round() -> None:
+    other, new = call("c1", path="b"), call("c9")
+    assert contents(weave([text("Let me start."), other], FIRST, LAST))[1] == [other, own("o2")]
+    assert contents(weave([new, text("Now I read.")], FIRST, LAST)) == [
+        [own("o1")],
+        [new, text("Now I read."), own("o2")],
+    ]
+
+
+def test_what_is_not_known_goes_with_what_stands_before_it() -> None:
+    note = {"type": "hologram", "x": 1}
+    result = contents(weave([text("Let me start."), note, text("Now I read."), call("c1")], FIRST, LAST))
+    assert result[0] == [text("Let me start."), note, own("o1")]
+    assert contents(weave([note], FIRST, LAST)) == [[note, own("o1")], [own("o2")]]
+
+
+def test_own_calls_keep_their_place_among_the_clients() -> None:
+    mixed = make(text("a"), call("c1"), own("o1"), call("c2"), own("o2"))
+    changed = [text("a"), call("c1", x=1), call("c2", x=2)]
+    assert contents(weave(changed, mixed)) == [[text("a"), call("c1", x=1), own("o1"), call("c2", x=2), own("o2")]]
+
+
+def test_breakpoints_of_the_client_stay_on_its_blocks() -> None:
+    marked = {**call("c1"), "cache_control": {"type": "ephemeral"}}
+    result = contents(weave([*WIRE.visible(rounds_of(LAST))["content"][:-1], marked], LAST))
+    assert result == [[*LAST.content[:2], marked, own("o2")]]
+
+
+def test_parts_that_anthropic_runs_stay_in_their_round() -> None:
+    query = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
+    found = {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}
+    searched = make(query, found, text("Found."), own("o1"))
+    result = contents(weave([query, found, call("c1")], searched, LAST))
+    assert result == [[query, found, own("o1")], [call("c1"), own("o2")]]
+
+
+@pytest.mark.parametrize("odd", [{"type": "thinking", "signature": {}}, {"type": "tool_use", "id": []}, {"x": {}}])
+def test_odd_blocks_do_not_stop_it(odd: Block) -> None:
+    assert [block for each in contents(weave([odd], FIRST, LAST)) for block in each if block is odd]
+
+
+def test_many_blocks_take_no_long_time() -> None:
+    many = make(*(text(f"t{number}") for number in range(500)), own("o1"))
+    content = [text(f"u{number}") for number in range(2_000)]
+    assert len(contents(weave(content, many, LAST))[0]) == 2_001
