@@ -39,7 +39,8 @@ def weave(message: Message, rounds: Sequence[Woven]) -> list[Message]:
     for number, woven in enumerate(rounds):
         theirs = sent[number]
         items = _made(woven.message["items"], theirs, own[number]) if theirs else woven.message["items"]
-        if theirs or own[number]:
+        # Reasoning alone, whose own call was cut off, would be refused.
+        if theirs or any(_kind(item) != "reasoning" for item in items):
             history += [{**woven.message, "items": items}, *woven.results]
     return history or [message]
 
