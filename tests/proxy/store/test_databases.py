@@ -7,6 +7,7 @@ import logging
 import re
 import traceback
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -15,7 +16,8 @@ import redis
 
 from tests.proxy.store.servers import PASSWORD, QUOTED, Postgres, Redis, free_port
 from tests.proxy.store.support import Place, add, impatient, new_root, note, topics
-from wane.proxy.store import StoreError, open_store
+from wane.journal import read
+from wane.proxy.store import Store, StoreError, open_store
 from wane.proxy.store.leased import End, Shelf
 from wane.proxy.store.location import parse_location
 from wane.proxy.store.postgres import PostgresShelf
@@ -176,7 +178,7 @@ def test_a_database_that_went_back_is_noticed(shared: Place, request: pytest.Fix
             run_sql(server, f"DELETE FROM wane_line WHERE session = '{log.id}' AND number = 3")
             run_sql(
                 server,
-                f"UPDATE wane_session SET lines = 2, tail = (SELECT left(right(line, 11), 8) FROM wane_line"
+                f"UPDATE wane_session SET lines = 2, tail = (SELECT left(right(line, 10), 8) FROM wane_line"
                 f" WHERE session = '{log.id}' AND number = 2) WHERE id = '{log.id}'",
             )
         with pytest.raises(StoreError, match=r"ends with line 2, but not as this process left it with line 3"):
@@ -214,6 +216,56 @@ def test_a_line_that_was_changed_is_named(shared: Place, request: pytest.Fixture
     asyncio.run(act())
 
 
+def test_what_the_database_prints_is_a_sessions_file(
+    shared: Place, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    async def act() -> str:
+        store = open_store(shared.where)
+        log = await store.create(new_root(), "openai")
+        await add(log, note(1), note(2, text="Grüße\n"))
+        await store.close()
+        return log.id
+
+    session_id = asyncio.run(act())
+    if shared.kind == "redis":
+        server = raw(request.getfixturevalue("redis_server"))
+        lines = server.lrange(f"wane:{{{session_id[:24]}}}:{session_id}:lines", 0, -1)
+    else:
+        statement = "SELECT line FROM wane_line WHERE session = %s ORDER BY number"
+        with psycopg.connect(shared.where, client_encoding="utf8") as connection:
+            lines = [line.encode() for (line,) in connection.execute(statement, (session_id,))]
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(b"".join(line + b"\n" for line in lines))
+    file = read(path)
+    assert file.header.id == session_id
+    assert topics(file.records) == ["1", "2"]
+    assert not file.torn
+
+
+def test_a_user_with_few_rights_is_enough(redis_server: Redis, postgres_server: Postgres) -> None:
+    commands = "get set del exists pexpire persist time rpush llen lindex lrange zadd zrevrange zremrangebyscore"
+    commands += " eval evalsha script|load"
+    rules = ["~wane:*", "-@all", *(f"+{command}" for command in commands.split())]
+    raw(redis_server).acl_setuser("few", enabled=True, passwords=[f"+{PASSWORD}"], reset=True)
+    raw(redis_server).execute_command("ACL", "SETUSER", "few", *rules)
+    # Who may make tables makes them first.
+    asyncio.run(_use(open_store(postgres_server.url)))
+    run_sql(postgres_server, f"CREATE ROLE few LOGIN PASSWORD '{PASSWORD}'")
+    run_sql(postgres_server, "GRANT SELECT, INSERT, UPDATE, DELETE ON wane_session, wane_line TO few")
+    run_sql(postgres_server, "GRANT SELECT ON wane_schema TO few")
+    for url in (redis_server.url.replace("redis://:", "redis://few:"), postgres_server.url.replace("wane:", "few:")):
+        asyncio.run(_use(open_store(url)))
+
+
+async def _use(store: Store) -> None:
+    log = await store.create(new_root(), "openai")
+    await add(log, note(1))
+    await log.settle()
+    assert list(await store.find(log.id[:24])) == [log.id]
+    assert topics(await store.read(log.id)) == ["1"]
+    await store.close()
+
+
 def test_every_step_may_be_done_twice(shared: Place) -> None:
     async def act() -> None:
         store, shelf = impatient(shared.where), shelf_of(shared)
@@ -224,7 +276,7 @@ def test_every_step_may_be_done_twice(shared: Place) -> None:
         with pytest.raises(StoreError, match="already a session"):
             await shelf.begin(log.id, first)
         session_id = f"{new_root()}-{'1' * 16}"
-        after = End(1, int(header[-11:-3], 16))
+        after = End(1, int(header[-10:-2], 16))
         for _ in range(2):
             await shelf.begin(session_id, header)
         for _ in range(2):
@@ -235,7 +287,7 @@ def test_every_step_may_be_done_twice(shared: Place) -> None:
         for _ in range(2):
             assert await shelf.push(session_id, "me", after, (first, second))
         assert not await shelf.push(session_id, "me", after, (first,))
-        assert not await shelf.push(session_id, "other", End(3, int(second[-11:-3], 16)), (first,))
+        assert not await shelf.push(session_id, "other", End(3, int(second[-10:-2], 16)), (first,))
         assert await shelf.take(session_id, "other", 1, 5.0) is None
         for _ in range(2):
             await shelf.renew(session_id, "me", 5.0)

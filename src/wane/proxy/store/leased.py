@@ -70,7 +70,7 @@ class Taken:
 
     Attributes:
         end: where its log ends.
-        lines: those that follow the ones which the holder knows.
+        lines: those that follow the ones which the holder knows, without newlines.
     """
 
     end: End
@@ -80,6 +80,7 @@ class Taken:
 class Shelf(Protocol):
     """A database that keeps logs of lines. Each method is one step: done as a whole, or not at all.
 
+    Lines are the journal's without their newlines, so that what the database prints line by line is a session's file.
     All of them raise a StoreError if the database cannot be reached, or refuses.
 
     Attributes:
@@ -169,7 +170,7 @@ class LeasedStore:
         """
         header = new_header(new_id(root), cwd=self._cwd, message_format=message_format, clock=self._clock)
         line = write_line(header)
-        await self._shelf.begin(header.id, line)
+        await self._shelf.begin(header.id, line[:-1])
         return self._log(header, line)
 
     async def open(self, session_id: str) -> Log:
@@ -204,7 +205,7 @@ class LeasedStore:
         lines = await self._shelf.fetch(session_id, limit)
         if not lines:
             raise StoreError(f"there is no {_place(session_id, self._shelf)}; it may have expired")
-        return lines
+        return [line + b"\n" for line in lines]
 
     def _header(self, session_id: str, line: bytes) -> Header:
         try:
@@ -281,7 +282,8 @@ class _LeasedLog:
                 f"the {_place(self.id, self._shelf)} ends with line {end.lines}, but not as this process left it with"
                 f" line {known.lines}: the database lost some of it, or went back to a former state"
             )
-        return await _records(taken.lines, known.checksum, known.lines + 1, _place(self.id, self._shelf))
+        lines = [line + b"\n" for line in taken.lines]
+        return await _records(lines, known.checksum, known.lines + 1, _place(self.id, self._shelf))
 
     async def _renew(self, token: str) -> None:
         while True:
@@ -293,7 +295,7 @@ class _LeasedLog:
         end = self._end
         with as_store_errors():
             lines = await beside(are_heavy(records), lambda: write_lines(records, end.checksum, self._clock))
-        if not await self._shelf.push(self.id, token, end, lines):
+        if not await self._shelf.push(self.id, token, end, [line[:-1] for line in lines]):
             raise SessionBusyError(
                 f"nothing was added to the {_place(self.id, self._shelf)}: this process held it for more than"
                 f" {self._lease:g} seconds without a sign of life, so it is no longer its own"

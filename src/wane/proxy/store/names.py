@@ -24,6 +24,11 @@ def new_id(root: str) -> str:
     return f"{checked_root(root)}-{secrets.token_hex(8)}"
 
 
+def is_session_id(text: str) -> bool:
+    """Whether a session of that id is a proxy's."""
+    return _SESSION.fullmatch(text) is not None
+
+
 def checked_root(root: str) -> str:
     """Return a root, which may then stand in patterns and keys.
 

@@ -193,4 +193,5 @@ def _parameters(location: Location) -> dict[str, Any]:
 
 
 def _tail(line: bytes) -> str:
-    return line[-11:-3].decode("ascii")
+    # Its checksum, before `"}`.
+    return line[-10:-2].decode("ascii")

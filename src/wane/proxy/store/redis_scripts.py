@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-# A line ends with its checksum, eight hexadecimal digits, and then `"}` and a newline.
+# A line ends with its checksum, eight hexadecimal digits, and then `"}`.
 _CHECKSUM: Final = """
 local function checksum_at(place)
   local line = redis.call('LINDEX', lines, place)
-  return line and string.sub(line, -11, -4) or ''
+  return line and string.sub(line, -10, -3) or ''
 end
 """
 
