@@ -13,10 +13,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from wane.cli import failure, flags, texts
+from wane.cli import failure, flags, proxy_flags, proxy_texts, run_flags, run_texts, texts
 from wane.cli.failure import UsageError
 from wane.cli.lab_commands import LAB_COMMANDS, LAB_GROUPS
 from wane.cli.parser import Command, Values, parse
+from wane.cli.run_split import split
 from wane.cli.text import say
 from wane.core.errors import MissingExtraError, WaneError
 
@@ -54,9 +55,12 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _run(args: Sequence[str]) -> int:
+    args, rest = split(args)
     name, values = parse(args, COMMANDS, LAB_GROUPS)
     if name is None:
         return _agent(values)
+    if rest:
+        values["arguments"] = rest
     return next(command for command in COMMANDS if command.name == name).run(values)
 
 
@@ -119,6 +123,18 @@ def _show(values: Values) -> int:
     return show_session(**values)
 
 
+def _proxy(values: Values) -> int:
+    from wane.cli.proxy import run_proxy
+
+    return run_proxy(values)
+
+
+def _run_agent(values: Values) -> int:
+    from wane.cli.run import run_agent
+
+    return run_agent(values)
+
+
 def _demo(values: Values) -> int:
     _need_agent("the demo")
     from wane.cli.demo import run_demo
@@ -130,6 +146,8 @@ COMMANDS: Final = (
     Command("plan", texts.PLAN, flags.PLAN, _plan),
     Command("sessions", texts.SESSIONS, flags.SESSIONS, _sessions),
     Command("show", texts.SHOW, flags.SHOW, _show),
+    Command("proxy", proxy_texts.PROXY, proxy_flags.PROXY, _proxy),
+    Command("run", run_texts.RUN, run_flags.RUN, _run_agent),
     *LAB_COMMANDS,
     Command("demo", texts.DEMO, flags.DEMO, _demo),
 )

@@ -76,6 +76,11 @@ class Running:
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.address.host, self.address.host)  # noqa: S104
         return f"http://{bracketed(host)}:{self.address.port}"
 
+    @property
+    def stopping(self) -> bool:
+        """Whether it has been told to stop."""
+        return self._stopping.is_set()
+
     def stop(self) -> None:
         """Take no more requests, give the open ones a moment to end, and end. A second time: end at once."""
         self._loop.call_soon_threadsafe(self._stop)

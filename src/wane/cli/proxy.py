@@ -1,0 +1,106 @@
+"""`wane proxy`: stands between agents and their provider until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from wane.cli import failure, signals
+from wane.cli.proxy_options import TOKEN_VARIABLE, proxy_options
+from wane.cli.text import printable
+
+if TYPE_CHECKING:
+    from wane.proxy.server.run import ProxyOptions, Running
+
+_LOGGERS: Final = ("wane.proxy", "uvicorn.error")
+
+
+def run_proxy(values: dict[str, Any]) -> int:
+    """Serve until a signal comes, and return the exit code.
+
+    Args:
+        values: what the command line gave.
+
+    Raises:
+        WaneError: if it cannot be served as asked.
+    """
+    options = proxy_options(values, os.environ)
+    quiet = bool(values.get("quiet"))
+    log_to_stderr(values.get("log_level", "warning" if quiet else "info"))
+    return asyncio.run(_serve(options, quiet=quiet))
+
+
+def log_to_stderr(level: str) -> None:
+    """Have a proxy's log written to standard error, from a level up."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Plain("%(asctime)s %(message)s", "%H:%M:%S"))
+    for name in _LOGGERS:
+        logger = logging.getLogger(name)
+        logger.handlers = [handler]
+        logger.setLevel(level.upper())
+        logger.propagate = False
+
+
+async def _serve(options: ProxyOptions, *, quiet: bool) -> int:
+    from wane.proxy.server.run import running
+
+    task = asyncio.current_task()
+    assert task is not None
+    started: list[Running] = []
+
+    def stop() -> None:
+        if started and not started[0].stopping:
+            started[0].stop()
+        else:
+            # Not up yet, or asked a second time.
+            task.cancel()
+
+    try:
+        with signals.handled((*signals.INTERRUPT, *signals.END), stop):
+            async with running(options) as proxy:
+                started.append(proxy)
+                if not quiet:
+                    _introduce(proxy, options)
+                await proxy.stopped()
+    except asyncio.CancelledError:
+        return failure.INTERRUPTED
+    return failure.OK if task.cancelling() == 0 else failure.INTERRUPTED
+
+
+def _introduce(proxy: Running, options: ProxyOptions) -> None:
+    context, server = options.context, options.server
+    base = proxy.url + (f"/~${TOKEN_VARIABLE}" if server.token else "")
+    marks = f", marked by {'the model' if context.annotate == 'model' else 'inference'}"
+    kept = f"{context.budget:,} tokens ({context.strategy}{marks if context.strategy in ('cwl', 'paper') else ''})"
+    lines = [
+        f"Listening on {proxy.url}, for {server.upstream}",
+        f"  view      {kept}",
+        f"  sessions  {_place(options.store)}",
+        f"  status    {base}/wane/",
+        "",
+        "Set in the client:",
+        f"  ANTHROPIC_BASE_URL={base}",
+        f"  OPENAI_BASE_URL={base}/v1",
+        "",
+        "Ctrl-C stops it.",
+    ]
+    sys.stdout.write("".join(f"{printable(line)}\n" for line in lines))
+    sys.stdout.flush()
+
+
+def _place(store: str | None) -> str:
+    """Where sessions are, without a password."""
+    if store is None or store == "disk":
+        return "in memory only" if store is None else "on disk"
+    scheme, mark, rest = store.partition("://")
+    return f"{scheme}{mark}{rest.rpartition('@')[2].partition('?')[0]}" if mark else store
+
+
+class _Plain(logging.Formatter):
+    """Lines that cannot make a terminal do things."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return "\n".join(printable(line) for line in super().format(record).split("\n"))

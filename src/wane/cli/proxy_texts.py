@@ -1,0 +1,40 @@
+"""What `--help` says of the proxy's commands."""
+
+from __future__ import annotations
+
+from typing import Final
+
+PROXY: Final = """\
+Stand between an agent and its provider, and keep the agent's context within a budget.
+
+The agent needs no change but its base URL. It sees ordinary answers, streamed as they come: the proxy gives the model
+the delimiter tool, answers its calls, and evicts whole episodes once the view is over the budget. Anthropic Messages,
+OpenAI Chat Completions and OpenAI Responses are understood; all else is passed on byte by byte. Keys stay in the
+client: they go to the provider, and are never logged or stored.
+
+Examples:
+  wane proxy --upstream https://api.anthropic.com
+  wane proxy --upstream https://api.openai.com --budget 60k
+  wane proxy --upstream http://127.0.0.1:11434 --annotate infer
+  wane proxy --upstream https://openrouter.ai/api/v1 --listen 127.0.0.1:9000
+  WANE_PROXY_TOKEN=… wane proxy --upstream https://api.anthropic.com --listen 0.0.0.0:8484 --store redis://cache
+
+What to set in the client:
+  ANTHROPIC_BASE_URL=http://127.0.0.1:8484        Claude Code, the anthropic SDKs
+  OPENAI_BASE_URL=http://127.0.0.1:8484/v1        the openai SDKs, aider and most others
+  base_url = "http://127.0.0.1:8484/v1"           a provider in Codex' config.toml
+
+With a token, the client sends it as the header x-wane-token, or has it in the base URL, before the path:
+http://HOST:8484/~TOKEN/v1.
+
+Responses tell what was done: x-wane-session, x-wane-view, x-wane-budget and x-wane-evicted (tokens), x-wane-unmanaged
+(why a request was left alone) and x-wane-warning (what is wrong). The sessions can be watched at /wane/, read as JSON
+at /wane/status, and counted by Prometheus at /wane/metrics. If Wane itself fails, a request goes on as the client sent
+it, unless --strict says otherwise.
+
+Exit codes:
+  0    it was told to stop, by Ctrl-C or a signal
+  1    an extra is missing, or it cannot listen there
+  2    an option is of no use
+  130  stopped with a second Ctrl-C, without waiting for open requests
+"""
