@@ -15,13 +15,14 @@ from wane.agent.config import Settings
 from wane.agent.costs import Totals, budget_tokens
 from wane.agent.keeping import SUMMARY_NOTE, bring_back, keeper_for, summary_record
 from wane.agent.models import default_model, resolve_model
-from wane.agent.options import ANNOTATED, Strategy
+from wane.agent.options import AGENT_FORMAT, ANNOTATED, Strategy
 from wane.agent.recorder import Recorder
 from wane.core.errors import HistoryError, JournalError
 from wane.formats.base import Transcript
 from wane.formats.pydantic_ai import PydanticAIFormat
 from wane.integrations.pydantic_ai import Tracker
 from wane.journal import ConfigRecord, Journal, NoteRecord, Record, Replay, SessionStore, UsageRecord, replay
+from wane.journal.reader import open_session, read_header_of
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -92,6 +93,7 @@ def begin(config: SessionConfig) -> Opened:
 
 def go_on(path: Path, config: SessionConfig) -> Opened:
     """Go on with a session; the errors are those of `AgentSession.resume`."""
+    _check_own(path)
     journal = Journal.open(path)
     try:
         return _go_on(journal, config)
@@ -105,11 +107,18 @@ def note_agent(recorder: Recorder, settings: Settings, model: Model) -> None:
     recorder.note(AGENT_NOTE, **_note(settings, model))
 
 
-def _go_on(journal: Journal, config: SessionConfig) -> Opened:
-    if journal.header.format != _FORMAT.name:
+def _check_own(path: Path) -> None:
+    """Refuse a session of another agent's before it is opened, which may wait for a lock or repair it."""
+    with open_session(path) as stream:
+        header, _ = read_header_of(stream, path)
+    if header.format != AGENT_FORMAT:
         raise JournalError(
-            f"the session {journal.path} holds {journal.header.format} messages, and the agent needs {_FORMAT.name}"
+            f"the session {header.id} is not the agent's own: it holds {header.format} messages, as a proxy keeps them"
+            f" for its clients. To go on with it, resume it in the client that began it; wane show {header.id} shows it"
         )
+
+
+def _go_on(journal: Journal, config: SessionConfig) -> Opened:
     transcript: Transcript[ModelMessage] = Transcript(_FORMAT)
     records = journal.found.records
     replayed = replay(records, lambda data: transcript.append(_FORMAT.load([dict(data)])[0]))

@@ -30,6 +30,9 @@ BY_EPISODE: Final[frozenset[str]] = frozenset({"cwl", "paper"})
 ANNOTATED: Final[frozenset[str]] = BY_EPISODE | {"fold"}
 """Strategies that go by episodes, for which the model marks its work."""
 
+AGENT_FORMAT: Final = "pydantic_ai"
+"""Name of the format of the agent's messages: a session of any other is not its own."""
+
 CHOOSE = ""
 """Value of `AgentOptions.resume` for `--resume` without an id: the user chooses among the sessions."""
 

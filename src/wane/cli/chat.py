@@ -29,6 +29,7 @@ from wane.cli.failure import UsageError
 from wane.cli.footer import footer
 from wane.cli.narration import Narration, safe
 from wane.cli.recap import recap_lines, recap_of
+from wane.cli.sessions import of_the_agent
 from wane.cli.signals import INTERRUPT, handled
 from wane.cli.starting import open_session, store_of
 from wane.cli.text import is_unicode
@@ -66,7 +67,7 @@ def _chosen(options: AgentOptions) -> AgentOptions:
     """Let the user choose a session if `--resume` was given without an id."""
     if options.resume != "":
         return options
-    infos = store_of(options).sessions(options.cwd)
+    infos = of_the_agent(store_of(options).sessions(options.cwd))
     if not infos:
         raise UsageError("there is no session of this directory to resume; start one with: wane")
     console = Console(highlight=False, markup=False, emoji=False)

@@ -12,7 +12,7 @@ from wane.agent.options import BY_EPISODE
 from wane.cli import layout, picture
 from wane.cli.footer import short
 from wane.cli.picture import Block, Role
-from wane.cli.sessions import local_time
+from wane.cli.sessions import local_time, of_the_agent
 from wane.cli.text import printable
 from wane.core import FitReport
 from wane.core.errors import ConfigError
@@ -194,7 +194,7 @@ def _recall(host: Host, text: str) -> None:
 
 
 def _sessions(host: Host, _: str) -> None:
-    infos = host.store.sessions(host.session.cwd)
+    infos = of_the_agent(host.store.sessions(host.session.cwd))
     if not infos:
         host.console.print("There are no sessions of this directory.")
         return
@@ -217,7 +217,7 @@ def chosen(infos: Sequence[SessionInfo], answer: str) -> str:
 
 
 def _resume(host: Host, text: str) -> None:
-    infos = host.store.sessions(host.session.cwd)
+    infos = of_the_agent(host.store.sessions(host.session.cwd))
     if text:
         host.go_on(host.store.find(chosen(infos, text)))
         return

@@ -30,6 +30,7 @@ def found_dict(file: SessionFile) -> dict[str, Any]:
         "title": head.title or None,
         "bytes": file.size,
         "problem": head.problem,
+        "format": None,
     }
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wane.agent.config import Settings, load_settings
+from wane.agent.options import AGENT_FORMAT
 from wane.agent.session import AgentSession, SessionConfig
 from wane.journal import SessionStore, default_root
 
@@ -44,7 +45,7 @@ def path_to_resume(options: AgentOptions) -> Path | None:
         SessionNotFoundError: if there is no such session, or none to continue.
     """
     if options.continue_last:
-        return store_of(options).latest(options.cwd).path
+        return store_of(options).latest(options.cwd, AGENT_FORMAT).path
     return store_of(options).find(options.resume) if options.resume else None
 
 

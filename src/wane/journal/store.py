@@ -49,6 +49,7 @@ class SessionInfo:
         path: its file.
         cwd: the directory that its agent works in; None if the header cannot be read.
         created: when it began; None if the header cannot be read.
+        format: name of its messages' format; None if the header cannot be read.
         modified: when it was last written.
         messages: number of messages.
         title: beginning of the user's first words; None if there are none.
@@ -60,6 +61,7 @@ class SessionInfo:
     path: Path
     cwd: Path | None
     created: datetime | None
+    format: str | None
     modified: datetime
     messages: int
     title: str | None
@@ -141,6 +143,8 @@ class SessionStore:
     def find(self, prefix: str, cwd: Path | None = None) -> Path:
         """Return the file of the one session whose id begins with `prefix`.
 
+        Sessions of a proxy that began alike have ids that do, too: what stands behind the `-` is enough to name one.
+
         Args:
             prefix: the id, or as much of it as tells it from the others.
             cwd: only sessions of this working directory; all if None.
@@ -151,6 +155,7 @@ class SessionStore:
         """
         found = {path: _id_of(path) for path in self._paths(cwd)}
         paths = [path for path, id_ in found.items() if prefix and id_.startswith(prefix)]
+        paths = paths or [path for path, id_ in found.items() if prefix and id_.rpartition("-")[2].startswith(prefix)]
         exact = [path for path in paths if found[path] == prefix]
         if len(exact or paths) == 1:
             return (exact or paths)[0]
@@ -159,17 +164,23 @@ class SessionStore:
         names = ", ".join(sorted(found[path] for path in paths)[:8])
         raise SessionNotFoundError(f"{len(paths)} sessions have an id that begins with {prefix!r}, give more: {names}")
 
-    def latest(self, cwd: Path) -> SessionInfo:
+    def latest(self, cwd: Path, message_format: str | None = None) -> SessionInfo:
         """Return the session of a working directory that was written last, of those with a message in them.
 
         One that is damaged, or that a newer Wane wrote, is not passed over in silence: it is returned with its
         `problem`.
+
+        Args:
+            cwd: the working directory.
+            message_format: only sessions with messages of this format, as far as a header tells it; any if None.
 
         Raises:
             SessionNotFoundError: if there is none.
             JournalError: if the directory cannot be listed.
         """
         for info in self.sessions(cwd):
+            if message_format is not None and info.format not in (message_format, None):
+                continue
             if info.messages or (info.problem is not None and _was_begun(info.path)):
                 return info
         raise SessionNotFoundError(f"there is no session to go on with in {self._place(cwd)}")
@@ -217,6 +228,7 @@ def _describe(path: Path) -> SessionInfo | None:
         path=path,
         cwd=Path(header.cwd) if header else None,
         created=header.created if header else None,
+        format=header.format if header else None,
         modified=datetime.fromtimestamp(status.st_mtime, UTC),
         messages=glance.messages,
         title=glance.title,
