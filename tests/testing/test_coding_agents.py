@@ -134,6 +134,13 @@ def test_input_that_openai_would_refuse(name: str) -> None:
     assert (status, text in message_of(answer)) == (400, True), answer
 
 
+def test_settings_may_change_within_the_input() -> None:
+    items = [USER, {"type": "configuration_update", "reasoning": {"effort": "low"}}, USER]
+    with ScriptedServer([Reply("Hello.")]) as server:
+        assert post(server, RESPONSES, {"model": "m", "input": items})[0] == 200
+        assert server.requests[0].texts(Kind.USER) == ("Hi", "Hi")
+
+
 def test_a_search_of_the_provider_may_follow_reasoning() -> None:
     items = [
         USER,

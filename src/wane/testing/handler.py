@@ -47,6 +47,8 @@ class Handler(BaseHTTPRequestHandler):
 
     server: HttpServer
     disable_nagle_algorithm = True
+    # A client that asks for a websocket takes no refusal of an older version.
+    protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
         """Answer a request."""
@@ -73,6 +75,7 @@ class Handler(BaseHTTPRequestHandler):
         for name, value in {"content-type": "application/json", **(headers or {})}.items():
             self.send_header(name, value)
         self.send_header("content-length", str(len(data)))
+        self.send_header("connection", "close")
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(data)
@@ -82,6 +85,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("content-type", "text/event-stream; charset=utf-8")
         self.send_header("cache-control", "no-cache")
+        self.send_header("connection", "close")
         self.end_headers()
         for event in events:
             self.wfile.write(event.encode())

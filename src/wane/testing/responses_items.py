@@ -43,8 +43,8 @@ def message_of(index: int, item: Mapping[str, Any]) -> Message:
             raise Refused(f"Invalid value: '{role}'.", param=f"input[{index}].role", code="invalid_value")
         parts = tuple(content_parts(_KINDS[role], item.get("content"), id=item.get("id")))
         return Message("system" if role == "developer" else role, parts)
-    if kind == "additional_tools":
-        if item.get("role") != "developer":
+    if kind in ("additional_tools", "configuration_update"):
+        if kind == "additional_tools" and item.get("role") != "developer":
             raise Refused(f"Invalid value: '{item.get('role')}'.", param=f"input[{index}].role", code="invalid_value")
         return Message("system", ())
     if kind in _OUTPUT_OF:
