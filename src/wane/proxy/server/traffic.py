@@ -48,11 +48,13 @@ class Traffic:
 
     Attributes:
         registry: for collectors of others, which `metrics` then shows too.
+        peak: tokens of the largest view so far.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.registry = CollectorRegistry()
         self.clock = clock
+        self.peak = 0
         self.requests = self._counter("wane_requests", "Requests of clients, by how they ended.", "api", "outcome")
         self.rounds = self._counter("wane_rounds", "Requests to the provider's model on behalf of managed ones.", "api")
         self.faults = self._counter("wane_upstream_errors", "Upstream requests that failed.", "api", "status")
@@ -91,6 +93,11 @@ class Traffic:
                     outcome = sample.labels["outcome"]
                     found[outcome] = found.get(outcome, 0) + int(sample.value)
         return found
+
+    def evicted_tokens(self) -> int:
+        """Return how many tokens left a view so far."""
+        samples = (sample for metric in self.evicted.collect() for sample in metric.samples)
+        return int(sum(sample.value for sample in samples if sample.name.endswith("_total")))
 
     def open_requests(self) -> int:
         """Return how many requests are being answered."""
@@ -136,6 +143,7 @@ class Exchange:
         traffic, api = self._traffic, self._api
         traffic.added.labels(api).observe(traffic.clock() - self._ready)
         traffic.view.labels(api).observe(facts.view)
+        traffic.peak = max(traffic.peak, facts.view)
         traffic.history.labels(api).observe(facts.history)
         traffic.evicted.labels(api).inc(facts.evicted_now)
 
