@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 from wane.core.errors import FormatError
@@ -54,7 +54,8 @@ class OpenAIChatWire:
             return "it uses legacy functions"
         if body.get("n") not in (None, 1):
             return f"it asks for {body['n']} answers"
-        if "audio" in (body.get("modalities") or ()):
+        modalities = body.get("modalities")
+        if isinstance(modalities, list) and "audio" in modalities:
             return "it asks for sound"
         return None
 
@@ -127,10 +128,15 @@ class OpenAIChatWire:
 
     def drops_reasoning(self, status: int, error: bytes, body: Body) -> Body | None:
         """Return a body without signed reasoning, which routers hand on to models that bind it."""
-        messages: list[Message] = body["messages"]
-        if not is_about_reasoning(status, error) or not any(_has_any(each, REASONING_LISTS) for each in messages):
+        messages = body.get("messages")
+        if not is_about_reasoning(status, error) or not isinstance(messages, list):
             return None
-        return {**body, "messages": [_without(message, REASONING_LISTS) for message in messages]}
+        kept = [_without(message, REASONING_LISTS) for message in messages]
+        return (
+            {**body, "messages": kept}
+            if any(one is not other for one, other in zip(kept, messages, strict=True))
+            else None
+        )
 
     def headers(self, body: Body) -> Mapping[str, str]:  # noqa: ARG002 - the protocol has none
         """Return no headers: none depend on the body."""
@@ -173,15 +179,14 @@ def _tool_name(tool: object) -> str | None:
     """The name of a tool whose calls the client answers; None for one that runs at the provider."""
     if not isinstance(tool, Mapping):
         return None
-    kind = tool.get("type", "function")
+    kind = str(tool.get("type", "function"))
     body = tool.get(kind) if kind in ("function", "custom") else None
     name = body.get("name") if isinstance(body, Mapping) else None
     return name if isinstance(name, str) else None
 
 
-def _has_any(message: Message, keys: Iterable[str]) -> bool:
-    return any(message.get(key) for key in keys)
-
-
-def _without(message: Message, keys: Container[str]) -> Message:
+def _without(message: Any, keys: Sequence[str]) -> Any:
+    """Return a message without some of its fields; the same if it has none of them."""
+    if not isinstance(message, Mapping) or not any(message.get(key) for key in keys):
+        return message
     return {key: value for key, value in message.items() if key not in keys}

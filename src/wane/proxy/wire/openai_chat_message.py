@@ -109,10 +109,12 @@ class Draft:
     def take(self, delta: Mapping[str, Any], *, whole: bool = False) -> list[Call]:
         """Take in a delta, or with `whole` a message; return the call that each entry of its calls is about."""
         for key in (*TEXTS, "refusal"):
-            if value := delta.get(key):
+            value = delta.get(key)
+            if value and isinstance(value, str | list):
                 self._fields[key] = joined_pieces(self._fields.get(key), value)
         for key in REASONING_LISTS:
-            for entry in delta.get(key) or ():
+            entries = delta.get(key)
+            for entry in entries if isinstance(entries, list) else ():
                 self._detail(self._fields.setdefault(key, []), entry, whole=whole)
         if isinstance(delta.get("audio"), Mapping):
             self._fields["audio"] = {**self._fields.get("audio", {}), **delta["audio"]}

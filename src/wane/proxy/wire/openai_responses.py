@@ -9,7 +9,7 @@ from wane.core.errors import FormatError
 from wane.formats.openai_responses import OpenAIResponsesFormat, group
 from wane.proxy.wire.base import Body, Message, OwnCall, OwnTool, Reply, Round, Woven
 from wane.proxy.wire.openai_errors import error_body, is_about_reasoning
-from wane.proxy.wire.openai_responses_items import without_reasoning
+from wane.proxy.wire.openai_responses_items import call_id_of, without_reasoning
 from wane.proxy.wire.openai_responses_reply import StreamedResponse, WholeResponse
 from wane.proxy.wire.openai_responses_weave import weave
 from wane.proxy.wire.openai_texts import without_markers
@@ -110,9 +110,9 @@ class OpenAIResponsesWire:
 
     def visible(self, rounds: Sequence[Round]) -> Message:
         """Return the message that a client makes of a reply of these rounds."""
-        own = {call.id for each in rounds for call in each.own}
+        own: set[str | None] = {call.id for each in rounds for call in each.own}
         items = [item for each in rounds for item in each.message["items"]]
-        return {"items": [item for item in items if item.get("call_id") is None or item["call_id"] not in own]}
+        return {"items": [item for item in items if call_id_of(item) not in own]}
 
     def results(self, answers: Sequence[tuple[OwnCall, str]]) -> tuple[Message, ...]:
         """Return the messages that answer own calls, one each."""

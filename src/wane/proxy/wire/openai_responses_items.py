@@ -19,12 +19,10 @@ _WORDS: Final = ("text", "refusal")
 
 def is_own(item: object, own: Container[str]) -> bool:
     """Whether an item is a call of one of the proxy's own tools, which are in no namespace."""
-    return (
-        isinstance(item, Mapping)
-        and item.get("type") == "function_call"
-        and item.get("name") in own
-        and not item.get("namespace")
-    )
+    if not isinstance(item, Mapping) or item.get("type") != "function_call" or item.get("namespace"):
+        return False
+    name = item.get("name")
+    return isinstance(name, str) and name in own
 
 
 def own_calls(items: Iterable[Item], own: Container[str], *, complete: bool) -> tuple[OwnCall, ...]:
@@ -36,20 +34,25 @@ def own_calls(items: Iterable[Item], own: Container[str], *, complete: bool) -> 
         complete: whether the model ended by itself; else the last call may be cut off.
     """
     return tuple(
-        OwnCall(str(item["call_id"]), str(item["name"]), str(item.get("arguments") or ""))
+        OwnCall(call_id, str(item["name"]), str(item.get("arguments") or ""))
         for item in items
-        if is_own(item, own) and item.get("call_id") and (complete or is_json(str(item.get("arguments") or "")))
+        if is_own(item, own)
+        and (call_id := call_id_of(item))
+        and (complete or is_json(str(item.get("arguments") or "")))
     )
 
 
 def client_calls(items: Sequence[Item], own: Container[str]) -> int:
     """Return how many calls of a round the client is to answer: not own ones, and none that ran at the provider."""
-    answered = {item.get("call_id") for item in items if str(item.get("type")).endswith("_output")}
-    return sum(
-        1
-        for item in items
-        if not is_own(item, own) and _is_call(item) and (item.get("call_id") is None or item["call_id"] not in answered)
-    )
+    answered = {call_id_of(item) for item in items if str(item.get("type")).endswith("_output")} - {None}
+    calls = [item for item in items if _is_call(item) and not is_own(item, own)]
+    return sum(call_id_of(item) not in answered for item in calls)
+
+
+def call_id_of(item: Mapping[str, Any]) -> str | None:
+    """Return the id that pairs a call and its output; None if it has none."""
+    call_id = item.get("call_id")
+    return call_id if isinstance(call_id, str) and call_id else None
 
 
 def returnable(items: Sequence[Item], *, stored: bool) -> list[Item]:

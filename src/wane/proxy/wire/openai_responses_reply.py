@@ -9,7 +9,7 @@ from wane.proxy import jsons
 from wane.proxy.wire import sse
 from wane.proxy.wire.base import Body, BrokenReplyError, Round, TokenUsage
 from wane.proxy.wire.openai_errors import error_of
-from wane.proxy.wire.openai_responses_items import Item, client_calls, is_own, own_calls, returnable
+from wane.proxy.wire.openai_responses_items import Item, call_id_of, client_calls, is_own, own_calls, returnable
 from wane.proxy.wire.openai_stream import StreamedReply, WholeReply, parsed
 from wane.proxy.wire.usage import count, summed
 
@@ -64,7 +64,8 @@ class _Rounds:
         seen = [item for item in output if not is_own(item, self._own)] if isinstance(output, list) else []
         told = self.echo(response)
         if not self.count:
-            return told if len(seen) == len(output or ()) else {**told, "output": seen}
+            hidden = isinstance(output, list) and len(seen) < len(output)
+            return {**told, "output": seen} if hidden else told
         usage = {"usage": summed(self.usage, told.get("usage"))} if "usage" in told or self.usage else {}
         head = {key: value for key, value in self.head.items() if key in told}
         return {**told, **head, "output": [*self.output, *seen], **usage}
@@ -76,12 +77,13 @@ class _Rounds:
             response: as it ended.
             items: its output, if that is not in it.
         """
-        output = [item for item in response.get("output") or () if isinstance(item, dict)]
+        given = response.get("output")
+        output = [item for item in given if isinstance(item, dict)] if isinstance(given, list) else []
         items = output or items
         complete = response.get("status", "completed") == "completed"
         own = own_calls(items, self._own, complete=complete)
         ids = {call.id for call in own}
-        whole = [item for item in items if not is_own(item, self._own) or item.get("call_id") in ids]
+        whole = [item for item in items if not is_own(item, self._own) or call_id_of(item) in ids]
         self.count += 1
         self.output += [item for item in output if not is_own(item, self._own)]
         usage = response.get("usage")
@@ -149,7 +151,7 @@ class StreamedResponse(StreamedReply):
                 return self._pass(event.raw)
             self._tail.append(event.raw)
             return b""
-        kind = data.get("type") or event.name
+        kind = str(data.get("type") or event.name)
         response = data.get("response")
         if kind in _BEGIN and isinstance(response, dict):
             return self._begin(event, data, response)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from wane.proxy.wire.base import Message, Woven
-from wane.proxy.wire.openai_responses_items import Item, said, without_id
+from wane.proxy.wire.openai_responses_items import Item, call_id_of, said, without_id
 
 _MESSAGE: Final = "message"
 
@@ -27,12 +27,12 @@ def weave(message: Message, rounds: Sequence[Woven]) -> list[Message]:
     """Return the messages that a client's message stands for; see `Wire.weave`."""
     if not rounds:
         return [message]
-    own = [{item.get("call_id") for result in woven.results for item in result["items"]} for woven in rounds]
+    own = [{call_id_of(item) for result in woven.results for item in result["items"]} - {None} for woven in rounds]
     slots = [
         _Slot(number, place, item)
         for number, woven in enumerate(rounds)
         for place, item in enumerate(woven.message["items"])
-        if item.get("call_id") is None or item["call_id"] not in own[number]
+        if call_id_of(item) not in own[number]
     ]
     sent = _placed(message["items"], slots, len(rounds) - 1)
     history: list[Message] = []
@@ -101,7 +101,7 @@ def _made(recorded: Sequence[Item], theirs: dict[int, list[Item]], own: set[Any]
         if place in theirs:
             items += theirs[place]
             named = named or (is_reasoning and theirs[place][-1].get("id") == reasoning)
-        elif item.get("call_id") is not None and item["call_id"] in own:
+        elif call_id_of(item) in own:
             items.append(item if named else without_id(item))
     return [*items, *theirs.get(-1, ())]
 
