@@ -13,6 +13,8 @@ USAGE: Final = 2
 """What was asked for cannot be: options that make no sense, input that is not there or no messages."""
 OVER_BUDGET: Final = 3
 """With `wane plan --exit-code`: the budget cannot be met."""
+NOT_FOUND: Final = 127
+"""The program to run is not installed, as shells number it."""
 INTERRUPTED: Final = 130
 """Ctrl-C, as shells number it."""
 

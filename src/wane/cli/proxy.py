@@ -6,16 +6,15 @@ import asyncio
 import logging
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from wane.cli import failure, signals
+from wane.cli.proxy_log import log_to
 from wane.cli.proxy_options import TOKEN_VARIABLE, proxy_options
 from wane.cli.text import printable
 
 if TYPE_CHECKING:
     from wane.proxy.server.run import ProxyOptions, Running
-
-_LOGGERS: Final = ("wane.proxy", "uvicorn.error")
 
 
 def run_proxy(values: dict[str, Any]) -> int:
@@ -29,19 +28,8 @@ def run_proxy(values: dict[str, Any]) -> int:
     """
     options = proxy_options(values, os.environ)
     quiet = bool(values.get("quiet"))
-    log_to_stderr(values.get("log_level", "warning" if quiet else "info"))
+    log_to(logging.StreamHandler(sys.stderr), values.get("log_level", "warning" if quiet else "info"))
     return asyncio.run(_serve(options, quiet=quiet))
-
-
-def log_to_stderr(level: str) -> None:
-    """Have a proxy's log written to standard error, from a level up."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Plain("%(asctime)s %(message)s", "%H:%M:%S"))
-    for name in _LOGGERS:
-        logger = logging.getLogger(name)
-        logger.handlers = [handler]
-        logger.setLevel(level.upper())
-        logger.propagate = False
 
 
 async def _serve(options: ProxyOptions, *, quiet: bool) -> int:
@@ -97,10 +85,3 @@ def _place(store: str | None) -> str:
         return "in memory only" if store is None else "on disk"
     scheme, mark, rest = store.partition("://")
     return f"{scheme}{mark}{rest.rpartition('@')[2].partition('?')[0]}" if mark else store
-
-
-class _Plain(logging.Formatter):
-    """Lines that cannot make a terminal do things."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return "\n".join(printable(line) for line in super().format(record).split("\n"))

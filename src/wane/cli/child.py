@@ -1,0 +1,82 @@
+"""A program that has the terminal for itself while this one waits for it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import Final
+
+_NAMES: Final = ("SIGINT", "SIGQUIT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
+_FROM_KEYS: Final = ("SIGINT", "SIGQUIT")
+"""Signals that a terminal sends to all programs in its foreground, the child among them."""
+
+_BY_SIGNAL: Final = 128
+"""What shells add to the number of the signal that ended a program."""
+
+
+def run_child(command: Sequence[str], environ: Mapping[str, str]) -> int:
+    """Run a program with this one's input, output and terminal, and return its exit code.
+
+    Signals go to the program, and this one outlives it: whether it ends is for the program to say.
+
+    Args:
+        command: the program's path, and its arguments.
+        environ: its environment.
+
+    Raises:
+        OSError: if it cannot be started.
+    """
+    running: list[subprocess.Popen[bytes]] = []
+    early: list[int] = []
+
+    def handle(number: int, _: FrameType | None) -> None:
+        if not running:
+            early.append(number)
+        elif signal.Signals(number).name not in _FROM_KEYS or not _in_foreground():
+            _send(running[0], number)
+
+    # Handlers of its own, and nothing ignored: what is ignored would be so in the program too.
+    with _handled(handle):
+        child = subprocess.Popen(command, env=dict(environ))  # noqa: S603 - what the user asks to run
+        running.append(child)
+        for number in early:
+            _send(child, number)
+        code = child.wait()
+    return code if code >= 0 else _BY_SIGNAL - code
+
+
+def _send(child: subprocess.Popen[bytes], number: int) -> None:
+    if child.poll() is None:
+        child.send_signal(number)
+
+
+def _in_foreground() -> bool:
+    """Whether this program shares the foreground of a terminal with the child, which then had the signal as well."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
+
+
+@contextmanager
+def _handled(handle: object) -> Iterator[None]:
+    numbers = [number for name in _NAMES if (number := getattr(signal, name, None)) is not None]
+    # Ignored from the start, as under `nohup`, stays ignored, here and in the program.
+    before = {number: was for number in numbers if (was := signal.getsignal(number)) is not signal.SIG_IGN}
+    for number in before:
+        signal.signal(number, handle)  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        for number, was in before.items():
+            signal.signal(number, was)
