@@ -17,15 +17,15 @@ Examples:
   wane proxy --upstream https://api.openai.com --budget 60k
   wane proxy --upstream http://127.0.0.1:11434 --annotate infer
   wane proxy --upstream https://openrouter.ai/api/v1 --listen 127.0.0.1:9000
-  WANE_PROXY_TOKEN=… wane proxy --upstream https://api.anthropic.com --listen 0.0.0.0:8484 --store redis://cache
+  wane proxy --upstream https://api.anthropic.com --store redis://localhost
 
 What to set in the client:
-  ANTHROPIC_BASE_URL=http://127.0.0.1:8484        Claude Code, the anthropic SDKs
-  OPENAI_BASE_URL=http://127.0.0.1:8484/v1        the openai SDKs, aider and most others
-  base_url = "http://127.0.0.1:8484/v1"           a provider in Codex' config.toml
+  ANTHROPIC_BASE_URL=http://127.0.0.1:8484    Claude Code, anthropic SDKs
+  OPENAI_BASE_URL=http://127.0.0.1:8484/v1    openai SDKs, and most others
+  base_url = "http://127.0.0.1:8484/v1"       in Codex' config.toml
 
-With a token, the client sends it as the header x-wane-token, or has it in the base URL, before the path:
-http://HOST:8484/~TOKEN/v1.
+To be reached from other machines, it needs a token: with WANE_PROXY_TOKEN set and --listen 0.0.0.0:8484, clients send
+the header x-wane-token, or have the token in their base URL, before the path: http://HOST:8484/~TOKEN/v1.
 
 Responses tell what was done: x-wane-session, x-wane-view, x-wane-budget and x-wane-evicted (tokens), x-wane-unmanaged
 (why a request was left alone) and x-wane-warning (what is wrong). The sessions can be watched at /wane/, read as JSON

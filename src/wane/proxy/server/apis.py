@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from wane.proxy.server import headers
+from wane.proxy.wire.anthropic import AnthropicWire
 from wane.proxy.wire.base import Wire
+from wane.proxy.wire.openai_chat import OpenAIChatWire
+from wane.proxy.wire.openai_responses import OpenAIResponsesWire
 
 Wires = Mapping[str, Wire]
 """The protocols by name: `anthropic`, `openai` and `openai_responses`."""
@@ -56,13 +57,5 @@ def speaker(wires: Wires, path: str, sent: headers.Headers) -> Wire | None:
 
 def known_wires() -> dict[str, Wire]:
     """Return all the protocols that the proxy knows."""
-    wires: dict[str, Wire] = {}
-    for module, name in (
-        ("anthropic", "AnthropicWire"),
-        ("openai_chat", "OpenAIChatWire"),
-        ("openai_responses", "OpenAIResponsesWire"),
-    ):
-        with contextlib.suppress(ImportError):
-            wire = getattr(importlib.import_module(f"wane.proxy.wire.{module}"), name)()
-            wires[wire.name] = wire
-    return wires
+    wires: tuple[Wire, ...] = (AnthropicWire(), OpenAIChatWire(), OpenAIResponsesWire())
+    return {wire.name: wire for wire in wires}

@@ -24,7 +24,6 @@ _HEAD: Final = 30.0
 # and protocols that were offered and not taken.
 _USUAL: Final = (
     "ASGI callable returned without",
-    "Cancel %s running task(s)",
     "No supported WebSocket library",
     "Unsupported upgrade request",
 )

@@ -82,7 +82,7 @@ class Managed:
             if await self._left_alone():
                 return
             with _ours():
-                turn = await _unbroken(self._book.turn(self._wire, self._body))
+                turn = await _unbroken(self._book.turn(self._wire, self._body, size=len(self._raw)))
                 reply = self._wire.reply(self._body, turn.own)
                 first = jsons.dumps(turn.body)
         except OwnFailureError as failure:

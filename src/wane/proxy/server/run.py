@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -16,7 +17,7 @@ import uvicorn
 
 from wane.proxy.server.address import Address, bracketed
 from wane.proxy.server.apis import Wires, known_wires
-from wane.proxy.server.app import App, ProxyApp
+from wane.proxy.server.app import ProxyApp
 from wane.proxy.server.listening import BACKLOG, ListenError, Protocol, Quiet, listen
 from wane.proxy.server.settings import ServerSettings
 from wane.proxy.server.status import About, status_app
@@ -62,7 +63,7 @@ class Running:
         traffic: what it has counted.
     """
 
-    def __init__(self, address: Address, server: uvicorn.Server, app: ProxyApp, book: SessionBook, traffic: Traffic):
+    def __init__(self, address: Address, server: _Server, app: ProxyApp, book: SessionBook, traffic: Traffic):
         self.address = address
         self.book = book
         self.traffic = traffic
@@ -87,7 +88,6 @@ class Running:
 
     def _stop(self) -> None:
         if self._stopping.is_set():
-            self._server.force_exit = True
             self._app.abandon()
         self._stopping.set()
 
@@ -138,13 +138,9 @@ async def serving(
                 await asyncio.sleep(0.002)
             yield proxy
         finally:
-            server.should_exit = True
+            server.stop.set()
             tasks[1].cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await tasks[0]
-            app.abandon()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(app.drained(), _LAST)
+            await tasks[0]
 
 
 @contextmanager
@@ -186,14 +182,37 @@ def in_thread(options: ProxyOptions) -> Iterator[Running]:
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves signals to its caller."""
+    """A server that leaves signals to its caller, and stops when it is told to, without looking ten times a second.
+
+    Attributes:
+        stop: told to stop.
+    """
+
+    def __init__(self, config: uvicorn.Config, app: ProxyApp, grace: float) -> None:
+        super().__init__(config)
+        self.stop = asyncio.Event()
+        self._app, self._grace = app, grace
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
 
+    async def main_loop(self) -> None:
+        await self.stop.wait()
 
-def _server(app: App, settings: ServerSettings) -> uvicorn.Server:
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002
+        """Take no more connections, let open requests end for a while, and break off what is left."""
+        for server in self.servers:
+            server.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        for patience in (self._grace, _LAST):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._app.drained(), patience)
+            self._app.abandon()
+
+
+def _server(app: ProxyApp, settings: ServerSettings) -> _Server:
     config = uvicorn.Config(
         app,
         # One reader of HTTP everywhere, and the strictest: what it lets through is read in one way only.
@@ -207,10 +226,9 @@ def _server(app: App, settings: ServerSettings) -> uvicorn.Server:
         date_header=False,
         backlog=BACKLOG,
         timeout_keep_alive=_KEEP_ALIVE,
-        timeout_graceful_shutdown=settings.timeouts.grace,  # type: ignore[arg-type]
         h11_max_incomplete_event_size=_LONGEST_HEAD,
     )
-    return _Server(config)
+    return _Server(config, app, settings.timeouts.grace)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 from wane.core.errors import FormatError
+from wane.formats.base import Format
 from wane.formats.openai import OpenAIFormat
 from wane.proxy.wire.base import Body, Message, OwnCall, OwnTool, Reply, Round, Woven
 from wane.proxy.wire.openai_chat_message import REASONING_LISTS, merged
@@ -38,7 +39,7 @@ class OpenAIChatWire:
     name = "openai"
 
     def __init__(self, guide: Guide = "message") -> None:
-        self.format = OpenAIFormat()
+        self.format: Format[Message] = OpenAIFormat()
         self._guide = guide
 
     def unmanaged(self, body: Body) -> str | None:

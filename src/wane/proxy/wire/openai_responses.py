@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from wane.core.errors import FormatError
+from wane.formats.base import Format
 from wane.formats.openai_responses import OpenAIResponsesFormat, group
 from wane.proxy.wire.base import Body, Message, OwnCall, OwnTool, Reply, Round, Woven
 from wane.proxy.wire.openai_errors import error_body, is_about_reasoning
@@ -32,7 +33,7 @@ class OpenAIResponsesWire:
     name = "openai_responses"
 
     def __init__(self) -> None:
-        self.format = OpenAIResponsesFormat()
+        self.format: Format[Message] = OpenAIResponsesFormat()
 
     def unmanaged(self, body: Body) -> str | None:
         """Return why a request cannot or need not be managed, None if it can be."""
