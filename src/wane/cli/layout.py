@@ -28,7 +28,11 @@ def role_of(episode: Episode) -> Role:
 
 
 def blocks(
-    kinds: Sequence[Kind], tokens: Sequence[int], episodes: Iterable[Episode], visible: Iterable[int]
+    kinds: Sequence[Kind],
+    tokens: Sequence[int],
+    episodes: Iterable[Episode],
+    visible: Iterable[int],
+    instead: Mapping[int, int] | None = None,
 ) -> list[Block]:
     """Return a history as blocks, in order.
 
@@ -37,6 +41,7 @@ def blocks(
         tokens: what each item holds.
         episodes: all episodes of the history.
         visible: indexes of the items that stay.
+        instead: by item that goes, the tokens of a text that stays in its place; none by default.
     """
     owners: list[Episode | None] = [None] * len(kinds)
     for episode in episodes:
@@ -46,14 +51,17 @@ def blocks(
     for index in visible:
         stays[index] = 1
 
-    def key(index: int) -> tuple[Role, int | None, bool]:
-        owner = owners[index]
-        role = role_of(owner) if owner else _FIXED.get(kinds[index], Role.PROLOGUE)
-        return role, owner.number if owner else None, bool(stays[index])
+    def pieces() -> Iterator[tuple[tuple[Role, int | None, bool], int]]:
+        for index, owner in enumerate(owners):
+            role = role_of(owner) if owner else _FIXED.get(kinds[index], Role.PROLOGUE)
+            number, left = owner.number if owner else None, instead.get(index, 0) if instead else 0
+            if left:
+                yield (role, number, True), left
+            yield (role, number, bool(stays[index])), tokens[index] - left
 
     return [
-        Block(role, sum(tokens[index] for index in group), kept, number)
-        for (role, number, kept), group in groupby(range(len(kinds)), key)
+        Block(role, sum(held for _, held in group), kept, number)
+        for (role, number, kept), group in groupby(pieces(), lambda piece: piece[0])
     ]
 
 

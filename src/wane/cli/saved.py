@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from wane.cli import layout
+from wane.cli.kept import Taken, View, view_of
 from wane.cli.picture import Block, Role
 from wane.core import Episode, Item, Kind
 from wane.formats import Transcript, get_format
@@ -24,7 +25,7 @@ from wane.journal import (
     read,
     replay,
 )
-from wane.journal.titles import title_of
+from wane.journal.titles import TITLE_LENGTH, title_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,23 +57,22 @@ class Session:
     replayed: Replay
     items: tuple[Item, ...]
     turns: tuple[Turn, ...]
+    view: View
 
     @property
     def blocks(self) -> list[Block]:
         """Its history as blocks, of which those are kept that are in the view."""
         kinds, tokens = [item.kind for item in self.items], [item.tokens for item in self.items]
-        window = self.replayed.window
-        parts = layout.blocks(kinds, tokens, self.replayed.episodes, window.visible)
+        view = self.view
+        parts = layout.blocks(kinds, tokens, self.replayed.episodes, view.visible, view.instead)
         # Instructions, tools, and what the provider counted otherwise: the picture adds up to what it reported.
-        besides = window.tokens - sum(part.tokens for part in parts if part.kept)
+        besides = view.tokens - sum(part.tokens for part in parts if part.kept)
         return [Block(Role.SYSTEM, max(0, besides)), *parts]
 
     @property
     def whole(self) -> int:
         """Tokens of the view as it would be with all that was evicted; the difference to the view is just that."""
-        shown = set(self.replayed.window.visible)
-        evicted = sum(item.tokens for index, item in enumerate(self.items) if index not in shown)
-        return self.replayed.window.tokens + evicted
+        return self.view.tokens + self.view.evicted
 
     @property
     def passes(self) -> list[PassRecord]:
@@ -124,16 +124,18 @@ def load_session(path: Path) -> Session:
     transcript = Transcript(format_)
     recorded = [record.message for record in file.records if isinstance(record, MessageRecord)]
     loaded = iter(format_.load(recorded))
-    items: list[Item] = []
+    messages: list[Taken] = []
     turns: list[Turn] = []
 
     def items_of(message: Mapping[str, Any]) -> list[Item]:
-        added = transcript.append(next(loaded))
-        first = next((place for place, item in enumerate(added) if item.kind is Kind.USER), None)
-        if first is not None:
-            turns.append(Turn(len(items) + first, title_of(message) or ""))
-        items.extend(added)
-        return added
+        first, taken = transcript.item_count, transcript.take(next(loaded))
+        messages.append(taken)
+        said = next(((place, part) for place, (item, part) in enumerate(taken) if item.kind is Kind.USER), None)
+        if said is not None:
+            # What an agent put in for its user, in tags, is better than nothing.
+            turns.append(Turn(first + said[0], title_of(message) or said[1].text[:TITLE_LENGTH]))
+        return [item for item, _ in taken]
 
     replayed = replay(file.records, items_of)
-    return Session(file, replayed, tuple(items), tuple(turns))
+    items = tuple(item for taken in messages for item, _ in taken)
+    return Session(file, replayed, items, tuple(turns), view_of(file.records, messages, replayed))

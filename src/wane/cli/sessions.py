@@ -71,7 +71,7 @@ def described(session_id: str, message_format: str | None) -> str | None:
     if message_format is None or message_format == AGENT_FORMAT:
         return None
     api = _APIS.get(message_format, message_format)
-    return f"proxy, {api}" if is_session_id(session_id) else f"messages of {api}"
+    return f"proxy, {api}" if is_session_id(session_id) else f"{api}, not the agent's"
 
 
 def of_the_agent(infos: Sequence[SessionInfo]) -> list[SessionInfo]:

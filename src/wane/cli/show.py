@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wane.cli import failure, layout
 from wane.cli.picture import Role, Row
 from wane.cli.saved import Session, Turn, Usage, find_session, load_session
-from wane.cli.sessions import local_time
+from wane.cli.sessions import agent_of, described, local_time
 from wane.cli.text import printable
 from wane.core import Kind
 from wane.journal import PassRecord
@@ -55,11 +55,13 @@ def session_dict(session: Session) -> dict[str, Any]:
         "path": str(session.file.path),
         "cwd": header.cwd,
         "created": header.created.isoformat(),
+        "agent": agent_of(header.id),
         "format": header.format,
+        "strategy": session.view.strategy,
         "messages": len(session.replayed.messages),
         "torn_bytes": session.file.torn_bytes,
         "budget": window.budget,
-        "tokens": {"history": session.whole, "view": window.tokens},
+        "tokens": {"history": session.whole, "view": session.view.tokens},
         "usage": asdict(session.usage),
         "turns": [{"item": turn.item, "text": turn.text} for turn in session.turns],
         "episodes": [
@@ -100,7 +102,8 @@ def tree(session: Session, *, full: bool) -> list[Row]:
     for number, (turn, tokens) in enumerate(_turns(session)):
         rows.append(Row(Role.USER, _cut(turn.text, full) or "(no text)", tokens, tokens, why="never evicted"))
         rows += below.get(number, [])
-    return rows
+    # Other strategies spare nothing for the reasons that eviction by episode has.
+    return rows if session.view.by_episode else [replace(row, level="", why="") for row in rows]
 
 
 def describe_usage(usage: Usage) -> str:
@@ -161,18 +164,22 @@ def _summary(session: Session) -> RenderableType:
 
     from wane.cli.picture import plain_table
 
-    header, window, usage = session.file.header, session.replayed.window, session.usage
+    header, view, usage = session.file.header, session.view, session.usage
     messages = len(session.replayed.messages)
     table = plain_table("", "*")
     table.show_header = False
     table.add_row("session", Text(header.id, style="bold"))
     table.add_row("directory", printable(header.cwd))
     table.add_row("began", f"{local_time(header.created)}, {messages:,} messages ({header.format})")
+    whose = described(header.id, header.format) if agent_of(header.id) == "proxy" else None
+    if kept := ", ".join(filter(None, (whose, view.strategy))):
+        table.add_row("kept by", printable(kept))
     if usage.models:
         table.add_row("model", printable(", ".join(usage.models)))
     table.add_row("usage", describe_usage(usage))
     table.add_row(
-        "window", f"{window.tokens:,} of {window.budget:,} tokens; with all that was evicted {session.whole:,}"
+        "window",
+        f"{view.tokens:,} of {session.replayed.window.budget:,} tokens; with all that was evicted {session.whole:,}",
     )
     if session.file.torn:
         cut = f"the last record was cut short ({session.file.torn_bytes:,} bytes); resuming the session repairs it"

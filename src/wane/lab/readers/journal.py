@@ -1,4 +1,4 @@
-"""Wane's own journals: messages with the usage of each call, and the passes that ran.
+"""Wane's own journals, of its agent and of its proxy: messages with the usage of each call, and the passes that ran.
 
 A damaged journal cannot be resumed, as its view would be in doubt, but it can be studied: damaged lines are
 named, and what can be read of them is read.
@@ -11,18 +11,32 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from wane.core import DELIMITER, Kind
 from wane.core.errors import FormatError
 from wane.formats import Format, get_format
 from wane.journal.codec import SchemaError, decode
 from wane.journal.lines import DamagedLineError, NewerLineError, checksum_of, read_record
 from wane.journal.reader import open_session, read_header_of
-from wane.journal.records import RECORDS, ConfigRecord, Header, MessageRecord, PassRecord, Record, UsageRecord
+from wane.journal.records import (
+    RECORDS,
+    ConfigRecord,
+    Header,
+    MessageRecord,
+    NoteRecord,
+    PassRecord,
+    Record,
+    UsageRecord,
+)
 from wane.lab.readers.builder import SessionBuilder
 from wane.lab.readers.lines import Problems
-from wane.lab.readers.messages import take
+from wane.lab.readers.messages import is_answer, take
+from wane.lab.readers.usages import Usages
 from wane.lab.session import Eviction, EvictionStep, RecordedSession, Usage
 
 NAME: Final = "journal"
+
+_PROXY: Final = "proxy"
+_REPLY: Final = "reply"  # topics of a proxy's notes: how it keeps the session, and that a reply is complete
 
 
 def recognises(head: Sequence[object]) -> bool:
@@ -45,6 +59,7 @@ def read(path: Path) -> list[RecordedSession]:
         fold = _Fold(SessionBuilder(path.stem, NAME, problems), get_format(header.format))
         for number, record in _records(stream, checksum, problems):
             fold.take(record, number)
+    fold.finish()
     fold.builder.cwd = header.cwd
     session = fold.builder.build()
     session.evictions = fold.evictions
@@ -86,19 +101,28 @@ class _Fold:
         self.builder = builder
         self.evictions: list[Eviction] = []
         self._format = message_format
-        self._usage: UsageRecord | None = None
+        self._usages = Usages()
+        self._marks: set[str | None] = set()  # ids of `delimiter` calls
         self._part_of: list[int | None] = []  # by item of the journal; None for one that was left out
 
     def take(self, record: Record, line: int) -> None:
         if isinstance(record, MessageRecord):
             self._take_message(record, line)
         elif isinstance(record, UsageRecord):
-            self._usage = record
+            self._lost(self._usages.add(record), line)
         elif isinstance(record, PassRecord):
             self._take_pass(record, line)
         elif isinstance(record, ConfigRecord) and record.overhead:
             # The first request tells what instructions and tools weigh; the settings are recorded again then.
             self.builder.system_tokens = record.overhead
+        elif isinstance(record, NoteRecord) and record.topic == _PROXY:
+            self._usages.rounds = True
+        elif isinstance(record, NoteRecord) and record.topic == _REPLY:
+            self._usages.complete()
+
+    def finish(self) -> None:
+        """Take in that no record follows."""
+        self._lost(self._usages.left(), None)
 
     def _take_message(self, record: MessageRecord, line: int) -> None:
         try:
@@ -108,20 +132,30 @@ class _Fold:
             what = str(error).removeprefix("message 0: ")
             self.builder.problems.add(line, what, "a message that cannot be read")
             return
-        data = record.message
-        answer = data.get("role") == "assistant" or data.get("kind") == "response"
-        usage, self._usage = (self._usage, None) if answer else (None, self._usage)
+        answer, usage = is_answer(record.message), None
+        if answer:
+            usage = self._usages.answered()
+            self._marks.update(part.call_id for part in parts if part.kind is Kind.CALL and part.tool == DELIMITER)
+        elif not all(part.kind is Kind.RESULT and part.call_id in self._marks for part in parts):
+            # Only results of the proxy's own tool stand between the rounds of a reply.
+            self._lost(self._usages.left(), line)
         first = take(
             self.builder,
             parts,
             answer=answer,
             usage=_usage(usage) if usage else None,
-            at=None if record.at is None else record.at.timestamp(),
-            model=usage.model.rpartition(":")[2] or None if usage else None,
+            # A proxy records an answer when its client comes back with it, which may be hours later.
+            at=_time(usage) or _time(record),
+            model=_model(usage) if usage else None,
             line=line,
         )
         whole = self.builder.position - first == len(parts)
         self._part_of += range(first, self.builder.position) if whole else [None] * len(parts)
+
+    def _lost(self, calls: Iterable[UsageRecord], line: int | None) -> None:
+        """Take in calls of which no answer is recorded."""
+        for record in calls:
+            self.builder.answer((), usage=_usage(record), at=_time(record), model=_model(record), line=line)
 
     def _take_pass(self, record: PassRecord, line: int) -> None:
         taken = record.steps
@@ -137,9 +171,18 @@ class _Fold:
             for step in taken
         )
         removed = tuple(index for step in steps for index in step.removed)
-        at = None if record.at is None else record.at.timestamp()
         before, after = record.tokens_before, record.tokens_after
-        self.evictions.append(Eviction(self.builder.position, removed, before, after, at, steps, record.budget))
+        self.evictions.append(
+            Eviction(self.builder.position, removed, before, after, _time(record), steps, record.budget)
+        )
+
+
+def _time(record: Record | None) -> float | None:
+    return None if record is None or record.at is None else record.at.timestamp()
+
+
+def _model(record: UsageRecord) -> str | None:
+    return record.model.rpartition(":")[2] or None
 
 
 def _usage(record: UsageRecord) -> Usage | None:

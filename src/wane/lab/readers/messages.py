@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from wane.core import Kind
 from wane.formats.base import Part
+from wane.formats.response_items import is_model_made
 from wane.lab.readers.builder import SessionBuilder
 from wane.lab.readers.lines import Problems
 from wane.lab.session import Usage
@@ -39,7 +41,7 @@ def take(
         The position of its first part.
     """
     if answer or any(part.kind is Kind.USER for part in parts):
-        settle(builder, line)
+        settle(builder, line, coming={part.call_id or "" for part in parts if part.kind is Kind.RESULT and not answer})
     first = builder.position
     if answer:
         builder.answer(parts, usage=usage, at=at, model=model, line=line)
@@ -49,16 +51,25 @@ def take(
     return first
 
 
-def settle(builder: SessionBuilder, line: int | None = None) -> None:
+def is_answer(message: Mapping[str, Any]) -> bool:
+    """Whether a model wrote a message, as JSON data of any format."""
+    if isinstance(items := message.get("items"), list):
+        return bool(items) and is_model_made(items[0])
+    return message.get("role") == "assistant" or message.get("kind") == "response"
+
+
+def settle(builder: SessionBuilder, line: int | None = None, *, coming: Collection[str] = ()) -> None:
     """Give the calls that have no result an empty one, and name them.
 
     Args:
         builder: the session.
         line: where the message stands before which it is missing.
+        coming: ids of calls whose result that message holds.
     """
     for call_id in builder.unanswered:
-        builder.problems.add(line, f"no result of the call {call_id!r}; taken as empty", "no result of a call")
-    builder.settle("")
+        if call_id not in coming:
+            builder.problems.add(line, f"no result of the call {call_id!r}; taken as empty", "no result of a call")
+    builder.settle("", coming=coming)
 
 
 def builders(name: str, source: str, count: int, problems: Problems) -> list[SessionBuilder]:

@@ -243,6 +243,11 @@ class ByMessage:
         """Anchor the count."""
         self._accounting.observe(input_tokens)
 
+    def current(self) -> Sequence[Slot]:
+        """Return what the next request shows if the strategy leaves nothing more out for lack of room."""
+        self._reshow()
+        return self._slots
+
     def _reshow(self) -> None:
         """Read the view off a strategy that did something again."""
         if isinstance(self._strategy, Resumable):

@@ -1,0 +1,111 @@
+"""What the next request of a saved session shows, whichever strategy kept its context."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from wane.agent.options import BY_EPISODE
+from wane.core import Item
+from wane.core.errors import HistoryError, JournalError
+from wane.formats import Part
+from wane.journal import (
+    ConfigRecord,
+    MarkedMessageRecord,
+    MessageRecord,
+    NoteRecord,
+    PassRecord,
+    Record,
+    Replay,
+    UsageRecord,
+)
+from wane.proxy.sessions.keeping import STRATEGY_NOTE, ByMessage
+from wane.strategies.base import Annotate, Settings, Substitute
+from wane.strategies.registry import get_strategy
+
+Taken = Sequence[tuple[Item, Part]]
+"""The items of a message, with their content."""
+
+_BEGUN: Final = ("agent", "proxy")  # topics of the notes that say which strategy is to keep the context
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What the next request shows.
+
+    Attributes:
+        strategy: what kept the context last; None if the session does not say.
+        tokens: what it holds, as the provider counts as far as it told.
+        evicted: tokens of the history that it does not hold, by our own count.
+        visible: indexes of the items that are in it as they were.
+        instead: by item, the tokens of a text that stands in its place.
+    """
+
+    strategy: str | None
+    tokens: int
+    evicted: int
+    visible: Sequence[int]
+    instead: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def by_episode(self) -> bool:
+        """Whether only whole levels of episodes leave it, if anything does."""
+        return self.strategy is None or self.strategy in BY_EPISODE or self.strategy == "none"
+
+
+def view_of(records: Sequence[Record], messages: Sequence[Taken], replayed: Replay) -> View:
+    """Return what the next request of a session shows.
+
+    Args:
+        records: its records.
+        messages: the items of each of its messages.
+        replayed: its window, which is the view where episodes are evicted, or nothing is.
+
+    Raises:
+        JournalError: if the records do not follow from each other.
+        FormatError: if its strategy is not known.
+    """
+    window, visible = replayed.window, set(replayed.window.visible)
+    items = (item for taken in messages for item, _ in taken)
+    evicted = sum(item.tokens for index, item in enumerate(items) if index not in visible)
+    view = View(strategy_of(records), window.tokens, evicted, window.visible)
+    try:
+        return view if view.strategy is None or view.by_episode else _by_message(view.strategy, records, messages)
+    except (HistoryError, LookupError) as error:
+        raise JournalError(f"the session does not replay: {error}") from error
+
+
+def strategy_of(records: Iterable[Record]) -> str | None:
+    """Return the strategy that kept a session's context last; None if nothing tells."""
+    strategy: str | None = None
+    for record in records:
+        if isinstance(record, NoteRecord) and record.topic in (*_BEGUN, STRATEGY_NOTE):
+            named = record.data.get("strategy")
+            strategy = named if isinstance(named, str) else strategy
+        elif isinstance(record, PassRecord) and strategy not in BY_EPISODE:
+            strategy = "cwl"
+    return strategy
+
+
+def _by_message(strategy: str, records: Iterable[Record], messages: Iterable[Taken]) -> View:
+    records = list(records)
+    annotate: Annotate = "infer" if any(isinstance(record, MarkedMessageRecord) for record in records) else "model"
+    keeping = ByMessage(get_strategy(strategy, Settings(annotate=annotate)), 0)
+    coming = iter(messages)
+    for record in records:
+        if isinstance(record, MessageRecord):
+            for item, part in next(coming):
+                keeping.follow(item, part, ())
+        elif isinstance(record, ConfigRecord):
+            keeping.overhead = record.overhead
+        elif isinstance(record, UsageRecord):
+            keeping.current()
+            keeping.sent()
+            keeping.observe(record.input_tokens)
+        else:
+            keeping.redo(record)
+    slots = keeping.current()
+    instead = {slot.index: slot.tokens for slot in slots if isinstance(slot, Substitute) and slot.index is not None}
+    visible = [slot for slot in slots if isinstance(slot, int)]
+    return View(strategy, keeping.tokens, keeping.evicted, visible, instead)
