@@ -36,7 +36,8 @@ class Worker:
 
     def __call__(self, request: Request) -> Reply:
         self._number += 1
-        heard = [part.kind for part in request.parts if not part.text.startswith("<reminder>")]
+        said = [part for part in request.parts if part.kind is not Kind.SYSTEM]
+        heard = [part.kind for part in said if not part.text.startswith("<reminder>")]
         if heard[-1] is Kind.USER:
             self._left = self._rng.randint(1, self.steps)
         reasoning = f"thought {self._number}" if self.reasons and self._rng.random() < 0.7 else None

@@ -81,9 +81,10 @@ class AnthropicClient(Client):
 
     def body(self) -> dict[str, Any]:
         messages = self.edit(copy.deepcopy(self.history))
-        last = messages[-1]["content"]
-        if isinstance(last, list):
-            last[-1]["cache_control"] = {"type": "ephemeral"}
+        last = messages[-1]
+        if isinstance(last["content"], str):
+            last["content"] = [{"type": "text", "text": last["content"]}]
+        last["content"][-1]["cache_control"] = {"type": "ephemeral"}
         tools = [{"name": t, "description": t, "input_schema": {"type": "object"}} for t in self.tools]
         return {
             "model": "claude-sonnet-5",
@@ -108,6 +109,23 @@ class AnthropicClient(Client):
         if blocks:
             self.history.append({"role": "user", "content": blocks})
         return len(calls)
+
+
+class RemindedClient(AnthropicClient):
+    """Speaks as Claude Code does: after each turn of the user stands a system message."""
+
+    def say(self, text: str) -> None:
+        super().say(text)
+        self._remind()
+
+    def take(self, answer: Mapping[str, Any], results: Callable[[str, Any], str]) -> int:
+        calls = super().take(answer, results)
+        if calls:
+            self._remind()
+        return calls
+
+    def _remind(self) -> None:
+        self.history.append({"role": "system", "content": f"{len(self.history)} tokens left"})
 
 
 class ChatClient(Client):
@@ -165,7 +183,7 @@ class ResponsesClient(Client):
         return len(calls)
 
 
-CLIENTS: tuple[type[Client], ...] = (AnthropicClient, ChatClient, ResponsesClient)
+CLIENTS: tuple[type[Client], ...] = (AnthropicClient, RemindedClient, ChatClient, ResponsesClient)
 
 
 @dataclass

@@ -22,7 +22,7 @@ from wane.proxy.store.disk import DiskStore
 from wane.proxy.store.memory import MemoryStore
 from wane.testing import Call, Reply
 
-every_client = pytest.mark.parametrize("make", CLIENTS, ids=lambda client: client.wire.name)
+every_client = pytest.mark.parametrize("make", CLIENTS, ids=lambda client: client.__name__)
 SMALL = ContextSettings(budget=2_400)
 
 
@@ -147,7 +147,7 @@ def with_reminder(client: Client) -> Callable[[list[Any]], list[Any]]:
     def edit(history: list[Any]) -> list[Any]:
         if len(history) < 3:
             return history
-        last = history[-1]
+        last = history[-1 if history[-1].get("role") != "system" else -2]
         reminder = f"<reminder>{len(history)} messages</reminder>"
         if isinstance(client, AnthropicClient):
             last["content"].append({"type": "text", "text": reminder})

@@ -214,11 +214,30 @@ def test_strings_stay_strings_until_they_are_joined() -> None:
     assert place(sent, [sent[0], sent[3]])[0] is sent[0]
 
 
-def test_system_messages_are_left_alone() -> None:
-    system = {"role": "system", "content": "S"}
-    sent = [said("Hi"), system, model(text("a")), dict(system), said("Ho")]
-    view = [sent[0], sent[1], sent[3], sent[4]]
-    assert place(sent, view) == view
+def reminder(words: str) -> Message:
+    return {"role": "system", "content": words}
+
+
+def test_system_messages_stay_where_the_client_has_them() -> None:
+    sent = [said("Hi"), reminder("S"), model(text("a")), said("Ho"), reminder("T")]
+    assert place(sent, sent) == sent
+
+
+def test_system_messages_stand_between_the_user_and_the_model_whatever_left() -> None:
+    sent = [said("Hi"), reminder("S"), model(text("a")), said("Ho"), reminder("T"), model(text("b")), said("Hm")]
+    joined = {"role": "system", "content": [text("S"), text("T")]}
+    assert place(sent, [sent[0], sent[1], sent[3], sent[4], *sent[5:]]) == [
+        user(text("Hi"), text("Ho")),
+        joined,
+        *sent[5:],
+    ]
+    # What the model said stayed, but not what it was told.
+    assert place(sent, [sent[0], sent[1], sent[2], sent[4], *sent[5:]]) == [
+        sent[0],
+        joined,
+        model(text("a"), text("b")),
+        sent[6],
+    ]
 
 
 def test_a_breakpoint_moves_to_what_stands_before_it() -> None:

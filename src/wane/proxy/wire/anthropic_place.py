@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any, Final, TypeAlias
 
 from wane.proxy.wire.anthropic_blocks import Block, blocks_of, is_blank
@@ -13,7 +14,7 @@ _Place: TypeAlias = tuple[int, int]
 
 # Anthropic takes a breakpoint on these, in a message of either role; not on thinking, nor on empty text.
 _CARRIERS: Final = ("text", "image", "document", "search_result", "tool_use", "tool_result")
-_JOINED: Final = ("user", "assistant")
+_JOINED: Final = ("user", "assistant", "system")
 
 
 def placed(messages: Sequence[Message], sent: Sequence[Message]) -> list[Message]:
@@ -26,6 +27,7 @@ def placed(messages: Sequence[Message], sent: Sequence[Message]) -> list[Message
     position = {id(message): number for number, message in enumerate(sent)}
     joined: list[Message] = []
     before: int | None = None
+    messages = _seated(messages)
     for message, marked in zip(messages, _rescued(messages, sent), strict=True):
         here = position.get(id(message))
         # Where the client itself has neighbours of one role, they are its business.
@@ -41,6 +43,44 @@ def placed(messages: Sequence[Message], sent: Sequence[Message]) -> list[Message
 def joined_up(messages: Sequence[Message]) -> list[Message]:
     """Return messages with all neighbours of one role joined."""
     return placed(messages, [])
+
+
+def _seated(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return messages with each system message where Anthropic takes it: behind a user's, ahead of an assistant's.
+
+    What stood between a system message and its neighbours may have left the view. It stays as close to its place as
+    can be: behind the user's messages of the same stretch or, if there are none, of the stretch before.
+    """
+    if all(_sits(messages, number) for number, each in enumerate(messages) if each.get("role") == "system"):
+        return messages
+    seated: list[Message] = []
+    behind = 0  # where the last stretch with a user's message ends
+    for is_assistant, group in groupby(messages, lambda each: each.get("role") == "assistant"):
+        stretch = sorted(group, key=lambda each: each.get("role") == "system")
+        alone = not is_assistant and stretch[0].get("role") == "system"
+        if alone and behind and not _may_precede(seated[-1]):
+            seated[behind:behind] = stretch
+            behind += len(stretch)
+        else:
+            seated += stretch
+            behind = behind if is_assistant or alone else len(seated)
+    return seated
+
+
+def _sits(messages: Sequence[Message], number: int) -> bool:
+    followed = number + 1 == len(messages) or messages[number + 1].get("role") == "assistant"
+    return followed and number > 0 and _may_precede(messages[number - 1])
+
+
+def _may_precede(message: Message) -> bool:
+    """Whether a system message may stand right behind: a user's does, and one that waits for a server's tool."""
+    role, content = message.get("role"), _listed(message)
+    return role == "user" or (role == "assistant" and content[-1:] != [] and _is_of_a_server(content[-1]))
+
+
+def _is_of_a_server(block: Block) -> bool:
+    kind = str(block.get("type"))
+    return kind == "server_tool_use" or (kind.endswith("_tool_result") and kind != "tool_result")
 
 
 def _alike(one: Message, other: Message) -> bool:
