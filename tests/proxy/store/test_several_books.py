@@ -1,0 +1,69 @@
+"""Several proxies with the same sessions: any of them takes any request, and the view is the one that one would make."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.proxy.sessions.test_book import SMALL, result, work, worker
+from tests.proxy.store.support import Place
+from tests.proxy.world import CLIENTS, Client, exchange, run_turn
+from wane.proxy.sessions.book import Book
+from wane.proxy.store import open_store
+from wane.proxy.store.memory import MemoryStore
+
+every_client = pytest.mark.parametrize("make", CLIENTS, ids=lambda client: client.__name__)
+
+
+@every_client
+@pytest.mark.parametrize("strategy", ["cwl", "truncate"])
+def test_requests_may_go_to_any_process(make: type[Client], strategy: Any, shared: Place) -> None:
+    settings = replace(SMALL, strategy=strategy)
+
+    async def main() -> None:
+        one, other = make(), make()
+        upstream, twin = worker(one, 2), worker(other, 2)
+        alone = Book(MemoryStore(), settings)
+        several = [Book(open_store(shared.where), settings) for _ in range(3)]
+        number = 0
+        for turn in range(6):
+            one.say(f"User turn {turn}.")
+            other.say(f"User turn {turn}.")
+            while True:
+                number += 1
+                first = await exchange(alone, one, upstream)
+                second = await exchange(several[number % 3], other, twin)
+                assert second.bodies == first.bodies
+                calls = one.take(first.answer, result)
+                assert other.take(second.answer, result) == calls
+                if not calls:
+                    break
+        assert first.facts.evicted > 0
+        assert {len(book.status()) for book in several} == {1}
+        assert len({book.status()[0].facts.session for book in several}) == 1
+        for book in several:
+            await book.close()
+
+    asyncio.run(main())
+
+
+def test_requests_of_one_session_in_two_processes_at_once(shared: Place) -> None:
+    async def main() -> None:
+        client = CLIENTS[0]()
+        upstream = worker(client, 1)
+        books = [Book(open_store(shared.where), SMALL) for _ in range(2)]
+        await work(books[0], client, upstream, 3)
+        other = client.copy()
+        client.say("One way.")
+        other.say("Another way.")
+        await asyncio.gather(
+            run_turn(books[0], client, upstream, result), run_turn(books[1], other, upstream, result)
+        )
+        await asyncio.gather(work(books[1], client, upstream, 2), work(books[0], other, upstream, 2))
+        for book in books:
+            await book.close()
+
+    asyncio.run(main())
