@@ -179,9 +179,9 @@ class Conversation:
         edited: set[int] = set()
         for number, arrival in enumerate(arrivals):
             woven = self._woven(number, arrival.message) if number in self._places else [arrival.message]
-            entry = self.entries[number]
-            if len(woven) != entry.messages:
-                raise HistoryError(f"message {number} stood for {entry.messages} messages, and now for {len(woven)}")
+            known = self.entries.messages(number)
+            if len(woven) != known:
+                raise HistoryError(f"message {number} stood for {known} messages, and now for {len(woven)}")
             if number in self._edited:
                 edited.update(range(len(history), len(history) + len(woven)))
             history += woven

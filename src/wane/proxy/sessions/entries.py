@@ -60,6 +60,10 @@ class Entries:
     def __contains__(self, shape: bytes) -> bool:
         return shape in self._shapes
 
+    def messages(self, number: int) -> int:
+        """Return how many messages of the history one stands for."""
+        return self._messages[number]
+
     def append(self, entry: Entry) -> None:
         """Take in the next message."""
         self._digests.append(entry.digest)
