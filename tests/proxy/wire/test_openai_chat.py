@@ -410,6 +410,15 @@ def test_guidance_survives_other_messages_in_either_order() -> None:
     assert WIRE.place(request, fewer) == {**request, "messages": fewer}
 
 
+def test_a_message_of_which_reasoning_alone_is_left_goes() -> None:
+    thought = {"role": "assistant", "content": None, "reasoning_content": "R"}
+    request = body(thought, {"role": "user", "content": "Hi"})
+    user = request["messages"][1]
+    assert WIRE.place(request, [dict(thought), user])["messages"] == [user]
+    # What the client itself has sent is its own affair.
+    assert WIRE.place(request, request["messages"])["messages"] == [thought, user]
+
+
 @pytest.mark.parametrize("content", ["S", [{"type": "text", "text": "S", "cache_control": {"type": "ephemeral"}}]])
 def test_guidance_at_the_end_of_the_system_message(content: Any) -> None:
     wire = OpenAIChatWire("append")

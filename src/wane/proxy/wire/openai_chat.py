@@ -11,7 +11,7 @@ from wane.formats.openai import OpenAIFormat
 from wane.proxy.wire.base import Body, Message, OwnCall, OwnTool, Reply, Round, Woven
 from wane.proxy.wire.openai_chat_message import REASONING_LISTS, merged
 from wane.proxy.wire.openai_chat_reply import StreamedChat, WholeChat
-from wane.proxy.wire.openai_chat_weave import weave
+from wane.proxy.wire.openai_chat_weave import says_something, weave
 from wane.proxy.wire.openai_errors import error_body, is_about_reasoning
 from wane.proxy.wire.openai_texts import without_markers
 
@@ -105,8 +105,15 @@ class OpenAIChatWire:
         return self.place(equipped, body["messages"]) if guidance else equipped
 
     def place(self, body: Body, messages: Sequence[Message]) -> Body:
-        """Return a body with these messages, and the guidance that it was equipped with, in place of its own."""
+        """Return a body with these messages, and the guidance that it was equipped with, in place of its own.
+
+        Where eviction left nothing but reasoning of a message, which providers refuse, it goes too.
+        """
         placed = _Equipped(body)
+        silent = [message for message in messages if message.get("role") == "assistant" and not says_something(message)]
+        if silent:
+            gone = {id(message) for message in silent} - set(map(id, body["messages"]))
+            messages = [message for message in messages if id(message) not in gone]
         placed.guidance = body.guidance if isinstance(body, _Equipped) else ""
         placed["messages"] = self._guided(messages, placed.guidance) if placed.guidance else list(messages)
         return placed

@@ -34,7 +34,7 @@ def weave(message: Message, rounds: Sequence[Woven]) -> list[Message]:
         else:
             # The client has kept nothing of it, which tells nothing of what it wants.
             kept = woven.message
-        if _says(kept):
+        if says_something(kept):
             history += [kept, *woven.results]
     return history or [message]
 
@@ -88,6 +88,6 @@ def _rest(message: Message) -> dict[str, Any]:
     return {key: value for key, value in message.items() if key not in (*_SHARED, "tool_calls", "role") and value}
 
 
-def _says(message: Message) -> bool:
-    """Whether a message holds something that a provider takes for one."""
+def says_something(message: Message) -> bool:
+    """Whether an assistant's message holds something that a provider takes for one, which reasoning is not."""
     return bool(message.get("content") or message.get("tool_calls") or message.get("refusal") or message.get("audio"))
