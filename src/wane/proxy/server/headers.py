@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final, TypeAlias
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]
@@ -88,6 +88,23 @@ def to_client(headers: Iterable[tuple[bytes, bytes]], drop: Collection[bytes] = 
             or (chunked and name == b"content-length")
         )
     ]
+
+
+def added(sent: Headers, more: Mapping[str, str]) -> Headers:
+    """Return headers with further values of such as are lists, after those of the client.
+
+    Args:
+        sent: names in lower case.
+        more: a value for each name; one that is there already is not repeated.
+    """
+    result = list(sent)
+    for name, value in more.items():
+        key, entry = name.lower().encode(), value.encode()
+        theirs = every(sent, key)
+        if entry.lower() not in tokens(theirs):
+            result = [(each, old) for each, old in result if each != key]
+            result.append((key, b",".join([*theirs, entry])))
+    return result
 
 
 def first(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:

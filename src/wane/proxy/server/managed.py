@@ -183,13 +183,14 @@ class Managed:
             with _ours():
                 body = self._wire.drops_reasoning(answer.status, error, jsons.loads(content))
                 again = None if body is None else jsons.dumps(body)
+                more = {} if body is None else self._wire.headers(body)
         except BaseException:
             await answer.close()
             raise
         if again is None:
             return answer
         await answer.close()
-        return await self._send(sent, again)
+        return await self._send(headers.added(sent, more), again)
 
     async def _send(self, sent: headers.Headers, content: bytes) -> Answer:
         framed = [*sent, (b"content-length", b"%d" % len(content))]
