@@ -224,6 +224,7 @@ def taken(stream: bytes) -> tuple[Round, bytes]:
     [
         ([], "{}", {}),
         ([""], "{}", {}),
+        ([" "], "{}", {}),
         (["", '{"action"', ': "end"}'], '{"action": "end"}', {"action": "end"}),
         (['{"action": '], '{"action": ', {"INVALID_JSON": '{"action": '}),
         (["[1]"], "[1]", {"INVALID_JSON": "[1]"}),
@@ -260,7 +261,7 @@ def test_an_own_call_that_was_cut_off_is_none(stop: str, parts: list[str]) -> No
 
 
 def test_an_own_call_ahead_of_what_was_cut_off_is_whole() -> None:
-    first = block(0, own("o1"), *arguments(""))
+    first = block(0, {**own("o1"), "input": {}}, *arguments(""))
     cut = block(1, {"type": "tool_use", "id": "c", "name": "read", "input": {}}, *arguments('{"p'))
     round_, _ = taken(said(opening(), first, cut, ending("max_tokens")))
     assert [one.id for one in round_.own] == ["o1"]

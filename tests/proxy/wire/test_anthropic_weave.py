@@ -275,6 +275,19 @@ def test_a_text_that_comes_twice_is_that_of_the_thinking_it_stands_by() -> None:
     assert first == [[text("Let me start."), own("o1")], [thinking("So", "s2"), call("c1")]]
 
 
+def test_a_text_is_looked_for_behind_what_was_found_before_it() -> None:
+    middle, last = make(thinking("So", "s2"), own("o2")), make(text("Let me start."), call("c1"))
+    result = contents(
+        weave([thinking("So", "s2"), text("Let me start.")], make(text("Let me start."), own("o1")), middle, last)
+    )
+    assert result == [[own("o1")], middle.content, [text("Let me start.")]]
+
+
+def test_a_text_is_looked_for_ahead_of_what_follows_it() -> None:
+    end = make(text("Done."))
+    assert contents(weave([text("Done."), thinking("Hm", "s1")], SILENT, end)) == [[text("Done."), *SILENT.content]]
+
+
 def test_thinking_of_a_round_that_shows_nothing_else_follows_the_rest() -> None:
     """Without any, thinking may be off; with some, the turn must begin with it."""
     kept = contents(weave([thinking("So", "s2"), text("Now I read."), call("c1")], SILENT, LAST))
