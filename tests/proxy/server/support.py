@@ -77,6 +77,8 @@ async def provider(answer: Callable[[Asked, asyncio.StreamWriter], Awaitable[Non
                 await answering
         except (ConnectionError, asyncio.IncompleteReadError):
             it.hung_up.set()
+        except asyncio.CancelledError:
+            pass  # the test is over
         finally:
             writer.close()
 
@@ -186,8 +188,8 @@ def text_block(text: str, index: int = 0) -> bytes:
     return text_start(index) + text_delta(text, index) + block_stop(index)
 
 
-def call_block(name: str, index: int = 0, **arguments: Any) -> bytes:
-    block = {"type": "tool_use", "id": f"toolu_{name}_{index}_{len(arguments)}", "name": name, "input": {}}
+def call_block(name: str, arguments: Mapping[str, Any], index: int = 0, number: int = 1) -> bytes:
+    block = {"type": "tool_use", "id": f"toolu_{name}_{index}_{number}", "name": name, "input": {}}
     delta = {"type": "input_json_delta", "partial_json": json.dumps(arguments)}
     return (
         event("content_block_start", index=index, content_block=block)

@@ -1,0 +1,427 @@
+"""What goes wrong on either side, over real connections."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from typing import Any
+
+import pytest
+
+from tests.proxy.server import support
+from tests.proxy.server.support import (
+    START,
+    STOP,
+    Asked,
+    ask,
+    body,
+    chunk,
+    message,
+    provider,
+    proxy,
+    request,
+    response,
+    run,
+    stream_head,
+    text_block,
+    text_delta,
+    text_start,
+    until,
+)
+from wane.proxy.server.run import Running
+from wane.proxy.sessions.base import SessionStatus, Turn
+from wane.proxy.sessions.book import Book
+from wane.proxy.store import open_store
+from wane.proxy.wire.base import Body, Round, Wire
+
+
+def outcomes(running: Running) -> dict[str, int]:
+    return {name: count for name, count in running.traffic.outcomes().items() if count}
+
+
+def free_port() -> int:
+    with socket.socket() as it:
+        it.bind(("127.0.0.1", 0))
+        return int(it.getsockname()[1])
+
+
+async def never(asked: Asked, writer: asyncio.StreamWriter) -> None:
+    await asyncio.sleep(60)
+
+
+async def says(asked: Asked, writer: asyncio.StreamWriter) -> None:
+    writer.write(stream_head() + chunk(START) + chunk(text_block("hi")) + chunk(STOP) + b"0\r\n\r\n")
+
+
+# The client
+
+
+@pytest.mark.parametrize("managed", [True, False])
+def test_client_that_leaves_in_mid_stream_ends_the_providers_request(managed: bool) -> None:
+    async def begins(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(stream_head() + chunk(START + text_start() + text_delta("one")))
+        await asyncio.sleep(60)
+
+    async def main() -> None:
+        async with provider(begins) as up, proxy(up.url) as running:
+            async with support.connection(running) as it:
+                it.send(request(body(tools=managed)))
+                await it.head()
+                await it.piece()
+            await asyncio.wait_for(up.hung_up.wait(), support.WAIT)
+            await until(lambda: outcomes(running) == {"client_gone": 1})
+
+    run(main)
+
+
+@pytest.mark.parametrize("managed", [True, False])
+@pytest.mark.parametrize("stream", [True, False])
+def test_client_that_leaves_before_the_answer_ends_the_providers_request(managed: bool, stream: bool) -> None:
+    async def main() -> None:
+        async with provider(never) as up, proxy(up.url) as running:
+            async with support.connection(running) as it:
+                it.send(request(body(tools=managed, stream=stream)))
+                await until(lambda: up.asked)
+            await asyncio.wait_for(up.hung_up.wait(), support.WAIT)
+            await until(lambda: outcomes(running) == {"client_gone": 1})
+
+    run(main)
+
+
+def test_client_that_leaves_while_sending_asks_nothing_of_a_model() -> None:
+    async def main() -> None:
+        async with provider(says) as up, proxy(up.url) as running:
+            async with support.connection(running) as it:
+                it.send(request(body())[:-10])
+                await asyncio.sleep(0.05)
+            await until(lambda: outcomes(running) == {"client_gone": 1})
+            assert not up.asked
+
+    run(main)
+
+
+def test_client_that_leaves_while_sending_something_else_ends_the_providers_request() -> None:
+    async def main() -> None:
+        async with provider(says) as up, proxy(up.url) as running:
+            async with support.connection(running) as it:
+                it.send(request(b"x" * 1000, "/v1/files")[:-10])
+                await until(lambda: up.connections)
+            await asyncio.wait_for(up.hung_up.wait(), support.WAIT)
+            await until(lambda: outcomes(running) == {"client_gone": 1})
+
+    run(main)
+
+
+def test_client_that_stops_reading_holds_the_provider_back() -> None:
+    """What waits in the proxy and the kernel is bounded, however much the provider has to say."""
+
+    async def main() -> None:
+        piece, written = text_delta("x" * 20_000), 0
+
+        async def floods(asked: Asked, writer: asyncio.StreamWriter) -> None:
+            nonlocal written
+            writer.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
+            writer.write(stream_head() + chunk(START + text_start()))
+            while written < 100_000_000:
+                writer.write(chunk(piece))
+                await writer.drain()
+                written += len(piece)
+
+        async with provider(floods) as up, proxy(up.url) as running:
+            slow = socket.socket()
+            slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+            slow.setblocking(False)
+            await asyncio.get_running_loop().sock_connect(slow, ("127.0.0.1", running.address.port))
+            await asyncio.get_running_loop().sock_sendall(slow, request(body()))
+            await until(lambda: written)
+            before = -1
+            while before != written:
+                before = written
+                await asyncio.sleep(0.2)
+            assert written < 20_000_000
+            # Others are served meanwhile.
+            assert (await ask(running, b"", "/wane/status", "GET")).status == 200
+            slow.close()
+            await asyncio.wait_for(up.hung_up.wait(), support.WAIT)
+
+    run(main)
+
+
+def test_client_that_takes_nothing_for_too_long_is_left() -> None:
+    async def floods(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(stream_head() + chunk(START + text_start()))
+        while True:
+            writer.write(chunk(text_delta("x" * 20_000)))
+            await writer.drain()
+
+    async def main() -> None:
+        async with provider(floods) as up, proxy(up.url, timeouts={"client": 0.1}) as running:
+            async with support.connection(running) as it:
+                it.writer.transport.pause_reading()  # type: ignore[attr-defined]
+                it.send(request(body()))
+                await asyncio.wait_for(up.hung_up.wait(), support.WAIT)
+            await until(lambda: outcomes(running) == {"client_gone": 1})
+
+    run(main)
+
+
+# The provider
+
+
+@pytest.mark.parametrize(("managed", "stream"), [(True, True), (True, False), (False, True)])
+def test_provider_that_cannot_be_reached(managed: bool, stream: bool) -> None:
+    async def main() -> None:
+        url = f"http://127.0.0.1:{free_port()}"
+        async with proxy(url) as running:
+            answer = await ask(running, body(tools=managed, stream=stream))
+            assert answer.status == 502
+            assert answer.header("content-type") == "application/json"
+            assert answer.json["error"]["message"] == f"{url} could not be reached"
+            chat = await ask(running, b"{}", "/v1/chat/completions")
+            assert chat.json["error"]["message"] == f"{url} could not be reached"
+            assert outcomes(running) == {"unreachable": 2}
+
+    run(main)
+
+
+@pytest.mark.parametrize("managed", [True, False])
+def test_provider_that_closes_before_it_answers(managed: bool) -> None:
+    async def resets(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.transport.abort()
+
+    async def main() -> None:
+        async with provider(resets) as up, proxy(up.url) as running:
+            answer = await ask(running, body(tools=managed))
+            assert answer.status == 502
+            assert "closed the connection" in answer.json["error"]["message"]
+            assert outcomes(running) == {"unreachable": 1}
+
+    run(main)
+
+
+@pytest.mark.parametrize("managed", [True, False])
+def test_provider_that_breaks_off_in_mid_stream(managed: bool) -> None:
+    async def breaks(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(stream_head() + chunk(START + text_start() + text_delta("one")))
+        await writer.drain()
+        await asyncio.sleep(0.05)
+        writer.transport.abort()
+
+    async def main() -> None:
+        async with provider(breaks) as up, proxy(up.url) as running:
+            answer = await ask(running, body(tools=managed))
+            assert (answer.status, answer.whole) == (200, False)
+            assert b"one" in answer.body
+            assert outcomes(running) == {"broken": 1}
+
+    run(main)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_provider_that_breaks_off_before_anything_was_given(stream: bool) -> None:
+    async def breaks(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(stream_head() + chunk(START) if stream else response(message())[:-5])
+        await writer.drain()
+        await asyncio.sleep(0.05)
+        writer.transport.abort()
+
+    async def main() -> None:
+        async with provider(breaks) as up, proxy(up.url) as running:
+            answer = await ask(running, body(stream=stream))
+            assert answer.status == 502
+            assert "broke off" in answer.json["error"]["message"]
+
+    run(main)
+
+
+@pytest.mark.parametrize("managed", [True, False])
+def test_provider_that_says_nothing_for_too_long(managed: bool) -> None:
+    async def main() -> None:
+        async with provider(never) as up, proxy(up.url, timeouts={"read": 0.1}) as running:
+            answer = await ask(running, body(tools=managed))
+            assert answer.status == 504
+            assert "in time" in answer.json["error"]["message"]
+            await asyncio.wait_for(up.hung_up.wait(), support.WAIT)
+
+    run(main)
+
+
+def test_provider_whose_answer_is_no_http() -> None:
+    async def talks(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"220 mail.example ESMTP\r\n\r\n")
+
+    async def main() -> None:
+        async with provider(talks) as up, proxy(up.url) as running:
+            assert (await ask(running, body())).status == 502
+
+    run(main)
+
+
+# Wane
+
+
+class FailingBook:
+    """A book that fails where it is told to, and is a real one otherwise."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.book = Book(open_store(None))
+
+    async def turn(self, wire: Wire, body: Body, *, size: int = 0) -> Turn:
+        if self.where == "turn":
+            raise KeyError("a defect")
+        turn = await self.book.turn(wire, body, size=size)
+        return FailingTurn(turn) if self.where == "answered" else turn
+
+    async def peek(self, wire: Wire, body: Body) -> Body:
+        raise KeyError("a defect")
+
+    def status(self) -> list[SessionStatus]:
+        return []
+
+    async def sweep(self) -> None: ...
+
+    async def close(self) -> None:
+        await self.book.close()
+
+
+class FailingTurn:
+    def __init__(self, turn: Turn) -> None:
+        self.body, self.own, self.facts = turn.body, turn.own, turn.facts
+
+    async def answered(self, round_: Round) -> Body | None:
+        raise KeyError("a defect")
+
+
+def failing_wire(where: str) -> Wire:
+    real = type(support.known_wires()["anthropic"])
+
+    class FailingReply:
+        def __init__(self, reply: Any) -> None:
+            self.reply = reply
+
+        def __getattr__(self, name: str) -> Any:
+            if name == where:
+                raise KeyError("a defect")
+            return getattr(self.reply, name)
+
+    class FailingWire(real):  # type: ignore[valid-type, misc]
+        def __getattribute__(self, name: str) -> Any:
+            if name == where:
+                raise KeyError("a defect")
+            found = super().__getattribute__(name)
+            return (lambda *args: FailingReply(found(*args))) if name == "reply" else found
+
+    return FailingWire()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("where", ["turn", "unmanaged", "messages", "equip", "reply", "feed", "end"])
+@pytest.mark.parametrize("strict", [False, True])
+def test_failure_of_wane(where: str, strict: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """The client's own bytes go upstream; or to be strict, nothing does and the client is told."""
+
+    async def whole(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(response(message("hi")))
+
+    async def main() -> None:
+        book = FailingBook(where)
+        wires = {"anthropic": failing_wire(where)}
+        sent = body(stream=False)
+        async with provider(whole) as up, proxy(up.url, book=book, wires=wires, strict=strict) as running:
+            answer = await ask(running, sent)
+            if strict:
+                assert answer.status == 500
+                assert "KeyError" in answer.json["error"]["message"]
+                return
+            assert (answer.status, answer.body) == (200, message("hi"))
+            assert "KeyError" in (answer.header("x-wane-warning") or "")
+            assert answer.header("x-wane-session") is None
+            assert up.asked[-1].body == request(sent).partition(b"\r\n\r\n")[2]
+            assert outcomes(running) == {"failed_open": 1}
+
+    with caplog.at_level(logging.WARNING, "wane.proxy"):
+        run(main)
+    assert "POST /v1/messages: Traceback" in caplog.text
+
+
+def test_failure_to_count_tokens() -> None:
+    async def main() -> None:
+        async with provider(says) as up, proxy(up.url, book=FailingBook("peek")) as running:
+            answer = await ask(running, body(), "/v1/messages/count_tokens")
+            assert "KeyError" in (answer.header("x-wane-warning") or "")
+            assert up.asked[0].json == body()
+
+    run(main)
+
+
+def test_reply_that_cannot_be_recorded_is_the_clients_all_the_same() -> None:
+    async def main() -> None:
+        async with provider(says) as up, proxy(up.url, book=FailingBook("answered")) as running:
+            answer = await ask(running, body())
+            assert answer.whole
+            assert answer.body.endswith(STOP[-40:])
+            assert len(up.asked) == 1
+
+    run(main)
+
+
+def test_failure_in_a_reply_that_has_begun_is_told_in_it() -> None:
+    async def main() -> None:
+        wires = {"anthropic": failing_wire("finish")}
+        async with provider(says) as up, proxy(up.url, wires=wires) as running:
+            answer = await ask(running, body())
+            assert (answer.status, answer.whole) == (200, True)
+            assert answer.body.rpartition(b"event: ")[2].startswith(b"error")
+            assert outcomes(running) == {"broken": 1}
+
+    run(main)
+
+
+# The server
+
+
+def test_stopping_breaks_open_streams_off_after_a_moment(caplog: pytest.LogCaptureFixture) -> None:
+    async def begins(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(stream_head() + chunk(START + text_start() + text_delta("one")))
+        await asyncio.sleep(60)
+
+    async def main() -> None:
+        async with provider(begins) as up:
+            async with proxy(up.url, timeouts={"grace": 0.05}) as running:
+                reader, writer = await asyncio.open_connection("127.0.0.1", running.address.port)
+                it = support.Connection(reader, writer)
+                it.send(request(body()))
+                await it.head()
+                await it.piece()
+            assert await it.reader.read() == b""
+            it.close()
+            await asyncio.wait_for(up.hung_up.wait(), support.WAIT)
+
+    run(main)
+    assert not caplog.records
+
+
+def test_stopping_lets_a_stream_end() -> None:
+    async def main() -> None:
+        more = asyncio.Event()
+
+        async def slowly(asked: Asked, writer: asyncio.StreamWriter) -> None:
+            writer.write(stream_head() + chunk(START + text_start() + text_delta("one")))
+            await more.wait()
+            writer.write(chunk(support.block_stop() + STOP) + b"0\r\n\r\n")
+
+        async with provider(slowly) as up:
+            async with proxy(up.url, timeouts={"grace": 5}) as running:
+                reader, writer = await asyncio.open_connection("127.0.0.1", running.address.port)
+                it = support.Connection(reader, writer)
+                it.send(request(body()))
+                await until(lambda: up.asked)
+                answering = asyncio.create_task(it.answer())
+                asyncio.get_running_loop().call_later(0.1, more.set)
+            answer = await answering
+            assert answer.whole
+            assert answer.body.endswith(STOP[-40:])
+            it.close()
+
+    run(main)
