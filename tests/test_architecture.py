@@ -27,7 +27,7 @@ FLOORS: dict[str, set[str]] = {
     "lab": {"core", "counters", "formats", "journal", "inference", "strategies"},
     "integrations": {"core", "counters", "formats", "inference", "strategies"},
     "agent": {"core", "counters", "formats", "journal", "inference", "strategies", "integrations"},
-    "proxy": {"core", "counters", "formats", "journal", "inference", "strategies"},
+    "proxy": {"core", "counters", "formats", "journal", "inference", "strategies", ""},
     "demo": {"core", "counters", "formats", "journal", "integrations", "agent", "testing"},
     "closed_loop": {
         "core",
