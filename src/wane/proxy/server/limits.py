@@ -14,7 +14,7 @@ from wane.proxy.server.faults import RefusedError
 
 _LARGE: Final = 1024 * 1024  # bytes; decoding more is done beside the event loop
 _LINGER: Final = 2.0  # seconds in which a client that is refused may go on sending, so that it reads why
-_WINDOW_LOG: Final = 27  # zstd: what decoders accept by default, 128 MiB
+_WINDOW: Final = 8 * 1024 * 1024  # bytes that zstd may look back over HTTP (RFC 9659)
 
 
 class UnknownEncodingError(Exception):
@@ -131,7 +131,7 @@ def _inflated(body: bytes, most: int, form: int) -> bytes:
 
 
 def _zstd(body: bytes, most: int) -> bytes:
-    decoder = _module("zstandard").ZstdDecompressor(max_window_size=1 << _WINDOW_LOG)
+    decoder = _module("zstandard").ZstdDecompressor(max_window_size=_WINDOW)
     with decoder.stream_reader(body, read_across_frames=True) as reader:
         return bytes(reader.read(most + 1))
 

@@ -1,0 +1,143 @@
+"""Bodies: how large, how long in coming, in which encoding."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import zlib
+from collections.abc import Callable
+
+import pytest
+
+from tests.proxy.server import support
+from tests.proxy.server.support import Asked, ask, body, message, provider, proxy, request, response, run
+
+DATA = json.dumps(body(stream=False)).encode()
+
+
+async def says(asked: Asked, writer: asyncio.StreamWriter) -> None:
+    writer.write(response(message()))
+
+
+def raw_deflate(data: bytes) -> bytes:
+    packer = zlib.compressobj(wbits=-15)
+    return packer.compress(data) + packer.flush()
+
+
+def zstd(data: bytes) -> bytes:
+    return bytes(pytest.importorskip("zstandard").ZstdCompressor().compress(data))
+
+
+def brotli(data: bytes) -> bytes:
+    return bytes(pytest.importorskip("brotli").compress(data, quality=1))
+
+
+ENCODINGS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
+    "gzip": ("gzip", gzip.compress),
+    "gzip in two members": ("gzip", lambda data: gzip.compress(data[:50]) + gzip.compress(data[50:])),
+    "deflate": ("deflate", zlib.compress),
+    "bare deflate": ("deflate", raw_deflate),
+    "zstd": ("ZSTD", zstd),
+    "br": ("br", brotli),
+    "identity": ("identity", bytes),
+}
+
+
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_encoded_body_is_read_and_sent_plain(name: str) -> None:
+    encoding, encode = ENCODINGS[name]
+
+    async def main() -> None:
+        async with provider(says) as up, proxy(up.url) as running:
+            answer = await ask(running, encode(DATA), headers={"content-encoding": encoding})
+            assert answer.header("x-wane-session")
+            assert up.asked[0].header("content-encoding") is None
+            assert up.asked[0].json["messages"] == body()["messages"]
+
+    run(main)
+
+
+@pytest.mark.parametrize("name", ["gzip", "deflate", "zstd", "br"])
+@pytest.mark.parametrize("size", [1_000_001, 50_000_000])
+def test_bomb_is_refused(name: str, size: int) -> None:
+    encoding, encode = ENCODINGS[name]
+
+    async def main() -> None:
+        async with provider(says) as up, proxy(up.url, max_body=1_000_000) as running:
+            answer = await ask(running, encode(bytes(size)), headers={"content-encoding": encoding})
+            assert answer.status == 413
+            assert not up.asked
+
+    run(main)
+
+
+@pytest.mark.parametrize("name", ["gzip", "deflate", "zstd", "br"])
+@pytest.mark.parametrize("damage", ["cut", "junk", "other"])
+def test_body_that_cannot_be_decoded_passes_as_it_came(name: str, damage: str) -> None:
+    encoding, encode = ENCODINGS[name]
+    whole = encode(DATA)
+    sent = {"cut": whole[: len(whole) // 2], "junk": b"junk " * 20, "other": whole}[damage]
+    named = "compress" if damage == "other" else f"{encoding}, gzip" if damage == "two" else encoding
+
+    async def main() -> None:
+        async with provider(says) as up, proxy(up.url) as running:
+            answer = await ask(running, sent, headers={"content-encoding": named})
+            assert answer.header("x-wane-unmanaged")
+            assert up.asked[0].body == sent
+            assert up.asked[0].header("content-encoding") == named
+
+    run(main)
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_too_large_a_body_is_refused_in_the_providers_shape(chunked: bool) -> None:
+    async def main() -> None:
+        async with provider(says) as up, proxy(up.url, max_body=1_000_000) as running:
+            async with support.connection(running) as it:
+                if chunked:
+                    it.send(b"POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+                    for _ in range(20):
+                        it.send(support.chunk(bytes(100_000)))
+                    it.send(b"0\r\n\r\n")
+                else:
+                    it.send(request(bytes(2_000_000)))
+                answer = await it.answer()
+                assert answer.status == 413
+                assert answer.json["error"]["type"] == "request_too_large"
+            assert not up.asked
+            # What is not a model's is not kept, so it may be as large as the provider likes.
+            assert (await ask(running, bytes(2_000_000), "/v1/files")).status == 200
+
+    run(main)
+
+
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/files"])
+def test_body_that_does_not_come_is_given_up(path: str) -> None:
+    async def main() -> None:
+        async with provider(says) as up, proxy(up.url, timeouts={"body": 0.1}) as running:
+            async with support.connection(running) as it:
+                it.send(request(DATA, path)[:-5])
+                answer = await it.answer()
+                assert answer.status == 408
+                assert answer.header("connection") == "close"
+            assert not up.asked
+
+    run(main)
+
+
+def test_body_that_trickles_is_given_up() -> None:
+    """Each piece in time is not the whole in time."""
+
+    async def main() -> None:
+        async with provider(says) as up, proxy(up.url, timeouts={"body": 0.3}) as running:
+            it = support.Connection(*await asyncio.open_connection("127.0.0.1", running.address.port))
+            it.send(request(bytes(1000))[:-1000])
+            answering = asyncio.create_task(it.answer())
+            while not answering.done():
+                it.send(b" ")
+                await asyncio.sleep(0.02)
+            assert answering.result().status == 408
+            it.close()
+
+    run(main)
