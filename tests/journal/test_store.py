@@ -134,6 +134,26 @@ def test_what_holds_no_session_yet_is_passed_over(store: SessionStore, tmp_path:
     assert store.latest(tmp_path).id == "good"
 
 
+def test_the_latest_may_be_asked_for_by_format(store: SessionStore, tmp_path: Path) -> None:
+    session(store, tmp_path, "mine", said("hi"), age=60)
+    with store.create(tmp_path, message_format="anthropic", session_id="theirs", fsync=False) as journal:
+        journal.append(said("hi"))
+    assert store.latest(tmp_path).id == "theirs"
+    assert store.latest(tmp_path, "openai").id == "mine"
+    assert store.latest(tmp_path, "anthropic").format == "anthropic"
+    with pytest.raises(SessionNotFoundError):
+        store.latest(tmp_path, "pydantic_ai")
+
+
+def test_a_session_of_a_proxy_is_found_by_either_half_of_its_id(store: SessionStore, tmp_path: Path) -> None:
+    one, other, short = (session(store, tmp_path, name) for name in ("aa11-bb1", "aa11-cc1", "bb1"))
+    assert store.find("aa11-b") == one
+    assert store.find("cc") == other
+    assert store.find("bb1") == short, "the beginning of an id comes first"
+    with pytest.raises(SessionNotFoundError, match="2 sessions"):
+        store.find("aa11")
+
+
 def test_the_home_of_an_unknown_user_is_said() -> None:
     with pytest.raises(JournalError, match="WANE_SESSION_DIR is '~no-such-user/x'"):
         default_root({"WANE_SESSION_DIR": "~no-such-user/x"})
@@ -184,11 +204,52 @@ def test_a_root_that_is_no_directory_is_said(tmp_path: Path) -> None:
         ({"kind": "request", "parts": [{"part_kind": "user-prompt", "content": [{"kind": "binary"}, "hi"]}]}, "hi"),
         ({"kind": "response", "parts": [{"part_kind": "text", "content": "hi"}]}, None),
         ({"parts": [7, None]}, None),
+        ({"items": [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}]}, "hi"),
+        ({"items": [{"type": "message", "role": "user", "content": "hi"}]}, "hi"),
+        ({"items": [{"type": "message", "role": "developer", "content": "hi"}, 7]}, None),
+        ({"items": [{"type": "function_call_output", "call_id": "c", "output": "hi"}]}, None),
         ({}, None),
     ],
 )
 def test_a_title_is_the_users_first_words(message: dict[str, Any], title: str | None) -> None:
     assert title_of(message) == title
+
+
+REMINDER = "<system-reminder>\nBe good, <b>always</b>.\n</system-reminder>"
+RULES = "# AGENTS.md instructions for /repo\n\n<INSTRUCTIONS>\nBe good.\n</INSTRUCTIONS>"
+PLACE = "<environment_context>\n  <cwd>/repo</cwd>\n</environment_context>"
+INIT = "<command-message>init</command-message>\n<command-name>/init</command-name>"
+
+
+@pytest.mark.parametrize(
+    ("texts", "title"),
+    [
+        ([REMINDER, REMINDER, "fix it"], "fix it"),
+        ([f"{REMINDER}\n\n{REMINDER} fix it\n{REMINDER}"], "fix it"),
+        ([REMINDER], None),
+        ([RULES, PLACE], None),
+        ([f"{RULES}\n{PLACE}\nfix it"], "fix it"),
+        (["<permissions instructions>ask</permissions instructions>", "fix it"], "fix it"),
+        (["# AGENTS.md instructions are missing"], "# AGENTS.md instructions are missing"),
+        (["<task>\nfix it\n</task>", "<environment_details>\nfiles\n</environment_details>"], "fix it"),
+        (["<user_query>fix it"], "fix it"),
+        (["<div> is not closed"], "<div> is not closed"),
+        (["<b>all</b> of it"], "<b>all</b> of it"),
+        (["<open-tag> and the rest"], "<open-tag> and the rest"),
+        ([INIT, "Look at the project"], "Look at the project"),
+        ([INIT], "/init"),
+        ([f"{INIT}\n<command-args>the docs</command-args>"], "/init the docs"),
+    ],
+)
+def test_what_agents_put_around_the_users_words_is_left_out(texts: list[str], title: str | None) -> None:
+    assert title_of({"role": "user", "content": [{"type": "text", "text": text} for text in texts]}) == title
+    assert title_of({"items": [{"role": "user", "content": [{"text": text} for text in texts]}]}) == title
+
+
+def test_a_title_is_found_behind_a_long_reminder() -> None:
+    reminder = f"<system-reminder>{'<' * 1_000_000}</system-reminder>"
+    assert title_of({"role": "user", "content": f"{reminder * 3}fix it"}) == "fix it"
+    assert title_of({"role": "user", "content": "<a-b>" * 100_000}) is not None
 
 
 def test_a_long_title_is_cut() -> None:

@@ -7,7 +7,18 @@ from typing import Final
 
 from wane.cli.flags import JSON, Flag
 
-FORMATS: Final = ("auto", "claude-code", "codex", "pi", "journal", "openai", "pydantic_ai", "atif")
+FORMATS: Final = (
+    "auto",
+    "claude-code",
+    "codex",
+    "pi",
+    "journal",
+    "openai",
+    "anthropic",
+    "openai_responses",
+    "pydantic_ai",
+    "atif",
+)
 ENGINES: Final = ("processes", "ray")
 PRICE: Final = "anthropic:claude-sonnet-4-5"
 """What sessions are priced with unless told otherwise."""

@@ -36,9 +36,11 @@ Block: TypeAlias = dict[str, Any]
 Slot: TypeAlias = tuple[int, Part]
 """Position of a block in its message, and what it is to Wane; -1 for a message that is one item."""
 
+SEAL: Final = 235
+"""Characters of a signature of no thinking at all, by recorded sessions that hold both."""
+
 _WHOLE: Final = -1
 _ROLES: Final = ("user", "assistant", "system")
-_SEAL: Final = 235  # characters of a signature of no thinking at all, by recorded sessions that hold both
 _TOOL_SEARCH: Final = "tool_search_tool"
 
 
@@ -169,7 +171,7 @@ def _reasoning(block: Block) -> Part | None:
     text, seal = _text(block, "thinking"), _seal(block)
     if text or not seal:
         return Part(Kind.REASONING, text) if text else None
-    return Part(Kind.REASONING, extra_tokens=max(1, sealed_tokens(seal, _SEAL)))
+    return Part(Kind.REASONING, extra_tokens=max(1, sealed_tokens(seal, SEAL)))
 
 
 def _seal(block: Block) -> object:

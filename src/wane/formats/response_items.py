@@ -17,7 +17,9 @@ Entry: TypeAlias = dict[str, Any]
 REFERENCE_TOKENS: Final = 100
 """Flat estimate for an item that only its id tells of, in tokens: about the mean of recorded calls and texts."""
 
-_SEAL: Final = 867  # base64 characters of a reasoning item of no reasoning at all, by what Codex reckons
+SEAL: Final = 867
+"""Base64 characters for the 650 bytes that Codex reckons a reasoning item of no reasoning at all has."""
+
 _CHARACTERS_PER_TOKEN: Final = 4
 
 # What the client puts in, of all that has neither a role nor a result.
@@ -105,7 +107,7 @@ def _reasoning(item: Entry) -> Part | None:
     text = "\n".join(filter(None, told))
     seal = item.get("encrypted_content")
     # A summary is shorter than what it sums up, and that is what the model reads.
-    extra = max(0, sealed_tokens(seal, _SEAL) - math.ceil(len(text) / _CHARACTERS_PER_TOKEN))
+    extra = max(0, sealed_tokens(seal, SEAL) - math.ceil(len(text) / _CHARACTERS_PER_TOKEN))
     return Part(Kind.REASONING, text, extra_tokens=extra) if text or seal or item.get("id") else None
 
 

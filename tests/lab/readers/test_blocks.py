@@ -7,8 +7,10 @@ import struct
 
 import pytest
 
+from wane.formats.anthropic import SEAL
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.lab.readers.blocks import content, sealed_tokens
+from wane.formats.values import sealed_tokens
+from wane.lab.readers.blocks import content
 from wane.lab.readers.images import DOCUMENT_TOKENS, image_tokens
 
 
@@ -63,5 +65,5 @@ def test_content_is_text_and_an_estimate_for_the_rest() -> None:
 
 
 def test_sealed_reasoning_is_reckoned_by_the_length_of_its_seal() -> None:
-    assert sealed_tokens("") == sealed_tokens("x" * 235) == 0
-    assert sealed_tokens("x" * (235 + 1600)) == 300
+    assert sealed_tokens("", SEAL) == sealed_tokens("x" * 235, SEAL) == 0
+    assert sealed_tokens("x" * (235 + 1600), SEAL) == 300

@@ -137,10 +137,11 @@ def test_bytes_that_are_no_utf_8_are_named(tmp_path: Path) -> None:
     assert "U+FFFD" in session.problems[0].what
 
 
-def test_anthropic_messages_are_told_apart(tmp_path: Path) -> None:
+def test_anthropic_messages_are_refused_where_openai_s_were_named(tmp_path: Path) -> None:
     block = {"type": "tool_use", "id": "t", "name": "bash", "input": {}}
-    (session,) = read_text(tmp_path, json.dumps([*CHAT[:2], {"role": "assistant", "content": [block]}]))
-    assert "Anthropic" in session.problems[0].what
+    text = json.dumps([*CHAT[:2], {"role": "assistant", "content": [block]}])
+    (session,) = read_text(tmp_path, text, format="openai")
+    assert "name the format anthropic" in session.problems[0].what
 
 
 @pytest.mark.parametrize("text", ["", "   \n", "{", "hello", "[1, 2]", '{"a": 1}', "[" * 100_000, "[]"])

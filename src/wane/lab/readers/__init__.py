@@ -17,15 +17,16 @@ from wane.lab.readers.documents import Value, json_values
 from wane.lab.readers.files import STDIN, find_files, plain_file
 from wane.lab.readers.joining import join
 from wane.lab.readers.lines import Problems, head
+from wane.lab.readers.providers import PROVIDERS, ProviderReader
 from wane.lab.session import RecordedSession
 
 __all__ = ["READER_NAMES", "find_files", "join", "read_file", "read_session", "without_sub_agents"]
 
-READER_NAMES: Final = ("claude-code", "codex", "pi", "journal", "openai", "pydantic_ai", "atif")
+READER_NAMES: Final = ("claude-code", "codex", "pi", "journal", *PROVIDERS, "pydantic_ai", "atif")
 """Formats that `read_session` takes, besides `auto`."""
 
 _OF_LINES: Final = ("journal", "pi", "codex", "claude-code")
-_OF_DOCUMENTS: Final = ("atif", "pydantic_ai", "openai")
+_OF_DOCUMENTS: Final = ("atif", "pydantic_ai", "auto")
 _LOOKED_AT: Final = 30
 """Values at the beginning of a file that tell its format."""
 _SHORT: Final = 1 << 20
@@ -98,8 +99,9 @@ def read_file(path: Path, format: str = "auto") -> list[RecordedSession]:  # noq
 
 
 def _reader(name: str) -> Reader:
-    known = name.replace("_", "-") if name not in READER_NAMES else name
-    known = {"pydantic-ai": "pydantic_ai"}.get(known, known)
+    known = next((each for each in READER_NAMES if each.replace("_", "-") == name.replace("_", "-")), name)
+    if known in (*PROVIDERS, "auto"):
+        return ProviderReader(known)
     if known not in READER_NAMES:
         raise FormatError(f"the format {name!r} is unknown; known: auto, {', '.join(READER_NAMES)}")
     return cast(Reader, import_module(f"wane.lab.readers.{known.replace('-', '_')}"))
@@ -132,6 +134,7 @@ def _short_lines(path: Path) -> bool:
 
 
 _EXPECTED: Final = (
-    "Expected a session of Claude Code, Codex, pi or Wane (JSON lines), a list of OpenAI chat or Pydantic AI messages,"
+    "Expected a session of Claude Code, Codex, pi or Wane (JSON lines), messages of OpenAI chat, Anthropic, OpenAI"
+    " Responses or Pydantic AI, a request body of those,"
     f" or an ATIF trajectory. To have it read as one of them, name the format: {', '.join(READER_NAMES)}"
 )

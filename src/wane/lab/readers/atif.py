@@ -57,7 +57,7 @@ def sessions(found: Sequence[Value], name: str, problems: Problems) -> list[Reco
     several = [trajectory for _, value in found for trajectory in _trajectories(value)]
     if not several:
         raise FormatError("it holds no ATIF trajectory: an object with schema_version, agent and steps")
-    return [_session(*pair) for pair in zip(several, builders(name, NAME, len(several), problems), strict=True)]
+    return [_session(*pair) for pair in zip(several, builders(name, [NAME] * len(several), problems), strict=True)]
 
 
 def _trajectories(value: object) -> Iterator[Mapping[str, Any]]:

@@ -10,7 +10,7 @@ from wane.lab.session import RecordedSession
 
 
 class Reader(Protocol):
-    """One format of recorded sessions; a module that has these is one."""
+    """One format of recorded sessions; a module that has these is one, and a `ProviderReader`."""
 
     @property
     def NAME(self) -> str:  # noqa: N802 - a constant of the module

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from wane.formats.openai import NON_TEXT_TOKENS
+from wane.formats.values import compact
 from wane.lab.readers.images import DOCUMENT_TOKENS, image_tokens
 from wane.lab.readers.values import mapping, text
 
 _IMAGES: Final = frozenset({"image", "input_image", "image_url", "computer_screenshot"})
 _DOCUMENTS: Final = frozenset({"document", "input_file", "file"})
 _TEXTS: Final = ("text", "refusal", "tool_name")
-
-# What a secret text costs once it is base64: the signature of a thinking block carries the thinking, sealed.
-_SEAL: Final = 235  # characters of a signature of no thinking at all, by the sessions that hold both
-_CHARACTERS_PER_TOKEN: Final = 4
 
 
 class Content(NamedTuple):
@@ -44,36 +40,16 @@ def content(value: object) -> Content:
     if isinstance(value, dict):
         value = [value]
     if not isinstance(value, list):
-        return Content("" if value is None else as_json(value), 0)
+        return Content("" if value is None else compact(value), 0)
     taken = [_block(block) for block in value]
     return Content("\n".join(part.text for part in taken if part.text), sum(part.extra_tokens for part in taken))
-
-
-def as_json(value: object) -> str:
-    """Return a value as the JSON that a request would carry."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def arguments(value: object) -> str:
-    """Return the arguments of a call: as the model wrote them where they are text, which may be malformed."""
-    return value if isinstance(value, str) else "" if value is None else as_json(value)
-
-
-def sealed_tokens(seal: str, overhead: int = _SEAL) -> int:
-    """Return an estimate of the tokens of reasoning that is recorded only in encrypted form.
-
-    Args:
-        seal: the encrypted text, in base64.
-        overhead: characters of it that are there whatever the text.
-    """
-    return max(0, len(seal) - overhead) * 3 // 4 // _CHARACTERS_PER_TOKEN
 
 
 def _block(block: object) -> Content:
     if isinstance(block, str):
         return Content(block, 0)
     if not isinstance(block, dict):
-        return Content(as_json(block), 0)
+        return Content(compact(block), 0)
     for key in _TEXTS:
         if isinstance(block.get(key), str):
             return Content(block[key], 0)
@@ -84,7 +60,7 @@ def _block(block: object) -> Content:
         return _document(block)
     if "audio" in kind or "video" in kind:
         return Content("", NON_TEXT_TOKENS)
-    return Content(as_json(block), 0)
+    return Content(compact(block), 0)
 
 
 def _data(block: Mapping[str, Any]) -> object:

@@ -8,8 +8,10 @@ from enum import Enum
 from typing import Any, Final
 
 from wane.core import Kind
+from wane.formats.anthropic import SEAL
 from wane.formats.base import Part
-from wane.lab.readers.blocks import Content, arguments, content, sealed_tokens
+from wane.formats.values import raw_text, sealed_tokens
+from wane.lab.readers.blocks import Content, content
 from wane.lab.readers.claude_attachments import attachment_text
 from wane.lab.readers.values import count, items, mapping, seconds, text
 from wane.lab.session import Usage
@@ -164,7 +166,7 @@ def _answer_part(block: object) -> Part | None:
     data = mapping(block)
     kind = text(data.get("type"))
     if kind.endswith("tool_use"):
-        tool, written = text(data.get("name")), arguments(data.get("input"))
+        tool, written = text(data.get("name")), raw_text(data.get("input"))
         return Part(Kind.CALL, call_id=text(data.get("id")), tool=tool, arguments=written)
     if kind.endswith("tool_result"):  # of a tool that Anthropic runs
         found, extra = content(data.get("content"))
@@ -172,7 +174,7 @@ def _answer_part(block: object) -> Part | None:
     if kind in ("thinking", "redacted_thinking"):
         thinking = text(data.get("thinking"))
         sealed = text(data.get("signature")) or text(data.get("data"))
-        extra = 0 if thinking else sealed_tokens(sealed)
+        extra = 0 if thinking else sealed_tokens(sealed, SEAL)
         return Part(Kind.REASONING, thinking, extra_tokens=extra) if thinking or extra else None
     written, extra = content([block])
     return Part(Kind.TEXT, written, extra_tokens=extra) if written or extra else None

@@ -8,7 +8,9 @@ from typing import Any, Final
 
 from wane.core import Kind
 from wane.formats.base import Part
-from wane.lab.readers.blocks import arguments, as_json, content, sealed_tokens
+from wane.formats.response_items import SEAL
+from wane.formats.values import compact, raw_text, sealed_tokens
+from wane.lab.readers.blocks import content
 from wane.lab.readers.images import image_tokens
 from wane.lab.readers.values import text
 
@@ -49,7 +51,6 @@ _CONTEXT: Final = (
     "<user_shell_command>",
     "<subagent_notification>",
 )
-_SEAL_OVERHEAD: Final = 867  # base64 characters for the 650 bytes that Codex reckons an empty reasoning item has
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,22 +89,22 @@ def take(item: Mapping[str, Any]) -> Message | Output | Result | None:
         case "agent_message":
             return Message(Part(Kind.USER, content(item.get("content")).text), is_turn=True)
         case "additional_tools":
-            return Message(Part(Kind.SYSTEM, as_json(item.get("tools"))))
+            return Message(Part(Kind.SYSTEM, compact(item.get("tools"))))
         case "reasoning":
             return _reasoning(item)
         case "function_call" | "custom_tool_call":
-            written = arguments(item.get("arguments", item.get("input")))
+            written = raw_text(item.get("arguments", item.get("input")))
             return _call(item, _tool(item), written)
         case "tool_search_call":
-            return _call(item, "tool_search", arguments(item.get("arguments")))
+            return _call(item, "tool_search", raw_text(item.get("arguments")))
         case "local_shell_call":
-            return _call(item, "local_shell", arguments(item.get("action")))
+            return _call(item, "local_shell", raw_text(item.get("action")))
         case "function_call_output" | "custom_tool_call_output":
             return Result(text(item.get("call_id")), _unwrapped(item.get("output")))
         case "tool_search_output":
             return _tools_found(item)
         case "web_search_call":
-            return _run_by_provider(item, "web_search", arguments(item.get("action")), 0)
+            return _run_by_provider(item, "web_search", raw_text(item.get("action")), 0)
         case "image_generation_call":
             made = image_tokens(item.get("result")) if item.get("result") else 0
             return _run_by_provider(item, "image_generation", text(item.get("revised_prompt")), made)
@@ -122,7 +123,7 @@ def _message(item: Mapping[str, Any]) -> Message | Output:
 
 def _reasoning(item: Mapping[str, Any]) -> Output:
     told = [content(item.get(key)).text for key in ("summary", "content")]
-    extra = sealed_tokens(text(item.get("encrypted_content")), _SEAL_OVERHEAD)
+    extra = sealed_tokens(item.get("encrypted_content"), SEAL)
     return Output((Part(Kind.REASONING, "\n".join(filter(None, told)), extra_tokens=extra),))
 
 
@@ -138,7 +139,7 @@ def _call(item: Mapping[str, Any], tool: str, written: str) -> Output:
 
 def _tools_found(item: Mapping[str, Any]) -> Output | Result:
     call_id = text(item.get("call_id"))
-    found = as_json(item.get("tools"))
+    found = compact(item.get("tools"))
     if item.get("execution") == "server":
         return Output((Part(Kind.RESULT, found, call_id=call_id),))
     return Result(call_id, found)

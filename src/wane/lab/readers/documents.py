@@ -18,7 +18,7 @@ from wane.lab.readers.lines import Problems
 Value = tuple[int | None, object]
 """A JSON value with the line that it stands on; None in a document that has no lines of its own."""
 
-_LISTS: Final = re.compile(r'"(messages|steps)"\s*:\s*\[')
+_LISTS: Final = re.compile(r'"(messages|input|steps)"\s*:\s*\[')
 _BETWEEN: Final = re.compile(r"[\s,]*")
 
 
@@ -141,9 +141,13 @@ def _unwrapped(line: int | None, value: object) -> list[Chat] | None:
     if isinstance(value, list):
         nested = [inner for entry in value if (inner := _unwrapped(line, entry)) is not None]
         return [chat for inner in nested for chat in inner] if nested else [Chat(_lined(line, value))]
-    if isinstance(value, dict) and isinstance(value.get("messages"), list):
-        return [Chat(_lined(line, value["messages"]), value)]
-    return None
+    if not isinstance(value, dict):
+        return None
+    entries = value.get("messages")
+    if entries is None and "type" not in value:  # an item of OpenAI Responses may have an input, too, but has a type
+        entries = value.get("input")
+        entries = [{"role": "user", "content": entries}] if isinstance(entries, str) else entries
+    return [Chat(_lined(line, entries), value)] if isinstance(entries, list) else None
 
 
 def _lined(line: int | None, entries: Iterable[object]) -> list[Value]:

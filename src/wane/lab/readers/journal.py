@@ -27,6 +27,7 @@ from wane.journal.records import (
     Record,
     UsageRecord,
 )
+from wane.journal.titles import title_of
 from wane.lab.readers.builder import SessionBuilder
 from wane.lab.readers.lines import Problems
 from wane.lab.readers.messages import is_answer, take
@@ -132,6 +133,7 @@ class _Fold:
             what = str(error).removeprefix("message 0: ")
             self.builder.problems.add(line, what, "a message that cannot be read")
             return
+        self.builder.title = self.builder.title or title_of(record.message) or ""
         answer, usage = is_answer(record.message), None
         if answer:
             usage = self._usages.answered()

@@ -72,14 +72,14 @@ def settle(builder: SessionBuilder, line: int | None = None, *, coming: Collecti
     builder.settle("", coming=coming)
 
 
-def builders(name: str, source: str, count: int, problems: Problems) -> list[SessionBuilder]:
+def builders(name: str, sources: Sequence[str], problems: Problems) -> list[SessionBuilder]:
     """Return the builders for the sessions of one file.
 
     Args:
         name: what to call a session; several are numbered from 1.
-        source: their format.
-        count: how many there are.
+        sources: the format of each.
         problems: what was wrong with the file, which the first session tells.
     """
-    names = [name] if count == 1 else [f"{name}-{number}" for number in range(1, count + 1)]
-    return [SessionBuilder(called, source, None if number else problems) for number, called in enumerate(names)]
+    names = [name] if len(sources) == 1 else [f"{name}-{number}" for number in range(1, len(sources) + 1)]
+    pairs = enumerate(zip(names, sources, strict=True))
+    return [SessionBuilder(called, source, None if number else problems) for number, (called, source) in pairs]

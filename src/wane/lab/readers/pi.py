@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from wane.core import Kind
+from wane.formats.anthropic import SEAL
 from wane.formats.base import Part
-from wane.lab.readers.blocks import arguments, content, sealed_tokens
+from wane.formats.values import raw_text, sealed_tokens
+from wane.lab.readers.blocks import content
 from wane.lab.readers.builder import SessionBuilder
 from wane.lab.readers.coupled import couple_items, couple_signed
 from wane.lab.readers.lines import Problems, records
@@ -240,10 +242,10 @@ def _block_part(block: Mapping[str, Any]) -> tuple[Part | None, bool]:
     kind = text(block.get("type"))
     if kind == "toolCall":
         call_id, tool = text(block.get("id")), text(block.get("name"))
-        return Part(Kind.CALL, call_id=call_id, tool=tool, arguments=arguments(block.get("arguments"))), False
+        return Part(Kind.CALL, call_id=call_id, tool=tool, arguments=raw_text(block.get("arguments"))), False
     if kind == "thinking":
         thinking, signature = text(block.get("thinking")), text(block.get("thinkingSignature"))
-        extra = 0 if thinking else sealed_tokens(signature)
+        extra = 0 if thinking else sealed_tokens(signature, SEAL)
         part = Part(Kind.REASONING, thinking, extra_tokens=extra) if thinking or extra else None
         return part, part is not None and bool(signature)
     written, extra = content([block])

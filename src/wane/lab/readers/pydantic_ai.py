@@ -57,7 +57,7 @@ def sessions(found: Sequence[Value], name: str, problems: Problems) -> list[Reco
     several = chats(found, _is_message)
     if not several:
         raise FormatError("it holds no messages of Pydantic AI: objects with kind and parts, in a list or a line each")
-    return [_session(*pair) for pair in zip(several, builders(name, NAME, len(several), problems), strict=True)]
+    return [_session(*pair) for pair in zip(several, builders(name, [NAME] * len(several), problems), strict=True)]
 
 
 def _session(chat: Chat, builder: SessionBuilder) -> RecordedSession:

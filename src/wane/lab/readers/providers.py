@@ -1,0 +1,143 @@
+"""Messages of providers' APIs: OpenAI chat, Anthropic, OpenAI Responses; a list, a request body, or one a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from wane.core import chars
+from wane.core.errors import FormatError
+from wane.formats import get_format
+from wane.formats.anthropic import AnthropicFormat
+from wane.formats.detection import telling_format
+from wane.formats.openai_responses import group
+from wane.formats.values import compact
+from wane.journal.titles import title_of
+from wane.lab.readers.builder import SessionBuilder
+from wane.lab.readers.documents import Chat, Value, chats, json_values
+from wane.lab.readers.lines import Problems
+from wane.lab.readers.messages import builders, is_answer, take
+from wane.lab.readers.values import items, text
+from wane.lab.session import RecordedSession
+
+PROVIDERS: Final = ("openai", "anthropic", "openai_responses")
+"""The formats that are read, by the names that `wane.formats` has for them."""
+
+_ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool"})
+_ANTHROPIC: Final = frozenset({"tool_use", "tool_result", "thinking"})
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderReader:
+    """Reads messages of one format, or of each chat's own.
+
+    Attributes:
+        NAME: the format, one of `PROVIDERS`; "auto" to tell it by what only one of them has.
+    """
+
+    NAME: str
+
+    def recognises(self, head: Sequence[object]) -> bool:
+        """Whether JSON values are messages, or hold them."""
+        return bool(chats([(None, value) for value in head], _is_message))
+
+    def read(self, path: Path) -> list[RecordedSession]:
+        """Return the chats of a file, each as a session.
+
+        Raises:
+            OSError: if the file cannot be read.
+            FormatError: if it holds no messages.
+        """
+        problems = Problems()
+        return self.sessions(json_values(path, problems), path.stem, problems)
+
+    def sessions(self, found: Sequence[Value], name: str, problems: Problems) -> list[RecordedSession]:
+        """Return the chats among JSON values, each as a session.
+
+        Args:
+            found: the values of a file.
+            name: what to call a session; several are numbered from 1.
+            problems: what was wrong with the file, which the first session tells.
+
+        Raises:
+            FormatError: if none is a message.
+        """
+        several = chats(found, _is_message)
+        if not several:
+            raise FormatError(
+                "it holds no messages: objects with a role, in a list, in a request body (messages or input) or a line"
+                " each"
+            )
+        formats = [_format_of(chat) if self.NAME == "auto" else self.NAME for chat in several]
+        making = builders(name, formats, problems)
+        return [_session(*triple) for triple in zip(several, formats, making, strict=True)]
+
+
+def _format_of(chat: Chat) -> str:
+    """The format of a chat; what could be of several is OpenAI chat."""
+    name = telling_format(chat.body or [message for _, message in chat.messages])
+    return name if name in PROVIDERS else PROVIDERS[0]
+
+
+def _session(chat: Chat, name: str, builder: SessionBuilder) -> RecordedSession:
+    message_format = get_format(name)
+    model = text(chat.body.get("model")) or None
+    builder.system_tokens = _overhead(chat)
+    for number, line, message in _messages(chat, name):
+        try:
+            if name == "openai":
+                _refuse_anthropic(message)
+            parts = message_format.parts(message)
+        except FormatError as error:
+            where = "" if line else f"message {number}: "
+            builder.problems.add(line, f"{where}{error}", "a message that cannot be read")
+            continue
+        builder.title = builder.title or title_of(message) or ""
+        take(builder, parts, answer=is_answer(message), model=model, line=line)
+    return builder.build()
+
+
+def _messages(chat: Chat, name: str) -> Iterator[tuple[int, int | None, Any]]:
+    """The messages with their numbers and lines; items of Responses are grouped into messages."""
+    entries = [entry for _, entry in chat.messages]
+    if name != "openai_responses" or all(isinstance(entry, dict) and "items" in entry for entry in entries):
+        yield from ((number, line, entry) for number, (line, entry) in enumerate(chat.messages))
+        return
+    number = 0
+    for message in group(entries):
+        yield number, chat.messages[number][0], message
+        number += len(message["items"])
+
+
+def _overhead(chat: Chat) -> int | None:
+    """What a request body carries besides its messages: tools, and instructions that are no message."""
+    body = chat.body
+    weights = [chars(compact(body["tools"]))] if body.get("tools") else []
+    if isinstance(instructions := body.get("instructions"), str):
+        weights.append(chars(instructions))
+    if system := body.get("system"):
+        weights += [part.item(chars, 0).tokens for part in _system(system)]
+    return sum(weights) if weights else None
+
+
+def _system(content: object) -> list[Any]:
+    try:
+        return list(AnthropicFormat().parts({"role": "system", "content": content}))
+    except FormatError:
+        return []
+
+
+def _is_message(value: object) -> bool:
+    if not isinstance(value, dict):
+        return False
+    role = value.get("role")
+    return (isinstance(role, str) and role in _ROLES) or any(map(_is_message, items(value.get("items"))))
+
+
+def _refuse_anthropic(message: Any) -> None:
+    content = message.get("content") if isinstance(message, dict) else None
+    for block in content if isinstance(content, list) else ():
+        if isinstance(block, dict) and (kind := text(block.get("type"))) in _ANTHROPIC:
+            raise FormatError(f"content of the type {kind!r} is Anthropic's; name the format anthropic to have it read")
