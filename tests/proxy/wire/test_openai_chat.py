@@ -391,7 +391,8 @@ def test_equipping_leaves_the_clients_prefix() -> None:
     before = json.dumps(request)
     equipped = WIRE.equip(request, [DELIMITER], GUIDANCE)
     assert json.dumps(request) == before
-    assert equipped["messages"] == [*lead, {"role": "developer", "content": GUIDANCE}, request["messages"][2]]
+    told = {"role": "developer", "content": f"D\n\n{GUIDANCE}"}
+    assert equipped["messages"] == [lead[0], told, request["messages"][2]]
     assert equipped["tools"][:-1] == TOOLS
     assert equipped["tools"][-1]["function"]["name"] == "delimiter"
     assert equipped["stream_options"] == {"x": 1, "include_usage": True}
@@ -403,7 +404,7 @@ def test_guidance_survives_other_messages_in_either_order() -> None:
         {"role": "system", "content": "S"}, {"role": "user", "content": "Hi"}, {"role": "user", "content": "Ho"}
     )
     fewer = [request["messages"][0], request["messages"][2]]
-    guided = [fewer[0], {"role": "system", "content": GUIDANCE}, fewer[1]]
+    guided = [{"role": "system", "content": f"S\n\n{GUIDANCE}"}, fewer[1]]
     placed = WIRE.place(WIRE.equip(request, [DELIMITER], GUIDANCE), fewer)
     assert placed["messages"] == guided
     assert placed == WIRE.equip(WIRE.place(request, fewer), [DELIMITER], GUIDANCE)
@@ -421,7 +422,7 @@ def test_a_message_of_which_reasoning_alone_is_left_goes() -> None:
 
 @pytest.mark.parametrize("content", ["S", [{"type": "text", "text": "S", "cache_control": {"type": "ephemeral"}}]])
 def test_guidance_at_the_end_of_the_system_message(content: Any) -> None:
-    wire = OpenAIChatWire("append")
+    wire = OpenAIChatWire()
     request = body({"role": "system", "content": content}, {"role": "user", "content": "Hi"})
     [system, user] = wire.equip(request, [DELIMITER], GUIDANCE)["messages"]
     expected = f"S\n\n{GUIDANCE}" if content == "S" else [*content, {"type": "text", "text": GUIDANCE}]

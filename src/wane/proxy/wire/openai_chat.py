@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 from wane.core.errors import FormatError
 from wane.formats.base import Format
@@ -15,7 +15,6 @@ from wane.proxy.wire.openai_chat_weave import says_something, weave
 from wane.proxy.wire.openai_errors import error_body, is_about_reasoning
 from wane.proxy.wire.openai_texts import without_markers
 
-Guide: TypeAlias = Literal["message", "append"]
 """How the model is told of own tools: in a message of its own, or at the end of the client's system message."""
 
 _SYSTEM: Final = ("system", "developer")
@@ -29,18 +28,12 @@ class _Equipped(dict[str, Any]):
 
 
 class OpenAIChatWire:
-    """The Chat Completions protocol, with what compatible services add to it.
-
-    Args:
-        guide: how the model is told of own tools. Some chat templates (Qwen 3.5 and later) refuse a second system
-            message, for which `append` is there; both leave what the client has cached as it is up to there.
-    """
+    """The Chat Completions protocol, with what compatible services add to it."""
 
     name = "openai"
 
-    def __init__(self, guide: Guide = "message") -> None:
+    def __init__(self) -> None:
         self.format: Format[Message] = OpenAIFormat()
-        self._guide = guide
 
     def unmanaged(self, body: Body) -> str | None:
         """Return why a request cannot or need not be managed, None if it can be."""
@@ -165,9 +158,9 @@ class OpenAIChatWire:
         lead = 0
         while lead < len(messages) and messages[lead].get("role") in _SYSTEM:
             lead += 1
-        role = messages[lead - 1]["role"] if lead else "system"
-        if self._guide == "message" or not lead:
-            return [*messages[:lead], {"role": role, "content": guidance}, *messages[lead:]]
+        if not lead:
+            return [{"role": "system", "content": guidance}, *messages]
+        # Not a message of its own: the chat templates of some models refuse a second one of the system.
         last = messages[lead - 1]
         return [*messages[: lead - 1], {**last, "content": _appended(last.get("content"), guidance)}, *messages[lead:]]
 
