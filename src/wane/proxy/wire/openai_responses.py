@@ -10,6 +10,7 @@ from wane.formats.base import Format
 from wane.formats.openai_responses import OpenAIResponsesFormat, group
 from wane.proxy.wire.base import Body, Message, OwnCall, OwnTool, Reply, Round, Woven
 from wane.proxy.wire.openai_errors import error_body, is_about_reasoning
+from wane.proxy.wire.openai_responses_brought import bringing, offered, rebrought, with_tools
 from wane.proxy.wire.openai_responses_items import call_id_of, without_reasoning
 from wane.proxy.wire.openai_responses_reply import StreamedResponse, WholeResponse
 from wane.proxy.wire.openai_responses_weave import weave
@@ -37,8 +38,8 @@ class OpenAIResponsesWire:
 
     def unmanaged(self, body: Body) -> str | None:
         """Return why a request cannot or need not be managed, None if it can be."""
-        tools = body.get("tools")
-        if not isinstance(tools, list) or not any(map(_is_clients, tools)):
+        tools = offered(body)
+        if not any(map(_is_clients, tools)):
             return "it has no tools that the client runs"
         if not all(isinstance(tool, dict) for tool in tools):
             return "its tools are not of the protocol"
@@ -64,8 +65,7 @@ class OpenAIResponsesWire:
 
     def tools(self, body: Body) -> frozenset[str]:
         """Return the names of the client's own tools."""
-        tools = body.get("tools")
-        return frozenset(_names(tools)) if isinstance(tools, list) else frozenset()
+        return frozenset(_names(offered(body)))
 
     def messages(self, body: Body) -> list[Message]:
         """Return the history that a request carries: a run of items that the model made is one message.
@@ -88,12 +88,17 @@ class OpenAIResponsesWire:
     def equip(self, body: Body, tools: Sequence[OwnTool], guidance: str) -> Body:
         """Return a body with own tools at the end of the client's, and guidance at the end of its instructions.
 
+        Clients may send their tools as the first item of the input instead: then the own ones are at the end of these.
+
         A request without instructions gets the guidance as these: they stand ahead of all input and are the same in
         every request, whatever the input begins with, and whatever of it is evicted.
         """
         equipped = dict(body)
-        if tools:
-            equipped["tools"] = [*(body.get("tools") or ()), *map(_definition, tools)]
+        definitions = [_definition(tool) for tool in tools]
+        if tools and body.get("tools") is None and bringing(body) is not None:
+            equipped["input"] = with_tools(body["input"], definitions)
+        elif tools:
+            equipped["tools"] = [*(body.get("tools") or ()), *definitions]
         if guidance:
             told = body.get("instructions")
             equipped["instructions"] = f"{told}\n\n{guidance}" if told else guidance
@@ -101,7 +106,7 @@ class OpenAIResponsesWire:
 
     def place(self, body: Body, messages: Sequence[Message]) -> Body:
         """Return a body with the items of these messages in place of its own."""
-        items = self.format.dump(messages)
+        items = rebrought(self.format.dump(messages), bringing(body))
         same = isinstance(body.get("input"), str) and items == _items(body)
         return dict(body) if same else {**body, "input": items}
 
