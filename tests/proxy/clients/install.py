@@ -1,0 +1,134 @@
+"""The real clients, from the npm registry, in a cache of the user's outside the repository."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import platformdirs
+from filelock import FileLock
+
+NODE = "node@22.23.3"
+_OLDEST_NODE = (22, 19)
+_PATIENCE = 240  # seconds for one installation
+
+
+class UnavailableError(Exception):
+    """A client that cannot be installed here, with the reason."""
+
+
+@dataclass(frozen=True)
+class Package:
+    """A client: the version that it was tried with, and what has to be run once it is there."""
+
+    spec: str
+    program: str
+    after: tuple[str, ...] = ()
+    needs_node: bool = False
+
+
+CLAUDE = Package("@anthropic-ai/claude-code@2.1.329", "claude", ("node_modules/@anthropic-ai/claude-code/install.cjs",))
+CODEX = Package("@openai/codex@0.169.0", "codex")
+# Later versions depend on packages that are not in the registry.
+PI = Package("@earendil-works/pi-coding-agent@0.87.1", "pi", needs_node=True)
+NODE_22 = Package(NODE, "node", ("node_modules/node/installArchSpecificPackage.js",))
+PACKAGES = (CLAUDE, CODEX, PI)
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A client that is there: its program, and the directories to put on the PATH for it."""
+
+    program: Path
+    path: tuple[Path, ...]
+
+
+def installed(package: Package) -> Installed:
+    """Return a client, and install it, with all others, if it is not there yet.
+
+    Raises:
+        UnavailableError: if npm or the package is missing, or it cannot be installed.
+    """
+    outcome = _all_installed()[package]
+    if isinstance(outcome, UnavailableError):
+        raise outcome
+    return outcome
+
+
+@cache
+def _all_installed() -> dict[Package, Installed | UnavailableError]:
+    """All at once: it is the registry that takes the time."""
+    with ThreadPoolExecutor() as pool:
+        return dict(zip(PACKAGES, pool.map(_try, PACKAGES), strict=True))
+
+
+def _try(package: Package) -> Installed | UnavailableError:
+    try:
+        path = [_bin(_installed(package))]
+        if package.needs_node and not _has_node():
+            path.append(_bin(_installed(NODE_22)))
+    except UnavailableError as error:
+        return error
+    return Installed(path[0] / package.program, tuple(path))
+
+
+def _bin(folder: Path) -> Path:
+    return folder / "node_modules" / ".bin"
+
+
+def _installed(package: Package) -> Path:
+    folder = platformdirs.user_cache_path("wane-tests") / package.spec.replace("/", "+")
+    done = folder / "installed"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UnavailableError(f"no place to install {package.spec}: {error}") from error
+    with FileLock(folder / "lock"):
+        if not done.exists():
+            _install(package, folder)
+            done.touch()
+    return folder
+
+
+def _install(package: Package, folder: Path) -> None:
+    npm = shutil.which("npm")
+    if npm is None:
+        raise UnavailableError(f"{package.spec} cannot be installed: there is no npm")
+    options = ["--no-audit", "--no-fund", "--no-save", "--ignore-scripts", "--fetch-retries=1"]
+    _run([npm, "install", "--prefix", str(folder), *options, package.spec], folder)
+    for script in package.after:
+        _run(["node", script], folder)
+    if not (_bin(folder) / package.program).exists():
+        raise UnavailableError(f"{package.spec} brought no program {package.program}")
+
+
+def _run(command: Sequence[str], folder: Path) -> None:
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=_PATIENCE)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UnavailableError(f"{' '.join(command[:2])} failed: {error}") from error
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip().splitlines()[-3:]
+        raise UnavailableError(f"{' '.join(command[:2])} failed: {' '.join(said)}")
+
+
+def _has_node() -> bool:
+    """Whether the machine's own Node is new enough."""
+    node = shutil.which("node")
+    if node is None:
+        return False
+    said = subprocess.run([node, "-p", "JSON.stringify(process.versions.node)"], capture_output=True, text=True)
+    version = str(json.loads(said.stdout)) if said.returncode == 0 else "0"
+    return tuple(int(part) for part in version.split(".")[:2]) >= _OLDEST_NODE
+
+
+def system_path() -> str:
+    """The PATH without what is not the system's, so that a client finds its own things and `python3`."""
+    return os.environ.get("PATH", os.defpath)

@@ -1,0 +1,107 @@
+"""Claude Code, Codex and pi, as they come, through the proxy: whole sessions, resumed twice.
+
+Each is skipped, with the reason, where it cannot be installed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from tests.proxy.clients.agents import Claude, Codex, CodingAgent, Pi
+from tests.proxy.clients.script import ANSWERS, marked, places, plain, turns
+from tests.proxy.clients.world import WANE, Place, difference, mask, proxy, said, tools, work
+from wane.testing import Kind, Reply, Request, ScriptedServer
+
+AGENTS: dict[str, CodingAgent] = {
+    "claude": Claude(),
+    "codex": Codex("gpt-5.5"),
+    "codex-code-mode": Codex("gpt-6.1-sol"),
+    "pi-anthropic": Pi("anthropic-messages"),
+    "pi-chat": Pi("openai-completions"),
+    "pi-responses": Pi("openai-responses"),
+}
+every_agent = pytest.mark.parametrize("name", AGENTS)
+
+
+def replies(agent: CodingAgent, place: Place, *, marks: bool, aloud: bool = False) -> list[Reply]:
+    steps = turns(agent.hands(place.work))
+    made: Iterable[Iterable[Reply]] = (marked(turn, aloud=aloud) if marks else plain(turn) for turn in steps)
+    return list(chain.from_iterable(made))
+
+
+@every_agent
+def test_with_nothing_evicted_all_is_as_without_the_proxy(name: str, tmp_path: Path) -> None:
+    agent, home = AGENTS[name], tmp_path / "agent"
+    place = Place.make(home)
+    with ScriptedServer(replies(agent, place, marks=False)) as server:
+        direct = work(agent, place, upstream=server.url)
+        usual = server.requests
+        assert (server.refusals, server.remaining) == ((), 0)
+    files, transcript = place.files(), agent.transcript(place.home)
+    place = Place.make(home)
+    with (
+        ScriptedServer(replies(agent, place, marks=True)) as server,
+        proxy(server.url, tmp_path, "--budget", "200k", "--strict") as url,
+    ):
+        proxied = work(agent, place, upstream=url)
+        passed = server.requests
+        assert (server.refusals, server.remaining) == ((), 0)
+    assert direct.answers == proxied.answers == list(ANSWERS)
+    assert place.files() == files
+    assert files["a.py"] == "print(42)\n"
+    # The provider sees the same history, with marks in it, as it would without the proxy.
+    which = chain.from_iterable(map(places, turns(agent.hands(place.work))))
+    shared = [request for request, kept in zip(passed, which, strict=True) if kept]
+    for mine, theirs in zip(shared, usual, strict=True):
+        assert not difference(said(mine), said(theirs))
+        assert tools(mine) == tools(theirs)
+    assert all("delimiter" in request.tools for request in passed)
+    # The client has kept the same, and nothing of Wane's.
+    assert len(transcript) > 10
+    assert not difference(mask(agent.transcript(place.home)), mask(transcript))
+
+
+@every_agent
+def test_over_a_small_budget_the_work_is_the_same(name: str, tmp_path: Path) -> None:
+    agent = AGENTS[name]
+    place, log = Place.make(tmp_path / "agent"), tmp_path / "run.log"
+    with ScriptedServer(replies(agent, place, marks=True, aloud=True)) as server:
+        options = ["--budget", str(agent.budget), "--strict", "--log", str(log), *run_options(agent, server.url)]
+        done = work(agent, place, upstream=server.url, before=[*WANE, "run", *options, "--"])
+        asked = server.requests
+        assert (server.refusals, server.remaining) == ((), 0)
+    assert done.answers == list(ANSWERS)
+    assert place.files()["a.py"] == "print(42)\n"
+    assert place.files()["notes.txt"] == "a.py prints 42\n"
+    views, evicted = views_of(log)
+    assert len(views) == len(asked) - sum(len([s for s in turn if s.alone]) for turn in turns(agent.hands(place.work)))
+    assert max(views) <= agent.budget
+    assert max(evicted) > agent.budget // 4
+    # What was read first has gone from later requests, which hold no more than the budget.
+    assert [reads(request, "text 1") for request in asked[1:4]] == [False, True, True]
+    assert not reads(asked[-3], "text 1")
+    assert max(request.tokens for request in asked) <= agent.budget
+    seen = "".join(done.outputs) + repr(agent.transcript(place.home))
+    assert "delimiter" not in seen
+    assert re.search(
+        r"wane: \d+ requests.*; the view held [\d,]+ of [\d,]+ tokens at most, [\d,]+ were evicted", done.errors[0]
+    )
+
+
+def run_options(agent: CodingAgent, url: str) -> list[str]:
+    return ["--upstream", f"{url}/v1"] if isinstance(agent, Codex) else []
+
+
+def views_of(log: Path) -> tuple[list[int], list[int]]:
+    """The tokens of each view and of what is not in it, as the log tells them."""
+    found = re.findall(r" view (\d+)/\d+ evicted (\d+) ", log.read_text())
+    return [int(view) for view, _ in found], [int(gone) for _, gone in found]
+
+
+def reads(request: Request, text: str) -> bool:
+    return any(text in result for result in request.texts(Kind.RESULT))
