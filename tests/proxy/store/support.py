@@ -10,7 +10,7 @@ from typing import Any
 
 from wane.journal import NoteRecord, Record
 from wane.proxy.store import Log, SessionBusyError, Store, open_store
-from wane.proxy.store.leased import LeasedStore
+from wane.proxy.store.leased import LeasedStore, Shelf
 from wane.proxy.store.location import parse_location
 
 LEASE = 0.6
@@ -40,16 +40,19 @@ class Place:
 
 def impatient(where: str, lease: float = LEASE, wait: float = WAIT) -> Store:
     """A store with a lease that a test can outlive, where there are leases."""
-    if "://" not in where:
-        return open_store(where)
+    return LeasedStore(shelf_of(where), lease=lease, wait=wait) if "://" in where else open_store(where)
+
+
+def shelf_of(where: str) -> Shelf:
+    """The shelf of a database's store."""
     location = parse_location(where)
     if where.startswith("postgresql"):
         from wane.proxy.store.postgres import PostgresShelf
 
-        return LeasedStore(PostgresShelf(location), lease=lease, wait=wait)
+        return PostgresShelf(location)
     from wane.proxy.store.redis import RedisShelf
 
-    return LeasedStore(RedisShelf(location), lease=lease, wait=wait)
+    return RedisShelf(location)
 
 
 def new_root() -> str:

@@ -15,13 +15,10 @@ import pytest
 import redis
 
 from tests.proxy.store.servers import PASSWORD, QUOTED, Postgres, Redis, free_port
-from tests.proxy.store.support import Place, add, impatient, new_root, note, topics
+from tests.proxy.store.support import Place, add, impatient, new_root, note, shelf_of, topics
 from wane.journal import read
 from wane.proxy.store import Store, StoreError, open_store
-from wane.proxy.store.leased import End, Shelf
-from wane.proxy.store.location import parse_location
-from wane.proxy.store.postgres import PostgresShelf
-from wane.proxy.store.redis import RedisShelf
+from wane.proxy.store.leased import End
 
 
 @pytest.fixture
@@ -33,11 +30,6 @@ def own_redis() -> Iterator[Redis]:
         yield server
     finally:
         server.remove()
-
-
-def shelf_of(place: Place) -> Shelf:
-    location = parse_location(place.where)
-    return RedisShelf(location) if place.kind == "redis" else PostgresShelf(location)
 
 
 def raw(server: Redis) -> Any:
@@ -198,7 +190,7 @@ def test_a_line_that_was_changed_is_named(shared: Place, request: pytest.Fixture
         store = impatient(shared.where)
         log = await store.create(new_root(), "openai")
         await add(log, note(1), note(2))
-        (_, line, _) = await shelf_of(shared).fetch(log.id)
+        (_, line, _) = await shelf_of(shared.where).fetch(log.id)
         changed = line.decode().replace('"1"', '"7"')
         if shared.kind == "redis":
             raw(request.getfixturevalue("redis_server")).lset(f"wane:{{{log.id[:24]}}}:{log.id}:lines", 1, changed)
@@ -268,7 +260,7 @@ async def _use(store: Store) -> None:
 
 def test_every_step_may_be_done_twice(shared: Place) -> None:
     async def act() -> None:
-        store, shelf = impatient(shared.where), shelf_of(shared)
+        store, shelf = impatient(shared.where), shelf_of(shared.where)
         log = await store.create(new_root(), "openai")
         await add(log, note(1), note(2))
         header, first, second = await shelf.fetch(log.id)

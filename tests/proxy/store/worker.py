@@ -56,17 +56,21 @@ async def keep(log: Log, name: str, *, stalled: bool) -> None:
             print("added", flush=True)
 
 
+async def start() -> None:
+    """Wait for all others, however long each took to be ready."""
+    print("ready", flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
+
+
 async def main(act: str, where: str, session_id: str, name: str, count: str) -> None:
-    if act == "add":
-        # All at once, however long each took to start.
-        print("ready", flush=True)
-        await asyncio.to_thread(sys.stdin.readline)
     if act == "add" and "://" not in where:
+        await start()
         await count_up_on_disk(where, session_id, name, int(count))
         return
     store = impatient(where)
     log = await store.open(session_id)
     if act == "add":
+        await start()
         await count_up(log, name, int(count))
     else:
         await keep(log, name, stalled=act == "stall")

@@ -45,7 +45,7 @@ LEASE: Final = 5.0
 WAIT: Final = 15.0
 """Seconds after which a request that waits for a session gives up; more than a lease, which may have to run out."""
 
-TURN: Final = 0.25
+TURN: Final = 1.0
 """Seconds for which a session that was let go is kept for who waits; they ask more often than that."""
 
 _POLLS: Final = (0.002, 0.025)
