@@ -11,7 +11,7 @@ Content: TypeAlias = Any
 SEPARATOR: Final = "\n\n"
 """Stands between what was said in one round and in the next, which know nothing of each other's ends."""
 
-MARKERS: Final = ("cache_control", "prompt_cache_breakpoint")
+MARKERS: Final = frozenset({"cache_control", "prompt_cache_breakpoint"})
 """Keys by which clients say how far a provider should cache; no content, and moved from request to request."""
 
 _TEXT_TYPES: Final = frozenset({"text", "input_text", "output_text", None})
@@ -114,7 +114,7 @@ def without_markers(entry: dict[str, Any], *, content: str = "content") -> dict[
 
 
 def _is_marked(value: object) -> bool:
-    return isinstance(value, dict) and any(marker in value for marker in MARKERS)
+    return isinstance(value, dict) and not MARKERS.isdisjoint(value)
 
 
 def _unmarked(value: dict[str, Any]) -> dict[str, Any]:
