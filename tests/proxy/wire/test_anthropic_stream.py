@@ -260,6 +260,18 @@ def test_an_own_call_that_was_cut_off_is_none(stop: str, parts: list[str]) -> No
     assert out == said(opening(), seen, ending(stop))
 
 
+def test_an_own_call_of_which_the_end_never_came_is_none() -> None:
+    begun = event("content_block_start", index=0, content_block=own("o"))
+    round_, out = taken(said(opening(), begun, ending("tool_use")))
+    assert (round_.own, round_.alone) == ((), False)
+    assert accumulated(out).stop_reason == "end_turn"
+
+
+def test_a_block_may_begin_with_a_part_of_its_text() -> None:
+    round_, _ = taken(said(opening(), block(0, text("He"), {"type": "text_delta", "text": "llo"}), ending("end_turn")))
+    assert round_.message["content"] == [text("Hello")]
+
+
 def test_an_own_call_ahead_of_what_was_cut_off_is_whole() -> None:
     first = block(0, {**own("o1"), "input": {}}, *arguments(""))
     cut = block(1, {"type": "tool_use", "id": "c", "name": "read", "input": {}}, *arguments('{"p'))

@@ -258,6 +258,15 @@ def test_merged_text_stands_where_it_begins() -> None:
     assert contents(weave([start, both, call("c1")], FIRST, LAST))[0] == [start, both, own("o1")]
 
 
+def test_what_was_merged_into_one_text_is_not_looked_for_again() -> None:
+    a, b = make(text("Alpha"), own("o1")), make(text("Beta"), own("o2"))
+    again, other = make(text("Beta"), call("c1")), make(text("Gamma"), call("c1"))
+    both = text("Alpha\n\nBeta")
+    assert contents(weave([both, text("Beta")], a, b, again)) == [[both, own("o1")], [own("o2")], [text("Beta")]]
+    assert contents(weave([both, text("Gamma")], a, b, other)) == [[both, own("o1")], [own("o2")], [text("Gamma")]]
+    assert contents(weave([text("Alp"), text("Beta")], a, again)) == [[text("Alp"), own("o1")], [text("Beta")]]
+
+
 def test_text_as_a_string() -> None:
     assert contents(weave(" Now I read.", FIRST, LAST)) == [[own("o1")], [text(" Now I read."), own("o2")]]
     assert contents(weave("", FIRST, LAST)) == [[own("o1")], [own("o2")]]
