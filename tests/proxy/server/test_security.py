@@ -236,18 +236,14 @@ def test_client_that_waits_to_be_told_to_go_on() -> None:
     async def main() -> None:
         async with provider(says) as up, proxy(up.url, max_body=1000) as running:
             async with support.connection(running) as it:
-                head, _, content = request(body(stream=False), headers={"expect": "100-continue"}).partition(
-                    b"\r\n\r\n"
-                )
+                head, _, content = request(body(stream=False), headers=waits).partition(b"\r\n\r\n")
                 it.send(head + b"\r\n\r\n")
                 assert (await it.head()).status == 100
                 it.send(content)
                 assert (await it.answer()).status == 200
                 assert up.asked[0].header("expect") is None
             async with support.connection(running) as it:
-                it.send(
-                    request(b"x" * 2000, headers={"expect": "100-continue"}).partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
-                )
+                it.send(request(b"x" * 2000, headers=waits).partition(b"\r\n\r\n")[0] + b"\r\n\r\n")
                 assert (await it.answer()).status == 413
 
     run(main)

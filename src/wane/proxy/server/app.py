@@ -6,13 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from wane.proxy import jsons
 from wane.proxy.server import apis, headers
 from wane.proxy.server.access import Line
 from wane.proxy.server.client import Client, Receive, Send
 from wane.proxy.server.faults import BrokenOffError, ClientGoneError, RefusedError
 from wane.proxy.server.guard import Guard, hidden
-from wane.proxy.server.limits import UnknownEncodingError, decode_body, read_body
+from wane.proxy.server.limits import UnknownEncodingError, decode_body, parsed, read_body
 from wane.proxy.server.managed import Managed, report
 from wane.proxy.server.passthrough import pass_on
 from wane.proxy.server.request import Request, Scope, check, head_of
@@ -133,7 +132,7 @@ class ProxyApp:
         raw = await read_body(client, request.headers, settings.max_body, settings.timeouts.body)
         reason = ""
         try:
-            body = jsons.loads(await decode_body(raw, request.headers, settings.max_body))
+            body = await parsed(await decode_body(raw, request.headers, settings.max_body))
             if not isinstance(body, dict):
                 reason = "the body is no JSON object"
         except UnknownEncodingError as error:

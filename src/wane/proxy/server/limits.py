@@ -8,11 +8,14 @@ import zlib
 from collections.abc import Callable
 from typing import Any, Final
 
+from wane.proxy import jsons
 from wane.proxy.server import headers
 from wane.proxy.server.client import Client
 from wane.proxy.server.faults import RefusedError
 
-_LARGE: Final = 1024 * 1024  # bytes; decoding more is done beside the event loop
+LARGE: Final = 1024 * 1024
+"""Bytes of a body, beyond which it is worked on beside the event loop."""
+
 _LINGER: Final = 2.0  # seconds in which a client that is refused may go on sending, so that it reads why
 _WINDOW: Final = 8 * 1024 * 1024  # bytes that zstd may look back over HTTP (RFC 9659)
 
@@ -76,7 +79,7 @@ async def decode_body(body: bytes, sent: headers.Headers, most: int) -> bytes:
         raise UnknownEncodingError(f"its content encoding {b', '.join(sorted(names)).decode('latin-1')!r} is not known")
     decode, name = _DECODERS[names[0]], names[0].decode()
     try:
-        plain = await asyncio.to_thread(decode, body, most) if len(body) > _LARGE // 16 else decode(body, most)
+        plain = await asyncio.to_thread(decode, body, most) if len(body) > LARGE // 16 else decode(body, most)
     except (UnknownEncodingError, RefusedError):
         raise
     except Exception as error:
@@ -84,6 +87,28 @@ async def decode_body(body: bytes, sent: headers.Headers, most: int) -> bytes:
     if len(plain) > most:
         raise _too_large(most)
     return plain
+
+
+async def parsed(data: bytes) -> Any:
+    """Return what JSON text says; a long one is read beside the event loop.
+
+    Raises:
+        ValueError: if it is no JSON.
+    """
+    return await asyncio.to_thread(jsons.loads, data) if len(data) > LARGE else jsons.loads(data)
+
+
+async def dumped(data: object, size: int) -> bytes:
+    """Return data as JSON; what is likely to be long is written beside the event loop.
+
+    Args:
+        data: JSON data.
+        size: bytes that it had when it came.
+
+    Raises:
+        ValueError: if it is no JSON data.
+    """
+    return await asyncio.to_thread(jsons.dumps, data) if size > LARGE else jsons.dumps(data)
 
 
 async def _linger(client: Client) -> None:

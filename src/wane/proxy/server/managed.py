@@ -15,6 +15,7 @@ from wane.proxy.server import headers
 from wane.proxy.server.access import Line
 from wane.proxy.server.client import Client
 from wane.proxy.server.faults import BrokenOffError, OwnFailureError, RefusedError, detail, told
+from wane.proxy.server.limits import dumped
 from wane.proxy.server.passthrough import ask, pass_on, relay
 from wane.proxy.server.request import Request
 from wane.proxy.server.traffic import Exchange
@@ -81,10 +82,11 @@ class Managed:
         try:
             if await self._left_alone():
                 return
+            size = len(self._raw)
             with _ours():
-                turn = await _unbroken(self._book.turn(self._wire, self._body, size=len(self._raw)))
+                turn = await _unbroken(self._book.turn(self._wire, self._body, size=size))
                 reply = self._wire.reply(self._body, turn.own)
-                first = jsons.dumps(turn.body)
+                first = await dumped(turn.body, size)
         except OwnFailureError as failure:
             await self._failed(failure.__cause__ or failure)
             return
@@ -108,7 +110,8 @@ class Managed:
             if await self._left_alone():
                 return
             with _ours():
-                content = jsons.dumps(await _unbroken(self._book.peek(self._wire, self._body)))
+                counted = await _unbroken(self._book.peek(self._wire, self._body))
+                content = await dumped(counted, len(self._raw))
         except OwnFailureError as failure:
             await self._failed(failure.__cause__ or failure)
             return
@@ -139,7 +142,7 @@ class Managed:
             if following is None:
                 break
             with _ours():
-                content = jsons.dumps(following)
+                content = await dumped(following, len(content))
         with _ours():
             last = reply.finish()
         self._exchange.outcome = "managed"
