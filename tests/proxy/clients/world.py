@@ -97,7 +97,7 @@ def said(request: Request) -> list[Any]:
     """Return what a request says, without what the proxy put in."""
     own = {part.call_id for part in request.parts if part.kind is Kind.CALL and part.tool == "delimiter"}
     return [
-        (part.kind.name, mask(part.text), part.tool)
+        (part.kind.name, mask(part.text.removesuffix(f"\n\n{PROXY_GUIDANCE}")), part.tool)
         for part in request.parts
         if part.text != PROXY_GUIDANCE and not (part.call_id in own and part.call_id is not None)
     ]
