@@ -93,6 +93,11 @@ class Conversation:
         """Number of items in the history."""
         return len(self._owners)
 
+    @property
+    def cut_short(self) -> bool:
+        """Whether what was followed ends in the middle of a request, as when a process died while it wrote."""
+        return bool(self._due)
+
     def knows(self, shape: bytes) -> bool:
         """Whether an assistant's message of a shape was said in this session."""
         return shape in self.entries or shape in self._recent
@@ -158,7 +163,7 @@ class Conversation:
             woven = self._woven(number, arrival.message)
             before = self.history
             for message in woven:
-                records += self._add(message)
+                records += self._add(message, arrival.parts if message is arrival.message else None)
             entry = Entry(arrival.digest, arrival.shape, len(woven), self.history - before)
             self.entries.append(entry)
             entries.append(entry)
@@ -281,20 +286,20 @@ class Conversation:
         rounds = [each for woven in place.rounds for each in (woven.message, *woven.results) if parts(each)]
         return [*rounds, message]
 
-    def _add(self, message: Message) -> list[Record]:
-        """Take in a message of the history."""
+    def _add(self, message: Message, parts: Sequence[Part] | None) -> list[Record]:
+        """Take in a message of the history, which may have been taken apart already."""
         added: list[Added] = []
-        for item, part in self._items(message):
+        for item, part in self._items(message, parts):
             meaning = self.keeping.add(item, part)
             if meaning is not None:
                 added.append(meaning)
         annotations = [record for record in map(AnnotationRecord.of, added) if record is not None]
         return [MarkedMessageRecord.of(message, added), *annotations]
 
-    def _items(self, message: Message) -> Iterable[tuple[Item, Part]]:
+    def _items(self, message: Message, parts: Sequence[Part] | None = None) -> Iterable[tuple[Item, Part]]:
         number = len(self._first)
         self._first.append(len(self._owners))
-        for part in self.wire.format.parts(message):
+        for part in self.wire.format.parts(message) if parts is None else parts:
             item = part.item(chars, number)
             if item.kind is Kind.CALL and item.call_id is not None:
                 self._calls[item.call_id] = len(self._owners)
