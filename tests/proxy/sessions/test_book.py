@@ -18,6 +18,7 @@ from wane import Kind
 from wane.journal import SessionStore
 from wane.proxy.sessions.book import Book
 from wane.proxy.settings import ContextSettings
+from wane.proxy.store.base import StoreError
 from wane.proxy.store.disk import DiskStore
 from wane.proxy.store.memory import MemoryStore
 from wane.testing import Call, Reply
@@ -47,7 +48,7 @@ def worker(client: Client, seed: int, **options: Any) -> Upstream:
 
 
 @every_client
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_a_session_stays_valid_and_within_its_budget(make: type[Client], seed: int) -> None:
     async def main() -> None:
         client = make()
@@ -86,8 +87,9 @@ def test_without_own_calls_and_evictions_the_client_s_messages_go_out_as_they_ar
 
 
 @every_client
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("strategy", ["cwl", "paper", "truncate", "clear-tools"])
+@pytest.mark.parametrize(
+    ("strategy", "seed"), [("cwl", 0), ("cwl", 1), ("paper", 0), ("truncate", 1), ("clear-tools", 2)]
+)
 def test_a_restart_before_every_request_changes_nothing(
     make: type[Client], seed: int, strategy: Any, tmp_path: Path
 ) -> None:
@@ -97,7 +99,7 @@ def test_a_restart_before_every_request_changes_nothing(
         one, other = make(), make()
         upstream, twin = worker(one, seed, reasons=True), worker(other, seed, reasons=True)
         steady = Book(disk(tmp_path / "steady"), settings)
-        for number in range(8):
+        for number in range(6):
             one.say(f"User turn {number}.")
             other.say(f"User turn {number}.")
             while True:
@@ -121,7 +123,7 @@ def test_a_restart_before_every_request_changes_nothing(
 
 @every_client
 @pytest.mark.parametrize("stored", [False, True], ids=["in memory", "on disk"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_fork_goes_its_own_way(make: type[Client], seed: int, stored: bool, tmp_path: Path) -> None:
     async def main() -> None:
         client = make()
@@ -162,7 +164,7 @@ def with_reminder(client: Client) -> Callable[[list[Any]], list[Any]]:
 
 
 @every_client
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_reminders_that_come_and_go_are_no_fork(make: type[Client], seed: int) -> None:
     async def main() -> None:
         client = make()
@@ -192,7 +194,7 @@ def entry_is_result(owner: dict[str, Any], key: str) -> bool:
 
 
 @every_client
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_client_that_clears_its_results_goes_on(make: type[Client], seed: int) -> None:
     async def main() -> None:
         client = make()
@@ -213,7 +215,7 @@ def delimiters(upstream: Upstream) -> int:
 
 
 @every_client
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_client_that_compacts_its_history_goes_on(make: type[Client], seed: int) -> None:
     async def main() -> None:
         client = make()
@@ -244,7 +246,7 @@ def test_a_history_never_seen_is_taken_as_it_comes_and_can_be_evicted(make: type
 
 
 @every_client
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_inference_needs_no_marks(make: type[Client], seed: int) -> None:
     async def main() -> None:
         client = make()
@@ -389,5 +391,84 @@ def test_counting_tokens_takes_nothing_in(make: type[Client]) -> None:
         assert book.status()[0] == before
         done = await exchange(book, client, upstream)
         assert done.bodies[0] == counted
+
+    asyncio.run(main())
+
+
+@every_client
+def test_a_session_that_was_cut_short_while_it_was_written_goes_on(make: type[Client], tmp_path: Path) -> None:
+    async def main() -> None:
+        client = make()
+        upstream = worker(client, 4)
+        book = Book(disk(tmp_path), SMALL)
+        await work(book, client, upstream, 4)
+        whole = client.copy()
+        client.say("Go on.")
+        await exchange(book, client, upstream)
+        await book.close()
+        (path,) = tmp_path.rglob("*.jsonl")
+        lines = path.read_bytes().splitlines(keepends=True)
+        last = max(number for number, line in enumerate(lines) if b'"topic":"client"' in line)
+        path.write_bytes(b"".join(lines[: last + 1]))
+        book = Book(disk(tmp_path), SMALL)
+        done = await work(book, whole, upstream, 2)
+        assert done[0].facts.evicted > 0
+        assert len(book.status()) == 1
+        assert len(list(tmp_path.rglob("*.jsonl"))) == 2
+        await book.close()
+
+    asyncio.run(main())
+
+
+@every_client
+def test_a_full_disk_is_told_and_forgotten_when_there_is_room(make: type[Client], tmp_path: Path) -> None:
+    class Full(DiskStore):
+        full = False
+
+        async def create(self, root: str, message_format: str) -> Any:
+            log = await super().create(root, message_format)
+            append = log.append
+
+            async def full(records: Any) -> None:
+                if self.full:
+                    raise StoreError("no space left on device")
+                await append(records)
+
+            log.append = full  # type: ignore[method-assign]
+            return log
+
+    async def main() -> None:
+        client = make()
+        upstream = worker(client, 4)
+        store = Full(SessionStore(tmp_path), fsync=False)
+        book = Book(store, SMALL)
+        await work(book, client, upstream, 2)
+        store.full = True
+        told = await work(book, client, upstream, 2)
+        assert "no space left" in told[-1].facts.note
+        store.full = False
+        done = await work(book, client, upstream, 2)
+        assert done[-1].facts.note == ""
+        before = done[-1].facts
+        await book.close()
+        book = Book(disk(tmp_path), SMALL)
+        client.say("Still there?")
+        after = await exchange(book, client, upstream)
+        assert after.facts.session == before.session
+        assert after.facts.evicted >= before.evicted
+        await book.close()
+
+    asyncio.run(main())
+
+
+def test_a_store_that_fails_is_an_error_where_it_is_to_be_strict(tmp_path: Path) -> None:
+    async def main() -> None:
+        client = CLIENTS[0]()
+        client.say("Go.")
+        (tmp_path / "file").write_text("")
+        with pytest.raises(StoreError):
+            await Book(disk(tmp_path / "file"), SMALL, strict=True).turn(client.wire, client.body())
+        done = await exchange(Book(disk(tmp_path / "file"), SMALL), client, worker(client, 1))
+        assert "not stored" in done.facts.note
 
     asyncio.run(main())

@@ -53,6 +53,17 @@ class Turn(Protocol):
     own: frozenset[str]
     facts: Facts
 
+    def refused(self, status: int, error: bytes) -> None:
+        """The provider refused reasoning that was bound to what has been evicted, and took the body without it.
+
+        Where that is a matter of asking for it, the session's later requests ask at once.
+
+        Args:
+            status: the status of the refusal.
+            error: its body.
+        """
+        ...
+
     async def answered(self, round_: Round) -> Body | None:
         """Take in what the provider said.
 

@@ -209,6 +209,10 @@ class Book:
         except BaseException:
             await log.close()
             raise
+        if live.conversation.cut_short:
+            # What is whole of it is gone on with in a session of its own.
+            await log.close()
+            return live
         live.log = log
         self._sessions[session_id] = live
         return live

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from wane.core import Kind
 from wane.core.errors import JournalError
 from wane.journal import Record
 from wane.journal.titles import title_of
@@ -40,6 +39,7 @@ class Live:
         turns: how many of them are not answered yet.
         strict: whether what cannot be stored is an error.
         warning: why it is not stored any more; empty as a rule.
+        refusal: status and body of the provider's latest refusal of reasoning that was bound to what had been evicted.
     """
 
     root: str
@@ -54,6 +54,7 @@ class Live:
     turns: int = 0
     strict: bool = False
     warning: str = ""
+    refusal: tuple[int, bytes] | None = None
     _waiting: list[Record] = field(default_factory=list)
     _given_up: bool = False
 
@@ -163,8 +164,4 @@ class Live:
 
 def title(arrivals: Sequence[Arrival]) -> str:
     """Return the beginning of the user's first words, leaving out what agents put around them in tags."""
-    for arrival in arrivals:
-        for part in arrival.parts:
-            if part.kind is Kind.USER and not part.text.lstrip().startswith("<"):
-                return title_of({"role": "user", "content": part.text}) or ""
-    return ""
+    return next((found for arrival in arrivals if (found := title_of(arrival.message))), "")

@@ -49,12 +49,16 @@ class LiveTurn:
         assert live.facts is not None
         self.own = own
         self.facts: Facts = live.facts
-        self.body = wire.place(equipped, view)
         self._book, self._live, self._wire = book, live, wire
         self._equipped, self._plain, self._view = equipped, plain, view
+        self.body = self._placed(equipped, view)
         self._rounds: list[Round] = []
         self._woven: list[Woven] = []
         self._items = live.conversation.items
+
+    def refused(self, status: int, error: bytes) -> None:
+        """Have later requests ask at once for reasoning to be dropped that is bound to what was evicted."""
+        self._live.refusal = (status, error)
 
     async def answered(self, round_: Round) -> Body | None:
         """Take in what the provider said; return what to ask next, None if the client's reply is complete."""
@@ -69,7 +73,16 @@ class LiveTurn:
             return None
         extra = [message for woven in self._woven for message in (woven.message, *woven.results)]
         last = len(self._rounds) == MAX_ROUNDS - 1
-        return self._wire.place(self._plain if last else self._equipped, [*self._view, *extra])
+        return self._placed(self._plain if last else self._equipped, [*self._view, *extra])
+
+    def _placed(self, body: Body, messages: Sequence[Message]) -> Body:
+        placed = self._wire.place(body, messages)
+        if self._live.refusal is None:
+            return placed
+        mended = self._wire.drops_reasoning(*self._live.refusal, placed)
+        # Not where it means to leave reasoning out ourselves: what came after the eviction is sound.
+        asks = mended is not None and self._wire.messages(mended) == self._wire.messages(placed)
+        return mended if mended is not None and asks else placed
 
     async def _record(self, *, over: bool) -> None:
         try:
