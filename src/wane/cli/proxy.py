@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import sys
@@ -50,12 +51,19 @@ async def _serve(options: ProxyOptions, *, quiet: bool) -> int:
         with signals.handled((*signals.INTERRUPT, *signals.END), stop):
             async with running(options) as proxy:
                 started.append(proxy)
+                keep_loaded()
                 if not quiet:
                     _introduce(proxy, options)
                 await proxy.stopped()
     except asyncio.CancelledError:
         return failure.INTERRUPTED
     return failure.OK if task.cancelling() == 0 else failure.INTERRUPTED
+
+
+def keep_loaded() -> None:
+    """Have the collector look no more through what is loaded by now: it would take 10 ms, in the middle of requests."""
+    gc.collect()
+    gc.freeze()
 
 
 def _introduce(proxy: Running, options: ProxyOptions) -> None:
