@@ -8,7 +8,7 @@ from typing import Final
 
 from wane.agent.options import BY_EPISODE
 from wane.core import Item
-from wane.core.errors import HistoryError, JournalError
+from wane.core.errors import ConfigError, HistoryError, JournalError
 from wane.formats import Part
 from wane.journal import (
     ConfigRecord,
@@ -63,8 +63,7 @@ def view_of(records: Sequence[Record], messages: Sequence[Taken], replayed: Repl
         replayed: its window, which is the view where episodes are evicted, or nothing is.
 
     Raises:
-        JournalError: if the records do not follow from each other.
-        FormatError: if its strategy is not known.
+        JournalError: if the records do not follow from each other, or its strategy is not known.
     """
     window, visible = replayed.window, set(replayed.window.visible)
     items = (item for taken in messages for item, _ in taken)
@@ -72,7 +71,7 @@ def view_of(records: Sequence[Record], messages: Sequence[Taken], replayed: Repl
     view = View(strategy_of(records), window.tokens, evicted, window.visible)
     try:
         return view if view.strategy is None or view.by_episode else _by_message(view.strategy, records, messages)
-    except (HistoryError, LookupError) as error:
+    except (ConfigError, HistoryError, LookupError) as error:
         raise JournalError(f"the session does not replay: {error}") from error
 
 

@@ -7,9 +7,9 @@ from typing import Final
 REPLAY: Final = """\
 Replay recorded sessions under every strategy: what each would have cost and lost.
 
-Sessions may come from Claude Code, Codex, pi, Wane, or be lists of OpenAI or Pydantic AI messages; wane sessions --all
-lists those on this machine. No key, no network, and nothing is changed. The agent's recorded output stays as it was:
-what it would have done under another view is not known, only what it used that would have been gone.
+Sessions may come from Claude Code, Codex, pi, Wane and its proxy, or be messages of OpenAI, Anthropic or Pydantic AI;
+wane sessions --all lists those on this machine. No key, no network, and nothing is changed. The agent's recorded output
+stays as it was: what it would have done under another view is not known, only what it used that would have been gone.
 
 Examples:
   wane replay session.jsonl

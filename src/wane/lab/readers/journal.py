@@ -28,6 +28,7 @@ from wane.journal.records import (
     UsageRecord,
 )
 from wane.journal.titles import title_of
+from wane.lab.readers.acted import Act, Actions
 from wane.lab.readers.builder import SessionBuilder
 from wane.lab.readers.lines import Problems
 from wane.lab.readers.messages import is_answer, take
@@ -38,6 +39,7 @@ NAME: Final = "journal"
 
 _PROXY: Final = "proxy"
 _REPLY: Final = "reply"  # topics of a proxy's notes: how it keeps the session, and that a reply is complete
+_STRATEGY: Final = "strategy"  # of one that says what a strategy without episodes did
 
 
 def recognises(head: Sequence[object]) -> bool:
@@ -103,6 +105,7 @@ class _Fold:
         self.evictions: list[Eviction] = []
         self._format = message_format
         self._usages = Usages()
+        self._actions = Actions()
         self._marks: set[str | None] = set()  # ids of `delimiter` calls
         self._part_of: list[int | None] = []  # by item of the journal; None for one that was left out
 
@@ -116,10 +119,8 @@ class _Fold:
         elif isinstance(record, ConfigRecord) and record.overhead:
             # The first request tells what instructions and tools weigh; the settings are recorded again then.
             self.builder.system_tokens = record.overhead
-        elif isinstance(record, NoteRecord) and record.topic == _PROXY:
-            self._usages.rounds = True
-        elif isinstance(record, NoteRecord) and record.topic == _REPLY:
-            self._usages.complete()
+        elif isinstance(record, NoteRecord):
+            self._take_note(record, line)
 
     def finish(self) -> None:
         """Take in that no record follows."""
@@ -141,6 +142,7 @@ class _Fold:
         elif not all(part.kind is Kind.RESULT and part.call_id in self._marks for part in parts):
             # Only results of the proxy's own tool stand between the rounds of a reply.
             self._lost(self._usages.left(), line)
+        self._actions.add(parts)
         first = take(
             self.builder,
             parts,
@@ -158,6 +160,26 @@ class _Fold:
         """Take in calls of which no answer is recorded."""
         for record in calls:
             self.builder.answer((), usage=_usage(record), at=_time(record), model=_model(record), line=line)
+
+    def _take_note(self, record: NoteRecord, line: int) -> None:
+        if record.topic == _PROXY:
+            self._usages.rounds = True
+        elif record.topic == _REPLY:
+            self._usages.complete()
+        elif record.topic == _STRATEGY:
+            try:
+                self._take_act(self._actions.redo(record.data), _time(record))
+            except FormatError as error:
+                self.builder.problems.add(line, f"{error}; it is unknown what went", "what a strategy did")
+
+    def _take_act(self, act: Act, at: float | None) -> None:
+        position = self.builder.position
+        if act.summary is not None:
+            kept = None if act.kept is None else self._part_of[act.kept]
+            self.builder.compaction(act.summary, kept=kept, tokens_before=act.before, at=at)
+            return
+        removed = tuple(part for index in act.removed if (part := self._part_of[index]) is not None)
+        self.evictions.append(Eviction(position, removed, act.before, act.after, at))
 
     def _take_pass(self, record: PassRecord, line: int) -> None:
         taken = record.steps

@@ -1,0 +1,96 @@
+"""What a strategy that knows no episodes left out of a session's requests, by what a journal says that it did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from wane.core import chars
+from wane.core.errors import ConfigError, FormatError, HistoryError
+from wane.core.policy import MAX_BUDGET
+from wane.formats.base import Part
+from wane.strategies.base import Fitted, Resumable, Settings, Substitute
+from wane.strategies.registry import get_strategy
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """What one action changed; items are told by their indexes in the journal.
+
+    Attributes:
+        removed: those that are no longer shown as they were, in order.
+        before: tokens of the view before it, by our own count and without what every request carries besides.
+        after: likewise after it.
+        summary: what stands in place of all that was removed, if it was summed up.
+        kept: of such, the first item that is shown after the summary; None if none is.
+    """
+
+    removed: tuple[int, ...]
+    before: int
+    after: int
+    summary: str | None = None
+    kept: int | None = None
+
+
+class Actions:
+    """Follows a history with the strategy that kept it."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[int, Part]] = []  # with the number of the message
+        self._messages = 0
+        self._strategy: Resumable | None = None
+        self._tokens: list[int] = []  # of the items that the strategy has been given
+        self._shown: set[int] = set()
+        self._instead = 0  # tokens of what stands in the view for others
+
+    def add(self, parts: Sequence[Part]) -> None:
+        """Take in the parts of the next message."""
+        self._parts += [(self._messages, part) for part in parts]
+        self._messages += 1
+
+    def redo(self, note: Mapping[str, Any]) -> Act:
+        """Do again what a strategy's note says.
+
+        Args:
+            note: its data: the strategy's name, and what it did.
+
+        Raises:
+            FormatError: if the strategy is not known, or could not have done so here.
+        """
+        name, done = note.get("strategy"), note.get("done")
+        try:
+            strategy = self._following(str(name))
+            strategy.redo(done if isinstance(done, dict) else {})
+        except (ConfigError, HistoryError, LookupError, TypeError, ValueError) as error:
+            raise FormatError(f"what the strategy {name} did cannot be done here: {error}") from error
+        return self._act(strategy)
+
+    def _following(self, name: str) -> Resumable:
+        """The strategy of a name, with all that has happened."""
+        if self._strategy is None or self._strategy.name != name:
+            strategy = get_strategy(name, Settings(budget=MAX_BUDGET))
+            if not isinstance(strategy, Resumable):
+                raise FormatError("it never says what it did")
+            self._strategy, self._tokens, self._shown, self._instead = strategy, [], set(), 0
+        for message, part in self._parts[len(self._tokens) :]:
+            item = part.item(chars, message)
+            self._strategy.add(item, part)
+            self._shown.add(len(self._tokens))
+            self._tokens.append(item.tokens)
+        return self._strategy
+
+    def _act(self, strategy: Resumable) -> Act:
+        fitted = strategy.fit()
+        assert isinstance(fitted, Fitted)  # nothing lacks room
+        slots, earlier = fitted.view, self._shown
+        self._shown = {slot for slot in slots if isinstance(slot, int)}
+        before = self._instead + sum(self._tokens[index] for index in earlier)
+        self._instead = sum(slot.tokens for slot in slots if isinstance(slot, Substitute))
+        after = self._instead + sum(self._tokens[index] for index in self._shown)
+        removed = tuple(sorted(earlier - self._shown))
+        summary = next((slot for slot in slots if isinstance(slot, Substitute) and slot.index is None), None)
+        if summary is None:
+            return Act(removed, before, after)
+        behind = list(slots)[list(slots).index(summary) + 1 :]
+        return Act(removed, before, after, summary.text, next((slot for slot in behind if isinstance(slot, int)), None))

@@ -1,0 +1,95 @@
+"""Sessions that a proxy keeps on disk, made by whole agents over a scripted provider."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import plain_surroundings, run
+from tests.proxy.agents import RESULT, Worker
+from tests.proxy.world import CLIENTS, Client, Exchange, Upstream, run_turn
+from wane.formats.base import Part
+from wane.journal import SessionStore
+from wane.proxy.sessions.base import Facts
+from wane.proxy.sessions.book import Book
+from wane.proxy.settings import ContextSettings
+from wane.proxy.store.disk import DiskStore
+
+__all__ = ["plain_surroundings", "run"]
+
+every_client = pytest.mark.parametrize("make", CLIENTS, ids=lambda client: client.wire.name)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A session that a proxy kept.
+
+    Attributes:
+        path: its file.
+        facts: what the proxy said of its last request, to which no answer came.
+        view: what that request showed.
+        exchanges: those before.
+    """
+
+    path: Path
+    facts: Facts
+    view: tuple[Part, ...]
+    exchanges: tuple[Exchange, ...]
+
+
+Keep = Callable[..., Kept]
+
+
+def result(tool: str, arguments: Any) -> str:
+    return f"{tool} {json.dumps(arguments)}\n{RESULT}"
+
+
+async def work(book: Book, client: Client, upstream: Upstream, turns: int) -> list[Exchange]:
+    """Have an agent do some turns of its user."""
+    done: list[Exchange] = []
+    for number in range(turns):
+        client.say(f"User turn {number}: please do thing {number}.")
+        done += await run_turn(book, client, upstream, result)
+    return done
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory that a proxy and its user are in."""
+    place = tmp_path / "project"
+    place.mkdir()
+    monkeypatch.chdir(place)
+    return place
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SessionStore:
+    return SessionStore(tmp_path / "sessions")
+
+
+@pytest.fixture
+def keep(store: SessionStore, here: Path) -> Keep:
+    """Make a session of six turns of the user, and ask once more."""
+
+    def make(client: Client, *, seed: int = 1, strategy: Any = "cwl", marks: bool = True, **settings: Any) -> Kept:
+        async def main() -> Kept:
+            kept = ContextSettings(budget=4_000, strategy=strategy, **settings)
+            book = Book(DiskStore(store, cwd=here, fsync=False), kept)
+            upstream = Upstream(client.provider, Worker(seed, marks=marks))
+            exchanges = await work(book, client, upstream, 6)
+            client.say("One thing more.")
+            turn = await book.turn(client.wire, client.body())
+            messages = client.wire.messages(turn.body)
+            view = tuple(part for message in messages for part in client.wire.format.parts(message))
+            await book.close()
+            return Kept(store.find(turn.facts.session), turn.facts, view, tuple(exchanges))
+
+        return asyncio.run(main())
+
+    return make

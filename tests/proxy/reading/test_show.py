@@ -1,0 +1,92 @@
+"""`wane show` of a proxy's sessions: the same figures as the proxy's own, and the very view that it sent."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.proxy.reading.conftest import Keep, every_client
+from tests.proxy.world import AnthropicClient, Client
+from wane import Kind, chars
+from wane.cli.saved import load_session
+from wane.journal import UsageRecord
+from wane.strategies.clear_tools import PLACEHOLDER
+
+STRATEGIES = ("cwl", "paper", "truncate", "clear-tools", "none")
+
+
+@every_client
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_its_figures_are_the_proxys(make: type[Client], strategy: str, keep: Keep) -> None:
+    kept = keep(make(), strategy=strategy)
+    session, facts = load_session(kept.path), kept.facts
+    assert session.view.strategy == strategy
+    assert (session.view.tokens, session.view.evicted) == (facts.view, facts.evicted)
+    assert session.whole == facts.history
+    assert (facts.evicted > 0) == (strategy != "none")
+    blocks = session.blocks
+    assert sum(block.tokens for block in blocks if block.kept) == facts.view
+    assert sum(block.tokens for block in blocks) == facts.history
+
+
+@every_client
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_its_view_is_what_the_proxy_sent(make: type[Client], strategy: str, keep: Keep) -> None:
+    kept = keep(make(), strategy=strategy)
+    session = load_session(kept.path)
+    shown = sorted([*session.view.visible, *session.view.instead])
+    weights = [session.view.instead.get(index, session.items[index].tokens) for index in shown]
+    kinds = [session.items[index].kind for index in shown]
+    # The guidance comes on top: a message of its own in some protocols, and in others part of the system message.
+    sent = [part for part in kept.view if part.kind is not Kind.SYSTEM]
+    assert [part.kind for part in sent] == [kind for kind in kinds if kind is not Kind.SYSTEM]
+    assert [part.item(chars, 0).tokens for part in sent] == [
+        tokens for kind, tokens in zip(kinds, weights, strict=True) if kind is not Kind.SYSTEM
+    ]
+    assert (PLACEHOLDER in {part.text for part in sent}) == (strategy == "clear-tools")
+
+
+@every_client
+def test_episodes_passes_and_usage(make: type[Client], keep: Keep, run: Run) -> None:
+    kept = keep(make())
+    data: dict[str, Any] = json.loads(run("show", kept.facts.session, "--json").out)
+    assert (data["agent"], data["format"], data["strategy"]) == ("proxy", make.wire.name, "cwl")
+    assert data["tokens"] == {"history": kept.facts.history, "view": kept.facts.view}
+    assert sum(sum(s["tokens_before"] - s["tokens_after"] for s in p["steps"]) for p in data["passes"]) == (
+        kept.facts.evicted
+    )
+    asked = sum(len(exchange.bodies) for exchange in kept.exchanges)
+    assert data["usage"]["calls"] == asked > len(kept.exchanges), "rounds that the client did not see count too"
+    assert [turn["text"] for turn in data["turns"]] == [
+        *(f"User turn {number}: please do thing {number}." for number in range(6)),
+        "One thing more.",
+    ]
+    assert {episode["level"] for episode in data["episodes"]} > {"none"}
+
+
+@every_client
+def test_inferred_episodes_are_shown_as_such(make: type[Client], keep: Keep) -> None:
+    kept = keep(make(), annotate="infer", marks=False)
+    session = load_session(kept.path)
+    assert any(episode.inferred for episode in session.replayed.episodes)
+    assert (session.view.tokens, session.whole) == (kept.facts.view, kept.facts.history)
+
+
+def test_the_page_says_whose_it_is_and_is_found_by_the_end_of_its_id(keep: Keep, run: Run) -> None:
+    kept = keep(AnthropicClient(), strategy="clear-tools")
+    done = run("show", kept.facts.session.rpartition("-")[2][:6])
+    assert done.code == 0, done.err
+    assert "kept by    proxy, Anthropic Messages, clear-tools" in done.out
+    assert f"{kept.facts.view:,} of 4,000 tokens; with all that was evicted {kept.facts.history:,}" in done.out
+    assert "never evicted" not in done.out, "that is a promise of eviction by episode"
+
+
+def test_what_an_agent_put_in_is_shown_where_its_user_said_nothing(keep: Keep) -> None:
+    client = AnthropicClient()
+    client.history.append({"role": "user", "content": [{"type": "text", "text": "<system-reminder>be good"}]})
+    session = load_session(keep(client).path)
+    assert session.turns[0].text.startswith("<system-reminder>be good")
+    assert not [record for record in session.file.records if isinstance(record, UsageRecord) and record.cost]
