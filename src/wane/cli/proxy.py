@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from wane.cli import failure, signals
 from wane.cli.proxy_log import log_to
 from wane.cli.proxy_options import TOKEN_VARIABLE, proxy_options
-from wane.cli.text import printable
+from wane.cli.text import printable, say
 
 if TYPE_CHECKING:
     from wane.proxy.server.run import ProxyOptions, Running
@@ -54,6 +54,9 @@ async def _serve(options: ProxyOptions, *, quiet: bool) -> int:
                 keep_loaded()
                 if not quiet:
                     _introduce(proxy, options)
+                upstream = options.server.upstream
+                if upstream.scheme == "http" and not upstream.is_loopback:
+                    say(f"warning: keys and sessions go to {upstream} unencrypted; use https:// if it can")
                 await proxy.stopped()
     except asyncio.CancelledError:
         return failure.INTERRUPTED

@@ -9,6 +9,7 @@ import pytest
 
 from tests.proxy.server import support
 from tests.proxy.server.support import KEY, Asked, ask, body, provider, proxy, request, response, run
+from wane.core.errors import ConfigError
 
 
 async def echo(asked: Asked, writer: asyncio.StreamWriter) -> None:
@@ -184,6 +185,26 @@ def test_any_status_passes(status: int) -> None:
             got = await ask(running, method="GET", path="/v1/models")
             assert got.status == status
             assert status in (204, 304) or (got.body, got.header("retry-after")) == (b"said", "3")
+
+    run(main)
+
+
+def test_proxy_of_the_environment_is_used_but_not_for_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with provider(echo) as up:
+            monkeypatch.setenv("http_proxy", up.url)
+            monkeypatch.delenv("no_proxy", raising=False)
+            async with proxy("http://api.example/base") as running:
+                assert (await ask(running, b"x", "/v1//files?a=%2f")).body == b"x"
+                assert up.asked[0].target == "http://api.example/base/v1//files?a=%2f"
+                assert up.asked[0].header("host") == "api.example"
+            async with proxy(up.url) as running:
+                await ask(running, b"x", "/v1/files")
+                assert up.asked[1].target == "/v1/files"
+            monkeypatch.setenv("http_proxy", "nonsense://x")
+            with pytest.raises(ConfigError, match="environment"):
+                async with proxy("http://api.example"):
+                    pass
 
     run(main)
 

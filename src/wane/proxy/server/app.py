@@ -87,7 +87,9 @@ class ProxyApp:
         except RefusedError as error:
             refusal = error
         if refusal is None and self._status is not None and (request.path + "/").startswith(STATUS + "/"):
-            await self._status({**scope, "path": request.path, "root_path": STATUS}, receive, send)
+            # Whom it may be shown to is settled: `server` is what it would judge by.
+            inner = {**scope, "path": request.path, "raw_path": request.raw_path, "root_path": STATUS, "server": None}
+            await self._status(inner, receive, send)
             return
         api = None if refusal else apis.find(self._wires, request.method, request.path)
         with self._traffic.request(api.wire.name if api else "other") as exchange:

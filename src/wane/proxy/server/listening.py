@@ -17,9 +17,6 @@ from wane.proxy.server.address import Address
 BACKLOG: Final = 2048
 """Connections that wait to be taken."""
 
-_HEAD: Final = 30.0
-"""Seconds that a client may take to send the head of a request."""
-
 # What the server reports of things that are no one's concern: replies that end as the client or the provider has gone,
 # and protocols that were offered and not taken.
 _USUAL: Final = (
@@ -66,8 +63,13 @@ def _cannot(address: Address, error: OSError) -> str:
 
 
 class Protocol(H11Protocol):
-    """HTTP as the server speaks it, with a limit to how long the head of a request may take."""
+    """HTTP as the server speaks it, with a limit to how long the head of a request may take.
 
+    Attributes:
+        patience: that limit, in seconds.
+    """
+
+    patience = 30.0
     _late: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -89,10 +91,15 @@ class Protocol(H11Protocol):
     def _watch_head(self) -> None:
         waiting = self.conn.their_state is h11.IDLE
         if waiting and self._late is None:
-            self._late = self.loop.call_later(_HEAD, self.transport.close)
+            self._late = self.loop.call_later(self.patience, self.transport.close)
         elif not waiting and self._late is not None:
             self._late.cancel()
             self._late = None
+
+
+def protocol(patience: float) -> type[Protocol]:
+    """Return the protocol with another limit to how long the head of a request may take, in seconds."""
+    return type("Protocol", (Protocol,), {"patience": patience})
 
 
 class Quiet(logging.Filter):

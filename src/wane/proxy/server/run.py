@@ -18,7 +18,7 @@ import uvicorn
 from wane.proxy.server.address import Address, bracketed
 from wane.proxy.server.apis import Wires, known_wires
 from wane.proxy.server.app import ProxyApp
-from wane.proxy.server.listening import BACKLOG, ListenError, Protocol, Quiet, listen
+from wane.proxy.server.listening import BACKLOG, ListenError, Quiet, listen, protocol
 from wane.proxy.server.settings import ServerSettings
 from wane.proxy.server.status import About, status_app
 from wane.proxy.server.traffic import Traffic
@@ -136,6 +136,8 @@ async def serving(
         try:
             while not (server.started or tasks[0].done()):
                 await asyncio.sleep(0.002)
+            if tasks[0].done():
+                await tasks[0]
             yield proxy
         finally:
             server.stop.set()
@@ -216,7 +218,7 @@ def _server(app: ProxyApp, settings: ServerSettings) -> _Server:
     config = uvicorn.Config(
         app,
         # One reader of HTTP everywhere, and the strictest: what it lets through is read in one way only.
-        http=Protocol,
+        http=protocol(settings.timeouts.head),
         ws="none",
         lifespan="off",
         log_config=None,

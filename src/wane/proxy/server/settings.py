@@ -29,6 +29,7 @@ class Timeouts:
         read: for the provider's next byte; a model may think for minutes before its first.
         write: for the provider to take more of a request.
         pool: for a free connection, of which there is no limit.
+        head: for a client to send the head of a request.
         body: for a client to send a whole model request, or the next piece of anything else.
         client: for a client to take more of its reply.
         grace: for open requests to end once the server is told to stop.
@@ -38,6 +39,7 @@ class Timeouts:
     read: float = 600.0
     write: float = 60.0
     pool: float = 60.0
+    head: float = 30.0
     body: float = 120.0
     client: float = 600.0
     grace: float = 3.0

@@ -1,0 +1,308 @@
+"""`wane proxy` as a process: what it prints, how it ends, what it leaves behind, and how much memory it takes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.proxy.server import support
+from tests.proxy.server.support import KEY, START, STOP, TOKEN, Asked, ask, body, chunk, provider, request, run
+from wane.cli import failure
+from wane.cli.failure import UsageError
+from wane.cli.parser import Values
+from wane.cli.proxy_options import parse_size, proxy_options
+from wane.core import Policy
+from wane.core.errors import ConfigError, WaneError
+from wane.proxy.server.address import Address, UpstreamUrl
+from wane.proxy.server.run import ListenError, ProxyOptions, in_thread
+from wane.proxy.server.settings import ServerSettings
+
+WANE = [sys.executable, "-m", "wane.cli.main"]
+MISSING = """
+import sys
+sys.modules.update(dict.fromkeys(["uvicorn"]))
+from wane.cli.main import main
+sys.exit(main())
+"""
+
+
+class Process:
+    """A proxy that runs."""
+
+    def __init__(self, process: asyncio.subprocess.Process, lines: list[str]) -> None:
+        self.process, self.lines = process, lines
+        match = re.search(r"http://127\.0\.0\.1:(\d+)", lines[0])
+        assert match, lines
+        self.address = Address("127.0.0.1", int(match[1]))
+
+    async def end(self) -> tuple[int | None, str, str]:
+        out, err = await asyncio.wait_for(self.process.communicate(), support.WAIT)
+        return self.process.returncode, out.decode(), err.decode()
+
+
+@asynccontextmanager
+async def wane_proxy(upstream: str, *options: str, **environment: str) -> AsyncIterator[Process]:
+    process = await asyncio.create_subprocess_exec(
+        *WANE,
+        *("proxy", "--upstream", upstream, "--listen", "127.0.0.1:0", *options),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, **environment},
+    )
+    assert process.stdout is not None
+    lines = []
+    while not lines or "stops it" not in lines[-1]:
+        line = await asyncio.wait_for(process.stdout.readline(), 30)
+        if not line:
+            break
+        lines.append(line.decode())
+    try:
+        yield Process(process, lines)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def says(asked: Asked, writer: asyncio.StreamWriter) -> None:
+    writer.write(support.stream_head() + chunk(START + support.text_block("hi") + STOP) + b"0\r\n\r\n")
+
+
+async def begins(asked: Asked, writer: asyncio.StreamWriter) -> None:
+    writer.write(support.stream_head() + chunk(START + support.text_start() + support.text_delta("one")))
+    await asyncio.sleep(60)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX's")
+@pytest.mark.parametrize(("number", "times"), [(signal.SIGTERM, 1), (signal.SIGINT, 2)])
+def test_signal_ends_it_with_a_stream_open(number: signal.Signals, times: int, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with provider(begins) as up, wane_proxy(up.url, "--store", f"{tmp_path}/store") as it:
+            client = support.Connection(*await asyncio.open_connection("127.0.0.1", it.address.port))
+            client.send(request(body()))
+            await client.head()
+            await client.piece()
+            for _ in range(times):
+                it.process.send_signal(number)
+                await asyncio.sleep(0.1)
+            code, _, err = await it.end()
+            assert code == (failure.OK if times == 1 else failure.INTERRUPTED)
+            assert "Traceback" not in err
+            await asyncio.wait_for(up.hung_up.wait(), support.WAIT)
+            client.close()
+
+    run(main)
+
+
+def test_what_it_says_and_what_it_leaves(tmp_path: Path) -> None:
+    """Where it listens, what to set; a line for each request; and the key in none of it, nor in any file."""
+
+    async def main() -> None:
+        options = ("--store", f"{tmp_path}/store", "--budget", "10k")
+        async with provider(says) as up, wane_proxy(up.url, *options, WANE_PROXY_TOKEN=TOKEN) as it:
+            base = f"http://{it.address}"
+            assert it.lines[0] == f"Listening on {base}, for {up.url}\n"
+            assert f"  status    {base}/~$WANE_PROXY_TOKEN/wane/\n" in it.lines
+            assert f"  ANTHROPIC_BASE_URL={base}/~$WANE_PROXY_TOKEN\n" in it.lines
+            assert "  view      10,000 tokens (cwl, marked by the model)\n" in it.lines
+            sent = {"x-wane-token": TOKEN, "authorization": f"Bearer {KEY}"}
+            for path in ("/v1/messages", "/v1/messages?key=" + KEY, f"/~{TOKEN}/v1/messages"):
+                assert (await ask(it, body(), path, headers=sent)).whole  # type: ignore[arg-type]
+            await ask(it, body(), headers={})  # type: ignore[arg-type]
+            it.process.send_signal(signal.SIGTERM)
+            code, out, err = await it.end()
+            assert code == failure.OK
+            lines = err.splitlines()
+            assert len(lines) == 4
+            assert re.search(
+                r"POST /v1/messages 200 [\w-]+ view \d+/10000 evicted 0 rounds 1 managed \d+ ms$", lines[0]
+            )
+            assert "POST /~***/v1/messages 200" in lines[2]
+            assert "POST /v1/messages 401 refused" in lines[3]
+            files = [path for path in tmp_path.rglob("*") if path.is_file()]
+            assert files
+            everything = out + err + "".join(it.lines) + "".join(path.read_text() for path in files)
+            assert KEY not in everything
+            assert TOKEN not in everything
+            assert not [path for path in files if path.stat().st_mode & 0o077]
+
+    run(main)
+
+
+def test_without_a_store_nothing_is_left(tmp_path: Path) -> None:
+    async def main() -> None:
+        places = {
+            "WANE_SESSION_DIR": str(tmp_path / "sessions"),
+            "HOME": str(tmp_path),
+            "XDG_STATE_HOME": str(tmp_path),
+        }
+        async with provider(says) as up, wane_proxy(up.url, "--no-store", **places) as it:
+            assert "  sessions  in memory only\n" in it.lines
+            assert (await ask(it, body())).whole  # type: ignore[arg-type]
+            it.process.send_signal(signal.SIGTERM)
+            assert (await it.end())[0] == failure.OK
+            assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+    run(main)
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc, as Linux has it")
+def test_body_of_100_megabytes() -> None:
+    """It takes about three times its size while it lasts, and others are served meanwhile."""
+    size = 100_000_000
+
+    async def main() -> None:
+        got: list[int] = []
+
+        async def counts(asked: Asked, writer: asyncio.StreamWriter) -> None:
+            got.append(len(asked.body))
+            asked.body = b""
+            await says(asked, writer)
+
+        async with provider(counts) as up, wane_proxy(up.url, "--no-store") as it:
+            before, after = request(body("@")).split(b"@")
+            head = re.sub(
+                rb"content-length: \d+",
+                b"content-length: %d" % (size + len(request(body("")).partition(b"\r\n\r\n")[2])),
+                before,
+            )
+            async with support.connection(it) as client:  # type: ignore[arg-type]
+                client.send(head)
+                others = 0
+                for number in range(size // 1_000_000):
+                    client.send(b"x" * 1_000_000)
+                    await client.writer.drain()
+                    if number % 10 == 0:
+                        assert (await ask(it, body())).whole  # type: ignore[arg-type]
+                        others += 1
+                client.send(after)
+                answer = await client.answer()
+            assert (answer.status, answer.whole, others) == (200, True, 10)
+            assert max(got) > size
+            status = Path(f"/proc/{it.process.pid}/status").read_text()
+            peak = int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024  # type: ignore[index]
+            assert peak < 450_000_000
+            assert (await ask(it, body())).whole  # type: ignore[arg-type]
+
+    run(main)
+
+
+def test_missing_extra_is_named() -> None:
+    args = [sys.executable, "-c", MISSING, "proxy", "--upstream", "https://api.example"]
+    done = subprocess.run(args, capture_output=True, text=True, check=False)
+    assert done.returncode == failure.FAILED
+    assert done.stderr == 'wane: the proxy needs the "proxy" extra. Install it with: pip install "wane[proxy]"\n'
+
+
+def test_port_that_is_taken() -> None:
+    settings = ServerSettings(UpstreamUrl.parse("https://api.example"), Address("127.0.0.1", 0))
+    with in_thread(ProxyOptions(settings)) as running:
+        taken = ServerSettings(UpstreamUrl.parse("https://api.example"), running.address)
+        with pytest.raises(ListenError, match="another program does"), in_thread(ProxyOptions(taken)):
+            pass
+        args = ["proxy", "--upstream", "https://api.example", "--no-store", "--listen", str(running.address)]
+        done = subprocess.run([*WANE, *args], capture_output=True, text=True, check=False)
+    assert done.returncode == failure.FAILED
+    assert done.stderr.startswith(f"wane: cannot listen on {running.address}: another program does")
+    assert done.stderr.count("\n") == 1
+    assert not done.stdout
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {},
+        {"upstream": "api.example"},
+        {"upstream": "ftp://api.example"},
+        {"upstream": "https://"},
+        {"upstream": "https://user:pass@api.example"},
+        {"upstream": "https://api.example/v1?key=1"},
+        {"upstream": "https://api.example/v1#x"},
+        {"upstream": "https://api.example:99999"},
+        {"upstream": "https://api example"},
+        {"upstream": "https://127.0.0.1:8484"},
+        {"upstream": "http://localhost:9000", "listen": "9000"},
+        {"listen": "127.0.0.1:99999"},
+        {"listen": "::1:8484"},
+        {"listen": "a/b:1"},
+        {"listen": "0.0.0.0:8484"},
+        {"token": "short"},
+        {"max_body": "0"},
+        {"max_body": "lots"},
+        {"timeout": 0.0},
+        {"timeout": float("nan")},
+        {"idle": -1.0},
+        {"budget": "lots"},
+        {"budget": "0"},
+        {"low_water": 2.0},
+        {"tool_classes": ["read"]},
+        {"tool_classes": ["read=nonsense"]},
+        {"store": "disk", "no_store": True},
+    ],
+)
+def test_options_that_are_of_no_use(values: Values) -> None:
+    given = values if not values or "upstream" in values else {"upstream": "https://api.example", **values}
+    with pytest.raises(WaneError) as caught:
+        proxy_options(given, {})
+    assert isinstance(caught.value, ConfigError | UsageError)
+    assert "pass" not in str(caught.value).replace("password", "")
+
+
+def test_options_become_settings() -> None:
+    values: Values = {
+        "upstream": "https://API.example/api/v1/",
+        "listen": "[::1]:9000",
+        "budget": "50%",
+        "window": "100k",
+        "strategy": "truncate",
+        "annotate": "infer",
+        "policy": "paper",
+        "low_water": 0.7,
+        "idle": 60.0,
+        "tool_classes": ["fetch=bulk"],
+        "max_body": "2m",
+        "timeout": 5.0,
+        "strict": True,
+        "no_store": True,
+    }
+    options = proxy_options(values, {"WANE_PROXY_TOKEN": TOKEN})
+    assert str(options.server.upstream) == "https://api.example/api/v1"
+    assert str(options.server.listen) == "[::1]:9000"
+    assert (options.server.token, options.server.strict, options.server.max_body) == (TOKEN, True, 2 * 1024**2)
+    assert options.server.timeouts.read == 5.0
+    assert options.store is None
+    context = options.context
+    assert (context.budget, context.strategy, context.annotate, context.idle) == (50_000, "truncate", "infer", 60.0)
+    assert (context.policy.order, context.policy.low_water) == (Policy.paper().order, 0.7)
+    assert context.tool_classes == {"fetch": "bulk"}
+    plain = proxy_options({"upstream": "https://api.example"}, {})
+    assert (str(plain.server.listen), plain.server.token, plain.store) == ("127.0.0.1:8484", None, "disk")
+
+
+@pytest.mark.parametrize(("text", "size"), [("5", 5), ("2k", 2048), ("1MB", 1024**2), ("1 GiB", 1024**3)])
+def test_sizes(text: str, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("8000", "127.0.0.1:8000"),
+        (":8000", "127.0.0.1:8000"),
+        ("localhost", "127.0.0.1:8484"),
+        ("[::1]", "[::1]:8484"),
+        ("127.0.0.2:0", "127.0.0.2:0"),
+    ],
+)
+def test_addresses(text: str, address: str) -> None:
+    assert str(Address.parse(text)) == address
+    assert Address.parse(text).is_loopback
