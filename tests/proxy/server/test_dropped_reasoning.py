@@ -51,6 +51,14 @@ def test_the_provider_is_asked_to_drop_it_under_the_beta_that_this_takes(theirs:
             assert first.header("anthropic-beta") == theirs.get("anthropic-beta")
             assert second.header("anthropic-beta") == sent
             assert second.json["messages"] == first.json["messages"]
+            # The session's next requests ask at once: each refusal would cost them a round trip.
+            told = {"role": "assistant", "content": REPLY["content"]}
+            more = {**content, "messages": [*HISTORY, told, {"role": "user", "content": "More."}]}
+            answer = await ask(running, json.dumps(more).encode(), "/v1/messages", headers=theirs)
+            assert answer.status == 200
+            assert len(up.asked) == 3
+            assert up.asked[2].header("anthropic-beta") == sent
+            assert up.asked[2].json["thinking"] == second.json["thinking"]
 
     run(main)
 

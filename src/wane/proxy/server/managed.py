@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
@@ -70,6 +70,8 @@ class Managed:
         self._strict = strict
         self._head: tuple[int, headers.Headers] = (200, [])
         self._warning = ""
+        # Headers that a body asks for, besides the client's.
+        self._more: Mapping[str, str] = {}
 
     async def reply(self) -> None:
         """Give the client its reply.
@@ -86,6 +88,7 @@ class Managed:
             with _ours():
                 turn = await _unbroken(self._book.turn(self._wire, self._body, size=size))
                 reply = self._wire.reply(self._body, turn.own)
+                self._more = self._wire.headers(turn.body)
                 first = await dumped(turn.body, size)
         except OwnFailureError as failure:
             await self._failed(failure.__cause__ or failure)
@@ -153,7 +156,7 @@ class Managed:
         first = self._line.rounds == 0
         self._line.rounds += 1
         try:
-            answer = await self._ask(content)
+            answer = await self._ask(turn, content)
         except RefusedError as refusal:
             if not self._client.started:
                 raise
@@ -171,16 +174,16 @@ class Managed:
                 return None
             return await self._over(turn, reply)
 
-    async def _ask(self, content: bytes) -> Answer:
+    async def _ask(self, turn: Turn, content: bytes) -> Answer:
         """Ask the provider; again without reasoning that it refuses as its conversation has changed."""
         sent = headers.to_upstream(self._request.headers, self._upstream.host, drop=_REMADE)
         sent.append((b"accept-encoding", b"identity"))
-        answer = await self._send(sent, content)
+        answer = await self._send(headers.added(sent, self._more), content)
         if answer.ok or answer.status >= 500 or answer.encoding:
             return answer
-        return await self._without_reasoning(answer, sent, content)
+        return await self._without_reasoning(turn, answer, sent, content)
 
-    async def _without_reasoning(self, answer: Answer, sent: headers.Headers, content: bytes) -> Answer:
+    async def _without_reasoning(self, turn: Turn, answer: Answer, sent: headers.Headers, content: bytes) -> Answer:
         try:
             error = await answer.begin(_LONGEST_ERROR)
             with _ours():
@@ -193,6 +196,8 @@ class Managed:
         if again is None:
             return answer
         await answer.close()
+        turn.refused(answer.status, error)
+        self._more = more
         return await self._send(headers.added(sent, more), again)
 
     async def _send(self, sent: headers.Headers, content: bytes) -> Answer:
