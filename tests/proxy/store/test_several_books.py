@@ -59,9 +59,7 @@ def test_requests_of_one_session_in_two_processes_at_once(shared: Place) -> None
         other = client.copy()
         client.say("One way.")
         other.say("Another way.")
-        await asyncio.gather(
-            run_turn(books[0], client, upstream, result), run_turn(books[1], other, upstream, result)
-        )
+        await asyncio.gather(run_turn(books[0], client, upstream, result), run_turn(books[1], other, upstream, result))
         await asyncio.gather(work(books[1], client, upstream, 2), work(books[0], other, upstream, 2))
         for book in books:
             await book.close()
