@@ -55,7 +55,7 @@ class Asked:
     def option(self, *names: str) -> str | None:
         """Return the value of an option of the agent's, as far as it is written `--name value` or `--name=value`."""
         found = None
-        for argument, after in zip(self.arguments, (*self.arguments[1:], None), strict=True):
+        for argument, after in zip(self.arguments, (*self.arguments[1:], None), strict=False):
             if argument in names:
                 found = after
             elif argument.startswith("--") and argument.partition("=")[0] in names and "=" in argument:

@@ -62,7 +62,7 @@ def _provider(asked: Asked) -> str:
 
 def _overrides(asked: Asked) -> Iterator[tuple[str, str]]:
     """Settings that the command line gives by `-c name=value`."""
-    for argument, after in zip(asked.arguments, (*asked.arguments[1:], ""), strict=True):
+    for argument, after in zip(asked.arguments, (*asked.arguments[1:], ""), strict=False):
         given = after if argument in ("-c", "--config") else argument.removeprefix("--config=")
         if given is argument:
             continue

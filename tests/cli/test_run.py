@@ -1,0 +1,218 @@
+"""`wane run`: an agent's terminal, signals and exit code are its own, and the proxy is there as long as it runs."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from wane.cli.main import main
+from wane.testing import Reply, ScriptedServer
+
+WANE = [sys.executable, "-m", "wane.cli.main", "run"]
+
+# An agent that asks once, with a tool, and shows what it was given.
+ASKING = """
+    import json, os, sys, urllib.request
+    base = os.environ["ANTHROPIC_BASE_URL"]
+    tools = [{"name": "read", "input_schema": {"type": "object"}}]
+    body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": sys.stdin.read()}], "tools": tools}
+    headers = {"content-type": "application/json", "x-api-key": "sk-secret", "anthropic-version": "2023-06-01"}
+    request = urllib.request.Request(base + "/v1/messages", json.dumps(body).encode(), headers)
+    with urllib.request.urlopen(request) as answer:
+        print(json.load(answer)["content"][0]["text"], answer.headers["x-wane-budget"], *sys.argv[1:])
+    print(base == os.environ["WANE_PROXY_URL"], os.environ.get("WANE_PROXY_TOKEN"))
+    sys.exit(7)
+"""
+
+# An agent that ends when it is told to, and says how often it was.
+WAITING = """
+    import signal, sys, time
+    seen = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, frame: seen.append(signal.Signals(number).name))
+    print("ready", flush=True)
+    while not seen:
+        time.sleep(0.01)
+    time.sleep(0.3)
+    print(*seen, flush=True)
+    sys.exit(5)
+"""
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    (tmp_path / "bin").mkdir()
+    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    return {"PATH": path, "HOME": str(tmp_path), "WANE_PROXY_TOKEN": "a-token-of-another-proxy"}
+
+
+@pytest.fixture
+def upstream() -> Iterator[ScriptedServer]:
+    with ScriptedServer([Reply("Hello.")]) as server:
+        yield server
+
+
+def agent(tmp_path: Path, text: str, name: str = "claude") -> None:
+    path = tmp_path / "bin" / name
+    path.write_text(f"#!{sys.executable}\n{textwrap.dedent(text)}")
+    path.chmod(0o755)
+
+
+def run(environ: dict[str, str], *arguments: str, cwd: Path, said: str = "Hi") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*WANE, *arguments], env=environ, cwd=cwd, input=said, capture_output=True, text=True, timeout=60
+    )
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (["run"], "say which agent to run behind two dashes, such as: wane run -- claude"),
+        (["run", "--"], "say which agent to run"),
+        (["run", "--budget", "9k", "--"], "say which agent to run"),
+        (["run", "claude"], "two dashes go before the agent and its own options"),
+        (["run", "claude", "-p", "Hi"], "two dashes go before the agent"),
+        (["run", "--wrong", "--", "claude"], "--wrong"),
+        (["run", "--api", "mine", "--", "x"], "--api"),
+        (["run", "--", "sh"], "sh is not known to Wane (claude, codex and pi are)"),
+        (
+            ["run", "--store", "disk", "--no-store", "--upstream", "http://127.0.0.1:1", "--api=openai", "--", "sh"],
+            "both",
+        ),
+        (["run", "--upstream", "nowhere", "--api", "openai", "--", "sh"], "'nowhere' is not understood"),
+    ],
+)
+def test_what_cannot_be_run_is_told(args: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(args) == 2
+    shown = capsys.readouterr()
+    assert told in shown.err
+    assert shown.out == ""
+
+
+def test_help_needs_no_agent(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "wane run [OPTIONS] -- AGENT [ARGUMENT ...]" in shown
+    assert "--budget TOKENS" in shown
+    assert "--token" not in shown
+
+
+def test_an_agent_that_is_not_there(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert main(["run", "--", "codex", "exec"]) == 127
+    assert "codex is not installed, or not on the PATH; install it with: npm install" in capsys.readouterr().err
+    assert main(["run", "--", "my-agent"]) == 127
+    assert capsys.readouterr().err.strip().endswith("my-agent is not installed, or not on the PATH")
+
+
+def test_an_agent_has_its_input_output_and_exit_code(
+    tmp_path: Path, environ: dict[str, str], upstream: ScriptedServer
+) -> None:
+    agent(tmp_path, ASKING)
+    environ["ANTHROPIC_BASE_URL"] = upstream.url
+    log = tmp_path / "run.log"
+    done = run(environ, "--budget", "20k", "--log", str(log), "--", "claude", "-p", "--", "x y", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (7, "Hello. 20000 -p -- x y\nTrue None\n")
+    assert done.stderr.startswith("wane: 1 request; the view held ")
+    assert done.stderr.endswith(" of 20,000 tokens at most, 0 were evicted\n")
+    (asked,) = upstream.requests
+    assert asked.tools == ("read", "delimiter")
+    assert asked.texts(asked.parts[-1].kind) == ("Hi",)
+    written = log.read_text()
+    assert f"which asks {upstream.url}" in written
+    assert " view " in written
+    assert "sk-secret" not in written
+    assert log.stat().st_mode & 0o777 == 0o600
+    assert list(tmp_path.rglob("*.jsonl"))
+
+
+def test_quiet_and_without_a_store_nothing_is_left_but_the_log(
+    tmp_path: Path, environ: dict[str, str], upstream: ScriptedServer
+) -> None:
+    agent(tmp_path, ASKING)
+    environ["ANTHROPIC_BASE_URL"] = upstream.url
+    done = run(environ, "-q", "--no-store", "--", "claude", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (7, "")
+    assert not list(tmp_path.rglob("*.jsonl"))
+    (log,) = tmp_path.rglob("run-*.log")
+    assert " view " in log.read_text()
+
+
+def test_warnings_are_named_with_the_log(tmp_path: Path, environ: dict[str, str]) -> None:
+    agent(tmp_path, ASKING.replace("sys.exit(7)", ""))
+    log = tmp_path / "run.log"
+    with ScriptedServer([Reply("Hello.")]) as server:
+        environ["ANTHROPIC_BASE_URL"] = server.url
+        # Sessions cannot be kept there.
+        environ["WANE_SESSION_DIR"] = "/dev/null/nowhere"
+        done = run(environ, "--log", str(log), "--", "claude", cwd=tmp_path)
+    assert done.returncode == 0
+    assert f" in {log}\n" in done.stderr
+    assert " WARNING " in log.read_text()
+
+
+def test_an_agent_that_asks_elsewhere_is_told_of(tmp_path: Path, environ: dict[str, str]) -> None:
+    done = run(environ, "--api", "openai", "--", "sh", "-c", "echo $OPENAI_BASE_URL; kill -9 $$", cwd=tmp_path)
+    assert done.returncode == 128 + 9
+    assert done.stdout.startswith("http://127.0.0.1:")
+    told = done.stderr.splitlines()
+    assert told[0].startswith("wane: sh is not known to Wane: OPENAI_BASE_URL and OPENAI_API_BASE are set")
+    assert told[1] == "wane: no request came to the proxy: the agent asked nothing, or asked elsewhere"
+
+
+def test_only_a_few_logs_are_kept(tmp_path: Path, environ: dict[str, str]) -> None:
+    run(environ, "-q", "--api", "openai", "--", "true", cwd=tmp_path)
+    (log,) = tmp_path.rglob("run-*.log")
+    for number in range(30):
+        (log.parent / f"run-2020{number:02}.log").touch()
+    (log.parent / "mine.log").touch()
+    run(environ, "-q", "--api", "openai", "--", "true", cwd=tmp_path)
+    kept = sorted(path.name for path in log.parent.iterdir())
+    assert len(kept) == 20 + 1
+    assert {"mine.log", log.name} < set(kept)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signals_go_to_the_agent_which_says_when_it_ends(
+    tmp_path: Path, environ: dict[str, str], number: signal.Signals
+) -> None:
+    agent(tmp_path, WAITING)
+    process = subprocess.Popen(
+        [*WANE, "-q", "--", "claude"],
+        env=environ,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(number)
+    assert process.stdout.read() == f"{number.name}\n"
+    assert process.wait(30) == 5
+
+
+def test_ctrl_c_reaches_the_agent_once(tmp_path: Path, environ: dict[str, str]) -> None:
+    agent(tmp_path, WAITING)
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(tmp_path)
+        os.execve(sys.executable, [*WANE, "-q", "--", "claude"], environ)
+    shown = b""
+    while b"ready" not in shown:
+        shown += os.read(terminal, 1000)
+    os.write(terminal, b"\x03")
+    while b"SIG" not in shown:
+        shown += os.read(terminal, 1000)
+    _, status = os.waitpid(child, 0)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == 5
+    assert shown.count(b"SIGINT") == 1
