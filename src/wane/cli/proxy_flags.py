@@ -82,6 +82,14 @@ TREATMENT: Final = (
         "Answer with an error when Wane fails; otherwise the request goes on as the client sent it, with a warning.",
     ),
     Flag(
+        ("--usage",),
+        "usage",
+        "What a client is told of the usage of a reply that took several requests to the provider: their sum, the "
+        "default, or that of the last one, for clients that compact their context by what a reply reports.",
+        "WHAT",
+        choices=("sum", "last"),
+    ),
+    Flag(
         ("--max-body",),
         "max_body",
         "The largest model request that is taken, decoded. The default is 128m; larger ones get HTTP 413.",

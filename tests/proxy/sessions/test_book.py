@@ -21,7 +21,8 @@ from wane.proxy.settings import ContextSettings
 from wane.proxy.store.base import StoreError
 from wane.proxy.store.disk import DiskStore
 from wane.proxy.store.memory import MemoryStore
-from wane.testing import Call, Reply
+from wane.proxy.wire.usage import latest, summed
+from wane.testing import Call, Reply, Usage
 
 every_client = pytest.mark.parametrize("make", CLIENTS, ids=lambda client: client.__name__)
 SMALL = ContextSettings(budget=2_400)
@@ -470,5 +471,32 @@ def test_a_store_that_fails_is_an_error_where_it_is_to_be_strict(tmp_path: Path)
             await Book(disk(tmp_path / "file"), SMALL, strict=True).turn(client.wire, client.body())
         done = await exchange(Book(disk(tmp_path / "file"), SMALL), client, worker(client, 1))
         assert "not stored" in done.facts.note
+
+    asyncio.run(main())
+
+
+USAGES = {
+    "anthropic": lambda usage: usage["input_tokens"],
+    "openai": lambda usage: usage["prompt_tokens"],
+    "openai_responses": lambda usage: usage["input_tokens"],
+}
+
+
+@every_client
+@pytest.mark.parametrize(("tally", "told"), [(summed, 300), (latest, 200)])
+def test_a_client_is_told_the_sum_of_all_rounds_or_the_last_one(make: type[Client], tally: Any, told: int) -> None:
+    replies = iter(
+        [
+            Reply(calls=(Call("delimiter", {"action": "start", "name": "a", "type": "expl"}),), usage=Usage(100, 1)),
+            Reply(text="Done.", usage=Usage(200, 1)),
+        ]
+    )
+
+    async def main() -> None:
+        client = make()
+        client.wire = type(client.wire)(tally)
+        client.say("Go.")
+        done = await exchange(Book(MemoryStore(), SMALL), client, Upstream(client.provider, lambda _: next(replies)))
+        assert USAGES[client.wire.name](done.answer["usage"]) == told
 
     asyncio.run(main())

@@ -1,4 +1,4 @@
-"""Several proxies with the same sessions: any of them takes any request, and the view is the one that one would make."""
+"""Several proxies with the same sessions: any of them takes any request, and shows the view that one would."""
 
 from __future__ import annotations
 

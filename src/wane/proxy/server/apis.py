@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from wane.proxy.server import headers
+from wane.proxy.server.settings import ReportedUsage
 from wane.proxy.wire.anthropic import AnthropicWire
 from wane.proxy.wire.base import Wire
 from wane.proxy.wire.openai_chat import OpenAIChatWire
 from wane.proxy.wire.openai_responses import OpenAIResponsesWire
+from wane.proxy.wire.usage import latest, summed
 
 Wires = Mapping[str, Wire]
 """The protocols by name: `anthropic`, `openai` and `openai_responses`."""
@@ -55,7 +57,12 @@ def speaker(wires: Wires, path: str, sent: headers.Headers) -> Wire | None:
     return wires.get("openai") or next(iter(wires.values()), None)
 
 
-def known_wires() -> dict[str, Wire]:
-    """Return all the protocols that the proxy knows."""
-    wires: tuple[Wire, ...] = (AnthropicWire(), OpenAIChatWire(), OpenAIResponsesWire())
+def known_wires(usage: ReportedUsage = "sum") -> dict[str, Wire]:
+    """Return all the protocols that the proxy knows.
+
+    Args:
+        usage: what clients are told of the usage of a reply that took several rounds.
+    """
+    tally = summed if usage == "sum" else latest
+    wires: tuple[Wire, ...] = (AnthropicWire(tally), OpenAIChatWire(tally), OpenAIResponsesWire(tally))
     return {wire.name: wire for wire in wires}

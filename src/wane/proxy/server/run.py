@@ -104,7 +104,7 @@ async def running(options: ProxyOptions) -> AsyncIterator[Running]:
         WaneError: if it cannot listen, or an option cannot work.
     """
     book = Book(open_store(options.store), options.context, strict=options.server.strict)
-    async with serving(options.server, book, known_wires(), options.context) as proxy:
+    async with serving(options.server, book, known_wires(options.server.usage), options.context) as proxy:
         yield proxy
 
 

@@ -5,13 +5,20 @@ from __future__ import annotations
 import ipaddress
 import re
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 from wane.core.errors import ConfigError
 from wane.proxy.server.address import Address, UpstreamUrl
 
 MAX_BODY: Final = 128 * 1024 * 1024
 """Bytes that a model request may have unless told otherwise; no provider takes as many."""
+
+ReportedUsage = Literal["sum", "last"]
+"""What clients are told of the usage of a reply that took several rounds: the sum, or that of the last round.
+
+The sum is what was used. But some clients take what a reply reports for the size of their context, and compact it by
+themselves once it is large: they are better told of the last round.
+"""
 
 SHORTEST_TOKEN: Final = 16
 """Characters that a token must have at least: it is all that keeps strangers out."""
@@ -59,6 +66,7 @@ class ServerSettings:
         listen: where it listens.
         token: what clients must show; None asks for nothing, which is for loopback only.
         strict: answer with an error when Wane fails, instead of sending the request as it came.
+        usage: what clients are told of the usage of several rounds.
         max_body: bytes that a model request may have, decoded.
         timeouts: how long it waits.
 
@@ -71,6 +79,7 @@ class ServerSettings:
     listen: Address
     token: str | None = field(default=None, repr=False)
     strict: bool = False
+    usage: ReportedUsage = "sum"
     max_body: int = MAX_BODY
     timeouts: Timeouts = field(default_factory=Timeouts)
 

@@ -17,6 +17,7 @@ from wane.proxy.wire.anthropic_place import joined_up, placed
 from wane.proxy.wire.anthropic_reply import StreamedReply
 from wane.proxy.wire.anthropic_whole import WholeReply
 from wane.proxy.wire.base import Body, Message, OwnCall, OwnTool, Reply, Round, Woven
+from wane.proxy.wire.usage import Tally, summed
 
 BINDING_BETA: Final = "thinking-binding-controls-2026-08-01"
 """Beta under which Anthropic takes `thinking.block_binding`."""
@@ -28,10 +29,17 @@ _BEGINS_WITHOUT: Final = "Expected `thinking` or `redacted_thinking`"
 
 
 class AnthropicWire:
-    """The Messages API."""
+    """The Messages API.
+
+    Args:
+        tally: what a client is told of the usage of several rounds: their sum, or the latest one's.
+    """
 
     name = "anthropic"
     format: Format[Message] = AnthropicFormat()
+
+    def __init__(self, tally: Tally = summed) -> None:
+        self._tally = tally
 
     def unmanaged(self, body: Body) -> str | None:
         """Return why a request cannot or need not be managed, None if it can be."""
@@ -149,7 +157,7 @@ class AnthropicWire:
 
     def reply(self, body: Body, own: frozenset[str]) -> Reply:
         """Return what makes the client's reply, streamed or whole."""
-        return StreamedReply(own) if body.get("stream") is True else WholeReply(own)
+        return StreamedReply(own, self._tally) if body.get("stream") is True else WholeReply(own, self._tally)
 
     def error(self, status: int, message: str) -> bytes:
         """Return an error body in Anthropic's shape."""

@@ -10,7 +10,7 @@ from wane.proxy.wire.anthropic_errors import as_error, clip
 from wane.proxy.wire.anthropic_stream import Slot, StreamedRound
 from wane.proxy.wire.base import BrokenReplyError, Round
 from wane.proxy.wire.sse import Event, Splitter, encode
-from wane.proxy.wire.usage import summed
+from wane.proxy.wire.usage import Tally, summed
 
 
 class StreamedReply:
@@ -20,8 +20,9 @@ class StreamedReply:
         own: names of the proxy's own tools.
     """
 
-    def __init__(self, own: frozenset[str]) -> None:
+    def __init__(self, own: frozenset[str], tally: Tally = summed) -> None:
         self._own = own
+        self._tally = tally
         self._started = False
         self._held: list[bytes] = []  # the head, and pings, until there is something to see
         self._came: list[bytes] = []  # all of this round, until then
@@ -66,7 +67,7 @@ class StreamedReply:
         if not self._round.ended:
             self._take_unterminated()
         result = self._round.result()
-        self._usage = summed(self._usage, self._round.usage)
+        self._usage = self._tally(self._usage, self._round.usage)
         self._rounds.append(result)
         self._last, self._round = self._round, StreamedRound(self._own)
         self._splitter = Splitter()

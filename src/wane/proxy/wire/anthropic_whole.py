@@ -8,7 +8,7 @@ from wane.proxy import jsons
 from wane.proxy.wire.anthropic_blocks import Block, Made, arguments_of, given_arguments, is_own, make_round
 from wane.proxy.wire.anthropic_errors import clip, error_body
 from wane.proxy.wire.base import BrokenReplyError, Round
-from wane.proxy.wire.usage import summed
+from wane.proxy.wire.usage import Tally, summed
 
 
 class WholeReply:
@@ -18,8 +18,9 @@ class WholeReply:
         own: names of the proxy's own tools.
     """
 
-    def __init__(self, own: frozenset[str]) -> None:
+    def __init__(self, own: frozenset[str], tally: Tally = summed) -> None:
         self._own = own
+        self._tally = tally
         self._data = bytearray()
         self._raw = b""
         self._started = False
@@ -50,7 +51,7 @@ class WholeReply:
         self._data.clear()
         self._messages.append(message)
         self._rounds.append(round_)
-        self._usage = summed(self._usage, message.get("usage"))
+        self._usage = self._tally(self._usage, message.get("usage"))
         return round_
 
     def rest(self) -> bytes:

@@ -14,6 +14,7 @@ from wane.proxy.wire.openai_chat_reply import StreamedChat, WholeChat
 from wane.proxy.wire.openai_chat_weave import says_something, weave
 from wane.proxy.wire.openai_errors import error_body, is_about_reasoning
 from wane.proxy.wire.openai_texts import without_markers
+from wane.proxy.wire.usage import Tally, summed
 
 """How the model is told of own tools: in a message of its own, or at the end of the client's system message."""
 
@@ -28,12 +29,17 @@ class _Equipped(dict[str, Any]):
 
 
 class OpenAIChatWire:
-    """The Chat Completions protocol, with what compatible services add to it."""
+    """The Chat Completions protocol, with what compatible services add to it.
+
+    Args:
+        tally: what a client is told of the usage of several rounds: their sum, or the latest one's.
+    """
 
     name = "openai"
 
-    def __init__(self) -> None:
+    def __init__(self, tally: Tally = summed) -> None:
         self.format: Format[Message] = OpenAIFormat()
+        self._tally = tally
 
     def unmanaged(self, body: Body) -> str | None:
         """Return why a request cannot or need not be managed, None if it can be."""
@@ -146,9 +152,11 @@ class OpenAIChatWire:
     def reply(self, body: Body, own: frozenset[str]) -> Reply:
         """Return what makes the client's reply."""
         if not body.get("stream"):
-            return WholeChat(own)
+            return WholeChat(own, self._tally)
         options = body.get("stream_options")
-        return StreamedChat(own, wants_usage=bool(isinstance(options, Mapping) and options.get("include_usage")))
+        return StreamedChat(
+            own, self._tally, wants_usage=bool(isinstance(options, Mapping) and options.get("include_usage"))
+        )
 
     def error(self, status: int, message: str) -> bytes:
         """Return an error body in OpenAI's shape."""

@@ -22,7 +22,7 @@ from wane.proxy.wire.openai_chat_message import (
 from wane.proxy.wire.openai_errors import error_of
 from wane.proxy.wire.openai_stream import StreamedReply, WholeReply, parsed
 from wane.proxy.wire.openai_texts import joint
-from wane.proxy.wire.usage import count, summed
+from wane.proxy.wire.usage import Tally, count, summed
 
 Chunk: TypeAlias = dict[str, Any]
 
@@ -43,7 +43,8 @@ class _Rounds:
         head: what the client knows the reply by, from the first round.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tally: Tally) -> None:
+        self.tally = tally
         self.messages: list[Message] = []
         self.own: set[str] = set()
         self.usage: Any = None
@@ -65,7 +66,7 @@ class _Rounds:
         own = draft.own_calls()
         self.messages.append(message)
         self.own.update(call.id for call in own)
-        self.usage = summed(self.usage, usage)
+        self.usage = self.tally(self.usage, usage)
         return Round(message, own, draft.client_calls(), draft.complete, _token_usage(usage))
 
 
@@ -77,11 +78,11 @@ class StreamedChat(StreamedReply):
         wants_usage: whether the client asked for usage, in a chunk without choices at the end.
     """
 
-    def __init__(self, own: frozenset[str], *, wants_usage: bool) -> None:
+    def __init__(self, own: frozenset[str], tally: Tally = summed, *, wants_usage: bool) -> None:
         super().__init__()
         self._own = own
         self._wants_usage = wants_usage
-        self._rounds = _Rounds()
+        self._rounds = _Rounds(tally)
         self._has_role = False
         self._next_round()
 
@@ -174,7 +175,7 @@ class StreamedChat(StreamedReply):
         if self._later:
             chunk = self._rounds.under_head(chunk)
             if chunk.get("usage"):
-                chunk["usage"] = summed(self._rounds.usage, chunk["usage"])
+                chunk["usage"] = self._rounds.tally(self._rounds.usage, chunk["usage"])
         elif not changed:
             return event.raw
         return event.with_data(jsons.dumps(chunk))
@@ -258,10 +259,10 @@ class WholeChat(WholeReply):
         own: names of the proxy's own tools.
     """
 
-    def __init__(self, own: frozenset[str]) -> None:
+    def __init__(self, own: frozenset[str], tally: Tally = summed) -> None:
         super().__init__()
         self._own = own
-        self._rounds = _Rounds()
+        self._rounds = _Rounds(tally)
         self._last: Chunk = {}
 
     def finish(self) -> bytes:

@@ -15,6 +15,7 @@ from wane.proxy.wire.openai_responses_items import call_id_of, without_reasoning
 from wane.proxy.wire.openai_responses_reply import StreamedResponse, WholeResponse
 from wane.proxy.wire.openai_responses_weave import weave
 from wane.proxy.wire.openai_texts import without_markers
+from wane.proxy.wire.usage import Tally, summed
 
 _STORED: Final = ("previous_response_id", "conversation")
 _SEND_ALL: Final = (
@@ -29,12 +30,17 @@ _OUTPUTS: Final = ("output", "result", "tools")
 
 
 class OpenAIResponsesWire:
-    """The Responses protocol, of clients that send their whole input with every request."""
+    """The Responses protocol, of clients that send their whole input with every request.
+
+    Args:
+        tally: what a client is told of the usage of several rounds: their sum, or the latest one's.
+    """
 
     name = "openai_responses"
 
-    def __init__(self) -> None:
+    def __init__(self, tally: Tally = summed) -> None:
         self.format: Format[Message] = OpenAIResponsesFormat()
+        self._tally = tally
 
     def unmanaged(self, body: Body) -> str | None:
         """Return why a request cannot or need not be managed, None if it can be."""
@@ -146,7 +152,7 @@ class OpenAIResponsesWire:
 
     def reply(self, body: Body, own: frozenset[str]) -> Reply:
         """Return what makes the client's reply."""
-        return StreamedResponse(body, own) if body.get("stream") else WholeResponse(body, own)
+        return StreamedResponse(body, own, self._tally) if body.get("stream") else WholeResponse(body, own, self._tally)
 
     def error(self, status: int, message: str) -> bytes:
         """Return an error body in OpenAI's shape."""

@@ -11,7 +11,7 @@ from wane.proxy.wire.base import Body, BrokenReplyError, Round, TokenUsage
 from wane.proxy.wire.openai_errors import error_of
 from wane.proxy.wire.openai_responses_items import Item, call_id_of, client_calls, is_own, own_calls, returnable
 from wane.proxy.wire.openai_stream import StreamedReply, WholeReply, parsed
-from wane.proxy.wire.usage import count, summed
+from wane.proxy.wire.usage import Tally, count, summed
 
 Data: TypeAlias = dict[str, Any]
 
@@ -34,7 +34,8 @@ class _Rounds:
         head: what the client knows the response by, from the first round.
     """
 
-    def __init__(self, body: Body, own: frozenset[str]) -> None:
+    def __init__(self, body: Body, own: frozenset[str], tally: Tally) -> None:
+        self.tally = tally
         self.count = 0
         self.output: list[Item] = []
         self.usage: Any = None
@@ -66,7 +67,7 @@ class _Rounds:
         if not self.count:
             hidden = isinstance(output, list) and len(seen) < len(output)
             return {**told, "output": seen} if hidden else told
-        usage = {"usage": summed(self.usage, told.get("usage"))} if "usage" in told or self.usage else {}
+        usage = {"usage": self.tally(self.usage, told.get("usage"))} if "usage" in told or self.usage else {}
         head = {key: value for key, value in self.head.items() if key in told}
         return {**told, **head, "output": [*self.output, *seen], **usage}
 
@@ -87,7 +88,7 @@ class _Rounds:
         self.count += 1
         self.output += [item for item in output if not is_own(item, self._own)]
         usage = response.get("usage")
-        self.usage = summed(self.usage, usage)
+        self.usage = self.tally(self.usage, usage)
         message = {"items": returnable(whole, stored=self._stored)}
         return Round(message, own, client_calls(items, self._own), complete, _token_usage(usage))
 
@@ -100,10 +101,10 @@ class StreamedResponse(StreamedReply):
         own: names of the proxy's own tools.
     """
 
-    def __init__(self, body: Body, own: frozenset[str]) -> None:
+    def __init__(self, body: Body, own: frozenset[str], tally: Tally = summed) -> None:
         super().__init__()
         self._own = own
-        self._rounds = _Rounds(body, own)
+        self._rounds = _Rounds(body, own, tally)
         self._opening: Data = {}
         self._top = 0  # the next output index that the client has not seen
         self._last: int | None = None  # the last sequence number that it was given
@@ -228,9 +229,9 @@ class WholeResponse(WholeReply):
         own: names of the proxy's own tools.
     """
 
-    def __init__(self, body: Body, own: frozenset[str]) -> None:
+    def __init__(self, body: Body, own: frozenset[str], tally: Tally = summed) -> None:
         super().__init__()
-        self._rounds = _Rounds(body, own)
+        self._rounds = _Rounds(body, own, tally)
         self._reply: bytes | None = None
 
     def finish(self) -> bytes:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+Tally: TypeAlias = Callable[[Any, Any], Any]
+"""Makes one usage of that of earlier rounds and that of a later one; each is JSON data, or None if not reported."""
 
 
 def summed(before: Any, more: Any) -> Any:
@@ -21,6 +24,11 @@ def summed(before: Any, more: Any) -> Any:
     if _is_number(before) and _is_number(more):
         return before + more
     return more
+
+
+def latest(before: Any, more: Any) -> Any:
+    """Return the usage of the latest round that reported one: what the model's context holds, and not what was used."""
+    return before if more is None else more
 
 
 def count(usage: object, *path: str) -> int:
