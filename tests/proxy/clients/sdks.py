@@ -1,0 +1,242 @@
+"""Small agents on the official SDKs of OpenAI and Anthropic: they keep a history, send it whole, and answer calls."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import httpx2
+from anthropic import Anthropic, AsyncAnthropic
+from openai import AsyncOpenAI, OpenAI
+
+from wane.testing import Call
+
+NAMES = ("read", "run", "edit")
+_SCHEMA = {"type": "object", "properties": {"what": {"type": "string"}}}
+_NO_RETRIES = {"api_key": "sk-dummy-0123456789", "max_retries": 0}
+
+
+class SdkHands:
+    def read(self, path: str) -> Call:
+        return Call("read", {"what": path})
+
+    def run(self, command: str) -> Call:
+        return Call("run", {"what": command})
+
+    def edit(self, path: str, old: str, new: str) -> Call:
+        return Call("edit", {"what": f"{path}: {old} -> {new}"})
+
+
+def result_of(name: str, what: str) -> str:
+    """What a tool gives: always the same, and much of it where something is read."""
+    return "\n".join(f"Line {line} of {what}." for line in range(120)) if name == "read" else f"{name} {what}: done"
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a model said: a text, and its calls as id, name and JSON arguments."""
+
+    text: str
+    calls: tuple[tuple[str, str, str], ...]
+
+
+class Sdk(Protocol):
+    """An agent on an SDK.
+
+    Attributes:
+        history: what was said, as the SDK has it.
+    """
+
+    history: list[Any]
+
+    def prompt(self, text: str) -> None: ...
+
+    def ask(self, *, stream: bool) -> Any:
+        """Ask with the synchronous client, and return the SDK's whole answer."""
+
+    async def ask_async(self, *, stream: bool) -> Any:
+        """Ask with the asynchronous client."""
+
+    def take(self, answer: Any) -> Said: ...
+
+    def give(self, results: Mapping[str, str]) -> None: ...
+
+
+class Headers(list[Mapping[str, str]]):
+    """The headers of all answers."""
+
+    def hook(self, response: httpx2.Response) -> None:
+        self.append(response.headers)
+
+    async def async_hook(self, response: httpx2.Response) -> None:
+        self.append(response.headers)
+
+
+class _Base:
+    def __init__(self, url: str, model: str, headers: Headers) -> None:
+        self.url, self.model, self.headers = url, model, headers
+        self.history: list[Any] = []
+
+    def _client(self, make: Callable[..., Any], path: str = "/v1") -> Any:
+        http = httpx2.Client(event_hooks={"response": [self.headers.hook]})
+        return make(base_url=self.url + path, http_client=http, **_NO_RETRIES)
+
+    def _async_client(self, make: Callable[..., Any], path: str = "/v1") -> Any:
+        http = httpx2.AsyncClient(event_hooks={"response": [self.headers.async_hook]})
+        return make(base_url=self.url + path, http_client=http, **_NO_RETRIES)
+
+    def prompt(self, text: str) -> None:
+        self.history.append({"role": "user", "content": text})
+
+
+class Chat(_Base):
+    """Chat Completions."""
+
+    def _body(self) -> dict[str, Any]:
+        tools = [{"type": "function", "function": {"name": name, "parameters": _SCHEMA}} for name in NAMES]
+        return {"model": self.model, "messages": self.history, "tools": tools}
+
+    def ask(self, *, stream: bool) -> Any:
+        with self._client(OpenAI) as client:
+            if not stream:
+                return client.chat.completions.create(**self._body())
+            with client.chat.completions.stream(**self._body(), stream_options={"include_usage": True}) as events:
+                return events.get_final_completion()
+
+    async def ask_async(self, *, stream: bool) -> Any:
+        async with self._async_client(AsyncOpenAI) as client:
+            if not stream:
+                return await client.chat.completions.create(**self._body())
+            asked = client.chat.completions.stream(**self._body(), stream_options={"include_usage": True})
+            async with asked as events:
+                return await events.get_final_completion()
+
+    def take(self, answer: Any) -> Said:
+        message = answer.choices[0].message
+        assert answer.usage.total_tokens > 0
+        self.history.append(_unparsed(message.model_dump(exclude_none=True)))
+        calls = [(call.id, call.function.name, call.function.arguments) for call in message.tool_calls or ()]
+        return Said(message.content or "", tuple(calls))
+
+    def give(self, results: Mapping[str, str]) -> None:
+        self.history += [{"role": "tool", "tool_call_id": id_, "content": text} for id_, text in results.items()]
+
+
+class Responses(_Base):
+    """Responses, without state at the provider."""
+
+    def _body(self) -> dict[str, Any]:
+        tools = [{"type": "function", "name": name, "parameters": _SCHEMA, "strict": False} for name in NAMES]
+        kept = {"store": False, "include": ["reasoning.encrypted_content"]}
+        return {"model": self.model, "input": self.history, "tools": tools, **kept}
+
+    def ask(self, *, stream: bool) -> Any:
+        with self._client(OpenAI) as client:
+            if not stream:
+                return client.responses.create(**self._body())
+            with client.responses.stream(**self._body()) as events:
+                return events.get_final_response()
+
+    async def ask_async(self, *, stream: bool) -> Any:
+        async with self._async_client(AsyncOpenAI) as client:
+            if not stream:
+                return await client.responses.create(**self._body())
+            async with client.responses.stream(**self._body()) as events:
+                return await events.get_final_response()
+
+    def take(self, answer: Any) -> Said:
+        assert answer.usage.total_tokens > 0
+        self.history += [_unparsed(item.model_dump(exclude_none=True)) for item in answer.output]
+        calls = [(it.call_id, it.name, it.arguments) for it in answer.output if it.type == "function_call"]
+        return Said(answer.output_text, tuple(calls))
+
+    def give(self, results: Mapping[str, str]) -> None:
+        self.history += [
+            {"type": "function_call_output", "call_id": id_, "output": text} for id_, text in results.items()
+        ]
+
+
+class Messages(_Base):
+    """Anthropic Messages, with thinking."""
+
+    def _body(self) -> dict[str, Any]:
+        tools = [{"name": name, "input_schema": _SCHEMA} for name in NAMES]
+        thinking = {"type": "enabled", "budget_tokens": 1024}
+        return {
+            "model": self.model,
+            "max_tokens": 2048,
+            "messages": self.history,
+            "tools": tools,
+            "thinking": thinking,
+        }
+
+    def ask(self, *, stream: bool) -> Any:
+        with self._client(Anthropic, "") as client:
+            if not stream:
+                return client.messages.create(**self._body())
+            with client.messages.stream(**self._body()) as events:
+                return events.get_final_message()
+
+    async def ask_async(self, *, stream: bool) -> Any:
+        async with self._async_client(AsyncAnthropic, "") as client:
+            if not stream:
+                return await client.messages.create(**self._body())
+            async with client.messages.stream(**self._body()) as events:
+                return await events.get_final_message()
+
+    def take(self, answer: Any) -> Said:
+        assert answer.usage.output_tokens > 0
+        self.history.append({"role": "assistant", "content": [_returned(block) for block in answer.content]})
+        text = "".join(block.text for block in answer.content if block.type == "text")
+        made = [block for block in answer.content if block.type == "tool_use"]
+        calls = [(block.id, block.name, json.dumps(block.input)) for block in made]
+        return Said(text, tuple(calls))
+
+    def give(self, results: Mapping[str, str]) -> None:
+        blocks = [{"type": "tool_result", "tool_use_id": id_, "content": text} for id_, text in results.items()]
+        self.history.append({"role": "user", "content": blocks})
+
+
+def _unparsed(data: Any) -> Any:
+    """Without what the SDK has made of the answer, which no provider takes back."""
+    if isinstance(data, list):
+        return [_unparsed(each) for each in data]
+    if not isinstance(data, dict):
+        return data
+    return {key: _unparsed(value) for key, value in data.items() if key not in ("parsed", "parsed_arguments", "index")}
+
+
+def _returned(block: Any) -> dict[str, Any]:
+    """A block as it goes back."""
+    keep = {"text": ("text",), "thinking": ("thinking", "signature"), "tool_use": ("id", "name", "input")}[block.type]
+    return {"type": block.type, **{name: getattr(block, name) for name in keep}}
+
+
+SDKS: dict[str, type[Any]] = {"openai-chat": Chat, "openai-responses": Responses, "anthropic": Messages}
+
+
+def turn(sdk: Sdk, text: str, *, stream: bool) -> str:
+    """One turn of the user, with the synchronous client."""
+    sdk.prompt(text)
+    while True:
+        said = sdk.take(sdk.ask(stream=stream))
+        if not said.calls:
+            return said.text
+        sdk.give(results(said.calls))
+
+
+async def turn_async(sdk: Sdk, text: str, *, stream: bool) -> str:
+    """One turn of the user, with the asynchronous client."""
+    sdk.prompt(text)
+    while True:
+        said = sdk.take(await sdk.ask_async(stream=stream))
+        if not said.calls:
+            return said.text
+        sdk.give(results(said.calls))
+
+
+def results(calls: Sequence[tuple[str, str, str]]) -> dict[str, str]:
+    assert all(name in NAMES for _, name, _ in calls)
+    return {id_: result_of(name, json.loads(arguments)["what"]) for id_, name, arguments in calls}
