@@ -37,7 +37,7 @@ the start of the next and its first call together: it takes no turn of its own t
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _TRIES: Final = 4
 _CANDIDATES: Final = 8  # sessions of one beginning that are looked into
-_MOST_IN_MEMORY: Final = 1_000  # sessions, where nothing is stored
+_MOST_IN_MEMORY: Final = 1_000  # sessions
 _LARGE: Final = 2_000_000  # bytes of a body that is worked on beside the event loop
 _EDITED_SHARE: Final = 0.05  # share of the budget by which edits may change a session before it is taken in anew
 
@@ -118,15 +118,14 @@ class Book:
         return [status for live in lives if (status := live.status()) is not None]
 
     async def sweep(self) -> None:
-        """Let sessions go that have been idle; without a store, those beyond a number that memory bears."""
+        """Let sessions go that have been idle, where they are stored, and the oldest of too many in any case."""
         now = self._clock()
         lives = sorted((live for live in self._sessions.values() if not live.turns), key=lambda live: live.last)
-        if self._store.keeps:
-            idle = [live for live in lives if (now - live.last).total_seconds() > self._settings.idle]
-        else:
-            idle = lives[: max(0, len(self._sessions) - _MOST_IN_MEMORY)]
-        for live in idle:
-            await self._forget(live)
+        too_many = len(self._sessions) - _MOST_IN_MEMORY
+        for number, live in enumerate(lives):
+            idle = self._store.keeps and (now - live.last).total_seconds() > self._settings.idle
+            if idle or number < too_many:
+                await self._forget(live)
 
     async def close(self) -> None:
         """Let all sessions go."""
@@ -218,7 +217,7 @@ class Book:
         return live
 
     def _brought_back(self, wire: Wire, root: str, session_id: str, records: Sequence[Record]) -> Live:
-        conversation = self._conversation(wire, infer=notes.infers(records))
+        conversation = self._conversation(wire, infer=self._settings.annotate == "infer" or notes.infers(records))
         conversation.follow(records)
         times = [record.at for record in records if record.at is not None]
         now = self._clock()
@@ -230,7 +229,7 @@ class Book:
         shapes = [arrival.shape for arrival in arrivals]
         made = {shape for shape in shapes if shape[:1] == ASSISTANT}
         for live in self._sessions.values() if made else ():
-            if live.conversation.wire is wire and any(map(live.conversation.knows, made)):
+            if live.conversation.wire is wire and live.conversation.knows(made):
                 return await self._retaken(live, arrivals, root)
         return await self._begun(self._conversation(wire, infer=self._infers(arrivals)), arrivals, root, [])
 

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Final
+from typing import Any, Final
 
 from wane.core import Added, ContextWindow, FitReport, Item, Kind, Mark, chars
 from wane.core.errors import HistoryError, JournalError
@@ -78,6 +78,7 @@ class Conversation:
         self._edited: set[int] = set()  # entries
         self._replies: list[Replied] = []  # with rounds, not woven in yet
         self._recent: deque[bytes] = deque(maxlen=_RECENT)
+        self._setup: Mapping[str, Any] = {}
         self._config: ConfigRecord | None = None
         # While records are followed: entries whose messages are yet to come, and how many of the first one's have.
         self._due: list[Entry] = []
@@ -98,9 +99,9 @@ class Conversation:
         """Whether what was followed ends in the middle of a request, as when a process died while it wrote."""
         return bool(self._due)
 
-    def knows(self, shape: bytes) -> bool:
-        """Whether an assistant's message of a shape was said in this session."""
-        return shape in self.entries or shape in self._recent
+    def knows(self, shapes: set[bytes]) -> bool:
+        """Whether an assistant's message of one of these shapes was said in this session."""
+        return self.entries.share(shapes) or not shapes.isdisjoint(self._recent)
 
     # What a request brings
 
@@ -141,10 +142,13 @@ class Conversation:
             overhead,
             settings.strategy != "none",
         )
-        begins, changed = self._config is None, self._config != config
-        self._configure(config)
         note = notes.setup_note(self.wire.name, settings.strategy, infer=self.infer)
-        return [note, config] if begins else [config] if changed else []
+        records: list[Record] = [] if self._setup == note.data else [note]
+        if self._config != config:
+            records.append(config)
+        self._setup = note.data
+        self._configure(config)
+        return records
 
     def extend(self, arrivals: Sequence[Arrival]) -> list[Record]:
         """Take in the messages of a request that are new; return their records.
@@ -353,6 +357,8 @@ class Conversation:
                 raise JournalError(f"{len(self._due)} messages of the client are noted, but not recorded")
             self._due = notes.entries_of(note)
             self._recent.clear()
+        elif note.topic == notes.SETUP:
+            self._setup = note.data
         elif note.topic == notes.EDITS:
             self.amend(notes.edits_of(note))
         elif note.topic == notes.REPLY:

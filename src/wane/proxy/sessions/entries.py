@@ -57,8 +57,9 @@ class Entries:
     def __getitem__(self, number: int) -> Entry:
         return Entry(self._digests[number], self._shapes[number], self._messages[number], self._tokens[number])
 
-    def __contains__(self, shape: bytes) -> bool:
-        return shape in self._shapes
+    def share(self, shapes: set[bytes]) -> bool:
+        """Return whether a message is of one of these shapes."""
+        return not shapes.isdisjoint(self._shapes)
 
     def messages(self, number: int) -> int:
         """Return how many messages of the history one stands for."""
