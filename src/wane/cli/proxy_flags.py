@@ -60,7 +60,7 @@ CONTEXT: Final = (
         ("--store",),
         "store",
         "Where sessions are kept: disk (the default), a directory, or redis://… or postgresql://…, which several "
-        "proxies may share.",
+        "proxies may share; a URL with a password is better given as WANE_PROXY_STORE.",
         "WHERE",
     ),
     Flag(("--no-store",), "no_store", "Keep sessions in memory only, and nothing of them on disk."),

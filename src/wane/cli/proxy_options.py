@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 TOKEN_VARIABLE: Final = "WANE_PROXY_TOKEN"  # noqa: S105 - its name
 """Environment variable with the token that clients must show."""
 
+STORE_VARIABLE: Final = "WANE_PROXY_STORE"
+"""Environment variable that says where sessions are kept, for a URL with a password in it."""
+
 _MODULES: Final = ("starlette", "uvicorn", "httpx2", "orjson", "prometheus_client")
 _SIZE: Final = re.compile(r"(\d{1,12})\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
 _UNIT: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
@@ -66,7 +69,7 @@ def proxy_options(values: Mapping[str, Any], environ: Mapping[str, str]) -> Prox
         max_body=parse_size(values["max_body"]) if "max_body" in values else MAX_BODY,
         timeouts=timeouts,
     )
-    return ProxyOptions(server, context_settings(values), _store(values))
+    return ProxyOptions(server, context_settings(values), _store(values, environ))
 
 
 def context_settings(values: Mapping[str, Any]) -> ContextSettings:
@@ -103,9 +106,9 @@ def parse_size(text: str) -> int:
     return int(match[1]) * _UNIT[match[2].lower()]
 
 
-def _store(values: Mapping[str, Any]) -> str | None:
+def _store(values: Mapping[str, Any], environ: Mapping[str, str]) -> str | None:
     if not values.get("no_store"):
-        return str(values.get("store", "disk"))
+        return str(values.get("store") or environ.get(STORE_VARIABLE) or "disk")
     if "store" in values:
         raise UsageError("give --store or --no-store, not both")
     return None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wane.cli import failure
 from wane.cli.child import run_child
-from wane.cli.proxy_options import TOKEN_VARIABLE, need_proxy, proxy_options
+from wane.cli.proxy_options import STORE_VARIABLE, TOKEN_VARIABLE, need_proxy, proxy_options
 from wane.cli.run_log import RunLog
 from wane.cli.text import say
 
@@ -51,7 +51,9 @@ def run_agent(values: dict[str, Any]) -> int:
         how = f"; install it with: {agent.install}" if agent.install else ""
         say(f"{asked.program} is not installed, or not on the PATH{how}")
         return failure.NOT_FOUND
-    options = proxy_options({**values, "upstream": asked.upstream or agent.upstream(asked)}, {})
+    # Nobody else reaches this proxy: of what is set for others, it heeds where sessions are kept.
+    stored = {name: value for name, value in asked.environ.items() if name == STORE_VARIABLE}
+    options = proxy_options({**values, "upstream": asked.upstream or agent.upstream(asked)}, stored)
     return _run(agent, asked, found, options, values)
 
 

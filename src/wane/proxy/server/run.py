@@ -8,7 +8,7 @@ import logging
 import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -103,6 +103,7 @@ async def running(options: ProxyOptions) -> AsyncIterator[Running]:
     Raises:
         WaneError: if it cannot listen, or an option cannot work.
     """
+    _raise_limits()
     book = Book(open_store(options.store), options.context, strict=options.server.strict)
     async with serving(options.server, book, known_wires(options.server.usage), options.context) as proxy:
         yield proxy
@@ -231,6 +232,18 @@ def _server(app: ProxyApp, settings: ServerSettings) -> _Server:
         h11_max_incomplete_event_size=_LONGEST_HEAD,
     )
     return _Server(config, app, settings.timeouts.grace)
+
+
+def _raise_limits() -> None:
+    """Have as many files and connections as the system grants: each stream takes two, each session on disk as many."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 @contextmanager

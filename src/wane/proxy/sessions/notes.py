@@ -12,7 +12,7 @@ from wane.proxy.sessions.entries import Entry
 from wane.proxy.wire.base import Woven
 
 SETUP: Final = "proxy"
-"""Topic of the first note: how the session is kept."""
+"""Topic of the note on how the session is kept from here on."""
 
 CLIENT: Final = "client"
 """Topic of the note on messages of the client, whose records follow it."""
