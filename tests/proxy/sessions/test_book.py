@@ -500,3 +500,18 @@ def test_a_client_is_told_the_sum_of_all_rounds_or_the_last_one(make: type[Clien
         assert USAGES[client.wire.name](done.answer["usage"]) == told
 
     asyncio.run(main())
+
+
+@every_client
+def test_a_provider_that_counts_a_part_only_is_not_believed(make: type[Client]) -> None:
+    """Some services report what was not in their cache, as if that were all."""
+
+    async def main() -> None:
+        client = make()
+        agent = Worker(2)
+        upstream = Upstream(client.provider, lambda request: replace(agent(request), usage=Usage(10, 10)))
+        done = await work(Book(MemoryStore(), SMALL), client, upstream, 8)
+        assert done[-1].facts.evicted > 0
+        assert done[-1].facts.view > 500
+
+    asyncio.run(main())

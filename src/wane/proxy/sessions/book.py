@@ -284,7 +284,7 @@ class Book:
 
     async def _take(self, live: Live, body: Body, arrivals: Sequence[Arrival], alignment: Alignment) -> LiveTurn:
         conversation, now = live.conversation, self._clock()
-        cold = live.requests > 0 and (now - live.last).total_seconds() > self._settings.cache_lifetime
+        cold = (now - live.last).total_seconds() > self._settings.cache_lifetime
         try:
             records = [
                 *conversation.setup(body),

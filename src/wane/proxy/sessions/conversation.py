@@ -36,6 +36,7 @@ from wane.proxy.wire.base import Body, Message, OwnCall, Round, TokenUsage, Wire
 from wane.strategies.base import Substitute
 
 _RECENT: Final = 8  # replies whose shape is remembered until the client comes back with one
+_BELIEVED: Final = 0.5  # share of our own count below which a provider's is not believed
 _SLACK: Final = 0.02  # share of the overhead by which it may change before that is worth a record
 
 
@@ -205,8 +206,7 @@ class Conversation:
         """Take in what the provider said a request took."""
         if usage.input <= 0:
             return []
-        self.keeping.sent()
-        self.keeping.observe(usage.input)
+        self._anchor(usage.input)
         record = UsageRecord(
             items=len(self._owners),
             input_tokens=usage.input,
@@ -252,8 +252,7 @@ class Conversation:
             elif isinstance(record, ConfigRecord):
                 self._configure(record)
             elif isinstance(record, UsageRecord):
-                self.keeping.sent()
-                self.keeping.observe(record.input_tokens)
+                self._anchor(record.input_tokens)
             else:
                 self.keeping.redo(record)
 
@@ -267,6 +266,16 @@ class Conversation:
         return [notes.reply_note(replied) for replied in self._replies]
 
     # How it does it
+
+    def _anchor(self, input_tokens: int) -> None:
+        """Count from what the provider said a request held, unless it cannot have meant all of it.
+
+        Some services leave out what they had in their cache.
+        """
+        self.keeping.sent()
+        counted = self.history - self.keeping.evicted + self.keeping.overhead
+        if input_tokens >= _BELIEVED * counted:
+            self.keeping.observe(input_tokens)
 
     def _settle(self, shape: bytes) -> None:
         """Find the rounds that stand behind the client's next message; they wait for it no longer."""
