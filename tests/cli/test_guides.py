@@ -1,0 +1,48 @@
+"""The lines that the guides tell people to type are ones that the command understands."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from wane.cli.lab_commands import LAB_GROUPS
+from wane.cli.main import COMMANDS
+from wane.cli.parser import parse
+from wane.cli.run_split import split
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import check_docs  # noqa: E402
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "proxy").glob("*.md"))]
+# What stands before a command: variables that are set for it.
+_SETS = re.compile(r"(?:[A-Z_]+=\S* )*")
+
+
+def lines(page: Path) -> list[str]:
+    blocks = (block for block in check_docs.parse(page).blocks if block.language in ("", "sh", "bash"))
+    typed = (_SETS.sub("", line, count=1) for block in blocks for line in block.text.split("\n"))
+    return [line for line in typed if line.startswith("wane ")]
+
+
+CASES = [(page, line) for page in PAGES for line in lines(page)]
+
+
+def test_there_are_some_on_every_page() -> None:
+    told = {page.name for page, _ in CASES}
+    assert {"README.md", "claude-code.md", "codex.md", "pi.md", "aider.md", "others.md"} <= told
+
+
+@pytest.mark.parametrize(("page", "line"), CASES, ids=[f"{page.stem}: {line[:50]}" for page, line in CASES])
+def test_the_command_understands_it(page: Path, line: str) -> None:
+    words = shlex.split(line, comments=True)[1:]
+    args, rest = split(words)
+    name, values = parse(args, COMMANDS, LAB_GROUPS)
+    if name == "run":
+        assert values["agent"]
+        assert (*rest,) == tuple(words[words.index("--") + 2 :])
