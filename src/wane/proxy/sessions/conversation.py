@@ -6,14 +6,13 @@ so a view is made from what it has just sent.
 
 from __future__ import annotations
 
-from array import array
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Final
 
-from wane.core import Added, ContextWindow, FitReport, Item, Kind, Mark, chars
+from wane.core import Added, ContextWindow, FitReport, Mark, chars
 from wane.core.errors import HistoryError, JournalError
 from wane.formats.base import Part
 from wane.journal import (
@@ -30,10 +29,10 @@ from wane.proxy.sessions import notes
 from wane.proxy.sessions.entries import Alignment, Entries, Entry
 from wane.proxy.sessions.identity import ASSISTANT, Arrival, shape_of
 from wane.proxy.sessions.keeping import Keeping, keeping_for
+from wane.proxy.sessions.layout import Layout
 from wane.proxy.sessions.notes import Edit, Replied
 from wane.proxy.settings import ContextSettings
 from wane.proxy.wire.base import Body, Message, OwnCall, Round, TokenUsage, Wire, Woven
-from wane.strategies.base import Substitute
 
 _RECENT: Final = 8  # replies whose shape is remembered until the client comes back with one
 _BELIEVED: Final = 0.5  # share of our own count below which a provider's is not believed
@@ -61,7 +60,6 @@ class Conversation:
         infer: see above.
         entries: the client's messages so far.
         keeping: keeps its view.
-        history: tokens of all its items, evicted or not, by our own count.
     """
 
     def __init__(self, wire: Wire, settings: ContextSettings, *, infer: bool) -> None:
@@ -69,12 +67,9 @@ class Conversation:
         self.infer = infer
         self.entries = Entries()
         self.keeping: Keeping = keeping_for(settings, infer=infer)
-        self.history = 0
         self._settings = settings
         self._overhead = 0
-        self._first = array("L")  # by message of the history, its first item
-        self._owners = array("L")  # by item, its message
-        self._calls: dict[str, int] = {}  # by id, the latest call's item
+        self._layout = Layout(wire)
         self._places: dict[int, _Place] = {}  # by entry
         self._edited: set[int] = set()  # entries
         self._replies: list[Replied] = []  # with rounds, not woven in yet
@@ -91,9 +86,14 @@ class Conversation:
         return self.keeping.window
 
     @property
+    def history(self) -> int:
+        """Tokens of all items, evicted or not, by our own count."""
+        return self._layout.tokens
+
+    @property
     def items(self) -> int:
         """Number of items in the history."""
-        return len(self._owners)
+        return len(self._layout)
 
     @property
     def cut_short(self) -> bool:
@@ -195,10 +195,7 @@ class Conversation:
             if number in self._edited:
                 edited.update(range(len(history), len(history) + len(woven)))
             history += woven
-        slots = self.keeping.slots
-        if len(slots) == len(self._owners) and not any(isinstance(slot, Substitute) for slot in slots):
-            return history
-        return self._shown(history, edited)
+        return self._layout.shown(history, self.keeping.slots, edited)
 
     # What a reply brings
 
@@ -208,7 +205,7 @@ class Conversation:
             return []
         self._anchor(usage.input)
         record = UsageRecord(
-            items=len(self._owners),
+            items=len(self._layout),
             input_tokens=usage.input,
             output_tokens=usage.output,
             cache_read_tokens=usage.cache_read,
@@ -302,57 +299,12 @@ class Conversation:
     def _add(self, message: Message, parts: Sequence[Part] | None) -> list[Record]:
         """Take in a message of the history, which may have been taken apart already."""
         added: list[Added] = []
-        for item, part in self._items(message, parts):
+        for item, part in self._layout.items(message, parts):
             meaning = self.keeping.add(item, part)
             if meaning is not None:
                 added.append(meaning)
         annotations = [record for record in map(AnnotationRecord.of, added) if record is not None]
         return [MarkedMessageRecord.of(message, added), *annotations]
-
-    def _items(self, message: Message, parts: Sequence[Part] | None = None) -> Iterable[tuple[Item, Part]]:
-        number = len(self._first)
-        self._first.append(len(self._owners))
-        for part in self.wire.format.parts(message) if parts is None else parts:
-            item = part.item(chars, number)
-            if item.kind is Kind.CALL and item.call_id is not None:
-                self._calls[item.call_id] = len(self._owners)
-            self._owners.append(number)
-            self.history += item.tokens
-            yield item, part
-
-    def _shown(self, history: Sequence[Message], edited: set[int]) -> list[Message]:
-        """The messages of the view."""
-        shown: list[Message] = []
-        places = ((slot if isinstance(slot, int) else slot.index, slot) for slot in self.keeping.slots)
-        known = [(place, slot) for place, slot in places if place is not None]
-        visible: frozenset[int] | None = None
-        for number, group in groupby(known, lambda pair: self._owners[pair[0]]):
-            first = self._first[number]
-            kept = [(place - first, slot) for place, slot in group]
-            message = history[number]
-            if number in edited:
-                visible = frozenset(place for place, _ in known) if visible is None else visible
-                shown += self._kept_of_edited(message, visible)
-                continue
-            for position, slot in kept:
-                if isinstance(slot, Substitute):
-                    message = self.wire.cleared(message, position, slot.text)
-            whole = len(kept) == self._size(number)
-            positions = [position for position, _ in kept]
-            shown.append(message if whole else self.wire.format.keep(message, positions))
-        return shown
-
-    def _size(self, number: int) -> int:
-        stop = self._first[number + 1] if number + 1 < len(self._first) else len(self._owners)
-        return stop - self._first[number]
-
-    def _kept_of_edited(self, message: Message, visible: frozenset[int]) -> list[Message]:
-        """What to show of a message whose parts may be others than were taken in: calls and results tell by id."""
-        parts = self.wire.format.parts(message)
-        kept = [n for n, part in enumerate(parts) if part.call_id is None or self._calls.get(part.call_id) in visible]
-        if not kept:
-            return []
-        return [message if len(kept) == len(parts) else self.wire.format.keep(message, kept)]
 
     def _note(self, replied: Replied) -> None:
         if not replied.inherited:
@@ -383,8 +335,8 @@ class Conversation:
             if isinstance(record, MarkedMessageRecord)
             else {}
         )
-        for item, part in self._items(dict(record.message)):
-            self.keeping.follow(item, part, marks.get(len(self._owners) - 1, ()))
+        for item, part in self._layout.items(dict(record.message)):
+            self.keeping.follow(item, part, marks.get(len(self._layout) - 1, ()))
         self._followed += 1
         if self._followed == self._due[0].messages:
             self._followed = 0
