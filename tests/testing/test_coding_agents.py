@@ -141,6 +141,20 @@ def test_settings_may_change_within_the_input() -> None:
         assert server.requests[0].texts(Kind.USER) == ("Hi", "Hi")
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_history_is_compacted_when_that_is_asked_for(stream: bool) -> None:
+    ask = {"model": "m", "input": [USER, {"type": "compaction_trigger"}], "stream": stream}
+    with ScriptedServer([Reply("SEALED", calls=CALLS), Reply("Hello.")]) as server:
+        _, answer = post(server, RESPONSES, ask)
+        if stream:
+            lines = [line.removeprefix("data: ") for line in answer.decode().splitlines() if line.startswith("data: ")]
+            answer = [TypeAdapter[Any](ResponseStreamEvent).validate_json(line) for line in lines][-1].response
+            answer = answer.model_dump(exclude_none=True)
+        (item,) = answer["output"]
+        assert (item["type"], item["encrypted_content"]) == ("compaction", "SEALED")
+        assert post(server, RESPONSES, {"model": "m", "input": [item, USER]})[0] == 200
+
+
 def test_a_search_of_the_provider_may_follow_reasoning() -> None:
     items = [
         USER,

@@ -117,6 +117,10 @@ def _prefix(request: Request) -> tuple[Prefix, tuple[str, ...]]:
 def _output(request: Request, reply: Reply) -> list[dict[str, Any]]:
     token = token_of(request, reply)
     output: list[dict[str, Any]] = []
+    items = _items(request.body["input"])
+    if items and items[-1].get("type") == "compaction_trigger":
+        # The text is what the history comes down to, and nothing else can be said.
+        return [{"id": f"cmp_{token}", "type": "compaction", "encrypted_content": reply.text or ""}]
     if reply.reasoning:
         summary = [{"type": "summary_text", "text": reply.reasoning}]
         sealed = _prefix(request)[0].seal(reply.reasoning)

@@ -43,7 +43,7 @@ def message_of(index: int, item: Mapping[str, Any]) -> Message:
             raise Refused(f"Invalid value: '{role}'.", param=f"input[{index}].role", code="invalid_value")
         parts = tuple(content_parts(_KINDS[role], item.get("content"), id=item.get("id")))
         return Message("system" if role == "developer" else role, parts)
-    if kind in ("additional_tools", "configuration_update"):
+    if kind in ("additional_tools", "configuration_update", "compaction_trigger"):
         if kind == "additional_tools" and item.get("role") != "developer":
             raise Refused(f"Invalid value: '{item.get('role')}'.", param=f"input[{index}].role", code="invalid_value")
         return Message("system", ())
@@ -56,6 +56,9 @@ def message_of(index: int, item: Mapping[str, Any]) -> Message:
         text = "".join(str(each.get("text") or "") for each in item.get("summary") or ())
         signature = item.get("encrypted_content")
         return Message("assistant", (Part(Kind.REASONING, text, id=item.get("id"), signature=signature, wire=item),))
+    if kind == "compaction":
+        sealed = str(item.get("encrypted_content") or "")
+        return Message("assistant", (Part(Kind.TEXT, sealed, id=item.get("id"), signature=sealed, wire=item),))
     if kind == "web_search_call":
         # The provider's own: call and result in one.
         return Message("assistant", (Part(Kind.TEXT, compact(item.get("action")), id=item.get("id"), wire=item),))

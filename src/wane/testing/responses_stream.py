@@ -56,7 +56,7 @@ def _custom(index: int, item: Mapping[str, Any]) -> tuple[dict[str, Any], Iterat
     return {**item, "status": "in_progress", "input": ""}, events()
 
 
-def _search(_: int, item: Mapping[str, Any]) -> tuple[dict[str, Any], Iterator[NamedEvent]]:
+def _at_once(_: int, item: Mapping[str, Any]) -> tuple[dict[str, Any], Iterator[NamedEvent]]:
     return {**item, "status": "in_progress"}, iter(())
 
 
@@ -78,6 +78,7 @@ _MAKERS: Final = {
     "message": _message,
     "function_call": _call,
     "custom_tool_call": _custom,
-    "tool_search_call": _search,
+    "tool_search_call": _at_once,
+    "compaction": _at_once,
     "reasoning": _reasoning,
 }
