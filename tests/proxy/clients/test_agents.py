@@ -15,7 +15,7 @@ import pytest
 from tests.proxy.clients.agents import Claude, Codex, CodingAgent, Pi
 from tests.proxy.clients.script import ANSWERS, marked, places, plain, turns
 from tests.proxy.clients.world import WANE, Place, difference, mask, proxy, said, tools, work
-from wane.testing import Kind, Reply, Request, ScriptedServer
+from wane.testing import Kind, Reply, Request, ScriptedServer, Usage
 
 AGENTS: dict[str, CodingAgent] = {
     "claude": Claude(),
@@ -107,3 +107,17 @@ def views_of(log: Path) -> tuple[list[int], list[int]]:
 
 def reads(request: Request, text: str) -> bool:
     return any(text in result for result in request.texts(Kind.RESULT))
+
+
+def test_codex_compacts_its_history_through_the_proxy(tmp_path: Path) -> None:
+    agent, place = Codex("gpt-5.5"), Place.make(tmp_path / "agent")
+    look = Reply("I look.", calls=(agent.hands(place.work).read("a.py"),), usage=Usage(260_000, 10))
+    # What was used is near the model's window, so that the client compacts before it goes on.
+    script = [look, Reply("SEALED"), *(Reply(answer) for answer in ANSWERS)]
+    with ScriptedServer(script) as server:
+        done = work(agent, place, upstream=server.url, before=[*WANE, "run", *run_options(agent, server.url), "--"])
+        kinds = [[item["type"] for item in request.body["input"]] for request in server.requests]
+        assert (server.refusals, server.remaining) == ((), 0)
+    assert done.answers == list(ANSWERS)
+    assert kinds[1][-1] == "compaction_trigger"
+    assert all("compaction" in each and "function_call" not in each for each in kinds[2:])
