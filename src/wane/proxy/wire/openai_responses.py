@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import is_
 from typing import Any, Final
 
 from wane.core.errors import FormatError
@@ -89,7 +90,7 @@ class OpenAIResponsesWire:
         """Return a message without cache markers."""
         items = message["items"]
         plain = [_unmarked(item) for item in items]
-        return message if all(one is other for one, other in zip(plain, items, strict=True)) else {"items": plain}
+        return message if all(map(is_, plain, items)) else {"items": plain}
 
     def equip(self, body: Body, tools: Sequence[OwnTool], guidance: str) -> Body:
         """Return a body with own tools at the end of the client's, and guidance at the end of its instructions.

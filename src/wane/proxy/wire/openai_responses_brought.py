@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
 from wane.proxy.wire.base import Body
@@ -34,9 +34,11 @@ def with_tools(items: Sequence[_Item], definitions: Sequence[_Item]) -> list[_It
 
 def rebrought(items: list[_Item], item: _Item | None) -> list[_Item]:
     """Return a view's items with an item in place of the first that brings tools: tools never leave a view."""
+    if item is None:
+        return items
     place = next((place for place, each in enumerate(items) if _brings(each)), None)
-    return items if item is None or place is None else [*items[:place], item, *items[place + 1 :]]
+    return items if place is None else [*items[:place], item, *items[place + 1 :]]
 
 
 def _brings(item: object) -> bool:
-    return isinstance(item, Mapping) and item.get("type") == _BRINGING and isinstance(item.get("tools"), list)
+    return isinstance(item, dict) and item.get("type") == _BRINGING and isinstance(item.get("tools"), list)

@@ -102,14 +102,13 @@ def without_markers(entry: dict[str, Any], *, content: str = "content") -> dict[
         entry: the message; the same is returned if it has none.
         content: the key of its content.
     """
-    parts = entry.get(content)
-    listed = parts if isinstance(parts, list) else []
-    marked = any(map(_is_marked, listed))
-    if not marked and not _is_marked(entry):
+    parts: Any = entry.get(content)
+    marked = isinstance(parts, list) and any(map(_is_marked, parts))
+    if not marked and MARKERS.isdisjoint(entry):
         return entry
     plain = _unmarked(entry)
     if marked:
-        plain[content] = [_unmarked(part) if _is_marked(part) else part for part in listed]
+        plain[content] = [_unmarked(part) if _is_marked(part) else part for part in parts]
     return plain
 
 
