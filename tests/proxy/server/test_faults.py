@@ -277,6 +277,9 @@ class FailingBook:
     async def peek(self, wire: Wire, body: Body) -> Body:
         raise KeyError("a defect")
 
+    async def shortened(self, wire: Wire, body: Body) -> Body | None:
+        raise KeyError("a defect")
+
     def status(self) -> list[SessionStatus]:
         return []
 

@@ -33,6 +33,9 @@ from tests.proxy.server.support import (
     text_delta,
     text_start,
 )
+from wane.proxy.sessions.book import Book
+from wane.proxy.settings import ContextSettings
+from wane.proxy.store import open_store
 from wane.proxy.wire.base import MAX_ROUNDS
 
 Answering = Callable[[Asked, asyncio.StreamWriter], Any]
@@ -310,5 +313,38 @@ def test_two_requests_of_one_session_at_once() -> None:
         async with provider(replies(streamed(START, text_block("hi"), STOP))) as up, proxy(up.url) as running:
             answers: Sequence[support.Answer] = await asyncio.gather(*(ask(running, body()) for _ in range(8)))
             assert [(it.status, it.whole, texts(it.body)) for it in answers] == [(200, True, "hi")] * 8
+
+    run(main)
+
+
+def test_request_without_tools_is_shown_the_view_of_the_session_that_it_goes_on_with() -> None:
+    """So is one that is compressed: what goes upstream is another body than came."""
+    long = {"type": "tool_result", "tool_use_id": "c1", "content": "output " * 2_000}
+    history: list[dict[str, Any]] = [
+        {"role": "user", "content": "Go."},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "read", "input": {}}]},
+        {"role": "user", "content": [long]},
+        {"role": "assistant", "content": "Read."},
+        {"role": "user", "content": "On."},
+        {"role": "assistant", "content": "Well."},
+        {"role": "user", "content": "Further."},
+    ]
+
+    async def main() -> None:
+        small = Book(open_store(None), ContextSettings(budget=1_500))
+        async with provider(replies(response(message("hi")))) as up, proxy(up.url, book=small) as running:
+            answer = await ask(running, body(stream=False, messages=history))
+            assert int(answer.header("x-wane-evicted") or 0) > 1_000
+            more = [*history, {"role": "assistant", "content": "hi"}, {"role": "user", "content": "Summarise."}]
+            plain = body(stream=False, tools=False, messages=more)
+            sent = gzip.compress(json.dumps(plain).encode())
+            answer = await ask(running, sent, headers={"content-encoding": "gzip"})
+            assert answer.header("x-wane-unmanaged") == "it has no tools that the client runs"
+            assert up.asked[1].header("content-encoding") is None
+            shown = up.asked[1].json
+            assert "output" not in json.dumps(shown)
+            assert shown["messages"][-1] == more[-1]
+            assert "tools" not in shown
+            assert [it.requests for it in running.book.status()] == [1]
 
     run(main)

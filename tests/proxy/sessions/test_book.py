@@ -515,3 +515,31 @@ def test_a_provider_that_counts_a_part_only_is_not_believed(make: type[Client]) 
         assert done[-1].facts.view > 500
 
     asyncio.run(main())
+
+
+@every_client
+def test_a_request_without_tools_that_goes_on_with_a_session_is_shown_its_view(make: type[Client]) -> None:
+    """As when a client asks for a summary of all that it has, which may be more than any window holds."""
+
+    async def main() -> None:
+        client = make()
+        book, upstream = Book(MemoryStore(), SMALL), worker(client, 4)
+        client.say("Little.")
+        await exchange(book, client, upstream)
+        assert await book.shortened(client.wire, client.body()) is None
+        await work(book, client, upstream, 8)
+        client.say("Summarise all of it.")
+        asked = client.body()
+        asked.pop("tools")
+        shortened = await book.shortened(client.wire, asked)
+        assert shortened is not None
+        assert len(json.dumps(shortened)) < len(json.dumps(asked))
+        assert "tools" not in shortened
+        assert "Summarise all of it." in json.dumps(shortened)
+        assert {**shortened, "messages": 0, "input": 0} == {**asked, "messages": 0, "input": 0}
+        upstream.ask(shortened)
+        other = make()
+        other.say("Nothing that is known.")
+        assert await book.shortened(other.wire, other.body()) is None
+
+    asyncio.run(main())

@@ -38,6 +38,9 @@ class ToldBook:
     async def peek(self, wire: Wire, body: Body) -> Body:
         raise NotImplementedError
 
+    async def shortened(self, wire: Wire, body: Body) -> Body | None:
+        raise NotImplementedError
+
     async def sweep(self) -> None: ...
 
     async def close(self) -> None: ...

@@ -118,10 +118,8 @@ class Managed:
         except OwnFailureError as failure:
             await self._failed(failure.__cause__ or failure)
             return
-        sent = headers.to_upstream(self._request.headers, self._upstream.host, drop=headers.REWRITTEN)
-        async with await self._send(sent, content) as answer:
-            self._exchange.outcome = "managed" if answer.ok else "provider_error"
-            await relay(self._client, self._exchange, answer)
+        self._exchange.outcome = "managed"
+        await self._relay(content, [])
 
     async def _left_alone(self) -> bool:
         """Pass the request on as it is, if it cannot or need not be managed."""
@@ -131,8 +129,29 @@ class Managed:
         if refusal:
             raise RefusedError(400, refusal)
         if reason:
-            await self._pass_on([(headers.UNMANAGED, headers.text(reason))])
+            extra = [(headers.UNMANAGED, headers.text(reason))]
+            shortened = await self._shortened()
+            await (self._pass_on(extra) if shortened is None else self._relay(shortened, extra))
         return bool(reason)
+
+    async def _relay(self, content: bytes, extra: headers.Headers) -> None:
+        """Send another body than the client's, and give it what comes back."""
+        self._client.watch()
+        sent = headers.to_upstream(self._request.headers, self._upstream.host, drop=headers.REWRITTEN)
+        async with await self._send(sent, content) as answer:
+            if not answer.ok:
+                self._exchange.outcome = "provider_error"
+            await relay(self._client, self._exchange, answer, extra)
+
+    async def _shortened(self) -> bytes | None:
+        """What a request that is not managed becomes, if it goes on with a session that is."""
+        try:
+            with _ours():
+                body = await self._book.shortened(self._wire, self._body)
+                return None if body is None else await dumped(body, len(self._raw))
+        except OwnFailureError as failure:
+            _LOGGER.debug("%s: passed on as it is: %s", self._line.what, told(failure.__cause__ or failure))
+            return None
 
     # The rounds
 

@@ -143,6 +143,19 @@ class SessionBook(Protocol):
         """
         ...
 
+    async def shortened(self, wire: Wire, body: Body) -> Body | None:
+        """Return a request that is not managed, with the view of the session that it goes on with.
+
+        Such as that of a client which asks for a summary of all it has: more than the model's window holds, perhaps.
+
+        Returns:
+            The body without own tools; None if it goes on with no known session, or one that nothing was evicted of.
+
+        Raises:
+            WaneError: as `turn` does.
+        """
+        ...
+
     def status(self) -> Sequence[SessionStatus]:
         """Return the sessions in memory, the last used first."""
         ...
