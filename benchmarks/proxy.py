@@ -1,0 +1,347 @@
+"""Speed and memory of the proxy. Run with `python benchmarks/proxy.py [--quick] [SECTION...]`.
+
+The proxy, the provider and the clients are processes of their own on loopback. Each request goes to the provider
+directly and through the proxy, in turn, so that what is told apart is the proxy and not the weather.
+
+Sections:
+  added   what the proxy adds to a request of 80,000 tokens, by protocol
+  growth  the same by length of the client's history
+  load    200 sessions that stream at once
+  memory  what sessions take in memory, and what is left of them when they are idle
+  large   a body of 100 MB
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+from rich.console import Console
+from rich.table import Table
+
+from proxy_client import PIECES, Answer, Connection, middle
+from proxy_sessions import SHAPES, Session
+
+HERE = Path(__file__).parent
+NAMES = {"anthropic": "Messages", "openai": "Chat", "openai_responses": "Responses"}
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much to measure.
+
+    Attributes:
+        requests: of one kind, after those that warm up.
+        sessions: that stream at once.
+        remembered: sessions in memory, by table row.
+        megabytes: of the large body.
+    """
+
+    requests: int = 40
+    sessions: int = 200
+    remembered: tuple[int, ...] = (1, 100, 300)
+    megabytes: int = 100
+
+
+QUICK = Effort(10, 50, (1, 50), 20)
+WARM = 3  # requests that are not counted
+
+
+@contextmanager
+def started(*command: str) -> Iterator[tuple[int, str]]:
+    """Run a Python program; gives its process id and the first line that it prints."""
+    process = subprocess.Popen(
+        [sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=HERE
+    )
+    assert process.stdout is not None
+    try:
+        yield process.pid, process.stdout.readline()
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()
+
+
+@contextmanager
+def parties(idle: float = 900.0) -> Iterator[tuple[str, str, int]]:
+    """Run a provider and `wane proxy` before it; gives the URLs of both, and the proxy's process id.
+
+    Args:
+        idle: seconds after which sessions leave memory.
+    """
+    with tempfile.TemporaryDirectory() as folder, started("proxy_upstream.py") as (_, port):
+        upstream = f"http://127.0.0.1:{int(port)}"
+        command = ("-m", "wane.cli.main", "proxy", "--upstream", upstream, "--listen", "127.0.0.1:0")
+        with started(*command, "--store", folder, "--idle", str(idle)) as (pid, line):
+            found = re.search(r"http://[\d.:]+", line)
+            assert found is not None, line
+            yield upstream, found[0], pid
+
+
+@dataclass(slots=True)
+class Compared:
+    """Requests of one session that went both ways, each time with the same body; times in seconds.
+
+    Attributes:
+        direct: answers of the provider itself.
+        through: answers through the proxy.
+        begin: the first answer through the proxy, which knew nothing of the history.
+        size: bytes of the last body.
+    """
+
+    direct: list[Answer] = field(default_factory=list)
+    through: list[Answer] = field(default_factory=list)
+    begin: Answer | None = None
+    size: int = 0
+
+    def added(self, of: Callable[[Answer], float]) -> tuple[float, float]:
+        """Return what the proxy added to a time, as milliseconds: the median and the 95th percentile.
+
+        Each is compared with the median of the direct ones: their own noise is not the proxy's.
+        """
+        direct, _ = middle([of(answer) for answer in self.direct])
+        return tuple(1e3 * (it - direct) for it in middle([of(it) for it in self.through]))  # type: ignore[return-value]
+
+
+async def compared(direct: str, proxy: str, session: Session, requests: int, more: str = "") -> Compared:
+    """Have a session go on through the proxy, and send each of its requests directly too."""
+    both = Compared()
+    straight, around = Connection(direct), Connection(proxy)
+    try:
+        for number in range(WARM + requests):
+            body = session.body()
+            bare = await straight.post(session.path, body, more)
+            answer = await around.post(session.path, body, more)
+            check(answer, managed=session.managed)
+            both.size = len(body)
+            if number == 0:
+                both.begin = answer
+            if number >= WARM:
+                both.direct.append(bare)
+                both.through.append(answer)
+            session.go_on(answer.text, answer.call)
+    finally:
+        await straight.close()
+        await around.close()
+    return both
+
+
+def check(answer: Answer, *, managed: bool = True) -> None:
+    """Stop at a reply that is not one, or that the proxy did not manage as it should have."""
+    if answer.status != 200 or b"x-wane-warning" in answer.head or managed != (b"x-wane-view" in answer.head):
+        raise SystemExit(f"HTTP {answer.status}: {answer.head.decode()}{answer.data[:1_000].decode()}")
+
+
+def ms(pair: tuple[float, float]) -> str:
+    """Write a median and a 95th percentile of milliseconds."""
+    return f"{pair[0]:.1f} / {pair[1]:.1f}"
+
+
+def added(effort: Effort) -> Table:
+    """What the proxy adds to a request, by protocol, whole and streamed."""
+    table = Table(title="Added by the proxy to a request of 80,000 tokens, in ms")
+    for column in ("API", "reply", "direct", "whole reply", "first text", "on the way"):
+        table.add_column(column, justify="left" if column in ("API", "reply") else "right")
+    with parties() as (direct, proxy, _):
+        for number, wire in enumerate(SHAPES):
+            for stream in (False, True):
+                session = Session(wire, 80_000, 10 * number + stream, stream=stream)
+                both = asyncio.run(compared(direct, proxy, session, effort.requests))
+                row = [f"{1e3 * middle([it.whole for it in both.direct])[0]:.1f}", ms(both.added(lambda it: it.whole))]
+                if stream:
+                    row += [ms(both.added(lambda it: it.first)), ms(both.added(lambda it: middle(list(it.ways))[0]))]
+                table.add_row(NAMES[wire], "streamed" if stream else "whole", *row)
+    table.caption = (
+        "Median / 95th percentile, less the median of direct requests. On the way: a piece of text, from the provider"
+        " to the client."
+    )
+    return table
+
+
+def growth(effort: Effort) -> Table:
+    """What the proxy adds, by length of the client's history, against a request that it passes on unread."""
+    table = Table(title="Added to the first text by length of the history, in ms (Anthropic)")
+    columns = ("tokens", "messages", "MB", "added", "per MB", "unmanaged", "unknown", "view")
+    for column in columns:
+        table.add_column(column, justify="right")
+    with parties() as (direct, proxy, _):
+        for number, tokens in enumerate((20_000, 80_000, 200_000, 800_000)):
+            session = Session("anthropic", tokens, number, stream=True)
+            messages = session.messages
+            both = asyncio.run(compared(direct, proxy, session, effort.requests // 2))
+            bare = Session("anthropic", tokens, number, stream=True, tools=False)
+            passed = asyncio.run(compared(direct, proxy, bare, effort.requests // 2))
+            size = both.size / 1e6
+            pair = both.added(lambda it: it.first)
+            assert both.begin is not None
+            table.add_row(
+                f"{tokens:,}",
+                f"{messages:,}",
+                f"{size:.2f}",
+                ms(pair),
+                f"{pair[0] / size:.1f}",
+                f"{passed.added(lambda it: it.first)[0]:.1f}",
+                f"{1e3 * both.begin.first:.0f}",
+                f"{both.through[-1].number(b'x-wane-view'):,}",
+            )
+    table.caption = (
+        "Unmanaged: a request of the same size without tools, which is passed on as it is. Unknown: the whole of"
+        " the first request of a history that the proxy does not know. View: tokens that go upstream."
+    )
+    return table
+
+
+def load(effort: Effort) -> Table:
+    """Many sessions that stream at once, directly and through the proxy."""
+    table = Table(
+        title=f"{effort.sessions} sessions at once, 2 replies each of {PIECES} pieces of text in 2 s; times in ms"
+    )
+    columns = ("API", "way", "replies", "errors", "at once", "first text", "on the way", "CPU")
+    for column in columns:
+        table.add_column(column, justify="left" if column in ("API", "way") else "right")
+    problems: list[str] = []
+    for wire in SHAPES:
+        with parties() as (direct, proxy, pid):
+            for way, url in (("direct", direct), ("proxy", proxy)) if wire == "anthropic" else (("proxy", proxy),):
+                before = cpu(pid)
+                command = [str(HERE / "proxy_client.py"), url, wire, str(effort.sessions), "2", "20000"]
+                done = subprocess.run([sys.executable, *command], check=True, capture_output=True, text=True, cwd=HERE)
+                came: dict[str, Any] = json.loads(done.stdout)
+                problems += came["errors"]
+                times = [ms((1e3 * median, 1e3 * p95)) for median, p95 in (came["first"], came["way"])]
+                used = f"{(cpu(pid) - before) / came['seconds']:.0%}" if way == "proxy" else ""
+                counts = (str(came["requests"]), str(len(came["errors"])), str(came["most"]))
+                table.add_row(NAMES[wire], way, *counts, *times, used)
+    table.caption = "\n".join(problems[:3]) or (
+        "Bodies of 20,000 tokens. CPU: of the proxy, in shares of a core. Clients and provider are on the same machine."
+    )
+    return table
+
+
+def memory(effort: Effort) -> Table:
+    """What sessions take in memory, and what is left of them once they are idle."""
+    table = Table(title="Memory of the proxy, with sessions of 80,000 tokens")
+    for column in ("requests of", "in memory", "resident MB", "kB a session more"):
+        table.add_column(column, justify="left" if column == "requests of" else "right")
+    done, last = 0, 0.0
+    with parties() as (_, proxy, pid):
+        for count in (0, *effort.remembered):
+            asyncio.run(remembered(proxy, range(done, count)))
+            now = resident(pid)
+            each = f"{1e3 * (now - last) / (count - done):.0f}" if done else ""
+            table.add_row(f"{count} session{'s' * (count != 1)}", str(in_memory(proxy)), f"{now:.0f}", each)
+            done, last = count, now
+    some = effort.remembered[1]
+    with parties(idle=2.0) as (_, proxy, pid):
+        for begin in (0, some, 2 * some):
+            asyncio.run(remembered(proxy, range(begin, begin + some)))
+            until = time.monotonic() + 20
+            while in_memory(proxy) and time.monotonic() < until:
+                time.sleep(0.1)
+            table.add_row(
+                f"{some} {'others' if begin else 'sessions'}, 2 s ago",
+                str(in_memory(proxy)),
+                f"{resident(pid):.0f}",
+                "",
+            )
+    return table
+
+
+async def remembered(proxy: str, seeds: range) -> None:
+    """Have sessions of 80,000 tokens known to a proxy."""
+    connection = Connection(proxy)
+    for seed in seeds:
+        session = Session("anthropic", 80_000, seed)
+        check(await connection.post(session.path, session.body()))
+    await connection.close()
+
+
+def large(effort: Effort) -> Table:
+    """A body as large as one can be."""
+    table = Table(title=f"A body of {effort.megabytes} MB")
+    for column in ("way", "seconds", "peak MB", "other requests, ms"):
+        table.add_column(column, justify="left" if column == "way" else "right")
+    session = Session("anthropic", effort.megabytes * 250_000, stream=True)
+    body = session.body()
+    with parties() as (direct, proxy, pid):
+        for way, url in (("direct", direct), ("proxy, first", proxy), ("proxy, again", proxy)):
+            seconds, others = asyncio.run(beside(url, session, body))
+            peak = f"{status_of(pid, 'VmHWM'):,.0f}" if url == proxy else ""
+            table.add_row(way, f"{seconds:.2f}", peak, f"up to {1e3 * max(others):.0f}" if others else "")
+    return table
+
+
+async def beside(url: str, session: Session, body: bytes) -> tuple[float, list[float]]:
+    """Send a large request while a small session goes on; return the seconds of the one, and of the other's."""
+    big, small = Connection(url), Connection(url)
+    other = Session("anthropic", 5_000, 7)
+    others: list[float] = []
+    task = asyncio.create_task(big.post(session.path, body))
+    while not task.done():
+        answer = await small.post(other.path, other.body())
+        others.append(answer.whole)
+        other.go_on(answer.text, answer.call)
+        await asyncio.sleep(0.02)
+    answer = await task
+    assert answer.status == 200, answer.data[:500]
+    await big.close()
+    await small.close()
+    return answer.whole, others
+
+
+def status_of(pid: int, field_: str) -> float:
+    """Return a size of a process in MB; 0 where the system does not tell."""
+    path = Path(f"/proc/{pid}/status")
+    found = re.search(rf"{field_}:\s*(\d+) kB", path.read_text()) if path.exists() else None
+    return int(found[1]) / 1_000 if found else 0.0
+
+
+def resident(pid: int) -> float:
+    """Return the memory of a process in MB; 0 where the system does not tell."""
+    return status_of(pid, "VmRSS")
+
+
+def cpu(pid: int) -> float:
+    """Return the processor time of a process in seconds; 0 where the system does not tell."""
+    path = Path(f"/proc/{pid}/stat")
+    return sum(map(int, path.read_text().rpartition(")")[2].split()[11:13])) / 100 if path.exists() else 0.0
+
+
+def in_memory(proxy: str) -> int:
+    """Return how many sessions a proxy has in memory."""
+    with urlopen(f"{proxy}/wane/status", timeout=10) as answer:
+        return int(json.load(answer)["sessions_in_memory"])
+
+
+SECTIONS: dict[str, Callable[[Effort], Table]] = {
+    "added": added,
+    "growth": growth,
+    "load": load,
+    "memory": memory,
+    "large": large,
+}
+
+
+def main(arguments: list[str]) -> None:
+    """Print the tables of some sections, by default of all."""
+    console = Console()
+    effort = QUICK if "--quick" in arguments else Effort()
+    start = time.monotonic()
+    for name in [it for it in arguments if it != "--quick"] or SECTIONS:
+        console.print(SECTIONS[name](effort))
+    console.print(f"{time.monotonic() - start:.0f} s in all")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

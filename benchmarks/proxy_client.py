@@ -1,0 +1,188 @@
+"""A client for measurements: HTTP over a bare socket, so that what is measured is not the client.
+
+As a program, it runs many streaming sessions at once, in a process of its own:
+
+    python benchmarks/proxy_client.py URL WIRE SESSIONS TURNS TOKENS
+
+prints a `Load` as JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import statistics
+import sys
+import time
+from collections.abc import AsyncIterator
+from dataclasses import asdict, dataclass
+from urllib.parse import urlsplit
+
+from proxy_sessions import Session
+
+_STAMP = re.compile(rb"t(\d{18}) ")
+_CALL = re.compile(rb"call_\d+")
+_HEAD = (
+    "POST {path} HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\nx-api-key: none\r\n"
+    "content-length: {length}\r\n{more}\r\n"
+)
+PIECES = 40  # of text in a reply
+PACE = f"x-bench-pace: {PIECES}/0.05\r\n"
+SPREAD = 4.0  # seconds over which many sessions begin
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back, and when; in seconds.
+
+    Attributes:
+        status: the HTTP status.
+        head: the head of the reply, in lower case.
+        data: its body.
+        first: from sending to the first piece of text, or to the whole of a reply that is not streamed.
+        whole: from sending to the end.
+        ways: how long each piece of text was on its way.
+    """
+
+    status: int
+    head: bytes
+    data: bytes
+    first: float
+    whole: float
+    ways: tuple[float, ...]
+
+    @property
+    def text(self) -> str:
+        """What the model said."""
+        return b"".join(dict.fromkeys(found[0] for found in _STAMP.finditer(self.data))).decode()
+
+    @property
+    def call(self) -> str:
+        """The id of the model's call."""
+        found = _CALL.search(self.data)
+        assert found is not None, self.data
+        return found[0].decode()
+
+    def number(self, name: bytes) -> int:
+        """A number in the head; 0 if it is not there."""
+        found = re.search(rb"\r\n" + name + rb": *(\d+)", self.head)
+        return int(found[1]) if found else 0
+
+
+class Connection:
+    """One connection to a server, on which one request follows the other.
+
+    Args:
+        url: the server's URL.
+    """
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        assert parts.hostname is not None
+        self._host, self._port = parts.hostname, parts.port
+        self._reader: asyncio.StreamReader
+        self._writer: asyncio.StreamWriter | None = None
+
+    async def post(self, path: str, body: bytes, more: str = "") -> Answer:
+        """Send a request, and return the answer."""
+        if self._writer is None:
+            self._reader, self._writer = await asyncio.open_connection(self._host, self._port, limit=1 << 22)
+        head = _HEAD.format(path=path, host=f"{self._host}:{self._port}", length=len(body), more=more)
+        start = time.monotonic_ns()
+        self._writer.writelines([head.encode(), body])
+        got = (await self._reader.readuntil(b"\r\n\r\n")).lower()
+        pieces: list[bytes] = []
+        ways: list[float] = []
+        first = 0
+        async for piece in self._pieces(got):
+            at = time.monotonic_ns()
+            pieces.append(piece)
+            # What ends a text may repeat all of it.
+            if (found := _STAMP.findall(piece)) and (not ways or len(found) == 1):
+                first = first or at
+                ways.append((at - int(found[0])) / 1e9)
+        end = time.monotonic_ns()
+        status = int(got.split(b" ", 2)[1])
+        return Answer(status, got, b"".join(pieces), ((first or end) - start) / 1e9, (end - start) / 1e9, tuple(ways))
+
+    async def _pieces(self, head: bytes) -> AsyncIterator[bytes]:
+        if b"chunked" not in head:
+            found = re.search(rb"content-length: *(\d+)", head)
+            assert found is not None, head
+            yield await self._reader.readexactly(int(found[1]))
+            return
+        while size := int(await self._reader.readuntil(b"\r\n"), 16):
+            yield (await self._reader.readexactly(size + 2))[:-2]
+        await self._reader.readexactly(2)
+
+    async def close(self) -> None:
+        """Close it."""
+        if self._writer is not None:
+            self._writer.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What came of many sessions at once; times in seconds.
+
+    Attributes:
+        requests: replies that came whole.
+        errors: what went wrong instead.
+        seconds: from the first request to the last reply.
+        first: to the first piece of text: median and 95th percentile.
+        way: of a piece of text from the provider to the client: the same.
+        most: replies that were streaming at once.
+    """
+
+    requests: int
+    errors: list[str]
+    seconds: float
+    first: tuple[float, float]
+    way: tuple[float, float]
+    most: int
+
+
+def middle(values: list[float]) -> tuple[float, float]:
+    """Return the median and the 95th percentile."""
+    if len(values) < 2:
+        return (values[0], values[0]) if values else (0.0, 0.0)
+    return statistics.median(values), statistics.quantiles(values, n=20)[18]
+
+
+async def load(url: str, wire: str, sessions: int, turns: int, tokens: int) -> Load:
+    """Run sessions at once, each on a connection of its own, with a few turns each."""
+    prepared = [Session(wire, tokens, seed, stream=True) for seed in range(sessions)]
+    answers: list[Answer] = []
+    errors: list[str] = []
+    streaming, most = 0, 0
+
+    async def live(number: int, session: Session) -> None:
+        nonlocal streaming, most
+        await asyncio.sleep(SPREAD * number / sessions)
+        connection = Connection(url)
+        try:
+            for _ in range(turns):
+                streaming += 1
+                most = max(most, streaming)
+                answer = await connection.post(session.path, session.body(), PACE)
+                streaming -= 1
+                if answer.status != 200 or b"x-wane-warning" in answer.head:
+                    raise RuntimeError(f"HTTP {answer.status}: {answer.head + answer.data[:500]!r}")
+                answers.append(answer)
+                session.go_on(answer.text, answer.call)
+        except Exception as error:
+            errors.append(f"session {number}: {error!r}")
+        finally:
+            await connection.close()
+
+    start = time.monotonic()
+    await asyncio.gather(*(live(number, session) for number, session in enumerate(prepared)))
+    seconds = time.monotonic() - start
+    first = middle([answer.first for answer in answers])
+    return Load(len(answers), errors, seconds, first, middle([w for it in answers for w in it.ways]), most)
+
+
+if __name__ == "__main__":
+    url_, wire_, *counts = sys.argv[1:]
+    print(json.dumps(asdict(asyncio.run(load(url_, wire_, *map(int, counts))))))
