@@ -25,9 +25,10 @@ FLOORS: dict[str, set[str]] = {
     "inference": {"core", "formats"},
     "strategies": {"core", "formats", "inference"},
     "lab": {"core", "counters", "formats", "journal", "inference", "strategies"},
-    "integrations": {"core", "counters", "formats", "inference", "strategies"},
-    "agent": {"core", "counters", "formats", "journal", "inference", "strategies", "integrations"},
-    "proxy": {"core", "counters", "formats", "journal", "inference", "strategies", ""},
+    "recall": {"core"},
+    "integrations": {"core", "counters", "formats", "inference", "strategies", "recall"},
+    "agent": {"core", "counters", "formats", "journal", "inference", "strategies", "integrations", "recall"},
+    "proxy": {"core", "counters", "formats", "journal", "inference", "strategies", "recall", ""},
     "demo": {"core", "counters", "formats", "journal", "integrations", "agent", "testing"},
     "closed_loop": {
         "core",

@@ -25,7 +25,7 @@ from pydantic_ai_harness.tool_output_limits import Band, ToolOutputLimits, Trunc
 from typing_extensions import override
 
 from wane.agent import ripgrep
-from wane.integrations.tools import RECALL
+from wane.recall import RECALL
 
 if TYPE_CHECKING:
     from pydantic_ai import RunContext

@@ -29,6 +29,11 @@ CONTEXT: Final = (
         choices=("model", "infer"),
     ),
     Flag(
+        ("--recall",),
+        "recall",
+        "Give the model a second tool, recall, by which it reads again, exactly, what an evicted episode held.",
+    ),
+    Flag(
         ("--policy",),
         "policy",
         "How cwl evicts: default (in batches) or paper (the smallest steps that do).",

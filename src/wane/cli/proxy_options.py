@@ -76,22 +76,28 @@ def context_settings(values: Mapping[str, Any]) -> ContextSettings:
     """Return how contexts are to be kept.
 
     Raises:
+        UsageError: if episodes are to be recalled where the model marks none.
         ConfigError: for a value that cannot work.
     """
     from wane.core.items import merge_tool_classes
-    from wane.proxy.settings import ContextSettings
+    from wane.proxy.settings import EPISODIC, ContextSettings
 
-    given = {key: values[key] for key in ("strategy", "annotate") if key in values}
+    given = {key: values[key] for key in ("strategy", "annotate", "recall") if key in values}
     if "idle" in values:
         given["idle"] = _seconds("--idle", values["idle"])
     classes = parse_tool_classes(values.get("tool_classes", ()))
     merge_tool_classes(classes)
-    return ContextSettings(
+    settings = ContextSettings(
         budget=parse_budget(values.get("budget", "80k"), window=parse_budget(values.get("window", "200k"))),
         policy=choose_policy(values.get("policy", "default"), values.get("low_water"), values.get("description_share")),
         tool_classes=classes or None,
         **given,
     )
+    if settings.recall and (settings.strategy not in EPISODIC or settings.annotate != "model"):
+        raise UsageError(
+            "--recall gives back episodes that the model marks: it needs --strategy cwl or paper, and --annotate model"
+        )
+    return settings
 
 
 def parse_size(text: str) -> int:

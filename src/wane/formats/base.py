@@ -162,7 +162,7 @@ class Transcript(Generic[MessageT]):
         blocks = []
         for number, group in groupby(indexes, self._owner.__getitem__):
             parts = self.format.parts(self.messages[number])
-            blocks += [_block(parts[index - self._first[number]]) for index in group]
+            blocks += [readable(parts[index - self._first[number]]) for index in group]
         return "\n\n".join(blocks)
 
     def _kept(self, visible: Sequence[int]) -> Iterable[MessageT]:
@@ -174,7 +174,8 @@ class Transcript(Generic[MessageT]):
             yield message if len(positions) == stop - first else self.format.keep(message, positions)
 
 
-def _block(part: Part) -> str:
+def readable(part: Part) -> str:
+    """Return a part as readable text, its content exact: what a recall gives back."""
     if part.kind is Kind.CALL:
         return f"[call {part.tool}] {part.arguments or ''}"
     return f"[{part.kind.value}]\n{part.text}"

@@ -35,8 +35,9 @@ from wane.integrations.events import Event, Listener
 from wane.integrations.sendable import BEYOND_JSON, beyond_json, sendable, with_encodable_text
 from wane.integrations.stale_thinking import carry_drop_record
 from wane.integrations.stream_events import stream_event
-from wane.integrations.tools import RECALL, RECALL_GUIDANCE, LifecycleToolset
+from wane.integrations.tools import LifecycleToolset
 from wane.integrations.tracker import CACHE_LIFETIME, Tracker
+from wane.recall import RECALL, RECALL_GUIDANCE
 from wane.strategies.base import Annotate
 
 if TYPE_CHECKING:

@@ -13,36 +13,10 @@ from typing import Any, Final, Literal
 from pydantic_ai import AbstractToolset, RunContext, ToolDefinition, ToolsetTool
 
 from wane.core.delimiter import DESCRIPTION, SCHEMA
-from wane.core.errors import UnknownEpisodeError
 from wane.core.items import DELIMITER
 from wane.integrations.sendable import BEYOND_JSON, beyond_json
 from wane.integrations.tracker import Tracker
-
-RECALL: Final = "recall"
-"""Name of the tool that brings back an episode."""
-
-RECALL_SCHEMA: Final[dict[str, Any]] = {
-    "type": "object",
-    "properties": {
-        "name": {"type": "string", "description": "Name of the episode."},
-        "offset": {"type": "integer", "minimum": 0, "description": "Where to begin, in characters; 0 if left out."},
-    },
-    "required": ["name"],
-    "additionalProperties": False,
-}
-"""JSON schema of the arguments of `recall`."""
-
-RECALL_DESCRIPTION: Final = (
-    "Read again, exactly, what one of your episodes held, after it has left your context window. "
-    "Long episodes come in pages; the end of a page says how to get the next."
-)
-"""What the model reads about `recall`."""
-
-RECALL_GUIDANCE: Final = (
-    "- If you need the exact content of an episode that has left your view, `recall` it by its name, "
-    "rather than doing the work again."
-)
-"""What the instructions say about `recall`."""
+from wane.recall import RECALL, RECALL_DESCRIPTION, RECALL_SCHEMA, answer
 
 _RAW: Final = "raw"
 
@@ -125,17 +99,4 @@ class LifecycleToolset(AbstractToolset[Any]):
     def _page(self, raw: str) -> str:
         if beyond_json(raw):
             return f"Error: {BEYOND_JSON}"
-        try:
-            arguments = json.loads(raw)
-        except (ValueError, RecursionError):
-            arguments = None
-        name = arguments.get("name") if isinstance(arguments, dict) else None
-        if not isinstance(name, str) or not name.strip():
-            return 'Error: `recall` needs the name of an episode. A right call: {"name": "my-episode"}'
-        offset = arguments.get("offset")
-        if offset is not None and (isinstance(offset, bool) or not isinstance(offset, int)):
-            return f'Error: "offset" must be a whole number. A right call: {json.dumps({"name": name, "offset": 0})}'
-        try:
-            return self._tracker.recall(name.strip(), offset or 0)
-        except UnknownEpisodeError as error:
-            return f"Error: {error}"
+        return answer(raw, self._tracker.recall)

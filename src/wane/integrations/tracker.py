@@ -45,9 +45,9 @@ from wane.integrations.events import (
 )
 from wane.integrations.hidden import Hidden
 from wane.integrations.history import Fresh, Known, growth
-from wane.integrations.recall import page
 from wane.integrations.reminder import Reminder
 from wane.integrations.usage import context_tokens, model_of
+from wane.recall import page
 from wane.strategies.base import Annotate
 
 CACHE_LIFETIME: Final = 300.0

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from wane.core import DEFAULT_BUDGET, Policy, ToolClass
 from wane.strategies.base import Annotate
 
 StrategyName = Literal["cwl", "paper", "truncate", "clear-tools", "none"]
 """Strategies that a proxy runs: those that call no model."""
+
+EPISODIC: Final = ("cwl", "paper")
+"""Those of them that evict by episode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,7 @@ class ContextSettings:
         strategy: what keeps it.
         policy: what a pass of `cwl` evicts, and how far.
         annotate: who marks episodes: the model, through the tool that requests gain, or inference from its calls.
+        recall: whether requests that gain `delimiter` gain `recall` too, which gives back what evicted episodes held.
         tool_classes: classes of tools by name, on top of the defaults.
         cache_lifetime: seconds after which a provider's unused cache has expired.
         idle: seconds after which a session that no request came for leaves memory.
@@ -31,6 +35,7 @@ class ContextSettings:
     strategy: StrategyName = "cwl"
     policy: Policy = field(default_factory=Policy)
     annotate: Annotate = "model"
+    recall: bool = False
     tool_classes: Mapping[str, ToolClass | str] | None = None
     cache_lifetime: float = 300.0
     idle: float = 900.0

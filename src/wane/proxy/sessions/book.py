@@ -21,18 +21,22 @@ from wane.proxy.sessions.entries import Alignment
 from wane.proxy.sessions.identity import ASSISTANT, Arrival, root_of
 from wane.proxy.sessions.live import Live, title
 from wane.proxy.sessions.turn import LiveTurn
-from wane.proxy.settings import ContextSettings
+from wane.proxy.settings import EPISODIC, ContextSettings
 from wane.proxy.store.base import SessionBusyError, Store, StoreError
 from wane.proxy.store.memory import MemoryStore
 from wane.proxy.wire.base import Body, Message, OwnTool, Wire
-
-TOOL: Final = OwnTool(DELIMITER, DESCRIPTION, SCHEMA)
-"""The tool that requests gain."""
+from wane.recall import RECALL, RECALL_DESCRIPTION, RECALL_GUIDANCE, RECALL_SCHEMA
 
 PROXY_GUIDANCE: Final = f"""{GUIDANCE}
 - Call `delimiter` in the same message as your other tool calls wherever you can, such as the end of one episode, \
 the start of the next and its first call together: it takes no turn of its own then."""
-"""What the model is told about it."""
+"""What the model is told about `delimiter`."""
+
+TOOLS: Final = (
+    (OwnTool(DELIMITER, DESCRIPTION, SCHEMA), PROXY_GUIDANCE),
+    (OwnTool(RECALL, RECALL_DESCRIPTION, RECALL_SCHEMA), RECALL_GUIDANCE),
+)
+"""The tools that requests gain, with what the model is told about each."""
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _TRIES: Final = 4
@@ -101,16 +105,40 @@ class Book:
         Raises:
             WaneError: as `turn` does.
         """
+        found = self._ahead(wire, body)
+        if found is None:
+            return body
+        conversation, arrivals = found
+        return wire.place(self._equipped(wire, body), conversation.view(arrivals))
+
+    async def shortened(self, wire: Wire, body: Body) -> Body | None:
+        """Return a request that is not managed, with the view of the session that it goes on with.
+
+        Such as that of a client which asks for a summary of all it has: more than the model's window holds, perhaps.
+
+        Returns:
+            The body without own tools; None if it goes on with no known session, or one that nothing was evicted of.
+
+        Raises:
+            WaneError: as `turn` does.
+        """
+        found = self._ahead(wire, body)
+        if found is None or not found[0].keeping.evicted:
+            return None
+        return wire.place(body, found[0].view(found[1]))
+
+    def _ahead(self, wire: Wire, body: Body) -> tuple[Conversation, list[Arrival]] | None:
+        """The known session that a request goes on with, as it would be with the request; None if there is none."""
         arrivals = _arrivals(wire, wire.messages(body))
         known = [live for live in self._of(root_of(wire, arrivals)) if _continues(live.conversation, arrivals)]
         if not known:
-            return body
+            return None
         conversation = copy.deepcopy(known[0].conversation, {id(wire): wire})
         conversation.setup(body)
         conversation.amend(conversation.edits(arrivals, conversation.align(arrivals)))
         conversation.extend(arrivals)
         conversation.fit()
-        return wire.place(self._equipped(wire, body), conversation.view(arrivals))
+        return conversation, arrivals
 
     def status(self) -> Sequence[SessionStatus]:
         """Return the sessions in memory, the last used first."""
@@ -292,7 +320,8 @@ class Book:
                 *conversation.extend(arrivals),
             ]
             fitted, report = conversation.fit(cold=cold)
-            view = conversation.view(arrivals)
+            history = conversation.woven(arrivals)
+            view = conversation.shown(history)
         except BaseException:
             # Half of the request is taken in: what is stored is whole.
             await self._forget(live)
@@ -313,18 +342,19 @@ class Book:
             satisfied=satisfied,
             note=live.warning or ("" if satisfied or report is None else report.explain()),
         )
-        return LiveTurn(
-            self, live, wire, self._equipped(wire, body), wire.equip(body, [], ""), view, self._own(wire, body)
-        )
+        equipped, plain = self._equipped(wire, body), wire.equip(body, [], "")
+        return LiveTurn(self, live, wire, equipped, plain, history, view, self._own(wire, body))
 
     def _own(self, wire: Wire, body: Body) -> frozenset[str]:
         """The proxy's own tools, unless the client marks its work by itself."""
-        settings = self._settings
-        wanted = settings.strategy in ("cwl", "paper") and settings.annotate == "model"
-        return frozenset({DELIMITER}) if wanted and DELIMITER not in wire.tools(body) else frozenset()
+        settings, theirs = self._settings, wire.tools(body)
+        if settings.strategy not in EPISODIC or settings.annotate != "model" or DELIMITER in theirs:
+            return frozenset()
+        return frozenset({DELIMITER, RECALL} if settings.recall and RECALL not in theirs else {DELIMITER})
 
     def _equipped(self, wire: Wire, body: Body) -> Body:
-        return wire.equip(body, [TOOL], PROXY_GUIDANCE) if self._own(wire, body) else wire.equip(body, [], "")
+        gained = [(tool, guidance) for tool, guidance in TOOLS if tool.name in self._own(wire, body)]
+        return wire.equip(body, [tool for tool, _ in gained], "\n".join(guidance for _, guidance in gained))
 
 
 def _arrivals(wire: Wire, messages: Sequence[Message]) -> list[Arrival]:

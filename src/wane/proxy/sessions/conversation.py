@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, Final
 
 from wane.core import Added, ContextWindow, FitReport, Mark, chars
@@ -29,10 +29,11 @@ from wane.proxy.sessions import notes
 from wane.proxy.sessions.entries import Alignment, Entries, Entry
 from wane.proxy.sessions.identity import ASSISTANT, Arrival, shape_of
 from wane.proxy.sessions.keeping import Keeping, keeping_for
-from wane.proxy.sessions.layout import Layout
+from wane.proxy.sessions.layout import History, Layout
 from wane.proxy.sessions.notes import Edit, Replied
 from wane.proxy.settings import ContextSettings
 from wane.proxy.wire.base import Body, Message, OwnCall, Round, TokenUsage, Wire, Woven
+from wane.recall import answer, page
 
 _RECENT: Final = 8  # replies whose shape is remembered until the client comes back with one
 _BELIEVED: Final = 0.5  # share of our own count below which a provider's is not believed
@@ -179,8 +180,8 @@ class Conversation:
         """Make the view ready for a request; return what to record of it, and what a pass did."""
         return self.keeping.fit(cold=cold)
 
-    def view(self, arrivals: Sequence[Arrival]) -> list[Message]:
-        """Return the messages that the next request shows, from all that the client has just sent.
+    def woven(self, arrivals: Sequence[Arrival]) -> History:
+        """Return the whole history, from all that the client has just sent, which was taken in.
 
         Raises:
             HistoryError: if a message that was edited stands for another number of messages now.
@@ -195,7 +196,19 @@ class Conversation:
             if number in self._edited:
                 edited.update(range(len(history), len(history) + len(woven)))
             history += woven
-        return self._layout.shown(history, self.keeping.slots, edited)
+        return History(history, len(self._layout), frozenset(edited))
+
+    def view(self, arrivals: Sequence[Arrival]) -> list[Message]:
+        """Return the messages that the next request shows, from all that the client has just sent.
+
+        Raises:
+            HistoryError: as `woven` does.
+        """
+        return self.shown(self.woven(arrivals))
+
+    def shown(self, history: History) -> list[Message]:
+        """Return the messages of the whole history that the next request shows."""
+        return self._layout.shown(history, self.keeping.slots)
 
     # What a reply brings
 
@@ -215,9 +228,25 @@ class Conversation:
         return [record]
 
     def answers(self, calls: Sequence[OwnCall]) -> list[str]:
-        """Return the results of own calls that come next, in this order; nothing changes."""
+        """Return the results of calls of `delimiter` that come next, in this order; nothing changes."""
         assert self.window is not None
         return [verdict.text for verdict in self.window.foresee(call.arguments for call in calls)]
+
+    def recall(self, call: OwnCall, history: History) -> str:
+        """Return the result of a call of `recall`.
+
+        Args:
+            call: the call.
+            history: the whole history as of the request.
+        """
+        window = self.window
+        assert window is not None
+
+        def read(name: str, offset: int) -> str:
+            text = self._layout.text(history, chain.from_iterable(window.members(name)))
+            return page(name, text, offset, window.budget)
+
+        return answer(call.arguments, read)
 
     def keep(self, rounds: Sequence[Round], woven: Sequence[Woven]) -> list[Record]:
         """Take note of a reply that the client is given.

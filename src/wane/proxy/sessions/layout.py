@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
+from typing import Final
 
 from wane.core import Item, Kind, chars
-from wane.formats.base import Part
+from wane.formats.base import Part, readable
 from wane.proxy.wire.base import Message, Wire
 from wane.strategies.base import Slot, Substitute
+
+_MADE: Final = frozenset({Kind.TEXT, Kind.REASONING})
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """A whole history, from what a client has just sent.
+
+    Attributes:
+        messages: its messages.
+        items: how many items were taken in of them.
+        edited: which messages are not as they were when they were taken in.
+    """
+
+    messages: Sequence[Message]
+    items: int
+    edited: frozenset[int] = frozenset()
 
 
 class Layout:
@@ -50,26 +69,50 @@ class Layout:
             self.tokens += item.tokens
             yield item, part
 
-    def shown(self, history: Sequence[Message], slots: Sequence[Slot], edited: Collection[int]) -> list[Message]:
+    def shown(self, history: History, slots: Sequence[Slot]) -> list[Message]:
         """Return the messages of a view; those that are whole are the same objects.
 
         Args:
-            history: all messages of the history.
+            history: the history.
             slots: what the view shows.
-            edited: which messages are not as they were when they were taken in.
         """
         if len(slots) == len(self._owners) and not any(isinstance(slot, Substitute) for slot in slots):
-            return list(history)
+            return list(history.messages)
         shown: list[Message] = []
         places = ((slot if isinstance(slot, int) else slot.index, slot) for slot in slots)
         known = [(place, slot) for place, slot in places if place is not None]
-        visible = frozenset(place for place, _ in known) if edited else frozenset()
+        visible = frozenset(place for place, _ in known) if history.edited else frozenset()
         for number, group in groupby(known, lambda pair: self._owners[pair[0]]):
-            if number in edited:
-                shown += self._kept_of_edited(history[number], visible)
+            message = history.messages[number]
+            if number in history.edited:
+                shown += self._kept_of_edited(message, visible)
             else:
-                shown.append(self._kept(number, history[number], list(group)))
+                shown.append(self._kept(number, message, list(group)))
         return shown
+
+    def text(self, history: History, indexes: Iterable[int]) -> str:
+        """Return items as a recall gives them: readable, exact and in order, as the client now sends them.
+
+        Of an edited message these are the calls and results by their ids, and all that the model said in it.
+
+        Args:
+            history: the history.
+            indexes: the items, ascending; those beyond the history are left out.
+        """
+        wanted = [index for index in indexes if index < history.items]
+        known = frozenset(wanted) if history.edited else frozenset()
+        blocks: list[str] = []
+        for number, group in groupby(wanted, self._owners.__getitem__):
+            parts = self._wire.format.parts(history.messages[number])
+            if number in history.edited:
+                blocks += [
+                    readable(part)
+                    for part in parts
+                    if self._calls.get(part.call_id or "") in known or part.kind in _MADE
+                ]
+            else:
+                blocks += [readable(parts[index - self._first[number]]) for index in group]
+        return "\n\n".join(blocks)
 
     def _kept(self, number: int, message: Message, places: Sequence[tuple[int, Slot]]) -> Message:
         first = self._first[number]

@@ -6,14 +6,25 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from wane.core import DELIMITER
 from wane.core.errors import HistoryError, JournalError
 from wane.journal import Record
 from wane.proxy.sessions.base import Facts
+from wane.proxy.sessions.layout import History
 from wane.proxy.sessions.live import Live
 from wane.proxy.wire.base import MAX_ROUNDS, Body, Message, OwnCall, Round, Wire, Woven
 
 if TYPE_CHECKING:
     from wane.proxy.sessions.book import Book
+
+MOST_RECALLS: Final = 4
+"""Calls of `recall` that are answered in one reply: no pass runs within it, and a page may take 0.1 of the budget."""
+
+TOO_MANY: Final = (
+    f"Error: `recall` was called {MOST_RECALLS} times in a row, as often as it can be. Work with what these brought: "
+    "it answers again after your next call of a tool other than `delimiter`."
+)
+"""What the model reads in place of a further page."""
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 
@@ -27,7 +38,8 @@ class LiveTurn:
         wire: its protocol.
         equipped: the client's body with the proxy's own tools.
         plain: the client's body.
-        view: the messages that the request shows.
+        history: the whole history, of which episodes are recalled.
+        view: the messages of it that the request shows.
         own: names of the own tools.
 
     Attributes:
@@ -43,6 +55,7 @@ class LiveTurn:
         wire: Wire,
         equipped: Body,
         plain: Body,
+        history: History,
         view: Sequence[Message],
         own: frozenset[str],
     ) -> None:
@@ -50,11 +63,11 @@ class LiveTurn:
         self.own = own
         self.facts: Facts = live.facts
         self._book, self._live, self._wire = book, live, wire
-        self._equipped, self._plain, self._view = equipped, plain, view
+        self._equipped, self._plain, self._history, self._view = equipped, plain, history, view
         self.body = self._placed(equipped, view)
         self._rounds: list[Round] = []
         self._woven: list[Woven] = []
-        self._items = live.conversation.items
+        self._recalls = 0
 
     def refused(self, status: int, error: bytes) -> None:
         """Have later requests ask at once for reasoning to be dropped that is bound to what was evicted."""
@@ -62,10 +75,8 @@ class LiveTurn:
 
     async def answered(self, round_: Round) -> Body | None:
         """Take in what the provider said; return what to ask next, None if the client's reply is complete."""
-        calls = [call for each in self._rounds for call in each.own]
         self._rounds.append(round_)
-        texts = self._live.conversation.answers([*calls, *round_.own])[len(calls) :] if round_.own else []
-        answers: list[tuple[OwnCall, str]] = list(zip(round_.own, texts, strict=True))
+        answers = self._answers(round_.own)
         self._woven.append(Woven(round_.message, self._wire.results(answers) if answers else ()))
         over = not round_.alone or len(self._rounds) >= MAX_ROUNDS
         await self._record(over=over)
@@ -74,6 +85,20 @@ class LiveTurn:
         extra = [message for woven in self._woven for message in (woven.message, *woven.results)]
         last = len(self._rounds) == MAX_ROUNDS - 1
         return self._placed(self._plain if last else self._equipped, [*self._view, *extra])
+
+    def _answers(self, calls: Sequence[OwnCall]) -> list[tuple[OwnCall, str]]:
+        """The results of a round's own calls, which is the latest; in their order."""
+        if not calls:
+            return []
+        conversation = self._live.conversation
+        marks = [call for round_ in self._rounds for call in round_.own if call.tool == DELIMITER]
+        count = sum(call.tool == DELIMITER for call in calls)
+        verdicts = iter(conversation.answers(marks)[len(marks) - count :])
+        return [(call, next(verdicts) if call.tool == DELIMITER else self._recalled(call)) for call in calls]
+
+    def _recalled(self, call: OwnCall) -> str:
+        self._recalls += 1
+        return TOO_MANY if self._recalls > MOST_RECALLS else self._live.conversation.recall(call, self._history)
 
     def _placed(self, body: Body, messages: Sequence[Message]) -> Body:
         placed = self._wire.place(body, messages)
@@ -100,7 +125,7 @@ class LiveTurn:
         async with live.held():
             records: list[Record] = []
             # What was said of this request means nothing once another one has added to the session.
-            if usage is not None and conversation.items == self._items:
+            if usage is not None and conversation.items == self._history.items:
                 records += conversation.observe(usage, self.facts.model)
             if over:
                 records += conversation.keep(self._rounds, self._woven)

@@ -1,0 +1,272 @@
+"""Recall over every protocol: an evicted episode comes back as the client has it, unseen by the client."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.proxy.clients.sdks import SDKS, Headers
+from tests.proxy.clients.world import proxy
+from tests.proxy.recaller import Recaller, recalled
+from tests.proxy.sessions.test_book import SMALL, cleared, disk, every_client, result, work
+from tests.proxy.world import Client, Upstream, exchange, run_turn
+from wane.cli.failure import UsageError
+from wane.cli.proxy_options import context_settings
+from wane.proxy.sessions.book import Book
+from wane.proxy.sessions.turn import MOST_RECALLS, TOO_MANY
+from wane.proxy.store.memory import MemoryStore
+from wane.testing import Call, Reply, Request, ScriptedServer
+
+RECALLING = replace(SMALL, recall=True)
+
+
+def start(name: str, type_: str = "expl") -> Call:
+    return Call("delimiter", {"action": "start", "name": name, "type": type_})
+
+
+END = Call("delimiter", {"action": "end", "description": "nothing"})
+READ = Call("read", {"path": "f"})
+
+
+def recall(name: str, **more: Any) -> Call:
+    return Call("recall", {"name": name, **more})
+
+
+def scripted(client: Client, replies: Sequence[Reply]) -> Upstream:
+    left = iter(replies)
+    return Upstream(client.provider, lambda _: next(left))
+
+
+def hidden(client: Client) -> bool:
+    text = json.dumps(client.history)
+    return "delimiter" not in text and "recall" not in text and "Episode" not in text
+
+
+@every_client
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_recalled_is_exact(make: type[Client], seed: int) -> None:
+    async def main() -> None:
+        client, agent = make(), Recaller(seed, reasons=seed % 2 == 1)
+        settings = replace(RECALLING, strategy="paper" if seed == 2 else "cwl")
+        book, upstream = Book(MemoryStore(), settings), Upstream(make.provider, agent)
+        done = await work(book, client, upstream, 12)
+        assert agent.check() >= 3
+        assert agent.removed & set(agent.whole)
+        assert hidden(client)
+        assert len(book.status()) == 1
+        assert done[-1].facts.evicted > 0
+        # What was recalled is evicted as other results are.
+        first = next(pages for pages in map(recalled, upstream.requests) if pages)
+        assert not set(first) & set(recalled(upstream.requests[-1]))
+
+    asyncio.run(main())
+
+
+@every_client
+def test_a_restart_before_every_request_changes_nothing(make: type[Client], tmp_path: Path) -> None:
+    async def main() -> None:
+        one, other = make(), make()
+        agent, twin = Recaller(1), Recaller(1)
+        upstream, twins = Upstream(make.provider, agent), Upstream(make.provider, twin)
+        steady = Book(MemoryStore(), RECALLING)
+        for number in range(10):
+            one.say(f"User turn {number}.")
+            other.say(f"User turn {number}.")
+            while True:
+                restarted = Book(disk(tmp_path), RECALLING)
+                first, second = await exchange(steady, one, upstream), await exchange(restarted, other, twins)
+                await restarted.close()
+                assert second.bodies == first.bodies
+                calls = one.take(first.answer, result)
+                assert other.take(second.answer, result) == calls
+                if not calls:
+                    break
+        assert twin.check() >= 3
+        assert twin.removed & set(twin.whole)
+        assert len(list(tmp_path.rglob("*.jsonl"))) == 1
+
+    asyncio.run(main())
+
+
+@every_client
+@pytest.mark.parametrize("stored", [False, True], ids=["in memory", "on disk"])
+def test_a_fork_recalls_what_was_before_it_and_its_own(make: type[Client], stored: bool, tmp_path: Path) -> None:
+    async def main() -> None:
+        client, agent = make(), Recaller(3, share=0.1)
+        book = Book(disk(tmp_path) if stored else MemoryStore(), RECALLING)
+        await work(book, client, Upstream(make.provider, agent), 6)
+        fork, forked = client.copy(), copy.deepcopy(agent)
+        agent.share = forked.share = 0.6
+        forked.label = "fork"
+        await work(book, client, Upstream(make.provider, agent), 5)
+        fork.say("Something else instead.")
+        await run_turn(book, fork, Upstream(make.provider, forked), result)
+        await work(book, fork, Upstream(make.provider, forked), 5)
+        assert len(book.status()) == 2
+        assert min(agent.check(), forked.check()) >= 3
+        await book.close()
+
+    asyncio.run(main())
+
+
+@every_client
+def test_an_edited_message_is_recalled_as_the_client_has_it_now(make: type[Client]) -> None:
+    async def main() -> None:
+        client = make()
+        replies = [
+            Reply(calls=(start("look"), Call("read", {"path": "a"}), Call("bash", {"run": "b"}))),
+            Reply("Seen.", calls=(Call("read", {"path": "c"}), END)),
+            Reply("Done."),
+            Reply("Done again."),
+            Reply(calls=(recall("look"),)),
+            Reply("Read."),
+        ]
+        book, upstream = Book(MemoryStore(), replace(RECALLING, budget=20_000)), scripted(client, replies)
+        await work(book, client, upstream, 2)
+        client.history = [*cleared(client.history[:-2]), *client.history[-2:]]
+        done = await work(book, client, upstream, 1)
+        (text,) = recalled(upstream.requests[-1])
+        assert text.count("[result]\n[cleared]") == 3
+        assert text.count("[call read]") == 2
+        assert '"path":"c"' in text
+        assert text.index("Started") < text.index("Seen.") < text.index("Ended")
+        assert "line of output" not in text
+        assert len(book.status()) == 1
+        assert len(done[-1].bodies) == 2
+
+    asyncio.run(main())
+
+
+@every_client
+def test_answers_keep_the_order_of_calls(make: type[Client]) -> None:
+    """Those that are wrong as well; and what was marked in this very reply is not in the history yet."""
+    calls = (
+        recall("look"),
+        END,
+        Call("recall", "{not json"),
+        start("new"),
+        recall("new"),
+        END,
+    )
+    replies = [Reply(calls=(start("look"), READ)), Reply(calls=calls), Reply(calls=calls[4:5]), Reply("Done.")]
+
+    async def main() -> None:
+        client = make()
+        upstream = scripted(client, replies)
+        await work(Book(MemoryStore(), RECALLING), client, upstream, 1)
+        texts = list(upstream.requests[-1].results.values())[2:]
+        begins = ['Episode "look", ', "Ended", "Error: `recall` needs", "Started", "Error: no episode", "Ended"]
+        assert [text.startswith(begin) for text, begin in zip(texts, begins, strict=False)] == [True] * 6, texts
+        assert texts[6].startswith("Error: no episode is named 'new'")
+        assert hidden(client)
+
+    asyncio.run(main())
+
+
+@every_client
+def test_offsets_and_names_that_are_wrong_are_told_of(make: type[Client]) -> None:
+    wrong = {
+        '{"name":"look","offset":true}': "must be a whole number",
+        '{"name":"look","offset":-1}': "is outside of it",
+        '{"name":"look","offset":999999}': "is outside of it",
+        '{"name":" "}': "needs the name of an episode",
+    }
+    replies = [
+        Reply(calls=(start("look"), READ)),
+        Reply(calls=(END, *(Call("recall", arguments) for arguments in wrong))),
+        Reply("Done."),
+    ]
+
+    async def main() -> None:
+        client = make()
+        upstream = scripted(client, replies)
+        await work(Book(MemoryStore(), RECALLING), client, upstream, 1)
+        told = recalled(upstream.requests[-1])
+        assert all(text in answer for text, answer in zip(wrong.values(), told, strict=True)), told
+
+    asyncio.run(main())
+
+
+@every_client
+def test_a_reply_recalls_so_often_and_the_next_one_again(make: type[Client]) -> None:
+    many = tuple(recall("look", offset=number) for number in range(MOST_RECALLS))
+    replies = [
+        Reply(calls=(start("look"), READ)),
+        Reply(calls=(END, *many)),
+        Reply(calls=many[:1]),
+        Reply(calls=(*many[:1], READ)),
+        Reply(calls=many[:1]),
+        Reply("Done."),
+    ]
+
+    async def main() -> None:
+        client = make()
+        upstream = scripted(client, replies)
+        await work(Book(MemoryStore(), replace(RECALLING, budget=9_000)), client, upstream, 1)
+        refused = [text == TOO_MANY for text in recalled(upstream.requests[-1])]
+        assert refused == [False] * MOST_RECALLS + [True, True, False]
+
+    asyncio.run(main())
+
+
+@every_client
+@pytest.mark.parametrize(
+    ("settings", "tools", "gained"),
+    [
+        (SMALL, (), ("delimiter",)),
+        (RECALLING, (), ("delimiter", "recall")),
+        (replace(RECALLING, strategy="paper"), (), ("delimiter", "recall")),
+        (RECALLING, ("recall",), ("delimiter",)),
+        (RECALLING, ("delimiter",), ()),
+        (replace(RECALLING, annotate="infer"), (), ()),
+        (replace(RECALLING, strategy="truncate"), (), ()),
+    ],
+)
+def test_who_gains_the_tool(make: type[Client], settings: Any, tools: Sequence[str], gained: Sequence[str]) -> None:
+    async def main() -> None:
+        client = make(("read", *tools))
+        upstream = scripted(client, [Reply(calls=(recall("mine"),) if "recall" in tools else (READ,)), Reply("Done.")])
+        done = await work(Book(MemoryStore(), settings), client, upstream, 1)
+        assert all(request.tools == ("read", *tools, *gained) for request in upstream.requests)
+        assert ("`recall` it by its name" in upstream.requests[0].system) == ("recall" in gained)
+        assert [len(each.bodies) for each in done] == [1, 1]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("values", [{"strategy": "none"}, {"strategy": "clear-tools"}, {"annotate": "infer"}])
+def test_recall_without_episodes_that_the_model_marks_is_a_mistake(values: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="--strategy cwl or paper"):
+        context_settings({**values, "recall": True})
+    assert context_settings(values).recall is False
+    assert context_settings({"recall": True, "strategy": "paper"}).recall is True
+
+
+def test_over_the_real_server(tmp_path: Path) -> None:
+    """With the SDKs, streamed and whole."""
+    agents: dict[str, Recaller] = {}
+
+    def model(request: Request) -> Reply:
+        return agents.setdefault(request.model, Recaller(2, label=request.model))(request)
+
+    with (
+        ScriptedServer(model) as server,
+        proxy(server.url, tmp_path, "--budget", "2400", "--strict", "--recall") as url,
+    ):
+        for api in SDKS:
+            for stream in (False, True):
+                sdk = SDKS[api](url, f"{api}-{stream}", Headers())
+                for number in range(6):
+                    sdk.prompt(f"User turn {number}.")
+                    while (said := sdk.take(sdk.ask(stream=stream))).calls:
+                        sdk.give({id_: result(name, json.loads(args)) for id_, name, args in said.calls})
+                assert "recall" not in repr(sdk.history)
+                assert agents[f"{api}-{stream}"].check() >= 1
+        assert server.refusals == ()
