@@ -7,6 +7,8 @@ stays green; `dev` looks for new ones and keeps what it found; `fuzz` is for a l
 
 from __future__ import annotations
 
+import signal
+
 from hypothesis import HealthCheck, settings
 
 # No deadlines: a slow machine is no failure. A history is a large example on purpose.
@@ -18,3 +20,7 @@ settings.register_profile(
 settings.register_profile("dev", max_examples=200, deadline=None, print_blob=True, suppress_health_check=_quiet)
 settings.register_profile("fuzz", max_examples=10_000, deadline=None, print_blob=True, suppress_health_check=_quiet)
 settings.load_profile("ci")
+
+# A shell that starts a job in the background has it ignore Ctrl-C, and so would all that the tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
