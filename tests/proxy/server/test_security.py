@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from urllib.parse import unquote
 
 import pytest
 
@@ -178,6 +179,11 @@ def test_web_pages_of_others_are_refused(origin: str, status: int) -> None:
         ("/v1/messages", {"x-wane-token": TOKEN}, 200),
         (f"/~{TOKEN}/v1/messages", {}, 200),
         (f"/~{TOKEN}/v1/messages", {"host": "proxy.example"}, 200),
+        (f"/%7e{TOKEN}/v1/messages", {}, 200),
+        (f"//%7E{TOKEN.replace('-', '%2D')}/v1/messages", {}, 200),
+        (f"/~{TOKEN}/~{TOKEN}/v1/messages", {"x-wane-token": TOKEN}, 200),
+        (f"/~{TOKEN}/v1/messages", {"x-wane-token": TOKEN}, 200),
+        (f"/%257E{TOKEN}/v1/messages", {}, 401),
     ],
 )
 def test_token_is_asked_for(path: str, headers: Mapping[str, str], status: int) -> None:
@@ -191,6 +197,38 @@ def test_token_is_asked_for(path: str, headers: Mapping[str, str], status: int) 
             assert not any(TOKEN in value for asked in up.asked for _, value in asked.headers)
 
     run(main)
+
+
+@pytest.mark.parametrize("token", [TOKEN, "~~a.token_of-other~characters"])
+def test_token_is_in_no_line_of_the_log_however_it_is_written(token: str, caplog: pytest.LogCaptureFixture) -> None:
+    encoded = "".join(f"%{ord(it):02x}" for it in token)
+    written = (token, token.upper(), encoded, encoded.upper(), encoded.replace("%", "%25"), token[:5] + encoded[15:])
+    places = (
+        "/~{}/v1/files",
+        "/%7E{}/v1/files",
+        "//~{}",
+        "/~{0}/~{0}/v1/files",
+        "/~x/%7e{}",
+        "/{}/v1",
+        "/v1/~{}",
+        "/%257E{}",
+    )
+
+    async def main() -> None:
+        async with provider(says) as up, proxy(up.url, token=token) as running:
+            for place in places:
+                for it in written:
+                    for headers in ({}, {"x-wane-token": token}):
+                        await ask(running, path=place.format(it), headers=headers)
+
+    for name in ("wane", "uvicorn"):
+        caplog.set_level(logging.DEBUG, name)
+    run(main)
+    lines = [record.getMessage() for record in caplog.records if record.name == "wane.proxy.access"]
+    assert len(lines) == 2 * len(places) * len(written)
+    told = unquote(unquote(caplog.text))
+    assert token not in told
+    assert "POST /~***/v1/files 401" in told
 
 
 def test_status_page_is_behind_the_token_too() -> None:

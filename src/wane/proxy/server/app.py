@@ -10,7 +10,7 @@ from wane.proxy.server import apis, headers
 from wane.proxy.server.access import Line
 from wane.proxy.server.client import Client, Receive, Send
 from wane.proxy.server.faults import BrokenOffError, ClientGoneError, RefusedError
-from wane.proxy.server.guard import Guard, hidden
+from wane.proxy.server.guard import Guard
 from wane.proxy.server.limits import UnknownEncodingError, decode_body, parsed, read_body
 from wane.proxy.server.managed import Managed, report
 from wane.proxy.server.passthrough import pass_on
@@ -80,7 +80,7 @@ class ProxyApp:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         request, refusal = head_of(scope), None
-        line = Line(f"{request.method} {hidden(request).shown}")
+        line = Line(self._guard.shown(request))
         try:
             check(request, scope["http_version"])
             request = self._guard.admit(request)

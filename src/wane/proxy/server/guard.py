@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from hmac import compare_digest
 from typing import Final
@@ -12,8 +13,11 @@ from wane.proxy.server.address import Address, is_loopback
 from wane.proxy.server.faults import RefusedError
 from wane.proxy.server.request import Request
 
-_MARK: Final = b"/~"
-"""What a path begins with that has the token in it, for clients that can be given a URL only: `/~TOKEN/v1/messages`."""
+_MARKED: Final = re.compile(rb"/+(?:~|%7[Ee])([^/]*)")
+"""The beginning of a path with the token, for clients that can be given a URL only: `/~TOKEN/v1/messages`.
+
+Some clients encode the tilde, or write another slash between a base URL and its path.
+"""
 
 
 class Guard:
@@ -27,6 +31,7 @@ class Guard:
     def __init__(self, token: str | None, listen: Address) -> None:
         self._token = None if token is None else token.encode()
         self._listen = listen
+        self._text = None if token is None else _written(token)
 
     def admit(self, request: Request) -> Request:
         """Return a request that may go on, without a token in its path.
@@ -38,16 +43,23 @@ class Guard:
             self._check_origin(request)
             return request
         shown = headers.first(request.headers, headers.TOKEN)
-        if shown is not None and compare_digest(shown, self._token):
-            return request
-        head, _, rest = request.raw_path.removeprefix(_MARK).partition(b"/")
-        if request.raw_path.startswith(_MARK) and compare_digest(unquote_to_bytes(head), self._token):
-            raw_path = b"/" + rest
+        admitted = shown is not None and compare_digest(shown, self._token)
+        raw_path = request.raw_path
+        # Repeated by clients that put the base URL's path before a path that has it: none of it is for the provider.
+        while (found := _MARKED.match(raw_path)) and compare_digest(unquote_to_bytes(found[1]), self._token):
+            raw_path, admitted = raw_path[found.end() :] or b"/", True
+        if admitted:
             return replace(request, raw_path=raw_path, path=unquote_to_bytes(raw_path).decode("utf-8", "replace"))
         raise RefusedError(
             401,
             "this proxy asks for its token: in the header x-wane-token, or in the base URL as /~TOKEN before the path",
         )
+
+    def shown(self, request: Request) -> str:
+        """Return method and path for the log, without the token, or what may be meant to be it."""
+        raw_path = _MARKED.sub(b"/~***", request.raw_path)
+        line = f"{request.method} {replace(request, raw_path=raw_path).shown}"
+        return line if self._text is None else self._text.sub("***", line)
 
     def _check_origin(self, request: Request) -> None:
         """Refuse web pages: any page can have a browser ask loopback, and give its own name that address."""
@@ -63,12 +75,9 @@ class Guard:
                 raise RefusedError(403, "this proxy takes no requests from web pages; set a token to allow them")
 
 
-def hidden(request: Request) -> Request:
-    """Return a request without what may be a token in its path, for the log."""
-    if not request.raw_path.startswith(_MARK):
-        return request
-    _, _, rest = request.raw_path.removeprefix(_MARK).partition(b"/")
-    return replace(request, raw_path=b"/~***/" + rest)
+def _written(token: str) -> re.Pattern[str]:
+    """Return what finds a token wherever it stands, however its characters are percent-encoded."""
+    return re.compile("".join(f"(?:{re.escape(each)}|(?i:%(?:25)*{ord(each):02x}))" for each in token))
 
 
 def _host(value: bytes) -> str | None:
