@@ -78,8 +78,8 @@ class StreamedReply:
         """Return what was taken in and held back, as it came."""
         if self._unsplit:
             return b""
-        held = [event.raw for event in self._round.closing] if self._started else self._came
-        return b"".join([*held, self._splitter.rest])
+        begun = self._splitter.rest
+        return self._waiting() + (b"" if self._round.may_hide(begun) else begun)
 
     def finish(self) -> bytes:
         """Return what closes the client's reply."""
@@ -140,6 +140,7 @@ class StreamedReply:
 
     def _error(self, event: Event, said: dict[str, Any]) -> bytes:
         self._fault(f"the provider ended its stream with an error: {clip(said.get('error'))}")
+        self._round.told = True
         return self._show(event.raw)
 
     def _strange(self, event: Event) -> bytes:
@@ -156,7 +157,11 @@ class StreamedReply:
         """An event of a block, by the client's number of it."""
         if slot is None or slot.index == said["index"]:
             return self._show(event.raw)
-        return b"" if slot.index is None else self._show(event.with_data(jsons.dumps({**said, "index": slot.index})))
+        if slot.index is not None:
+            return self._show(event.with_data(jsons.dumps({**said, "index": slot.index})))
+        if not self._started:
+            self._came.pop()
+        return b""
 
     def _show(self, data: bytes) -> bytes:
         """Give out what the client may see, after the head."""
@@ -173,9 +178,13 @@ class StreamedReply:
         self._held.append(data)
         return b""
 
+    def _waiting(self) -> bytes:
+        """The events that were held back."""
+        return _raw(self._round.closing) if self._started else b"".join(self._came)
+
     def _give_up(self, fault: str) -> bytes:
         """From here on all is passed on as it comes."""
-        given = self.rest()
+        given = self._waiting() + self._splitter.rest
         self._fault(fault)
         self._unsplit = self._started = True
         return given

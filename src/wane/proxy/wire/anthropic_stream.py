@@ -75,6 +75,7 @@ class StreamedRound:
         deltas: its `message_delta` events, parsed; one as a rule.
         closing: the events from these on, as they came.
         fault: what is wrong with the stream; None if nothing is.
+        told: whether the provider said so itself.
     """
 
     def __init__(self, own: frozenset[str]) -> None:
@@ -85,6 +86,7 @@ class StreamedRound:
         self.deltas: list[dict[str, Any]] = []
         self.closing: list[Event] = []
         self.fault: str | None = None
+        self.told = False
 
     @property
     def ended(self) -> bool:
@@ -95,6 +97,16 @@ class StreamedRound:
     def hides(self) -> bool:
         """Whether there are blocks in it that the client does not see."""
         return any(slot.index is None for slot in self.slots.values())
+
+    def may_hide(self, begun: bytes) -> bool:
+        """Whether an event that was cut off may be of a block that the client does not see.
+
+        Args:
+            begun: what has come of it.
+        """
+        if any(slot.index is None and not slot.ended for slot in self.slots.values()):
+            return True
+        return bool(self._own) and (b"tool_use" in begun or any(name.encode() in begun for name in self._own))
 
     @property
     def ending(self) -> dict[str, Any]:
@@ -136,7 +148,7 @@ class StreamedRound:
             BrokenReplyError: if it has not come to its end, or something is wrong with it.
         """
         if self.fault is not None:
-            raise BrokenReplyError(self.fault)
+            raise BrokenReplyError(self.fault, told=self.told)
         if not self.deltas or not self._stopped:
             missing = "message_stop" if self.deltas else "message_delta"
             raise BrokenReplyError(f"the provider's stream is over, but no {missing} has come")

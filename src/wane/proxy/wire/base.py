@@ -23,7 +23,16 @@ Message = dict[str, Any]
 
 
 class BrokenReplyError(WaneError):
-    """A provider's reply that is not of its protocol, or stops before its end."""
+    """A provider's reply that is not of its protocol, or stops before its end.
+
+    Args:
+        message: what is wrong with it.
+        told: whether the provider said so itself, by an error that the client gets as part of the reply.
+    """
+
+    def __init__(self, message: str, *, told: bool = False) -> None:
+        super().__init__(message)
+        self.told = told
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +158,10 @@ class Reply(Protocol):
         ...
 
     def rest(self) -> bytes:
-        """Return what was taken in and held back, as it came: what a client gets when a reply breaks."""
+        """Return what was taken in and held back, as it came: what a client gets when a reply breaks.
+
+        In a stream nothing of own calls is in it, nor what of an event that was cut off could be of one.
+        """
         ...
 
     def finish(self) -> bytes:

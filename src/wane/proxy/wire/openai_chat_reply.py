@@ -110,7 +110,10 @@ class StreamedChat(StreamedReply):
         return self._rounds.close(self._draft, self._usage)
 
     def _closing_held(self) -> bytes:
-        return b"".join(closing.event.raw for closing in self._tail)
+        return b"".join(it.event.with_data(jsons.dumps(it.chunk)) if it.changed else it.event.raw for it in self._tail)
+
+    def _may_hide(self, begun: bytes) -> bool:
+        return bool(self._own) and b"tool_calls" in begun
 
     # Events
 
@@ -125,6 +128,7 @@ class StreamedChat(StreamedReply):
         if chunk is None or chunk.get("error"):
             if chunk is not None:
                 self._failure = f"the provider's stream holds an error: {chunk['error']!r:.500}"
+                self._told = True
             return self._pass(event.raw)
         self._rounds.identify(chunk)
         self._usage = chunk.get("usage") or self._usage

@@ -141,6 +141,10 @@ class StreamedResponse(StreamedReply):
     def _closing_held(self) -> bytes:
         return b"".join(self._tail)
 
+    def _may_hide(self, begun: bytes) -> bool:
+        # Items, arguments of calls, and whole responses with the tools and instructions that the model was given.
+        return bool(self._own) and any(it in begun for it in (b"function_call", b"output_item", b'"response"'))
+
     # Events
 
     def _take(self, event: sse.Event) -> bytes:
@@ -160,6 +164,7 @@ class StreamedResponse(StreamedReply):
             return self._end(event, data, response)
         if kind == "error" or (kind == "" and data.get("error")):
             self._failure = f"the provider's stream holds an error: {data.get('error') or data.get('message')!r:.500}"
+            self._told = True
             return self._pass(self._encoded(event, data))
         index = data.get("output_index")
         if not isinstance(index, int):
@@ -182,6 +187,7 @@ class StreamedResponse(StreamedReply):
         self._rounds.identify(response)
         if response.get("status") == "failed" or data.get("type") == "response.failed":
             self._failure = f"the provider's response failed: {response.get('error')!r:.500}"
+            self._told = True
         merged = self._rounds.merged(response)
         last, shift, gap = self._last, self._shift, self._gap
         self._tail.append(self._encoded(event, data, {} if merged is response else {"response": merged}))

@@ -23,15 +23,13 @@ class StreamedReply(ABC):
         self._held: list[bytes] = []  # what the client may have once there is something for it to see
         self._late = b""  # what came with the end of a round
         self._failure = ""  # why the reply is broken
+        self._told = False  # whether the provider said so itself
         self._over = False
         self._unsplit = False
 
     def feed(self, data: bytes) -> bytes:
         """Take in a piece of the provider's stream, and return what the client gets now."""
-        if self._over:
-            self._over = False
-            self._splitter = sse.Splitter()
-            self._next_round()
+        self._begin_round()
         out, self._late = self._late, b""
         if self._unsplit:
             return out + data
@@ -50,18 +48,28 @@ class StreamedReply(ABC):
         Raises:
             BrokenReplyError: if it stopped before its end, or with an error.
         """
+        self._begin_round()
         event = self._splitter.end()
-        if event is not None:
+        if event is not None and not (parsed(event.data) is None and self._may_hide(event.raw)):
             # Something may follow it, which the last event of a stream need not reckon with.
             self._late += self._take(event._replace(raw=event.raw.rstrip(b"\r\n") + b"\n\n"))
         self._over = True
         if self._failure:
-            raise BrokenReplyError(self._failure)
+            raise BrokenReplyError(self._failure, told=self._told)
         return self._round()
 
     def rest(self) -> bytes:
         """Return what was held back, for a client whose reply breaks here."""
-        return self._late + b"".join(self._held) + self._closing_held() + self._splitter.rest
+        begun = self._splitter.rest
+        shown = b"" if self._may_hide(begun) else begun
+        return self._late + b"".join(self._held) + self._closing_held() + shown
+
+    def _begin_round(self) -> None:
+        """Make ready for the next round, once the one before is over."""
+        if self._over:
+            self._over = False
+            self._splitter = sse.Splitter()
+            self._next_round()
 
     def _show(self, data: bytes) -> bytes:
         """Give out what the client sees, and ahead of it all that waited for that."""
@@ -92,6 +100,10 @@ class StreamedReply(ABC):
         """Make ready for the next round."""
 
     @abstractmethod
+    def _may_hide(self, begun: bytes) -> bool:
+        """Whether an event of which this has come may be of what the client does not see."""
+
+    @abstractmethod
     def _closing_held(self) -> bytes:
         """Return what waits for `finish`, as far as a client should have it without."""
 
@@ -111,11 +123,15 @@ class WholeReply(ABC):
 
     def feed(self, data: bytes) -> bytes:
         """Take in a piece of the provider's body; the client gets nothing yet."""
+        self._begin_round()
+        self._pieces.append(data)
+        return b""
+
+    def _begin_round(self) -> None:
+        """Make ready for the next round, once the one before is over."""
         if self._over:
             self._over = False
             self._pieces.clear()
-        self._pieces.append(data)
-        return b""
 
     def end(self) -> Round:
         """The provider's body of this round is over: return what it said.
@@ -123,6 +139,7 @@ class WholeReply(ABC):
         Raises:
             BrokenReplyError: if it is not of the protocol.
         """
+        self._begin_round()
         self._over = True
         body = parsed(self.rest())
         if body is None:

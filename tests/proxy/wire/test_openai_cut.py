@@ -1,0 +1,70 @@
+"""Streams of OpenAI's that stop before their end: a client gets nothing of own calls, and each round counts once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.proxy.wire.openai_support import DELIMITER, GUIDANCE, OWN, Upstream, mark
+from wane.proxy.wire.base import BrokenReplyError, Wire
+from wane.proxy.wire.openai_chat import OpenAIChatWire
+from wane.proxy.wire.openai_responses import OpenAIResponsesWire
+from wane.testing import Call
+from wane.testing import Reply as Scripted
+from wane.testing.openai_chat import OpenAIChat
+from wane.testing.openai_responses import OpenAIResponses
+from wane.testing.wire import Provider
+
+TOOL: dict[str, Any] = {"name": "read", "parameters": {"type": "object"}}
+CHAT: dict[str, Any] = {
+    "model": "m",
+    "messages": [{"role": "user", "content": "Hi"}],
+    "tools": [{"type": "function", "function": TOOL}],
+}
+RESPONSES: dict[str, Any] = {
+    "model": "m",
+    "input": [{"role": "user", "content": "Hi"}],
+    "tools": [{"type": "function", **TOOL}],
+}
+EACH = pytest.mark.parametrize(
+    ("wire", "provider", "body"),
+    [(OpenAIChatWire(), OpenAIChat(), CHAT), (OpenAIResponsesWire(), OpenAIResponses(), RESPONSES)],
+    ids=["chat", "responses"],
+)
+
+
+@EACH
+@pytest.mark.parametrize("breaks", [False, True])
+@pytest.mark.parametrize("text", ["", "Looking."])
+def test_nothing_of_own_calls_is_given_wherever_a_stream_stops(
+    wire: Wire, provider: Provider, body: dict[str, Any], text: str, breaks: bool
+) -> None:
+    """Whether the connection breaks off or comes to an end."""
+    asked = wire.equip({**body, "stream": True}, [DELIMITER], GUIDANCE)
+    scripted = Scripted(text, calls=(mark(), Call("read", {"path": "a"}), mark("end")))
+    stream = Upstream(provider).ask(asked, scripted)
+    for stop in range(0, len(stream), 3):
+        reply = wire.reply({**body, "stream": True}, OWN)
+        out = reply.feed(stream[:stop])
+        if not breaks:
+            try:
+                reply.end()
+            except BrokenReplyError:
+                out += reply.rest()
+        else:
+            out += reply.rest()
+        assert not [word for word in (b"delim", b"action", GUIDANCE.encode()) if word in out], (stop, out[-300:])
+
+
+@EACH
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_later_round_without_a_body_is_broken_and_not_the_one_before_again(
+    wire: Wire, provider: Provider, body: dict[str, Any], streams: bool
+) -> None:
+    asked = {**body, "stream": streams}
+    reply = wire.reply(asked, OWN)
+    reply.feed(Upstream(provider).ask(wire.equip(asked, [DELIMITER], GUIDANCE), Scripted("", calls=(mark(),))))
+    assert reply.end().alone
+    with pytest.raises(BrokenReplyError):
+        reply.end()
