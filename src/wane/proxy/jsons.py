@@ -34,6 +34,21 @@ def loads(data: bytes) -> Any:
         raise ValueError("the JSON is nested too deeply") from error
 
 
+def canonical(data: object) -> bytes:
+    """Return data as JSON that is the same for equal data, whatever the order of its keys.
+
+    Raises:
+        ValueError: if it is no JSON data.
+    """
+    try:
+        return orjson.dumps(data, option=orjson.OPT_SORT_KEYS)
+    except TypeError:
+        try:
+            return json.dumps(data, separators=(",", ":"), sort_keys=True).encode()
+        except (TypeError, RecursionError) as error:
+            raise ValueError(f"no JSON data: {error}") from error
+
+
 def dumps(data: object) -> bytes:
     """Return data as JSON in UTF-8, without spaces.
 

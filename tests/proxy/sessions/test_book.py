@@ -543,3 +543,18 @@ def test_a_request_without_tools_that_goes_on_with_a_session_is_shown_its_view(m
         assert await book.shortened(other.wire, other.body()) is None
 
     asyncio.run(main())
+
+
+def test_a_session_that_waits_for_its_model_stays(tmp_path: Path) -> None:
+    async def main() -> None:
+        client = CLIENTS[0]()
+        client.say("Go.")
+        book = Book(disk(tmp_path), replace(SMALL, idle=-1.0))
+        turn = await book.turn(client.wire, client.body())
+        await book.sweep()
+        assert len(book.status()) == 1
+        del turn
+        await book.sweep()
+        assert not book.status()
+
+    asyncio.run(main())

@@ -42,6 +42,7 @@ _LOGGER: Final = logging.getLogger("wane.proxy")
 _TRIES: Final = 4
 _CANDIDATES: Final = 8  # sessions of one beginning that are looked into
 _MOST_IN_MEMORY: Final = 1_000  # sessions
+_AT_ONCE: Final = 200  # new messages that are taken in before others have their turn
 _LARGE: Final = 2_000_000  # bytes of a body that is worked on beside the event loop
 _EDITED_SHARE: Final = 0.05  # share of the budget by which edits may change a session before it is taken in anew
 
@@ -173,9 +174,10 @@ class Book:
 
     async def _session(self, wire: Wire, arrivals: Sequence[Arrival], root: str) -> Live:
         """The session that a request goes on with: a known one, one that parts from it, or a new one."""
-        lives = await self._current(self._of(root))
+        lives, unread = await self._current(self._of(root)), ""
         if not any(_continues(live.conversation, arrivals) for live in lives):
-            lives += await self._opened(wire, root)
+            opened, unread = await self._opened(wire, root)
+            lives += opened
         best: Live | None = None
         alignment = Alignment(0)
         for live in lives:
@@ -183,11 +185,9 @@ class Book:
             if found.common > alignment.common:
                 best, alignment = live, found
         if best is None or not (alignment.answered or alignment.common == len(best.conversation.entries)):
-            return await self._unknown(wire, arrivals, root)
-        if (
-            best.conversation.drift(best.conversation.edits(arrivals, alignment))
-            > self._settings.budget * _EDITED_SHARE
-        ):
+            return await self._unknown(wire, arrivals, root, unread)
+        drift = best.conversation.drift(best.conversation.edits(arrivals, alignment))
+        if drift > self._settings.budget * _EDITED_SHARE:
             return await self._retaken(best, arrivals, root)
         if alignment.common < len(best.conversation.entries) or best.log is None:
             return await self._forked(best, alignment, arrivals, root)
@@ -208,22 +208,23 @@ class Book:
                 await self._forget(live)
         return sound
 
-    async def _opened(self, wire: Wire, root: str) -> list[Live]:
-        """The sessions of one beginning that are stored, and not in memory."""
+    async def _opened(self, wire: Wire, root: str) -> tuple[list[Live], str]:
+        """The sessions of one beginning that are stored, and not in memory; and why one of them could not be read."""
         try:
             ids = [found for found in await self._store.find(root) if found not in self._sessions]
         except StoreError as error:
             if self._strict:
                 raise
             _LOGGER.warning("%s", error)
-            return []
-        opened = []
+            return [], ""
+        opened, unread = [], ""
         for session_id in ids[:_CANDIDATES]:
             try:
                 opened.append(await self._open(wire, root, session_id))
             except (StoreError, JournalError, HistoryError) as error:
-                _LOGGER.warning("session %s is passed over: %s", session_id, error)
-        return opened
+                unread = f"session {session_id} is passed over: {error}"
+                _LOGGER.warning("%s", unread)
+        return opened, unread
 
     async def _open(self, wire: Wire, root: str, session_id: str) -> Live:
         try:
@@ -252,14 +253,22 @@ class Book:
         created, last = (times[0], times[-1]) if times else (now, now)
         return Live(root, conversation, None, session_id, created, last, strict=self._strict)
 
-    async def _unknown(self, wire: Wire, arrivals: Sequence[Arrival], root: str) -> Live:
-        """A session that nothing is known of, or of which only what its assistant said is known from another."""
+    async def _unknown(self, wire: Wire, arrivals: Sequence[Arrival], root: str, unread: str) -> Live:
+        """A session that nothing is known of, or of which only what its assistant said is known from another.
+
+        Raises:
+            StoreError: if it may be one that could not be read, and is to be strict.
+        """
         shapes = [arrival.shape for arrival in arrivals]
         made = {shape for shape in shapes if shape[:1] == ASSISTANT}
         for live in self._sessions.values() if made else ():
             if live.conversation.wire is wire and live.conversation.knows(made):
                 return await self._retaken(live, arrivals, root)
-        return await self._begun(self._conversation(wire, infer=self._infers(arrivals)), arrivals, root, [])
+        if made and unread and self._strict:
+            raise StoreError(unread)
+        live = await self._begun(self._conversation(wire, infer=self._infers(arrivals)), arrivals, root, [])
+        live.remark = unread if made else ""
+        return live
 
     async def _retaken(self, live: Live, arrivals: Sequence[Arrival], root: str) -> Live:
         """A session that begins anew with a history which its client has rewritten."""
@@ -317,8 +326,11 @@ class Book:
             records = [
                 *conversation.setup(body),
                 *conversation.amend(conversation.edits(arrivals, alignment)),
-                *conversation.extend(arrivals),
             ]
+            for stop in range(len(conversation.entries) + _AT_ONCE, len(arrivals), _AT_ONCE):
+                records += conversation.extend(arrivals[:stop])
+                await asyncio.sleep(0)
+            records += conversation.extend(arrivals)
             fitted, report = conversation.fit(cold=cold)
             history = conversation.woven(arrivals)
             view = conversation.shown(history)
@@ -340,7 +352,7 @@ class Book:
             evicted=keeping.evicted,
             evicted_now=0 if report is None else report.tokens_before - report.tokens_after,
             satisfied=satisfied,
-            note=live.warning or ("" if satisfied or report is None else report.explain()),
+            note=live.warning or live.told_once() or ("" if satisfied or report is None else report.explain()),
         )
         equipped, plain = self._equipped(wire, body), wire.equip(body, [], "")
         return LiveTurn(self, live, wire, equipped, plain, history, view, self._own(wire, body))

@@ -35,7 +35,7 @@ from wane.proxy.settings import ContextSettings
 from wane.proxy.wire.base import Body, Message, OwnCall, Round, TokenUsage, Wire, Woven
 from wane.recall import answer, page
 
-_RECENT: Final = 8  # replies whose shape is remembered until the client comes back with one
+_RECENT: Final = 64  # replies by which a client is known that comes back with one
 _BELIEVED: Final = 0.5  # share of our own count below which a provider's is not believed
 _SLACK: Final = 0.02  # share of the overhead by which it may change before that is worth a record
 
@@ -74,7 +74,7 @@ class Conversation:
         self._places: dict[int, _Place] = {}  # by entry
         self._edited: set[int] = set()  # entries
         self._replies: list[Replied] = []  # with rounds, not woven in yet
-        self._recent: deque[bytes] = deque(maxlen=_RECENT)
+        self._recent: deque[bytes] = deque(maxlen=_RECENT)  # shapes of replies
         self._setup: Mapping[str, Any] = {}
         self._config: ConfigRecord | None = None
         # While records are followed: entries whose messages are yet to come, and how many of the first one's have.
@@ -173,7 +173,6 @@ class Conversation:
             entry = Entry(arrival.digest, arrival.shape, len(woven), self.history - before)
             self.entries.append(entry)
             entries.append(entry)
-        self._recent.clear()
         return [notes.client_note(entries), *records] if entries else []
 
     def fit(self, *, cold: bool = False) -> tuple[list[Record], FitReport | None]:
@@ -346,7 +345,6 @@ class Conversation:
             if self._due:
                 raise JournalError(f"{len(self._due)} messages of the client are noted, but not recorded")
             self._due = notes.entries_of(note)
-            self._recent.clear()
         elif note.topic == notes.SETUP:
             self._setup = note.data
         elif note.topic == notes.EDITS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
@@ -13,6 +13,7 @@ from wane.formats.base import Part, readable
 from wane.proxy.wire.base import Message, Wire
 from wane.strategies.base import Slot, Substitute
 
+_KINDS: Final = tuple(Kind)
 _MADE: Final = frozenset({Kind.TEXT, Kind.REASONING})
 
 
@@ -46,7 +47,8 @@ class Layout:
         self._wire = wire
         self._first = array("L")  # by message, its first item
         self._owners = array("L")  # by item, its message
-        self._calls: dict[str, int] = {}  # by id, the latest call's item
+        self._kinds = array("B")  # by item
+        self._pairs: dict[tuple[Kind, str], int] = {}  # by kind and id, the item of the latest call or result
 
     def __len__(self) -> int:
         """Number of items."""
@@ -63,8 +65,9 @@ class Layout:
         self._first.append(len(self._owners))
         for part in self._wire.format.parts(message) if parts is None else parts:
             item = part.item(chars, number)
-            if item.kind is Kind.CALL and item.call_id is not None:
-                self._calls[item.call_id] = len(self._owners)
+            if item.call_id is not None:
+                self._pairs[item.kind, item.call_id] = len(self._owners)
+            self._kinds.append(_KINDS.index(item.kind))
             self._owners.append(number)
             self.tokens += item.tokens
             yield item, part
@@ -79,15 +82,14 @@ class Layout:
         if len(slots) == len(self._owners) and not any(isinstance(slot, Substitute) for slot in slots):
             return list(history.messages)
         shown: list[Message] = []
-        places = ((slot if isinstance(slot, int) else slot.index, slot) for slot in slots)
-        known = [(place, slot) for place, slot in places if place is not None]
-        visible = frozenset(place for place, _ in known) if history.edited else frozenset()
-        for number, group in groupby(known, lambda pair: self._owners[pair[0]]):
-            message = history.messages[number]
+        by_message = self._by_message(slots)
+        # An edited message may hold what the user has added since: it is looked at whatever was evicted of it.
+        for number in sorted(by_message.keys() | history.edited) if history.edited else by_message:
+            message, places = history.messages[number], by_message.get(number, {})
             if number in history.edited:
-                shown += self._kept_of_edited(message, visible)
+                shown += self._kept_of_edited(number, message, places)
             else:
-                shown.append(self._kept(number, message, list(group)))
+                shown.append(self._kept(number, message, places))
         return shown
 
     def text(self, history: History, indexes: Iterable[int]) -> str:
@@ -100,34 +102,65 @@ class Layout:
             indexes: the items, ascending; those beyond the history are left out.
         """
         wanted = [index for index in indexes if index < history.items]
-        known = frozenset(wanted) if history.edited else frozenset()
         blocks: list[str] = []
         for number, group in groupby(wanted, self._owners.__getitem__):
             parts = self._wire.format.parts(history.messages[number])
-            if number in history.edited:
-                blocks += [
-                    readable(part)
-                    for part in parts
-                    if self._calls.get(part.call_id or "") in known or part.kind in _MADE
-                ]
-            else:
-                blocks += [readable(parts[index - self._first[number]]) for index in group]
+            known, first = frozenset(group), self._first[number]
+            places = self._matched(number, parts) if number in history.edited else range(first, first + len(parts))
+            blocks += [readable(part) for part, place in zip(parts, places, strict=True) if place in known]
         return "\n\n".join(blocks)
 
-    def _kept(self, number: int, message: Message, places: Sequence[tuple[int, Slot]]) -> Message:
+    def _by_message(self, slots: Sequence[Slot]) -> dict[int, dict[int, Slot]]:
+        """What a view shows of each message, by place."""
+        found: dict[int, dict[int, Slot]] = {}
+        for slot in slots:
+            place = slot if isinstance(slot, int) else slot.index
+            if place is not None:
+                found.setdefault(self._owners[place], {})[place] = slot
+        return found
+
+    def _kept(self, number: int, message: Message, places: Mapping[int, Slot]) -> Message:
         first = self._first[number]
-        for place, slot in places:
+        for place, slot in places.items():
             if isinstance(slot, Substitute):
                 message = self._wire.cleared(message, place - first, slot.text)
-        stop = self._first[number + 1] if number + 1 < len(self._first) else len(self._owners)
-        if len(places) == stop - first:
+        if len(places) == self._stop(number) - first:
             return message
-        return self._wire.format.keep(message, [place - first for place, _ in places])
+        return self._wire.format.keep(message, [place - first for place in places])
 
-    def _kept_of_edited(self, message: Message, visible: frozenset[int]) -> list[Message]:
-        """What to show of a message whose parts may be others than were taken in: calls and results tell by id."""
+    def _kept_of_edited(self, number: int, message: Message, places: Mapping[int, Slot]) -> list[Message]:
+        """What to show of a message whose parts may be others than were taken in; none if nothing is left."""
         parts = self._wire.format.parts(message)
-        kept = [n for n, part in enumerate(parts) if part.call_id is None or self._calls.get(part.call_id) in visible]
+        matched = self._matched(number, parts)
+        kept = [position for position, place in enumerate(matched) if place is None or place in places]
+        for position in kept:
+            slot = places.get(-1 if (place := matched[position]) is None else place)
+            if isinstance(slot, Substitute):
+                message = self._wire.cleared(message, position, slot.text)
         if not kept:
             return []
         return [message if len(kept) == len(parts) else self._wire.format.keep(message, kept)]
+
+    def _matched(self, number: int, parts: Sequence[Part]) -> list[int | None]:
+        """For each part of a message as it is now, the item that it was; None of what goes whenever its message does.
+
+        Calls and results tell by their ids, what the model said by its order. What a user or the system says is
+        never evicted, be it new or not.
+        """
+        first, stop = self._first[number], self._stop(number)
+        said = {kind: [i for i in range(first, stop) if self._kinds[i] == _KINDS.index(kind)] for kind in _MADE}
+        matched: list[int | None] = []
+        for part in parts:
+            if part.call_id is not None:
+                matched.append(self._pairs.get((part.kind, part.call_id)))
+            elif part.kind in _MADE:
+                # More of a kind than there was goes with the last of it, or with whatever else there was.
+                same = said[part.kind] or list(range(first, stop))
+                before = sum(1 for n in matched if n in same)
+                matched.append(same[min(before, len(same) - 1)] if same else None)
+            else:
+                matched.append(None)
+        return matched
+
+    def _stop(self, number: int) -> int:
+        return self._first[number + 1] if number + 1 < len(self._first) else len(self._owners)

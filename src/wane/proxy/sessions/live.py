@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
+from weakref import WeakSet
 
 from wane.core.errors import JournalError
 from wane.journal import Record
@@ -36,9 +37,10 @@ class Live:
         title: beginning of the user's first words.
         facts: as of its last request.
         requests: how many came.
-        turns: how many of them are not answered yet.
+        turns: those of them that somebody still works on.
         strict: whether what cannot be stored is an error.
         warning: why it is not stored any more; empty as a rule.
+        remark: what is to be said of it once.
         refusal: status and body of the provider's latest refusal of reasoning that was bound to what had been evicted.
     """
 
@@ -51,9 +53,10 @@ class Live:
     title: str = ""
     facts: Facts | None = None
     requests: int = 0
-    turns: int = 0
+    turns: WeakSet[object] = field(default_factory=WeakSet)
     strict: bool = False
     warning: str = ""
+    remark: str = ""
     refusal: tuple[int, bytes] | None = None
     _waiting: list[Record] = field(default_factory=list)
     _given_up: bool = False
@@ -107,6 +110,11 @@ class Live:
         self._waiting = []
         if self.warning.startswith(_UNSTORED):
             self.warning = ""
+
+    def told_once(self) -> str:
+        """Return what is to be said of the session once; nothing the next time."""
+        remark, self.remark = self.remark, ""
+        return remark
 
     async def settle(self) -> None:
         """Have what was appended made safe from a crash of the machine."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -133,20 +133,29 @@ def prefix(records: Sequence[Record], count: int) -> list[Record]:
         count: how many messages of the client to keep.
     """
     kept: list[Record] = []
-    left = 0  # messages of the history that belong to what is kept
-    for record in records:
+    whole, left = count, 0  # messages of the history that belong to what is kept
+    for number, record in enumerate(records):
         if isinstance(record, NoteRecord) and record.topic == CLIENT:
             entries = entries_of(record)[:count]
             if not entries:
-                break
+                return [*kept, *_edits(records[number:], whole)]
             count -= len(entries)
             left = sum(entry.messages for entry in entries)
             kept.append(replace(client_note(entries), at=record.at))
         elif isinstance(record, MessageRecord):
             if not left:
-                break
+                return [*kept, *_edits(records[number:], whole)]
             left -= 1
             kept.append(record)
         else:
             kept.append(record)
     return kept
+
+
+def _edits(records: Iterable[Record], count: int) -> Iterator[Record]:
+    """What became later of the first so many messages of the client: they are the client's own, in every branch."""
+    for record in records:
+        if isinstance(record, NoteRecord) and record.topic == EDITS:
+            edits = [edit for edit in edits_of(record) if edit.number < count]
+            if edits:
+                yield replace(edits_note(edits), at=record.at)

@@ -68,6 +68,7 @@ class LiveTurn:
         self._rounds: list[Round] = []
         self._woven: list[Woven] = []
         self._recalls = 0
+        live.turns.add(self)
 
     def refused(self, status: int, error: bytes) -> None:
         """Have later requests ask at once for reasoning to be dropped that is bound to what was evicted."""
