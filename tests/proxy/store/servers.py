@@ -9,7 +9,8 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,13 @@ class Redis:
             self._process = subprocess.Popen([self._binary, *arguments], stdout=log, stderr=log)
         wait_until(lambda: answers(self.port), self._process, self.log)
 
+    @contextmanager
+    def hanging(self) -> Iterator[None]:
+        """Have it take connections and requests, as the system does for it, and answer nothing."""
+        assert self._process is not None
+        with stopped([self._process.pid]):
+            yield
+
     def stop(self) -> None:
         if self._process is not None:
             self._process.kill()
@@ -111,6 +119,19 @@ class Postgres:
         self._process = process
         wait_until(self._answers, process, self.log)
 
+    @contextmanager
+    def hanging(self) -> Iterator[None]:
+        """Have it take connections and requests, as the system does for it, and answer nothing."""
+        import psycopg
+
+        assert self._process is not None
+        with psycopg.connect(self.url) as connection:
+            found = connection.execute(
+                "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'"
+            ).fetchall()
+        with stopped([self._process.pid, *(pid for (pid,) in found)]):
+            yield
+
     def stop(self) -> None:
         if self._process is not None:
             # Fast: open connections are broken, and everything is written.
@@ -147,6 +168,23 @@ class Postgres:
         except psycopg.OperationalError:
             return False
         return True
+
+
+@contextmanager
+def stopped(pids: list[int]) -> Iterator[None]:
+    """Have processes stand still."""
+    going = []
+    try:
+        for pid in pids:
+            # A connection may have been closed since they were listed.
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+                going.append(pid)
+        yield
+    finally:
+        for pid in going:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
 
 
 def answers(port: int) -> bool:

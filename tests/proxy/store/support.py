@@ -12,6 +12,7 @@ from wane.journal import NoteRecord, Record
 from wane.proxy.store import Log, SessionBusyError, Store, open_store
 from wane.proxy.store.leased import LeasedStore, Shelf
 from wane.proxy.store.location import parse_location
+from wane.proxy.store.outage import PATIENCE, Patience
 
 LEASE = 0.6
 WAIT = 20.0
@@ -43,16 +44,16 @@ def impatient(where: str, lease: float = LEASE, wait: float = WAIT) -> Store:
     return LeasedStore(shelf_of(where), lease=lease, wait=wait) if "://" in where else open_store(where)
 
 
-def shelf_of(where: str) -> Shelf:
+def shelf_of(where: str, patience: Patience = PATIENCE) -> Shelf:
     """The shelf of a database's store."""
     location = parse_location(where)
     if where.startswith("postgresql"):
         from wane.proxy.store.postgres import PostgresShelf
 
-        return PostgresShelf(location)
+        return PostgresShelf(location, patience)
     from wane.proxy.store.redis import RedisShelf
 
-    return RedisShelf(location)
+    return RedisShelf(location, patience)
 
 
 def new_root() -> str:

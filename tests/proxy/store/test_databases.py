@@ -17,7 +17,7 @@ import redis
 from tests.proxy.store.servers import PASSWORD, QUOTED, Postgres, Redis, free_port
 from tests.proxy.store.support import Place, add, impatient, new_root, note, shelf_of, topics
 from wane.journal import read
-from wane.proxy.store import Store, StoreError, open_store
+from wane.proxy.store import SessionLostError, Store, StoreError, open_store
 from wane.proxy.store.leased import End
 
 
@@ -133,7 +133,7 @@ def test_redis_that_forgot_everything_is_noticed(own_redis: Redis) -> None:
             await add(logs[0], note(2))
         own_redis.start()
         for log in logs:
-            with pytest.raises(StoreError, match=rf"the session {log.id} is no longer in redis://127\.0\.0\.1"):
+            with pytest.raises(SessionLostError, match=rf"the session {log.id} is no longer in redis://127\.0\.0\.1"):
                 await add(log, note(3))
         assert list(await store.find(root)) == []
         await add(await store.create(root, "openai"), note(4))
@@ -173,14 +173,57 @@ def test_a_database_that_went_back_is_noticed(shared: Place, request: pytest.Fix
                 f"UPDATE wane_session SET lines = 2, tail = (SELECT left(right(line, 10), 8) FROM wane_line"
                 f" WHERE session = '{log.id}' AND number = 2) WHERE id = '{log.id}'",
             )
-        with pytest.raises(StoreError, match=r"ends with line 2, but not as this process left it with line 3"):
+        with pytest.raises(SessionLostError, match=r"ends with line 2, but not as this process left it with line 3"):
             await add(log, note(3))
         # What is there is whole, and can be gone on with.
         again = await store.open(log.id)
         assert topics(await add(again, note(4))) == ["1"]
-        with pytest.raises(StoreError, match=r"not as this process left it"):
+        with pytest.raises(SessionLostError, match=r"not as this process left it"):
             await add(log, note(5))
+        # Longer than this process knew it, and another one all the same.
+        await add(again, note(6))
+        with pytest.raises(SessionLostError, match=r"line 4 is damaged.*does not go on from line 3"):
+            await add(log, note(7))
+        assert topics(await store.read(log.id)) == ["1", "4", "6"]
         await store.close()
+
+    asyncio.run(act())
+
+
+def test_a_session_that_was_deleted_is_lost(shared: Place, request: pytest.FixtureRequest) -> None:
+    async def act() -> None:
+        store = impatient(shared.where)
+        log = await store.create(new_root(), "openai")
+        await add(log, note(1))
+        async with log.hold():
+            if shared.kind == "redis":
+                raw(request.getfixturevalue("redis_server")).flushall()
+            else:
+                server = request.getfixturevalue("postgres_server")
+                run_sql(server, f"DELETE FROM wane_session WHERE id = '{log.id}'")
+            with pytest.raises(SessionLostError, match="is no longer in"):
+                await log.append((note(2),))
+        for _ in range(2):
+            with pytest.raises(SessionLostError, match="is no longer in"):
+                await add(log, note(3))
+        with pytest.raises(SessionLostError, match="is no longer in"):
+            await log.append((note(4),))
+        await store.close()
+
+    asyncio.run(act())
+
+
+def test_many_expired_sessions_are_deleted_in_several_goes(postgres_server: Postgres) -> None:
+    async def act() -> None:
+        plain, root = open_store(postgres_server.url), new_root()
+        for _ in range(60):
+            await plain.create(root, "openai")
+        await asyncio.sleep(0.3)
+        store = open_store(f"{postgres_server.url}?expire_days=0.000003")
+        for _ in range(8):
+            await store.create(new_root(), "openai")
+        assert list(await plain.find(root)) == []
+        await asyncio.gather(plain.close(), store.close())
 
     asyncio.run(act())
 

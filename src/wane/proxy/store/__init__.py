@@ -7,13 +7,13 @@ from pathlib import Path
 
 from wane.core.errors import ConfigError, MissingExtraError
 from wane.journal import SessionStore, default_root
-from wane.proxy.store.base import Log, SessionBusyError, Store, StoreError
+from wane.proxy.store.base import Log, SessionBusyError, SessionLostError, Store, StoreError
 from wane.proxy.store.disk import DiskStore
 from wane.proxy.store.leased import LeasedStore, Shelf
 from wane.proxy.store.location import parse_location, scheme_of
 from wane.proxy.store.memory import MemoryStore
 
-__all__ = ["Log", "SessionBusyError", "Store", "StoreError", "open_store"]
+__all__ = ["Log", "SessionBusyError", "SessionLostError", "Store", "StoreError", "open_store"]
 
 DISK = "disk"
 """Names the directory in which all of Wane's sessions live."""

@@ -18,6 +18,14 @@ class SessionBusyError(StoreError):
     """A session that another process holds and will not let go."""
 
 
+class SessionLostError(StoreError):
+    """A session that the store lost since this process last had it, in whole or from some record on.
+
+    It expired or was deleted, or the database was emptied, failed over or restored to a former state. The log is of no
+    more use, and says so at every hold: what goes on of the session is to be stored in a new one.
+    """
+
+
 class Log(Protocol):
     """The records of one session, which are only ever added to.
 
@@ -40,6 +48,8 @@ class Log(Protocol):
 
         Raises:
             SessionBusyError: if another holds it for longer than a request takes to be made ready.
+            SessionLostError: if the session is no longer there, or what is there does not go on from where this log
+                knows it to end. Where one process at a time has a session, nobody looks for that.
             StoreError: if the store cannot be reached or read.
         """
         ...
@@ -48,7 +58,10 @@ class Log(Protocol):
         """Add records, all or none of them; only while it is held.
 
         Raises:
-            StoreError: if it cannot be written, such as for a full disk.
+            SessionBusyError: if it is no longer held, because this process stood still for too long.
+            SessionLostError: if the session is no longer there.
+            StoreError: if it cannot be written, such as for a full disk; if it is not held. After a hold that failed,
+                the error is the one that it failed with.
         """
         ...
 

@@ -35,9 +35,9 @@ from wane.journal import (
     write_line,
     write_lines,
 )
-from wane.proxy.store.base import Log, SessionBusyError, StoreError
+from wane.proxy.store.base import Log, SessionBusyError, SessionLostError, StoreError
 from wane.proxy.store.names import checked_root, new_id, root_of
-from wane.proxy.store.work import HEAVY, Turns, are_heavy, as_store_errors, beside, not_held, unbroken
+from wane.proxy.store.work import HEAVY, Turns, are_heavy, as_store_errors, beside, lost, not_held, unbroken
 
 LEASE: Final = 5.0
 """Seconds for which a holder has a session without renewing its lease."""
@@ -229,29 +229,34 @@ class _LeasedLog:
         self._lease = lease
         self._wait = wait
         self._token: str | None = None
+        # Of a hold that failed, and may have a lease all the same.
+        self._left: str | None = None
+        self._failure: StoreError | None = None
 
     @asynccontextmanager
     async def hold(self) -> AsyncIterator[Sequence[Record]]:
         async with self._turns.taken():
-            token = secrets.token_hex(8)
+            token, self._left = self._left or secrets.token_hex(8), None
+            held = False
             try:
-                taken = await self._take(token)
-                records = await self._new(taken)
+                records = await self._begin(token)
+                held = True
                 renewing = asyncio.create_task(self._renew(token))
-                self._token, self._end = token, taken.end
                 try:
                     yield records
                 finally:
                     self._token = None
                     renewing.cancel()
             finally:
-                # If this fails, the lease ends by itself: what was added is there.
-                with suppress(StoreError):
+                try:
                     await unbroken(self._shelf.drop(self.id, token))
+                except StoreError:
+                    # The lease ends by itself: what was added is there. Not a token that a late write may come with.
+                    self._left = None if held else token
 
     async def append(self, records: Sequence[Record]) -> None:
         if self._token is None:
-            raise not_held(self.id)
+            raise type(self._failure)(*self._failure.args) if self._failure else not_held(self.id)
         if records:
             await unbroken(self._append(self._token, records))
 
@@ -260,6 +265,16 @@ class _LeasedLog:
 
     async def close(self) -> None:
         """Do nothing: between two holds, a process has nothing of a session."""
+
+    async def _begin(self, token: str) -> Sequence[Record]:
+        try:
+            taken = await self._take(token)
+            records = await self._new(taken)
+        except StoreError as error:
+            self._failure = error.with_traceback(None)
+            raise
+        self._token, self._end, self._failure = token, taken.end, None
+        return records
 
     async def _take(self, token: str) -> Taken:
         loop = asyncio.get_running_loop()
@@ -278,12 +293,18 @@ class _LeasedLog:
     async def _new(self, taken: Taken) -> Sequence[Record]:
         known, end = self._end, taken.end
         if end.lines != known.lines + len(taken.lines) or (not taken.lines and end != known):
-            raise StoreError(
+            raise SessionLostError(
                 f"the {_place(self.id, self._shelf)} ends with line {end.lines}, but not as this process left it with"
                 f" line {known.lines}: the database lost some of it, or went back to a former state"
             )
         lines = [line + b"\n" for line in taken.lines]
-        return await _records(lines, known.checksum, known.lines + 1, _place(self.id, self._shelf))
+        try:
+            return await _records(lines, known.checksum, known.lines + 1, _place(self.id, self._shelf))
+        except StoreError as error:
+            # Damaged, or added after the database went back and forgot the line that ours was.
+            raise SessionLostError(
+                f"{error}; what is new of the session does not go on from line {known.lines}"
+            ) from None
 
     async def _renew(self, token: str) -> None:
         while True:
@@ -296,6 +317,8 @@ class _LeasedLog:
         with as_store_errors():
             lines = await beside(are_heavy(records), lambda: write_lines(records, end.checksum, self._clock))
         if not await self._shelf.push(self.id, token, end, [line[:-1] for line in lines]):
+            if not await self._shelf.fetch(self.id, 1):
+                raise lost(self.id, self._shelf.name)
             raise SessionBusyError(
                 f"nothing was added to the {_place(self.id, self._shelf)}: this process held it for more than"
                 f" {self._lease:g} seconds without a sign of life, so it is no longer its own"

@@ -17,14 +17,18 @@ from wane.proxy.store.base import StoreError
 from wane.proxy.store.leased import TURN, End, Taken
 from wane.proxy.store.location import Location
 from wane.proxy.store.names import FOUND, root_of
+from wane.proxy.store.outage import PATIENCE, Outage, Patience
 from wane.proxy.store.postgres_pool import Connection, Pool
+from wane.proxy.store.work import lost, within
 
 T = TypeVar("T")
 
 _LOGGER: Final = logging.getLogger(__name__)
-_CONNECT_SECONDS: Final = 3
-_ANSWER_SECONDS: Final = 10.0
+_CONNECT_SECONDS: Final = 2
+_SETTLE_SECONDS: Final = 10.0
 _PURGE_SECONDS: Final = 3600.0
+_PURGED_AT_ONCE: Final = 50
+"""Sessions: few enough to be deleted within a request. If there were more, the next one goes on."""
 
 
 class PostgresShelf:
@@ -32,15 +36,18 @@ class PostgresShelf:
 
     Args:
         location: where it is.
+        patience: how long it is waited for.
 
     Raises:
         ConfigError: for an option that the client library does not know.
     """
 
-    def __init__(self, location: Location) -> None:
+    def __init__(self, location: Location, patience: Patience = PATIENCE) -> None:
         self.name = location.name
         self._location = location
-        self._pool = Pool(_parameters(location))
+        self._pool = Pool(_parameters(location, patience.limit))
+        self._limit = patience.limit
+        self._outage = Outage(patience.pause)
         self._preparing = asyncio.Lock()
         self._prepared = False
         self._purged = float("-inf")
@@ -72,7 +79,7 @@ class PostgresShelf:
                 return None
             if await self._rows(sql.THERE, {"id": session_id}):
                 return None
-            raise StoreError(f"the session {session_id} is no longer in {self.name}: it expired, or was deleted")
+            raise lost(session_id, self.name)
         ((count, tail),) = ends
         lines = []
         if count > known:
@@ -104,7 +111,8 @@ class PostgresShelf:
 
     async def settle(self, session_id: str) -> None:
         """Wait until what was added is on the server's disk, and wherever else the server waits for."""
-        await self._done(lambda connection: _settled(connection, session_id))
+        # That a disk is slow, or a standby away, is no reason not to ask for anything else.
+        await self._done(lambda connection: _settled(connection, session_id), _SETTLE_SECONDS)
 
     async def close(self) -> None:
         """Let go of connections."""
@@ -117,25 +125,33 @@ class PostgresShelf:
 
         return await self._done(ask)
 
-    async def _done(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        """Do work on a connection that has the tables."""
+    async def _done(self, work: Callable[[Connection], Awaitable[T]], apart: float | None = None) -> T:
+        """Do work on a connection that has the tables; some has a limit of its own, and no outage begins with it."""
         if not self._prepared:
             async with self._preparing:
                 if not self._prepared:
                     await self._served(self._prepare)
                     self._prepared = True
-        return await self._served(work)
+        return await self._served(work, apart)
 
-    async def _served(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+    async def _served(self, work: Callable[[Connection], Awaitable[T]], apart: float | None = None) -> T:
+        begun, limit = self._outage.asking(), apart or self._limit
         try:
-            async with asyncio.timeout(_ANSWER_SECONDS):
-                return await self._pool.run(work)
+            done = await within(limit, self._pool.run(work))
         except (psycopg.Error, OSError) as error:
             # The error itself is not passed on: what a library shows of a connection is not ours to know.
             reason = self._location.without_secrets(error) or type(error).__name__
             if isinstance(error, TimeoutError):
-                reason = f"no answer within {_ANSWER_SECONDS:g} seconds"
-            raise StoreError(f"the store {self.name} does not serve: {reason}") from None
+                reason = f"no answer within {limit:g} seconds"
+            failure = StoreError(f"the store {self.name} does not serve: {reason}")
+            if isinstance(error, (psycopg.OperationalError, OSError)):
+                if apart is None:
+                    self._outage.failed(failure, begun)
+            else:
+                self._outage.over()
+            raise failure from None
+        self._outage.over()
+        return done
 
     async def _prepare(self, connection: Connection) -> None:
         cursor = await connection.execute(sql.HAS_TABLES)
@@ -160,7 +176,9 @@ class PostgresShelf:
             return
         self._purged = now
         try:
-            await self._rows(sql.PURGE, {"expiry": expiry})
+            deleted = await self._rows(sql.PURGE, {"expiry": expiry, "limit": _PURGED_AT_ONCE})
+            if len(deleted) == _PURGED_AT_ONCE:
+                self._purged = float("-inf")
         except StoreError as error:
             _LOGGER.warning("expired sessions were not deleted: %s", error)
 
@@ -172,7 +190,7 @@ async def _settled(connection: Connection, session_id: str) -> None:
         await connection.execute(sql.TOUCH, {"id": session_id})
 
 
-def _parameters(location: Location) -> dict[str, Any]:
+def _parameters(location: Location, limit: float) -> dict[str, Any]:
     try:
         parameters: dict[str, Any] = dict(conninfo_to_dict(location.url))
     except psycopg.Error:
@@ -185,7 +203,7 @@ def _parameters(location: Location) -> dict[str, Any]:
     defaults = {
         "connect_timeout": _CONNECT_SECONDS,
         "keepalives_idle": 30,
-        "tcp_user_timeout": round(_ANSWER_SECONDS * 1000),
+        "tcp_user_timeout": round(limit * 1000),
         "application_name": "wane",
         "client_encoding": "utf8",
     }

@@ -111,6 +111,12 @@ TOUCH: Final = "UPDATE wane_session SET lines = lines WHERE id = %(id)s"
 
 PURGE: Final = """
 DELETE FROM wane_session
-WHERE written < clock_timestamp() - make_interval(secs => %(expiry)s)
-    AND (holder IS NULL OR held_until < clock_timestamp())
+WHERE id IN (
+    SELECT id FROM wane_session
+    WHERE written < clock_timestamp() - make_interval(secs => %(expiry)s)
+        AND (holder IS NULL OR held_until < clock_timestamp())
+    LIMIT %(limit)s
+    FOR UPDATE SKIP LOCKED
+)
+RETURNING id
 """

@@ -18,17 +18,19 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import AuthenticationError, RedisError
 from redis.exceptions import ConnectionError as GoneError
+from redis.exceptions import TimeoutError as SlowError
 
 from wane.core.errors import ConfigError
 from wane.proxy.store.base import StoreError
 from wane.proxy.store.leased import TURN, End, Taken
 from wane.proxy.store.location import Location
 from wane.proxy.store.names import FOUND, root_of
+from wane.proxy.store.outage import PATIENCE, Outage, Patience
 from wane.proxy.store.redis_scripts import BEGIN, DROP, PUSH, RENEW, TAKE
+from wane.proxy.store.work import lost, within
 
 _CONNECTIONS: Final = 32
-_CONNECT_SECONDS: Final = 3.0
-_ANSWER_SECONDS: Final = 10.0
+_CONNECT_SECONDS: Final = 2.0
 
 
 class RedisShelf:
@@ -36,17 +38,21 @@ class RedisShelf:
 
     Args:
         location: where it is.
+        patience: how long it is waited for; the option `socket_timeout` of the URL goes before its limit.
 
     Raises:
         ConfigError: for an option that the client library does not know.
     """
 
-    def __init__(self, location: Location) -> None:
+    def __init__(self, location: Location, patience: Patience = PATIENCE) -> None:
         self.name = location.name
         self._location = location
         self._expiry = round(location.expiry * 1000)
         # Its types promise both an answer and one that is waited for.
-        self._client: Any = Redis(connection_pool=_pool(location))
+        pool = _pool(location, patience.limit)
+        self._limit: float = pool.connection_kwargs["socket_timeout"]
+        self._outage = Outage(patience.pause)
+        self._client: Any = Redis(connection_pool=pool)
         self._scripts = {script: self._client.register_script(script) for script in (BEGIN, TAKE, PUSH, RENEW, DROP)}
 
     def __repr__(self) -> str:
@@ -76,7 +82,7 @@ class RedisShelf:
         keys = ("lines", "holder", "turn")
         state, *rest = await self._run(TAKE, session_id, keys, token, _ms(lease), known, _ms(TURN))
         if state == b"gone":
-            raise StoreError(f"the session {session_id} is no longer in {self.name}: it expired, or was deleted")
+            raise lost(session_id, self.name)
         if state == b"busy":
             return None
         count, checksum, lines = rest
@@ -120,29 +126,42 @@ class RedisShelf:
         return there
 
     async def _asked(self, ask: Callable[[], Awaitable[Any]]) -> Any:
+        begun = self._outage.asking()
         try:
-            try:
-                return await ask()
-            except GoneError as error:
-                if isinstance(error, AuthenticationError):
-                    raise
-                # It broke while it was idle, and others with it. Every step is safe to repeat.
-                await self._client.connection_pool.disconnect(inuse_connections=False)
-                return await ask()
+            answer = await within(self._limit, self._answer(ask))
         except (RedisError, OSError) as error:
             # The error itself is not passed on: what a library shows of a connection is not ours to know.
             reason = self._location.without_secrets(error) or type(error).__name__
-            raise StoreError(f"the store {self.name} does not serve: {reason}") from None
+            if isinstance(error, (TimeoutError, SlowError)):
+                reason = f"no answer within {self._limit:g} seconds"
+            failure = StoreError(f"the store {self.name} does not serve: {reason}")
+            if isinstance(error, (GoneError, SlowError, OSError)):
+                self._outage.failed(failure, begun)
+            else:
+                self._outage.over()
+            raise failure from None
+        self._outage.over()
+        return answer
+
+    async def _answer(self, ask: Callable[[], Awaitable[Any]]) -> Any:
+        try:
+            return await ask()
+        except GoneError as error:
+            if isinstance(error, AuthenticationError):
+                raise
+            # It broke while it was idle, and others with it. Every step is safe to repeat.
+            await self._client.connection_pool.disconnect(inuse_connections=False)
+            return await ask()
 
 
-def _pool(location: Location) -> BlockingConnectionPool:
+def _pool(location: Location, limit: float) -> BlockingConnectionPool:
     try:
         pool = BlockingConnectionPool.from_url(
             location.url,
             max_connections=_CONNECTIONS,
-            timeout=_ANSWER_SECONDS,
+            timeout=limit,
             socket_connect_timeout=_CONNECT_SECONDS,
-            socket_timeout=_ANSWER_SECONDS,
+            socket_timeout=limit,
             retry=Retry(NoBackoff(), 0),
         )
         # Not connected: it only shows whether its options are known.

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final, TypeVar
 
 from wane.core.errors import JournalError, SessionLockedError
 from wane.journal import MessageRecord, NoteRecord, Record
-from wane.proxy.store.base import SessionBusyError, StoreError
+from wane.proxy.store.base import SessionBusyError, SessionLostError, StoreError
 
 T = TypeVar("T")
 
 HEAVY: Final = 1 << 16
 """Characters from which on reading or writing records is worth a thread: some tenths of a millisecond of work."""
+
+_GRACE: Final = 0.2
 
 
 async def unbroken(work: Awaitable[T], undo: Callable[[T], object] | None = None) -> T:
@@ -38,6 +40,31 @@ async def unbroken(work: Awaitable[T], undo: Callable[[T], object] | None = None
         if not task.cancelled() and task.exception() is None and undo is not None:
             undo(task.result())
         raise
+
+
+async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
+    """Wait for work for some seconds at most, even if it takes its time to end when it is cancelled.
+
+    Raises:
+        TimeoutError: if it is not done by then.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+        if task.done():
+            return task.result()
+        raise TimeoutError
+    finally:
+        if not task.done():
+            task.add_done_callback(_ignored)
+            task.cancel()
+            # A client library that asks the server to end a statement waits for that as well, until told once more.
+            asyncio.get_running_loop().call_later(_GRACE, task.cancel)
+
+
+def _ignored(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled():
+        task.exception()
 
 
 async def beside(heavy: bool, work: Callable[[], T]) -> T:
@@ -107,6 +134,11 @@ class Turns:
             yield
         finally:
             self._lock.release()
+
+
+def lost(session_id: str, name: str) -> SessionLostError:
+    """Return the error of a session that was there before, in a store of some name."""
+    return SessionLostError(f"the session {session_id} is no longer in {name}: it expired, or was deleted")
 
 
 def not_held(session_id: str) -> StoreError:
