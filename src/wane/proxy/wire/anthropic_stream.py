@@ -106,7 +106,7 @@ class StreamedRound:
         """
         if any(slot.index is None and not slot.ended for slot in self.slots.values()):
             return True
-        return bool(self._own) and (b"tool_use" in begun or any(name.encode() in begun for name in self._own))
+        return b"content_block" in begun and any(it in begun for it in (b"tool_use", *map(str.encode, self._own)))
 
     @property
     def ending(self) -> dict[str, Any]:

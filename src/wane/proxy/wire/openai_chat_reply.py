@@ -113,7 +113,7 @@ class StreamedChat(StreamedReply):
         return b"".join(it.event.with_data(jsons.dumps(it.chunk)) if it.changed else it.event.raw for it in self._tail)
 
     def _may_hide(self, begun: bytes) -> bool:
-        return bool(self._own) and b"tool_calls" in begun
+        return b"data:" in begun and b"tool_calls" in begun
 
     # Events
 

@@ -143,7 +143,7 @@ class StreamedResponse(StreamedReply):
 
     def _may_hide(self, begun: bytes) -> bool:
         # Items, arguments of calls, and whole responses with the tools and instructions that the model was given.
-        return bool(self._own) and any(it in begun for it in (b"function_call", b"output_item", b'"response"'))
+        return b"data:" in begun and any(it in begun for it in (b"function_call", b"output_item", b'"response"'))
 
     # Events
 
