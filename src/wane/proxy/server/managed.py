@@ -6,12 +6,12 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 import httpx2
 
 from wane.proxy import jsons
-from wane.proxy.server import headers
+from wane.proxy.server import form, headers
 from wane.proxy.server.access import Line
 from wane.proxy.server.client import Client
 from wane.proxy.server.faults import BrokenOffError, OwnFailureError, RefusedError, detail, told
@@ -70,6 +70,9 @@ class Managed:
         self._strict = strict
         self._head: tuple[int, headers.Headers] = (200, [])
         self._warning = ""
+        # What makes the client's reply, once there is a turn; and whether the provider streams it.
+        self._reply: Reply
+        self._streams = bool(body.get("stream"))
         # Headers that a body asks for, besides the client's.
         self._more: Mapping[str, str] = {}
 
@@ -87,7 +90,7 @@ class Managed:
             size = len(self._raw)
             with _ours():
                 turn = await _unbroken(self._book.turn(self._wire, self._body, size=size))
-                reply = self._wire.reply(self._body, turn.own)
+                self._reply = self._wire.reply(self._body, turn.own)
                 self._more = self._wire.headers(turn.body)
                 first = await dumped(turn.body, size)
         except OwnFailureError as failure:
@@ -97,9 +100,9 @@ class Managed:
         self._warning = turn.facts.note
         self._exchange.prepared(turn.facts)
         try:
-            await self._rounds(turn, reply, first)
+            await self._rounds(turn, first)
         except OwnFailureError as failure:
-            await self._failed(failure.__cause__ or failure, turn, reply)
+            await self._failed(failure.__cause__ or failure, turn)
 
     async def count(self) -> None:
         """Have the provider count the tokens of what would be sent.
@@ -155,9 +158,9 @@ class Managed:
 
     # The rounds
 
-    async def _rounds(self, turn: Turn, reply: Reply, content: bytes) -> None:
+    async def _rounds(self, turn: Turn, content: bytes) -> None:
         for _ in range(MAX_ROUNDS):
-            round_ = await self._round(turn, reply, content)
+            round_ = await self._round(turn, content)
             if round_ is None:
                 return
             following = await self._answered(turn, round_)
@@ -166,32 +169,29 @@ class Managed:
             with _ours():
                 content = await dumped(following, len(content))
         with _ours():
-            last = reply.finish()
+            last = self._reply.finish()
         self._exchange.outcome = "managed"
         await self._end(turn, last)
 
-    async def _round(self, turn: Turn, reply: Reply, content: bytes) -> Round | None:
+    async def _round(self, turn: Turn, content: bytes) -> Round | None:
         """Ask once, and give the client what comes; None if that is all that it gets."""
-        first = self._line.rounds == 0
         self._line.rounds += 1
         try:
-            answer = await self._ask(turn, content)
+            async with await self._ask(turn, content) as answer:
+                if not answer.ok:
+                    await self._refused(turn, answer)
+                    return None
+                if answer.encoding not in _READABLE:
+                    raise self._unusable("answers in an encoding that nobody asked for")
+                if self._line.rounds == 1:
+                    self._head = answer.status, answer.headers
+                await self._feed(turn, answer)
+                return await self._over(turn)
         except RefusedError as refusal:
             if not self._client.started:
                 raise
-            await self._give_up(turn, reply, refusal.status, self._wire.error(refusal.status, refusal.message))
+            await self._give_up(turn, refusal.status, self._wire.error(refusal.status, refusal.message))
             return None
-        async with answer:
-            if not answer.ok:
-                await self._refused(turn, reply, answer)
-                return None
-            if answer.encoding not in _READABLE:
-                raise RefusedError(502, f"{self._upstream.url.origin} answers in an encoding that nobody asked for")
-            if first:
-                self._head = answer.status, answer.headers
-            if not await self._feed(turn, reply, answer):
-                return None
-            return await self._over(turn, reply)
 
     async def _ask(self, turn: Turn, content: bytes) -> Answer:
         """Ask the provider; again without reasoning that it refuses as its conversation has changed."""
@@ -223,13 +223,16 @@ class Managed:
         framed = [*sent, (b"content-length", b"%d" % len(content))]
         return await ask(self._upstream, self._exchange, "POST", self._request.target, framed, content)
 
-    async def _feed(self, turn: Turn, reply: Reply, answer: Answer) -> bool:
-        """Give the client what comes, as it comes; return whether it came to the end."""
-        client = self._client
+    async def _feed(self, turn: Turn, answer: Answer) -> None:
+        """Give the client what comes, as it comes."""
+        client, begun = self._client, False
         try:
-            async for piece in answer.decoded():
+            async for piece in form.from_first(answer.decoded()):
+                if not begun:
+                    self._form(turn, form.streams(piece, answer.headers))
+                    begun = True
                 try:
-                    out = reply.feed(piece)
+                    out = self._reply.feed(piece)
                 except Exception as error:
                     raise OwnFailureError from error
                 if out:
@@ -237,32 +240,56 @@ class Managed:
                         await self._start(turn)
                     await client.give(out)
         except httpx2.HTTPError as error:
-            late = isinstance(error, httpx2.TimeoutException)
-            self._exchange.upstream_error("timeout" if late else "reset")
-            self._exchange.outcome = "broken"
-            if not client.started:
-                raise RefusedError(
-                    504 if late else 502, f"the reply of {self._upstream.url.origin} broke off"
-                ) from error
-            await client.give(reply.rest())
-            raise BrokenOffError from error
-        return True
+            await self._broken_off(error)
 
-    async def _over(self, turn: Turn, reply: Reply) -> Round | None:
+    def _form(self, turn: Turn, streams: bool | None) -> None:
+        """Take a reply in the form that it comes in, whatever was asked for; all rounds have that of the first."""
+        if self._line.rounds > 1:
+            if streams is not self._streams:
+                raise self._unusable("goes on with a reply in another form")
+        elif streams is not None and streams is not self._streams:
+            self._streams = streams
+            with _ours():
+                self._reply = self._wire.reply({**self._body, "stream": streams}, turn.own)
+
+    async def _broken_off(self, error: httpx2.HTTPError) -> NoReturn:
+        """The provider's body of a round has not come to its end, or cannot be decoded."""
+        if isinstance(error, httpx2.DecodingError) and self._line.rounds > 1:
+            raise self._unusable("sends a reply that cannot be decoded") from error
+        late = isinstance(error, httpx2.TimeoutException)
+        self._exchange.upstream_error("timeout" if late else "reset")
+        self._exchange.outcome = "broken"
+        if not self._client.started:
+            raise RefusedError(504 if late else 502, f"the reply of {self._upstream.url.origin} broke off") from error
+        await self._client.give(self._reply.rest())
+        raise BrokenOffError from error
+
+    async def _over(self, turn: Turn) -> Round | None:
         """The provider's body of a round is over."""
         try:
             with _ours():
-                round_ = reply.end()
+                round_ = self._reply.end()
         except BrokenReplyError as error:
+            rest = self._reply.rest()
+            cut = not self._streams and rest.startswith(b"{") and any(b'"%b"' % it.encode() in rest for it in turn.own)
+            if cut or (self._line.rounds > 1 and not error.told):
+                _LOGGER.warning("%s: the provider's reply was not understood: %s", self._line.what, error)
+                raise self._unusable("sends a reply that is not understood") from error
             # As it came: the client knows best what to make of it.
             self._exchange.upstream_error("malformed")
             self._exchange.outcome = "broken"
             self._warning = self._warning or f"the provider's reply was not understood: {error}"
             _LOGGER.warning("%s: %s", self._line.what, self._warning)
-            await self._end(turn, reply.rest())
+            await self._end(turn, rest)
             return None
         self._exchange.round(round_)
         return round_
+
+    def _unusable(self, what: str) -> RefusedError:
+        """An answer of the provider that is good for nothing, and cannot be the client's as it is."""
+        self._exchange.upstream_error("malformed")
+        self._exchange.outcome = "broken"
+        return RefusedError(502, f"{self._upstream.url.origin} {what}")
 
     async def _answered(self, turn: Turn, round_: Round) -> Body | None:
         try:
@@ -299,29 +326,29 @@ class Managed:
             await self._start(turn, len(last))
         await self._client.end(last)
 
-    async def _refused(self, turn: Turn, reply: Reply, answer: Answer) -> None:
+    async def _refused(self, turn: Turn, answer: Answer) -> None:
         """The provider answers with an error: the client's as it is, or told in a reply that has begun."""
         self._exchange.outcome = "provider_error"
         if not self._client.started:
             await relay(self._client, self._exchange, answer)
             return
-        await self._give_up(turn, reply, answer.status, await answer.begin(_LONGEST_ERROR))
+        await self._give_up(turn, answer.status, await answer.begin(_LONGEST_ERROR))
 
-    async def _give_up(self, turn: Turn, reply: Reply, status: int, error: bytes) -> None:
+    async def _give_up(self, turn: Turn, status: int, error: bytes) -> None:
         """Tell of an error in a reply that has begun."""
         with _ours():
-            last = reply.fail(status, error)
+            last = self._reply.fail(status, error)
         await self._end(turn, last)
 
     # When Wane fails
 
-    async def _failed(self, error: BaseException, turn: Turn | None = None, reply: Reply | None = None) -> None:
+    async def _failed(self, error: BaseException, turn: Turn | None = None) -> None:
         self._warn(error)
         message = f"Wane could not manage this request: {told(error)}"
-        if self._client.started and turn is not None and reply is not None:
+        if self._client.started and turn is not None:
             self._exchange.outcome = "broken"
             try:
-                await self._give_up(turn, reply, 500, self._wire.error(500, message))
+                await self._give_up(turn, 500, self._wire.error(500, message))
             except OwnFailureError:
                 raise BrokenOffError from error
             return
