@@ -39,3 +39,8 @@ class ContextSettings:
     tool_classes: Mapping[str, ToolClass | str] | None = None
     cache_lifetime: float = 300.0
     idle: float = 900.0
+
+    @property
+    def passes(self) -> Policy:
+        """What a pass evicts, and how far: the paper's Algorithm 1 if that is the strategy."""
+        return Policy.paper() if self.strategy == "paper" else self.policy

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.proxy.sessions.test_book import SMALL, result, work, worker
+from tests.proxy.store.servers import Redis
 from tests.proxy.store.support import Place
 from tests.proxy.world import CLIENTS, Client, exchange, run_turn
 from wane.proxy.sessions.book import Book
@@ -63,5 +64,27 @@ def test_requests_of_one_session_in_two_processes_at_once(shared: Place) -> None
         await asyncio.gather(work(books[1], client, upstream, 2), work(books[0], other, upstream, 2))
         for book in books:
             await book.close()
+
+    asyncio.run(main())
+
+
+def test_a_session_that_the_store_has_lost_is_stored_anew(redis_server: Redis) -> None:
+    async def main() -> None:
+        client = CLIENTS[0]()
+        upstream = worker(client, 5)
+        book = Book(open_store(redis_server.url), SMALL)
+        before = await work(book, client, upstream, 5)
+        # It keeps nothing on disk.
+        redis_server.stop()
+        redis_server.start()
+        after = await work(book, client, upstream, 2)
+        assert "has lost" in after[0].facts.note
+        assert after[0].facts.session != before[-1].facts.session
+        assert after[-1].facts.note == ""
+        await book.close()
+        book = Book(open_store(redis_server.url), SMALL)
+        client.say("Still there?")
+        assert (await exchange(book, client, upstream)).facts.session == after[-1].facts.session
+        await book.close()
 
     asyncio.run(main())

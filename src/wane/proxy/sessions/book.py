@@ -135,7 +135,7 @@ class Book:
         if not known:
             return None
         conversation = copy.deepcopy(known[0].conversation, {id(wire): wire})
-        conversation.setup(body)
+        conversation.setup(self._equipped(wire, body))
         conversation.amend(conversation.edits(arrivals, conversation.align(arrivals)))
         conversation.extend(arrivals)
         conversation.fit()
@@ -175,17 +175,20 @@ class Book:
     async def _session(self, wire: Wire, arrivals: Sequence[Arrival], root: str) -> Live:
         """The session that a request goes on with: a known one, one that parts from it, or a new one."""
         lives, unread = await self._current(self._of(root)), ""
-        if not any(_continues(live.conversation, arrivals) for live in lives):
+        if not any(_continues(live.conversation, arrivals) and not live.lost for live in lives):
             opened, unread = await self._opened(wire, root)
             lives += opened
         best: Live | None = None
         alignment = Alignment(0)
-        for live in lives:
+        # Of a session that the store has lost, another process may have stored what it knew.
+        for live in sorted(lives, key=lambda live: live.lost):
             found = live.conversation.align(arrivals)
             if found.common > alignment.common:
                 best, alignment = live, found
         if best is None or not (alignment.answered or alignment.common == len(best.conversation.entries)):
             return await self._unknown(wire, arrivals, root, unread)
+        if best.lost:
+            return await self._stored_anew(best, arrivals, root)
         drift = best.conversation.drift(best.conversation.edits(arrivals, alignment))
         if drift > self._settings.budget * _EDITED_SHARE:
             return await self._retaken(best, arrivals, root)
@@ -275,6 +278,14 @@ class Book:
         conversation = self._conversation(live.conversation.wire, infer=live.conversation.infer)
         return await self._begun(conversation, arrivals, root, conversation.inherit(live.conversation))
 
+    async def _stored_anew(self, live: Live, arrivals: Sequence[Arrival], root: str) -> Live:
+        """A session that the store has lost, such as a database that was emptied, or restarted without its data."""
+        await self._forget(live)
+        again = await self._retaken(live, arrivals, root)
+        again.remark = f"the store has lost session {live.id}; it goes on as {again.id}"
+        _LOGGER.warning("%s", again.remark)
+        return again
+
     async def _forked(self, live: Live, alignment: Alignment, arrivals: Sequence[Arrival], root: str) -> Live:
         """A session that parts from another one, with all that happened to what they share."""
         if not self._store.keeps:
@@ -321,10 +332,11 @@ class Book:
 
     async def _take(self, live: Live, body: Body, arrivals: Sequence[Arrival], alignment: Alignment) -> LiveTurn:
         conversation, now = live.conversation, self._clock()
+        equipped = self._equipped(conversation.wire, body)
         cold = (now - live.last).total_seconds() > self._settings.cache_lifetime
         try:
             records = [
-                *conversation.setup(body),
+                *conversation.setup(equipped),
                 *conversation.amend(conversation.edits(arrivals, alignment)),
             ]
             for stop in range(len(conversation.entries) + _AT_ONCE, len(arrivals), _AT_ONCE):
@@ -354,8 +366,7 @@ class Book:
             satisfied=satisfied,
             note=live.warning or live.told_once() or ("" if satisfied or report is None else report.explain()),
         )
-        equipped, plain = self._equipped(wire, body), wire.equip(body, [], "")
-        return LiveTurn(self, live, wire, equipped, plain, history, view, self._own(wire, body))
+        return LiveTurn(self, live, wire, equipped, wire.equip(body, [], ""), history, view, self._own(wire, body))
 
     def _own(self, wire: Wire, body: Body) -> frozenset[str]:
         """The proxy's own tools, unless the client marks its work by itself."""

@@ -132,14 +132,18 @@ class Conversation:
         return [notes.edits_note(edits)] if edits else []
 
     def setup(self, body: Body) -> list[Record]:
-        """Take in what a request carries besides its messages; return the records of what changed."""
+        """Take in what a request carries besides its messages; return the records of what changed.
+
+        Args:
+            body: the request's, with own tools.
+        """
         overhead = chars(jsons.dumps(self.wire.fixed(body)).decode("utf-8", "replace"))
         if self._config is not None and abs(overhead - self._config.overhead) <= _SLACK * overhead:
             overhead = self._config.overhead
         settings = self._settings
         config = ConfigRecord(
             settings.budget,
-            settings.policy,
+            settings.passes,
             {tool: str(cls) for tool, cls in (settings.tool_classes or {}).items()},
             overhead,
             settings.strategy != "none",

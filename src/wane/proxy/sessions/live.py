@@ -16,7 +16,7 @@ from wane.journal.titles import title_of
 from wane.proxy.sessions.base import EpisodeStatus, Facts, SessionStatus
 from wane.proxy.sessions.conversation import Conversation
 from wane.proxy.sessions.identity import Arrival
-from wane.proxy.store.base import Log, StoreError
+from wane.proxy.store.base import Log, SessionLostError, StoreError
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _UNSTORED: Final = "the session could not be stored"
@@ -41,6 +41,7 @@ class Live:
         strict: whether what cannot be stored is an error.
         warning: why it is not stored any more; empty as a rule.
         remark: what is to be said of it once.
+        lost: whether the store has it no longer.
         refusal: status and body of the provider's latest refusal of reasoning that was bound to what had been evicted.
     """
 
@@ -57,6 +58,7 @@ class Live:
     strict: bool = False
     warning: str = ""
     remark: str = ""
+    lost: bool = False
     refusal: tuple[int, bytes] | None = None
     _waiting: list[Record] = field(default_factory=list)
     _given_up: bool = False
@@ -77,6 +79,10 @@ class Live:
         try:
             hold = self.log.hold()
             news = await hold.__aenter__()
+        except SessionLostError:
+            self.lost = True
+            yield
+            return
         except StoreError as error:
             self._warn(error)
             yield

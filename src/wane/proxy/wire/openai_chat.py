@@ -83,8 +83,12 @@ class OpenAIChatWire:
         return messages
 
     def fixed(self, body: Body) -> object:
-        """Return the JSON data that every request carries besides its messages: tools, and the shape of answers."""
-        return {key: body[key] for key in _FIXED if body.get(key)}
+        """Return the JSON data that every request carries besides its messages: tools, and the shape of answers.
+
+        And the guidance that a body was equipped with, although it stands in its messages: no item is made of it.
+        """
+        fixed = {key: body[key] for key in _FIXED if body.get(key)}
+        return {**fixed, "guidance": body.guidance} if isinstance(body, _Equipped) else fixed
 
     def canonical(self, message: Message) -> object:
         """Return a message without cache markers."""
