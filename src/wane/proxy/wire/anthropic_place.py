@@ -100,7 +100,9 @@ def _rescued(messages: Sequence[Message], sent: Sequence[Message]) -> Sequence[M
 
     There are never more than before, nor in another order, which matters where they live differently long.
     """
-    if not any(_breakpoint(block) is not None for message in sent for block in _listed(message)):
+    shown = set(map(id, messages))
+    marked = (each for each in sent if any(_breakpoint(block) is not None for block in _listed(each)))
+    if all(id(message) in shown for message in marked):
         return messages
     where = _whereabouts(messages)
     marks: dict[_Place, object] = {}
