@@ -7,15 +7,20 @@ import gc
 import logging
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from wane.cli import failure, signals
 from wane.cli.proxy_log import log_to
 from wane.cli.proxy_options import TOKEN_VARIABLE, proxy_options
 from wane.cli.text import printable, say
+from wane.journal import SessionStore, default_root
 
 if TYPE_CHECKING:
     from wane.proxy.server.run import ProxyOptions, Running
+
+_PATIENT: Final = 2
+"""How often it may be told to stop before it is dropped as it is; the second time breaks open requests off."""
 
 
 def run_proxy(values: dict[str, Any]) -> int:
@@ -39,13 +44,17 @@ async def _serve(options: ProxyOptions, *, quiet: bool) -> int:
     task = asyncio.current_task()
     assert task is not None
     started: list[Running] = []
+    asked = 0
 
     def stop() -> None:
-        if started and not started[0].stopping:
-            started[0].stop()
-        else:
-            # Not up yet, or asked a second time.
+        nonlocal asked
+        asked += bool(started)
+        if not started or asked > _PATIENT:
             task.cancel()
+            return
+        started[0].stop()
+        if asked == 1 and not quiet and (waiting := _waiting(started[0])):
+            say(waiting)
 
     try:
         with signals.handled((*signals.INTERRUPT, *signals.END), stop):
@@ -60,7 +69,13 @@ async def _serve(options: ProxyOptions, *, quiet: bool) -> int:
                 await proxy.stopped()
     except asyncio.CancelledError:
         return failure.INTERRUPTED
-    return failure.OK if task.cancelling() == 0 else failure.INTERRUPTED
+    return failure.OK if asked < _PATIENT and task.cancelling() == 0 else failure.INTERRUPTED
+
+
+def _waiting(proxy: Running) -> str:
+    count = proxy.traffic.open_requests()
+    requests = f"{count:,} request{'s' * (count != 1)}"
+    return f"waiting up to {proxy.grace:g} s for {requests}; Ctrl-C again does not wait" if count else ""
 
 
 def keep_loaded() -> None:
@@ -74,6 +89,8 @@ def _introduce(proxy: Running, options: ProxyOptions) -> None:
     base = proxy.url + (f"/~${TOKEN_VARIABLE}" if server.token else "")
     marks = f", marked by {'the model' if context.annotate == 'model' else 'inference'}"
     kept = f"{context.budget:,} tokens ({context.strategy}{marks if context.strategy in ('cwl', 'paper') else ''})"
+    if context.strategy == "none":
+        kept = "the whole history, kept to no budget (none)"
     lines = [
         f"Listening on {proxy.url}, for {server.upstream}",
         f"  view      {kept}",
@@ -92,7 +109,10 @@ def _introduce(proxy: Running, options: ProxyOptions) -> None:
 
 def _place(store: str | None) -> str:
     """Where sessions are, without a password."""
-    if store is None or store == "disk":
-        return "in memory only" if store is None else "on disk"
+    if store is None:
+        return "in memory only"
     scheme, mark, rest = store.partition("://")
-    return f"{scheme}{mark}{rest.rpartition('@')[2].partition('?')[0]}" if mark else store
+    if mark:
+        return f"{scheme}{mark}{rest.rpartition('@')[2].partition('?')[0]}"
+    root = default_root(os.environ) if store == "disk" else Path(store).expanduser()
+    return str(SessionStore(root.absolute()).directory(Path.cwd()))

@@ -30,7 +30,10 @@ the header x-wane-token, or have the token in their base URL, before the path: h
 Responses tell what was done: x-wane-session, x-wane-view, x-wane-budget and x-wane-evicted (tokens), x-wane-unmanaged
 (why a request was left alone) and x-wane-warning (what is wrong). The sessions can be watched at /wane/, read as JSON
 at /wane/status, and counted by Prometheus at /wane/metrics. If Wane itself fails, a request goes on as the client sent
-it, unless --strict says otherwise.
+it, and a session that cannot be stored goes on in memory; with --strict both are refused.
+
+Ctrl-C or a signal stops it. Open requests get 3 seconds to end; then those without an answer get an error (503), and
+streams end with one. A second Ctrl-C does not wait.
 
 Exit codes:
   0    it was told to stop, by Ctrl-C or a signal

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import socket
 from typing import Any
@@ -384,7 +385,7 @@ def test_failure_in_a_reply_that_has_begun_is_told_in_it() -> None:
 # The server
 
 
-def test_stopping_breaks_open_streams_off_after_a_moment(caplog: pytest.LogCaptureFixture) -> None:
+def test_stopping_ends_open_streams_with_an_error_after_a_moment(caplog: pytest.LogCaptureFixture) -> None:
     async def begins(asked: Asked, writer: asyncio.StreamWriter) -> None:
         writer.write(stream_head() + chunk(START + text_start() + text_delta("one")))
         await asyncio.sleep(60)
@@ -397,12 +398,59 @@ def test_stopping_breaks_open_streams_off_after_a_moment(caplog: pytest.LogCaptu
                 it.send(request(body()))
                 await it.head()
                 await it.piece()
-            assert await it.reader.read() == b""
+            last = await it.reader.read()
+            assert last.rpartition(b"event: ")[2].startswith(b"error")
+            assert b"the proxy was stopped" in last
+            assert last.endswith(b"0\r\n\r\n")
+            it.close()
+            assert outcomes(running) == {"broken": 1}
+            await asyncio.wait_for(up.hung_up.wait(), support.WAIT)
+
+    run(main)
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/messages/count_tokens", "/v1/models"])
+def test_stopping_tells_those_that_have_no_answer(path: str, caplog: pytest.LogCaptureFixture) -> None:
+    async def thinks(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(60)
+
+    async def main() -> None:
+        async with provider(thinks) as up:
+            async with proxy(up.url, timeouts={"grace": 0.05}) as running:
+                it = support.Connection(*await asyncio.open_connection("127.0.0.1", running.address.port))
+                it.send(request(body(), path, headers={"anthropic-version": "2023-06-01"}))
+                answering = asyncio.create_task(it.answer())
+                await until(lambda: up.asked)
+            answer = await answering
+            assert (answer.status, answer.whole) == (503, True)
+            told = json.loads(answer.body)
+            assert (told["type"], told["error"]["message"]) == ("error", "the proxy was stopped")
+            assert outcomes(running) == {"broken": 1}
             it.close()
             await asyncio.wait_for(up.hung_up.wait(), support.WAIT)
 
     run(main)
     assert not caplog.records
+
+
+def test_stopping_breaks_what_is_passed_on_off() -> None:
+    async def begins(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(stream_head() + chunk(b"one"))
+        await asyncio.sleep(60)
+
+    async def main() -> None:
+        async with provider(begins) as up:
+            async with proxy(up.url, timeouts={"grace": 0.05}) as running:
+                it = support.Connection(*await asyncio.open_connection("127.0.0.1", running.address.port))
+                it.send(request(body(), "/v1/files"))
+                await it.head()
+                await it.piece()
+            assert await it.reader.read() == b""
+            assert outcomes(running) == {"broken": 1}
+            it.close()
+
+    run(main)
 
 
 def test_stopping_lets_a_stream_end() -> None:

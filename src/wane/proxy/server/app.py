@@ -17,7 +17,7 @@ from wane.proxy.server.passthrough import pass_on
 from wane.proxy.server.request import Request, Scope, check, head_of
 from wane.proxy.server.settings import ServerSettings
 from wane.proxy.server.traffic import Exchange, Traffic
-from wane.proxy.server.upstream import Upstream
+from wane.proxy.server.upstream import STOPPED, Upstream
 from wane.proxy.sessions.base import SessionBook
 
 STATUS: Final = "/wane"
@@ -69,7 +69,8 @@ class ProxyApp:
             self._live.discard(task)
 
     def abandon(self) -> None:
-        """Break off all requests that are being answered."""
+        """Break off all requests that are being answered, and tell their clients as far as they can be told."""
+        self._upstream.stopped = True
         for task in self._live:
             task.cancel()
 
@@ -101,6 +102,8 @@ class ProxyApp:
                     await self._answer(api, request, client, exchange, line)
             finally:
                 client.close()
+                if self._upstream.stopped and exchange.outcome == "passed":
+                    exchange.outcome = "broken"
                 line.write(client.status, exchange)
 
     async def _answer(
@@ -119,8 +122,9 @@ class ProxyApp:
         except ClientGoneError:
             exchange.outcome = "client_gone"
         except asyncio.CancelledError:
-            # The client is gone or the server stops: nobody waits for an answer.
             exchange.outcome = "client_gone" if client.gone else "broken"
+            if self._upstream.stopped and not client.gone:
+                await self._refuse(request, client, exchange, RefusedError(503, STOPPED, close=True))
         except Exception as error:
             report(line.what, error, headers.secrets(request.headers, request.query))
             exchange.outcome = "broken"
@@ -161,7 +165,9 @@ class ProxyApp:
 
     async def _refuse(self, request: Request, client: Client, exchange: Exchange, refusal: RefusedError) -> None:
         """Answer with an error of the proxy's own, in the shape that the client knows from its provider."""
-        if exchange.outcome == "passed":
+        if self._upstream.stopped and exchange.outcome in ("passed", "managed"):
+            exchange.outcome = "broken"
+        elif exchange.outcome == "passed":
             exchange.outcome = "refused"
         if client.started:
             return

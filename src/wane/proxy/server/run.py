@@ -78,6 +78,11 @@ class Running:
         return f"http://{bracketed(host)}:{self.address.port}"
 
     @property
+    def grace(self) -> float:
+        """Seconds that open requests have to end once it is told to stop."""
+        return self._server.grace
+
+    @property
     def stopping(self) -> bool:
         """Whether it has been told to stop."""
         return self._stopping.is_set()
@@ -189,12 +194,14 @@ class _Server(uvicorn.Server):
 
     Attributes:
         stop: told to stop.
+        grace: seconds that open requests have to end then.
     """
 
     def __init__(self, config: uvicorn.Config, app: ProxyApp, grace: float) -> None:
         super().__init__(config)
         self.stop = asyncio.Event()
-        self._app, self._grace = app, grace
+        self.grace = grace
+        self._app = app
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -209,7 +216,7 @@ class _Server(uvicorn.Server):
             server.close()
         for connection in list(self.server_state.connections):
             connection.shutdown()
-        for patience in (self._grace, _LAST):
+        for patience in (self.grace, _LAST):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._app.drained(), patience)
             self._app.abandon()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, Self
 from urllib.request import getproxies, proxy_bypass
 
@@ -10,6 +12,7 @@ import httpx2
 
 from wane.core.errors import ConfigError
 from wane.proxy.server.address import UpstreamUrl
+from wane.proxy.server.faults import RefusedError
 from wane.proxy.server.headers import Headers, first, to_client
 from wane.proxy.server.settings import Timeouts
 
@@ -23,6 +26,9 @@ _SLICE: Final = 256 * 1024
 """Bytes of a body that are written at once."""
 
 _HIGHEST_STATUS: Final = 599
+
+STOPPED: Final = "the proxy was stopped"
+"""What a client is told whose request was still open then."""
 
 
 class Body(httpx2.AsyncByteStream):
@@ -43,6 +49,26 @@ class Body(httpx2.AsyncByteStream):
             view = memoryview(content)
             for at in range(0, len(content), _SLICE):
                 yield bytes(view[at : at + _SLICE])
+
+
+class _Stoppable(httpx2.AsyncByteStream):
+    """The body of an answer, which the proxy's end breaks off with an error that can be told."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream, upstream: Upstream) -> None:
+        self._stream, self._upstream = stream, upstream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        pieces = aiter(self._stream)
+        while True:
+            with self._upstream.stoppable():
+                try:
+                    piece = await anext(pieces)
+                except StopAsyncIteration:
+                    return
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
 
 
 class Answer:
@@ -123,10 +149,15 @@ class Upstream:
     Args:
         url: its base URL.
         timeouts: how long to wait.
+
+    Attributes:
+        url: its base URL.
+        stopped: whether nobody is to wait for it any more, so that a wait which is cancelled is refused.
     """
 
     def __init__(self, url: UpstreamUrl, timeouts: Timeouts) -> None:
         self.url = url
+        self.stopped = False
         self._url = httpx2.URL(url.origin)
         self._host = url.netloc.encode()
         self._timeout = {
@@ -159,14 +190,34 @@ class Upstream:
 
         Raises:
             httpx2.HTTPError: if the provider cannot be asked.
+            RefusedError: if the proxy is stopped meanwhile, also while the answer's body is read.
         """
         extensions: dict[str, Any] = {"timeout": self._timeout, "target": self.url.target(target)}
         request = httpx2.Request(method, self._url, headers=headers, stream=Body(content), extensions=extensions)
-        response = await self._transport.handle_async_request(request)
+        with self.stoppable():
+            response = await self._transport.handle_async_request(request)
         if response.status_code > _HIGHEST_STATUS:
             await response.aclose()
             raise httpx2.RemoteProtocolError("no HTTP status")
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        response.stream = _Stoppable(response.stream, self)
         return Answer(response)
+
+    @contextmanager
+    def stoppable(self) -> Iterator[None]:
+        """Refuse what is cancelled once the proxy is stopped: it is told to the client as other refusals are.
+
+        Raises:
+            RefusedError: then.
+        """
+        try:
+            yield
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not self.stopped or task is None:
+                raise
+            task.uncancel()
+            raise RefusedError(503, STOPPED, close=True) from None
 
     async def close(self) -> None:
         """Close all connections."""
