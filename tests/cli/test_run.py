@@ -80,7 +80,8 @@ def run(environ: dict[str, str], *arguments: str, cwd: Path, said: str = "Hi") -
         (["run", "--budget", "9k", "--"], "say which agent to run"),
         (["run", "claude"], "two dashes go before the agent and its own options"),
         (["run", "claude", "-p", "Hi"], "two dashes go before the agent"),
-        (["run", "--wrong", "--", "claude"], "--wrong"),
+        (["run", "--wrong", "--", "claude"], "unrecognized arguments: --wrong; see wane run --help"),
+        (["run", "--listen", "0.0.0.0:8701", "--", "claude"], "or use wane proxy, which asks for a token there"),
         (["run", "--api", "mine", "--", "x"], "--api"),
         (["run", "--", "sh"], "sh is not known to Wane (claude, codex and pi are)"),
         (

@@ -53,8 +53,13 @@ def parse(
         UsageError: for a command line that is not understood.
         SystemExit: after help or the version has been printed.
     """
-    values = vars(_parser(commands, groups or {}).parse_args(args))
+    known, unknown = _parser(commands, groups or {}).parse_known_args(args)
+    values = vars(known)
     name: str | None = values.pop(_NAME, None)
+    if unknown:
+        raise UsageError(
+            f"unrecognized arguments: {' '.join(unknown)}; see {' '.join(filter(None, ('wane', name)))} --help"
+        )
     agent = {key.removeprefix(_AGENT): values.pop(key) for key in list(values) if key.startswith(_AGENT)}
     if name is None:
         return None, agent

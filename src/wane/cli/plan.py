@@ -63,7 +63,7 @@ def make_plan(options: PlanOptions) -> Plan:
         WaneError: for options, a file or messages that cannot be used.
     """
     # Before the file is read, which may be long.
-    budget = parse_budget(options.budget, window=parse_budget(options.window))
+    budget = parse_budget(options.budget, window=parse_window(options.window))
     policy = choose_policy(options.policy, options.low_water, options.description_share)
     classes = parse_tool_classes(options.tool_classes)
     messages = read_messages(options.file)
@@ -81,11 +81,30 @@ def choose_policy(name: str, low_water: float | None, description_share: str | N
     if name not in POLICIES:
         raise ConfigError(f"policy {name!r} is unknown; known: {', '.join(POLICIES)}")
     policy = Policy.paper() if name == "paper" else Policy()
-    if low_water is not None:
-        policy = replace(policy, low_water=low_water)
-    if description_share is not None:
-        policy = replace(policy, description_share=_share(description_share))
+    try:
+        if low_water is not None:
+            policy = replace(policy, low_water=low_water)
+        if description_share is not None:
+            policy = replace(policy, description_share=_share(description_share))
+    except ConfigError as error:
+        # As they are called, and written, on a command line.
+        told = str(error).replace("low_water", "--low-water").replace("description_share", "--description-share")
+        raise ConfigError(told.replace("None", NO_SHARE)) from None
     return policy
+
+
+def parse_window(text: str) -> int:
+    """Return the tokens of a model's window from what a user writes: `200000`, `200k`.
+
+    Raises:
+        ConfigError: for anything else, and for what cannot be a window.
+    """
+    try:
+        return parse_budget(text)
+    except ConfigError:
+        raise ConfigError(
+            f"--window is {text!r:.80}; it must be the tokens of the model's window, at least 1: 200000 or 200k"
+        ) from None
 
 
 def parse_tool_classes(texts: Iterable[str]) -> dict[str, str]:

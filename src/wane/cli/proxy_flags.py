@@ -84,7 +84,8 @@ TREATMENT: Final = (
     Flag(
         ("--strict",),
         "strict",
-        "Answer with an error when Wane fails; otherwise the request goes on as the client sent it, with a warning.",
+        "Answer with an error when Wane fails, or cannot store a session; otherwise the request goes on, with a "
+        "warning.",
     ),
     Flag(
         ("--usage",),

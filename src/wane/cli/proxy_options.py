@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from wane.cli.failure import UsageError
-from wane.cli.plan import choose_policy, parse_tool_classes
+from wane.cli.plan import choose_policy, parse_tool_classes, parse_window
 from wane.core import parse_budget
 from wane.core.errors import ConfigError, MissingExtraError
 
@@ -76,7 +76,7 @@ def context_settings(values: Mapping[str, Any]) -> ContextSettings:
     """Return how contexts are to be kept.
 
     Raises:
-        UsageError: if episodes are to be recalled where the model marks none.
+        UsageError: if episodes are to be marked where the strategy knows none, or recalled where the model marks none.
         ConfigError: for a value that cannot work.
     """
     from wane.core.items import merge_tool_classes
@@ -88,7 +88,7 @@ def context_settings(values: Mapping[str, Any]) -> ContextSettings:
     classes = parse_tool_classes(values.get("tool_classes", ()))
     merge_tool_classes(classes)
     settings = ContextSettings(
-        budget=parse_budget(values.get("budget", "80k"), window=parse_budget(values.get("window", "200k"))),
+        budget=parse_budget(values.get("budget", "80k"), window=parse_window(values.get("window", "200k"))),
         policy=choose_policy(values.get("policy", "default"), values.get("low_water"), values.get("description_share")),
         tool_classes=classes or None,
         **given,
@@ -96,6 +96,11 @@ def context_settings(values: Mapping[str, Any]) -> ContextSettings:
     if settings.recall and (settings.strategy not in EPISODIC or settings.annotate != "model"):
         raise UsageError(
             "--recall gives back episodes that the model marks: it needs --strategy cwl or paper, and --annotate model"
+        )
+    if settings.strategy not in EPISODIC and settings.annotate == "infer":
+        raise UsageError(
+            f"--annotate infer has no effect with --strategy {settings.strategy}, which knows no episodes: "
+            "leave it out, or give --strategy cwl or paper"
         )
     return settings
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wane.cli import failure
 from wane.cli.child import run_child
+from wane.cli.failure import UsageError
 from wane.cli.proxy_options import STORE_VARIABLE, TOKEN_VARIABLE, need_proxy, proxy_options
 from wane.cli.run_log import RunLog
 from wane.cli.text import say
@@ -34,9 +35,15 @@ def run_agent(values: dict[str, Any]) -> int:
     need_proxy("wane run")
     from wane.proxy.agents.base import Asked
     from wane.proxy.agents.known import agent_of
+    from wane.proxy.server.address import Address
 
     if values.get("listen") is None:
         values = {**values, "listen": _ANY_PORT}
+    elif not Address.parse(values["listen"]).is_loopback:
+        raise UsageError(
+            f"wane run listens for one agent on this machine, and others can reach {values['listen']}: give an address "
+            "such as 127.0.0.1:8701, or use wane proxy, which asks for a token there"
+        )
     asked = Asked(
         program=values["agent"],
         arguments=values.get("arguments", ()),

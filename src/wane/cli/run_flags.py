@@ -30,7 +30,12 @@ RUN: Final = (
         "API",
         choices=("anthropic", "openai"),
     ),
-    Flag(("--listen",), "listen", "Where the proxy listens. By default on any free port of 127.0.0.1.", "HOST:PORT"),
+    Flag(
+        ("--listen",),
+        "listen",
+        "Where the proxy listens, on loopback only. By default on any free port of 127.0.0.1.",
+        "HOST:PORT",
+    ),
     *(flag for flag in TREATMENT if flag.key != "log_level"),
     Flag(
         ("--log",),

@@ -22,6 +22,7 @@ from wane.cli.parser import Values
 from wane.cli.proxy_options import parse_size, proxy_options
 from wane.core import Policy
 from wane.core.errors import ConfigError, WaneError
+from wane.journal import SessionStore
 from wane.proxy.server.address import Address, UpstreamUrl
 from wane.proxy.server.run import ListenError, ProxyOptions, in_thread
 from wane.proxy.server.settings import ServerSettings
@@ -96,9 +97,33 @@ def test_signal_ends_it_with_a_stream_open(number: signal.Signals, times: int, t
                 await asyncio.sleep(0.1)
             code, _, err = await it.end()
             assert code == (failure.OK if times == 1 else failure.INTERRUPTED)
+            assert "waiting up to 3 s for 1 request; Ctrl-C again does not wait\n" in err
             assert "Traceback" not in err
+            assert "ASGI" not in err
             await asyncio.wait_for(up.hung_up.wait(), support.WAIT)
             client.close()
+
+    run(main)
+
+
+async def thinks(asked: Asked, writer: asyncio.StreamWriter) -> None:
+    await asyncio.sleep(60)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX's")
+def test_second_interrupt_answers_what_has_no_answer_yet() -> None:
+    async def main() -> None:
+        async with provider(thinks) as up, wane_proxy(up.url, "--no-store", "--log-level", "error") as it:
+            asking = asyncio.create_task(ask(it, body()))  # type: ignore[arg-type]
+            await support.until(lambda: up.asked)
+            for _ in range(2):
+                it.process.send_signal(signal.SIGINT)
+                await asyncio.sleep(0.1)
+            answer = await asking
+            code, _, err = await it.end()
+            assert (code, answer.status) == (failure.INTERRUPTED, 503)
+            assert err == "wane: waiting up to 3 s for 1 request; Ctrl-C again does not wait\n"
+            assert b"the proxy was stopped" in answer.body
 
     run(main)
 
@@ -114,6 +139,7 @@ def test_what_it_says_and_what_it_leaves(tmp_path: Path) -> None:
             assert f"  status    {base}/~$WANE_PROXY_TOKEN/wane/\n" in it.lines
             assert f"  ANTHROPIC_BASE_URL={base}/~$WANE_PROXY_TOKEN\n" in it.lines
             assert "  view      10,000 tokens (cwl, marked by the model)\n" in it.lines
+            assert f"  sessions  {SessionStore(tmp_path / 'store').directory(Path.cwd())}\n" in it.lines
             sent = {"x-wane-token": TOKEN, "authorization": f"Bearer {KEY}"}
             for path in ("/v1/messages", "/v1/messages?key=" + KEY, f"/~{TOKEN}/v1/messages"):
                 assert (await ask(it, body(), path, headers=sent)).whole  # type: ignore[arg-type]
@@ -145,7 +171,8 @@ def test_without_a_store_nothing_is_left(tmp_path: Path) -> None:
             "HOME": str(tmp_path),
             "XDG_STATE_HOME": str(tmp_path),
         }
-        async with provider(says) as up, wane_proxy(up.url, "--no-store", **places) as it:
+        async with provider(says) as up, wane_proxy(up.url, "--no-store", "--strategy", "none", **places) as it:
+            assert "  view      the whole history, kept to no budget (none)\n" in it.lines
             assert "  sessions  in memory only\n" in it.lines
             assert (await ask(it, body())).whole  # type: ignore[arg-type]
             it.process.send_signal(signal.SIGTERM)
@@ -247,6 +274,8 @@ def test_port_that_is_taken() -> None:
         {"tool_classes": ["read"]},
         {"tool_classes": ["read=nonsense"]},
         {"store": "disk", "no_store": True},
+        {"strategy": "truncate", "annotate": "infer"},
+        {"window": "0"},
     ],
 )
 def test_options_that_are_of_no_use(values: Values) -> None:
@@ -257,13 +286,27 @@ def test_options_that_are_of_no_use(values: Values) -> None:
     assert "pass" not in str(caught.value).replace("password", "")
 
 
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"window": "0"}, "--window is '0'; it must be the tokens of the model's window"),
+        ({"low_water": 2.0}, "--low-water is 2.0; it must be above 0"),
+        ({"description_share": "7"}, "--description-share is 7.0; it must be from 0 to 1, or none for no limit"),
+        ({"strategy": "none", "annotate": "infer"}, "--annotate infer has no effect with --strategy none"),
+    ],
+)
+def test_errors_name_options_as_they_are_written(values: Values, told: str) -> None:
+    with pytest.raises(WaneError, match=re.escape(told)):
+        proxy_options({"upstream": "https://api.example", **values}, {})
+
+
 def test_options_become_settings() -> None:
     values: Values = {
         "upstream": "https://API.example/api/v1/",
         "listen": "[::1]:9000",
         "budget": "50%",
         "window": "100k",
-        "strategy": "truncate",
+        "strategy": "cwl",
         "annotate": "infer",
         "policy": "paper",
         "low_water": 0.7,
@@ -281,7 +324,7 @@ def test_options_become_settings() -> None:
     assert options.server.timeouts.read == 5.0
     assert options.store is None
     context = options.context
-    assert (context.budget, context.strategy, context.annotate, context.idle) == (50_000, "truncate", "infer", 60.0)
+    assert (context.budget, context.strategy, context.annotate, context.idle) == (50_000, "cwl", "infer", 60.0)
     assert (context.policy.order, context.policy.low_water) == (Policy.paper().order, 0.7)
     assert context.tool_classes == {"fetch": "bulk"}
     plain = proxy_options({"upstream": "https://api.example"}, {})
