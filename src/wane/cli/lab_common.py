@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -20,12 +21,16 @@ from wane.cli.lab_flags import PRICE
 from wane.cli.picture import plain_table
 from wane.cli.progress import Bar
 from wane.cli.text import printable
-from wane.core.errors import ConfigError
+from wane.core.errors import ConfigError, SessionNotFoundError
+from wane.journal import SessionStore, default_root
 from wane.lab.engine import Engine, get_engine
 from wane.lab.gathering import AnnotateChoice, Gathered, Studied, gather, study
 from wane.lab.replay import Pricing
 from wane.strategies.base import Settings
 from wane.strategies.registry import get_strategy
+
+_OF_PATHS: Final = "./\\*?[~"
+"""Characters that no id has, but names of files, folders and patterns."""
 
 NAMED: Final = 5
 """Problems, files and sessions that are named; of more, the number is told."""
@@ -82,7 +87,7 @@ def prepare(options: LabOptions, settings: Settings, bar: Bar) -> Bench:
     engine = get_engine(options.engine, options.workers)
     counter = usable_counter(options.counter)
     gathered = gather(
-        options.sessions,
+        [located(name) for name in options.sessions],
         options.format,
         sidechains=options.sidechains,
         joined=options.join,
@@ -93,6 +98,20 @@ def prepare(options: LabOptions, settings: Settings, bar: Bar) -> Bench:
         raise failure.InputError(f"there is nothing to replay: no model was called in {names}")
     studied = study(gathered.found, counter, options.annotate, options.summary_tokens, bar.stage("Indexing"))
     return Bench(gathered, studied, settings, pricing, engine)
+
+
+def located(name: str) -> str:
+    """Return the path of one of Wane's own sessions that is given by its id; what else a path may be, as it is.
+
+    Raises:
+        SessionNotFoundError: if it is neither a path nor the id of one session.
+    """
+    if not name or set(name) & set(_OF_PATHS) or name == "-" or Path(name).exists():
+        return name
+    try:
+        return str(SessionStore(default_root(os.environ)).find(name))
+    except SessionNotFoundError as error:
+        raise SessionNotFoundError(f"there is no file {name}, and {error}") from None
 
 
 def print_json(data: dict[str, Any], gathered: Gathered) -> None:

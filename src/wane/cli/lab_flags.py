@@ -26,7 +26,8 @@ PRICE: Final = "anthropic:claude-sonnet-4-5"
 SESSIONS: Final = Flag(
     ("SESSION...",),
     "sessions",
-    "Sessions: files, folders, patterns such as 'runs/**/*.jsonl', or a dash for standard input.",
+    "Sessions: files, folders, patterns such as 'runs/**/*.jsonl', ids that wane sessions lists, or a dash for "
+    "standard input.",
     "SESSION...",
     repeatable=True,
 )

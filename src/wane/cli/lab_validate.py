@@ -10,7 +10,7 @@ from typing import Final
 
 from wane.cli import failure
 from wane.cli.console import stdout_console
-from wane.cli.lab_common import counted, figure_table, print_lines, share, short
+from wane.cli.lab_common import counted, figure_table, located, print_lines, share, short
 from wane.cli.progress import Bar
 from wane.cli.text import printable
 from wane.lab.gathering import Found, gather
@@ -37,7 +37,7 @@ def run_validate(
     """
     done: list[Validation] = []
     with Bar() as bar:
-        gathered = gather(sessions, format, sidechains=True, progress=bar.stage("Reading"))
+        gathered = gather([located(name) for name in sessions], format, sidechains=True, progress=bar.stage("Reading"))
         silent = [it for it in gathered.found if not _reads(it)]
         spoken = [it for it in gathered.found if _reads(it)]
         told = bar.stage("Simulating")
