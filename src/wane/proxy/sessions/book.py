@@ -175,14 +175,14 @@ class Book:
     async def _session(self, wire: Wire, arrivals: Sequence[Arrival], root: str) -> Live:
         """The session that a request goes on with: a known one, one that parts from it, or a new one."""
         lives, unread = await self._current(self._of(root)), ""
-        if not any(_continues(live.conversation, arrivals) and not live.lost for live in lives):
+        aligned = [(live, live.conversation.align(arrivals)) for live in lives]
+        if not any(0 < len(live.conversation.entries) == found.common and not live.lost for live, found in aligned):
             opened, unread = await self._opened(wire, root)
-            lives += opened
+            aligned += [(live, live.conversation.align(arrivals)) for live in opened]
         best: Live | None = None
         alignment = Alignment(0)
         # Of a session that the store has lost, another process may have stored what it knew.
-        for live in sorted(lives, key=lambda live: live.lost):
-            found = live.conversation.align(arrivals)
+        for live, found in sorted(aligned, key=lambda pair: pair[0].lost):
             if found.common > alignment.common:
                 best, alignment = live, found
         if best is None or not (alignment.answered or alignment.common == len(best.conversation.entries)):

@@ -37,7 +37,7 @@ class Arrival:
     def __init__(self, wire: Wire, message: Message) -> None:
         self._wire = wire
         self.message = message
-        self.digest = _hash([jsons.canonical(wire.canonical(message))], 16)
+        self.digest = blake2b(jsons.canonical(wire.canonical(message)), digest_size=16).digest()
 
     @cached_property
     def parts(self) -> list[Part]:

@@ -24,6 +24,7 @@ BINDING_BETA: Final = "thinking-binding-controls-2026-08-01"
 
 # Tools that Anthropic runs itself. Of `bash_…`, `memory_…` and the like it knows the schema, but the client runs them.
 _SERVED: Final = re.compile(r"(web_search|web_fetch|code_execution|tool_search_tool|mcp_toolset|advisor)(_|$)")
+_TEXT_KEYS: Final = {"type", "text"}
 _BOUND: Final = "bound to a different conversation"
 _BEGINS_WITHOUT: Final = "Expected `thinking` or `redacted_thinking`"
 
@@ -78,8 +79,15 @@ class AnthropicWire:
         return {key: _bare(body[key]) for key in ("system", "tools") if body.get(key)}
 
     def canonical(self, message: Message) -> object:
-        """Return a message without breakpoints, with text always as a block: clients send both, as they need."""
-        return {**message, "content": _bare(message.get("content"))}
+        """Return a message without breakpoints, with text alone always as a string: clients send both, as they need.
+
+        Nothing is made anew that is so already: this is asked of every message of every request.
+        """
+        content = message.get("content")
+        if not isinstance(content, list):
+            return message
+        told = _told(content)
+        return message if told is content else {**message, "content": told}
 
     def equip(self, body: Body, tools: Sequence[OwnTool], guidance: str) -> Body:
         """Return a body with the proxy's own tools last, and the guidance as the last block of the system prompt.
@@ -162,6 +170,24 @@ class AnthropicWire:
     def error(self, status: int, message: str) -> bytes:
         """Return an error body in Anthropic's shape."""
         return error_body(status, message)
+
+
+def _told(content: list[Any]) -> object:
+    """The content of a message or of a result, without breakpoints; a text alone as a string."""
+    told = [
+        _told_block(block)
+        if isinstance(block, dict) and ("cache_control" in block or isinstance(block.get("content"), list))
+        else block
+        for block in content
+    ]
+    if len(told) == 1 and isinstance(told[0], dict) and told[0].keys() == _TEXT_KEYS and told[0]["type"] == "text":
+        return told[0]["text"]
+    return told
+
+
+def _told_block(block: Block) -> Block:
+    block, content = plain(block), block.get("content")
+    return {**block, "content": _told(content)} if isinstance(content, list) else block
 
 
 def _bare(content: object) -> object:
