@@ -151,7 +151,7 @@ def ms(pair: tuple[float, float]) -> str:
 def added(effort: Effort) -> Table:
     """What the proxy adds to a request, by protocol, whole and streamed."""
     table = Table(title="Added by the proxy to a request of 80,000 tokens, in ms")
-    for column in ("API", "reply", "direct", "whole reply", "first text", "on the way"):
+    for column in ("API", "reply", "direct", "whole reply", "first text", "first token", "a token"):
         table.add_column(column, justify="left" if column in ("API", "reply") else "right")
     with parties() as (direct, proxy, _):
         for number, wire in enumerate(SHAPES):
@@ -160,11 +160,13 @@ def added(effort: Effort) -> Table:
                 both = asyncio.run(compared(direct, proxy, session, effort.requests))
                 row = [f"{1e3 * middle([it.whole for it in both.direct])[0]:.1f}", ms(both.added(lambda it: it.whole))]
                 if stream:
-                    row += [ms(both.added(lambda it: it.first)), ms(both.added(lambda it: middle(list(it.ways))[0]))]
+                    row.append(ms(both.added(lambda it: it.first)))
+                    row.append(ms(both.added(lambda it: it.ways[0])))
+                    row.append(ms(both.added(lambda it: middle(list(it.ways))[0])))
                 table.add_row(NAMES[wire], "streamed" if stream else "whole", *row)
     table.caption = (
-        "Median / 95th percentile, less the median of direct requests. On the way: a piece of text, from the provider"
-        " to the client."
+        "Median / 95th percentile, less the median of direct requests. First text: from the request's sending, with all"
+        " that the proxy does to it. First token, a token: from the provider's writing it to the client's having it."
     )
     return table
 
