@@ -102,25 +102,28 @@ AGENT: Final = (
     Flag(("--no-cwl",), "no_cwl", "Leave the context alone: no episodes, no eviction. The same as --strategy none."),
 )
 
+LOW_WATER: Final = Flag(
+    ("--low-water",),
+    "low_water",
+    "A pass evicts down to this share of the budget, above 0 to 1. By default the policy's: 0.5, of paper 1.",
+    "SHARE",
+    float,
+)
+DESCRIPTION_SHARE: Final = Flag(
+    ("--description-share",),
+    "description_share",
+    "Share of the budget that descriptions of removed explorations may hold, 0 to 1, or none for no limit. "
+    "By default the policy's: 0.2, of paper none.",
+    "SHARE",
+)
+
 PLAN: Final = (
     Flag(("FILE",), "file", "Messages as JSON or JSONL, or a session of wane; a dash reads standard input.", "FILE"),
     Flag(("--budget",), "budget", "What the view may hold: 80k, the default, or 50% of --window.", "TOKENS"),
     Flag(("--window",), "window", "The model's window, for a budget in percent. The default is 200k.", "TOKENS"),
     Flag(("--policy",), "policy", _POLICY, "POLICY", choices=POLICIES),
-    Flag(
-        ("--low-water",),
-        "low_water",
-        "A pass evicts down to this share of the budget, above 0 to 1. By default the policy's: 0.5, of paper 1.",
-        "SHARE",
-        float,
-    ),
-    Flag(
-        ("--description-share",),
-        "description_share",
-        "Share of the budget that descriptions of removed explorations may hold, 0 to 1, or none for no limit. "
-        "By default the policy's: 0.2, of paper none.",
-        "SHARE",
-    ),
+    LOW_WATER,
+    DESCRIPTION_SHARE,
     Flag(
         ("--counter",),
         "counter",

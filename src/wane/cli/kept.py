@@ -90,7 +90,7 @@ def strategy_of(records: Iterable[Record]) -> str | None:
 def _by_message(strategy: str, records: Iterable[Record], messages: Iterable[Taken]) -> View:
     records = list(records)
     annotate: Annotate = "infer" if any(isinstance(record, MarkedMessageRecord) for record in records) else "model"
-    keeping = ByMessage(get_strategy(strategy, Settings(annotate=annotate)), 0)
+    keeping = ByMessage(get_strategy(strategy, Settings(annotate=annotate)))
     coming = iter(messages)
     for record in records:
         if isinstance(record, MessageRecord):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from wane.cli.flags import POLICIES, Flag
+from wane.cli.flags import DESCRIPTION_SHARE, LOW_WATER, POLICIES, Flag
 
 STRATEGIES: Final = ("cwl", "paper", "truncate", "clear-tools", "none")
 LEVELS: Final = ("debug", "info", "warning", "error")
@@ -40,20 +40,8 @@ CONTEXT: Final = (
         "POLICY",
         choices=POLICIES,
     ),
-    Flag(
-        ("--low-water",),
-        "low_water",
-        "A pass evicts down to this share of the budget, above 0 to 1. By default the policy's: 0.5, of paper 1.",
-        "SHARE",
-        float,
-    ),
-    Flag(
-        ("--description-share",),
-        "description_share",
-        "Share of the budget that descriptions of removed explorations may hold, 0 to 1, or none for no limit. "
-        "By default the policy's: 0.2, of paper none.",
-        "SHARE",
-    ),
+    LOW_WATER,
+    DESCRIPTION_SHARE,
     Flag(
         ("--tool-class",),
         "tool_classes",

@@ -376,7 +376,8 @@ class Book:
         return frozenset({DELIMITER, RECALL} if settings.recall and RECALL not in theirs else {DELIMITER})
 
     def _equipped(self, wire: Wire, body: Body) -> Body:
-        gained = [(tool, guidance) for tool, guidance in TOOLS if tool.name in self._own(wire, body)]
+        own = self._own(wire, body)
+        gained = [(tool, guidance) for tool, guidance in TOOLS if tool.name in own]
         return wire.equip(body, [tool for tool, _ in gained], "\n".join(guidance for _, guidance in gained))
 
 

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from wane.core import Added, ContextWindow, FitReport, Item, Mark, Step
 from wane.core.accounting import Accounting
 from wane.core.errors import HistoryError
+from wane.core.policy import MAX_BUDGET
 from wane.formats.base import Part
 from wane.journal import NoteRecord, PassRecord, Record
 from wane.proxy.settings import ContextSettings
@@ -96,7 +96,7 @@ def keeping_for(settings: ContextSettings, *, infer: bool) -> Keeping:
         annotate="infer" if infer else "model",
     )
     strategy = get_strategy(settings.strategy, wanted)
-    return ByEpisode(strategy) if isinstance(strategy, WindowStrategy) else ByMessage(strategy, settings.budget)
+    return ByEpisode(strategy) if isinstance(strategy, WindowStrategy) else ByMessage(strategy)
 
 
 class ByEpisode:
@@ -170,10 +170,10 @@ class ByMessage:
 
     window = None
 
-    def __init__(self, strategy: Strategy, budget: int) -> None:
+    def __init__(self, strategy: Strategy) -> None:
         self._strategy = strategy
-        self._budget = budget
         self._tokens: list[int] = []
+        self._total = 0
         self._slots: Sequence[Slot] = ()
         self._accounting = Accounting()
 
@@ -194,7 +194,7 @@ class ByMessage:
     @property
     def evicted(self) -> int:
         """Tokens of the history that the view does not hold."""
-        return sum(self._tokens) - self._accounting.items
+        return self._total - self._accounting.items
 
     @property
     def slots(self) -> Sequence[Slot]:
@@ -204,6 +204,7 @@ class ByMessage:
     def add(self, item: Item, part: Part) -> Added | None:
         """Take in the next item of the history."""
         self._tokens.append(item.tokens)
+        self._total += item.tokens
         self._accounting.items += item.tokens
         return self._strategy.add(item, part)
 
@@ -251,7 +252,7 @@ class ByMessage:
     def _reshow(self) -> None:
         """Read the view off a strategy that did something again."""
         if isinstance(self._strategy, Resumable):
-            budget, self._strategy.budget = self._strategy.budget, _UNLIMITED
+            budget, self._strategy.budget = self._strategy.budget, MAX_BUDGET
             fitted = self._strategy.fit()
             self._strategy.budget = budget
             assert isinstance(fitted, Fitted)
@@ -259,12 +260,10 @@ class ByMessage:
 
     def _show(self, fitted: Fitted) -> None:
         self._slots = fitted.view
-        held = sum(slot.tokens if isinstance(slot, Substitute) else self._tokens[slot] for slot in fitted.view)
-        self._accounting = replace(self._accounting, items=held)
+        self._accounting.items = sum(
+            slot.tokens if isinstance(slot, Substitute) else self._tokens[slot] for slot in fitted.view
+        )
 
 
 def _freed(trace: Sequence[Step]) -> int:
     return sum(step.tokens_before - step.tokens_after for step in trace)
-
-
-_UNLIMITED: Final = 10**15
