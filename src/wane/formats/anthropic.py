@@ -29,7 +29,7 @@ from wane.core.errors import FormatError
 from wane.formats.base import Part
 from wane.formats.coupling import Couplings
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.formats.values import compact, raw_text, sealed_tokens, string, type_name
+from wane.formats.values import check_each, compact, messages_in, raw_text, sealed_tokens, string, type_name
 
 Message = dict[str, Any]
 Block: TypeAlias = dict[str, Any]
@@ -51,7 +51,7 @@ class AnthropicFormat:
 
     def recognises(self, data: object) -> bool:
         """Whether JSON data looks like a list of messages, or a request body that holds one."""
-        messages = _messages_in(data)
+        messages = messages_in(data)
         return isinstance(messages, list) and all(map(_looks_like_message, messages))
 
     def load(self, data: object) -> list[Message]:
@@ -60,14 +60,10 @@ class AnthropicFormat:
         Raises:
             FormatError: naming the first message that is not of this format.
         """
-        messages = _messages_in(data)
+        messages = messages_in(data)
         if not isinstance(messages, list):
             raise FormatError(f"expected a list of Anthropic messages, found {type_name(messages)}")
-        for number, message in enumerate(messages):
-            try:
-                slots(message)
-            except FormatError as error:
-                raise FormatError(f"message {number}: {error}") from None
+        check_each(messages, slots)
         return messages
 
     def dump(self, messages: Sequence[Message]) -> list[Any]:
@@ -302,7 +298,3 @@ def _looks_like_message(entry: object) -> bool:
     if isinstance(content, list):
         return all(isinstance(block, dict) and isinstance(block.get("type"), str) for block in content)
     return isinstance(content, str) or (content is None and entry["role"] == "system")
-
-
-def _messages_in(data: object) -> object:
-    return data["messages"] if isinstance(data, dict) and "messages" in data else data

@@ -9,6 +9,7 @@ from typing import Any, Final
 from wane.core import Kind
 from wane.core.errors import FormatError
 from wane.formats.base import Part
+from wane.formats.values import check_each, messages_in, string, type_name
 
 Message = dict[str, Any]
 
@@ -29,7 +30,7 @@ class OpenAIFormat:
 
     def recognises(self, data: object) -> bool:
         """Whether JSON data looks like a list of chat messages, or a request body that holds one."""
-        messages = _messages_in(data)
+        messages = messages_in(data)
         return isinstance(messages, list) and all(
             isinstance(m, dict) and isinstance(m.get("role"), str) for m in messages
         )
@@ -40,14 +41,10 @@ class OpenAIFormat:
         Raises:
             FormatError: naming the first message that is not of this format.
         """
-        messages = _messages_in(data)
+        messages = messages_in(data)
         if not isinstance(messages, list):
-            raise FormatError(f"expected a list of chat messages, found {_type_name(messages)}")
-        for number, message in enumerate(messages):
-            try:
-                self.parts(message)
-            except FormatError as error:
-                raise FormatError(f"message {number}: {error}") from None
+            raise FormatError(f"expected a list of chat messages, found {type_name(messages)}")
+        check_each(messages, self.parts)
         return messages
 
     def dump(self, messages: Sequence[Message]) -> list[Any]:
@@ -61,13 +58,13 @@ class OpenAIFormat:
             FormatError: for a role, a content or a call of another shape.
         """
         if not isinstance(message, dict):
-            raise FormatError(f"a chat message must be an object, found {_type_name(message)}")
+            raise FormatError(f"a chat message must be an object, found {type_name(message)}")
         role = message.get("role")
         if role == "assistant":
             return [part for _, part in _assistant_parts(message)]
         if role == "tool":
             text, extra = _content(message.get("content"))
-            return [Part(Kind.RESULT, text, call_id=_string(message, "tool_call_id"), extra_tokens=extra)]
+            return [Part(Kind.RESULT, text, call_id=string(message, "tool_call_id"), extra_tokens=extra)]
         kind = _ROLES.get(role) if isinstance(role, str) else None
         if kind is None:
             known = "system, developer, user, assistant, tool"
@@ -107,14 +104,14 @@ def _assistant_parts(message: Message) -> list[tuple[str | int, Part]]:
             parts.append((key, Part(Kind.TEXT, text, extra_tokens=extra)))
     calls = message.get("tool_calls") or []
     if not isinstance(calls, list):
-        raise FormatError(f"tool_calls must be a list, found {_type_name(calls)}")
+        raise FormatError(f"tool_calls must be a list, found {type_name(calls)}")
     parts += [(number, _call(call)) for number, call in enumerate(calls)]
     return parts
 
 
 def _call(call: object) -> Part:
     if not isinstance(call, Mapping):
-        raise FormatError(f"a tool call must be an object, found {_type_name(call)}")
+        raise FormatError(f"a tool call must be an object, found {type_name(call)}")
     kind = call.get("type") or "function"
     body = call.get(kind) if isinstance(kind, str) else None
     if not isinstance(body, Mapping):
@@ -125,7 +122,7 @@ def _call(call: object) -> Part:
     elif not isinstance(arguments, str):
         # Some servers send the object itself.
         arguments = json.dumps(arguments, ensure_ascii=False)
-    return Part(Kind.CALL, call_id=_string(call, "id"), tool=_string(body, "name"), arguments=arguments)
+    return Part(Kind.CALL, call_id=string(call, "id"), tool=string(body, "name"), arguments=arguments)
 
 
 def _content(content: object) -> tuple[str, int]:
@@ -135,7 +132,7 @@ def _content(content: object) -> tuple[str, int]:
     if isinstance(content, str):
         return content, 0
     if not isinstance(content, list):
-        raise FormatError(f"content must be a string, a list of parts or null, found {_type_name(content)}")
+        raise FormatError(f"content must be a string, a list of parts or null, found {type_name(content)}")
     texts, extra = [], 0
     for part in content:
         text = (
@@ -150,18 +147,3 @@ def _content(content: object) -> tuple[str, int]:
         else:
             extra += NON_TEXT_TOKENS
     return "".join(texts), extra
-
-
-def _string(owner: Mapping[str, Any], key: str) -> str:
-    value = owner.get(key)
-    if not isinstance(value, str) or not value:
-        raise FormatError(f"{key} must be a string that is not empty, found {value!r}")
-    return value
-
-
-def _messages_in(data: object) -> object:
-    return data["messages"] if isinstance(data, dict) and "messages" in data else data
-
-
-def _type_name(value: object) -> str:
-    return type(value).__name__

@@ -34,7 +34,7 @@ from wane.core.errors import FormatError
 from wane.formats.base import Part
 from wane.formats.coupling import Couplings
 from wane.formats.response_items import Entry, is_model_made, part_of
-from wane.formats.values import type_name
+from wane.formats.values import check_each, type_name
 
 Message = dict[str, Any]
 Slot: TypeAlias = tuple[int, Part]
@@ -65,11 +65,7 @@ class OpenAIResponsesFormat:
         if not isinstance(entries, list):
             raise FormatError(f"expected a list of Responses items, found {type_name(entries)}")
         messages = entries if entries and all(map(_is_message, entries)) else group(entries)
-        for number, message in enumerate(messages):
-            try:
-                slots(message)
-            except FormatError as error:
-                raise FormatError(f"message {number}: {error}") from None
+        check_each(messages, slots)
         return messages
 
     def dump(self, messages: Sequence[Message]) -> list[Any]:

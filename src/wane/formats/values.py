@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar
 
 from wane.core.errors import FormatError
 
 _ENCODE: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 _CHARACTERS_PER_TOKEN: Final = 4
+_T = TypeVar("_T")
 
 
 def compact(value: object) -> str:
@@ -56,3 +57,25 @@ def sealed_tokens(seal: object, overhead: int) -> int:
 def type_name(value: object) -> str:
     """Return the name of a value's type, for messages."""
     return type(value).__name__
+
+
+def messages_in(data: object) -> object:
+    """Return the messages of a request body; data that is no such body as it is."""
+    return data["messages"] if isinstance(data, dict) and "messages" in data else data
+
+
+def check_each(messages: Iterable[_T], take: Callable[[_T], object]) -> None:
+    """See that every message can be taken apart.
+
+    Args:
+        messages: the messages.
+        take: takes one apart.
+
+    Raises:
+        FormatError: naming the first message that is not of the format.
+    """
+    for number, message in enumerate(messages):
+        try:
+            take(message)
+        except FormatError as error:
+            raise FormatError(f"message {number}: {error}") from None
