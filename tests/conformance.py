@@ -8,14 +8,22 @@ from typing import Any
 
 import pytest
 
-FOLDER = Path(__file__).resolve().parents[2] / "shared" / "conformance"
+import wane
+
+FOLDER = Path(__file__).resolve().parents[2] / "shared" / "cases"
 
 
 def conformance_cases() -> list[Any]:
     """Every case as a pytest parameter with its name as id; one skipped parameter if there are none."""
     files = sorted(FOLDER.glob("*.jsonl"))
     if not files:
-        reason = "no conformance cases: ../shared/conformance (relative to the repository) is not there"
+        reason = "no conformance cases: ../shared/cases (relative to the repository) is not there"
         return [pytest.param(None, marks=pytest.mark.skip(reason=reason))]
     lines = (line for file in files for line in file.read_text(encoding="utf-8").splitlines())
     return [pytest.param(case, id=case["name"]) for case in map(json.loads, lines)]
+
+
+def policy_of(case: dict[str, Any]) -> wane.Policy:
+    """The policy that a case is for."""
+    fields = ("low_water", "description_share", "prologue", "overflow")
+    return wane.Policy(order="paper", **{name: case[name] for name in fields})

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from tests.oracle import (
+    Meter,
     Outcome,
     Reading,
     Rules,
     State,
     assistant_messages,
     eligible,
+    exempt,
     read,
     run_pass,
     settled,
@@ -33,6 +35,8 @@ def rules_of(policy: Policy, budget: int, tool_classes: dict[str, str] | None = 
         policy.order,
         policy.by_level,
         policy.guarded(1.0),
+        policy.prologue,
+        policy.overflow,
     )
 
 
@@ -61,15 +65,16 @@ class Life:
 
     rules: Rules
     overhead: int = 0
-    drift: int = 0
+    ratio: float = 1.0
+    drift: float = 0.0
     items: list[Item] = field(default_factory=list)
     state: State = field(default_factory=State)
     sent: int = 0
 
     @property
-    def base(self) -> int:
-        """Tokens of a request besides those of its items."""
-        return self.overhead + self.drift
+    def meter(self) -> Meter:
+        """How tokens are counted now."""
+        return Meter(self.overhead, self.ratio, self.drift)
 
     @property
     def held(self) -> int:
@@ -78,32 +83,37 @@ class Life:
 
     def fit(self, *, cold: bool = False) -> Outcome:
         """Run a pass if one is due, and remember what is sent."""
-        outcome = run_pass(self.items, self.state, self.rules, base=self.base, cold=cold)
+        outcome = run_pass(self.items, self.state, self.rules, meter=self.meter, cold=cold)
         self.state = outcome.state
         self.sent = self.held + self.overhead
         return outcome
 
     def observe(self, input_tokens: int) -> None:
         """Anchor to what the provider said that the last request held."""
-        self.drift = input_tokens - self.sent
+        if input_tokens > 0:
+            self.ratio = max(0.5, min(4.0, input_tokens / self.sent)) if self.sent else 1.0
+            self.drift = input_tokens - self.sent * self.ratio
 
     def pinned(self) -> Pinned:
         """R13: what no pass could take now, by what holds it."""
         reading = read(self.items)
         tokens: dict[str, int] = {}
         for index in visible(self.items, self.state):
-            holder = _holder(reading, self.state, index)
+            holder = _holder(reading, self.state, self.rules, index)
             tokens[holder] = tokens.get(holder, 0) + self.items[index].tokens
         tokens.pop("evictable", 0)
         name = reading.active.name if reading.active else None
-        return Pinned(overhead=self.base, active_name=name, **tokens)
+        scaled = {holder: self.meter.scaled(held) for holder, held in tokens.items()}
+        return Pinned(overhead=self.meter.total(0), active_name=name, **scaled)
 
 
-def _holder(reading: Reading, state: State, index: int) -> str:
+def _holder(reading: Reading, state: State, rules: Rules, index: int) -> str:
     """Which field of `Pinned` counts a visible item."""
     owner, kind = reading.owner.get(index), reading.items[index].kind
     if owner is None:
-        return kind.value if kind in (Kind.SYSTEM, Kind.USER) else "prologue"
+        return "user" if kind is Kind.USER else "system"
+    if exempt(owner, rules):
+        return "prologue"
     if owner is reading.active:
         return "active"
     if not settled(reading, owner):
@@ -111,7 +121,7 @@ def _holder(reading: Reading, state: State, index: int) -> str:
     if state.removed(owner):
         described = owner.type == "expl" and index in owner.closing and owner.number not in state.dropped
         return "descriptions" if described else "needed"
-    return "evictable" if eligible(reading, state, owner) else "needed"
+    return "evictable" if eligible(reading, state, rules, owner) else "needed"
 
 
 def summary(window: ContextWindow) -> dict[str, object]:
@@ -137,7 +147,7 @@ def assert_agree(window: ContextWindow, life: Life) -> None:
     reading, state = read(life.items), life.state
     shown = visible(life.items, state)
     assert window.visible == shown
-    assert window.tokens == life.base + life.held
+    assert window.tokens == life.meter.total(life.held)
     assert (window.active and window.active.number) == (reading.active and reading.active.number)
     expected = []
     for ep in reading.episodes:

@@ -1,4 +1,4 @@
-"""A naive model of the rules R1 to R14, written apart from the core, to hold it against.
+"""A naive model of the rules R1 to R16, written apart from the core, to hold it against.
 
 It is slow on purpose: every question is answered by reading the whole history again. Nothing is
 kept but what a pass decided (`State`), there is no heap, no running total and no incremental
@@ -21,6 +21,8 @@ BULK = {
     *("list_files", "list_directory", "search_files", "find_files"),
 }
 DURABLE = {"edit", "write", "write_file", "edit_file", "apply_patch", "multiedit"}
+TAGS = ("system-reminder", "task-notification", "local-command-stdout", "local-command-stderr")
+IMPLICIT_TOKENS = 8_000
 LEVELS = {"expl": ("reasoning", "bulk", "artifact", "remove"), "act": ("bulk", "artifact", "remove")}
 ASSISTANT = (Kind.TEXT, Kind.REASONING, Kind.CALL)
 
@@ -33,6 +35,17 @@ def chars(text: str) -> int:
     return -(-len(text) // 4)
 
 
+def is_marked(text: str) -> bool:
+    """R15: whether a text is nothing but sections in a notice's tag."""
+    left = text.strip()
+    while left:
+        tag = next((tag for tag in TAGS if left.startswith(f"<{tag}>") and f"</{tag}>" in left), None)
+        if tag is None:
+            return False
+        left = left.split(f"</{tag}>", 1)[1].strip()
+    return bool(text.strip())
+
+
 def items_of(messages: Iterable[Message]) -> list[Item]:
     """R1: take OpenAI chat messages apart, in order; empty parts of an assistant message give none."""
     items: list[Item] = []
@@ -41,7 +54,8 @@ def items_of(messages: Iterable[Message]) -> list[Item]:
         if role == "tool":
             items.append(Item(Kind.RESULT, chars(content or ""), call_id=message["tool_call_id"], message=ordinal))
         elif role in ("system", "user"):
-            items.append(Item(Kind(role), chars(content or ""), message=ordinal))
+            kind = Kind.NOTICE if role == "user" and is_marked(content or "") else Kind(role)
+            items.append(Item(kind, chars(content or ""), message=ordinal))
         else:
             parts = ((Kind.REASONING, message.get("reasoning_content")), (Kind.TEXT, content))
             items += [Item(kind, chars(text), message=ordinal) for kind, text in parts if text]
@@ -104,7 +118,7 @@ def start_is_accepted(arguments: Mapping[str, Any], episodes: Sequence[Ep]) -> b
     if arguments.get("type") == "expl":
         return not arguments.get("dependencies")
     if arguments.get("type") == "act" and "dependencies" in arguments:
-        return bool(arguments["dependencies"] or not explored) and set(arguments["dependencies"]) <= explored
+        return set(arguments["dependencies"]) <= explored
     return False
 
 
@@ -113,7 +127,10 @@ def end_is_accepted(arguments: Mapping[str, Any], episodes: Sequence[Ep]) -> boo
     active = [episode for episode in episodes if not episode.implicit and not episode.closed]
     if not active or arguments.get("name", active[0].name) != active[0].name:
         return False
-    return ("description" in arguments) == (active[0].type == "expl")
+    description = arguments.get("description", "")
+    if description.startswith("<") and description.endswith(">"):
+        return False
+    return bool(description) == (active[0].type == "expl")
 
 
 # R2, R4, R5: who owns what
@@ -130,6 +147,7 @@ class Ep:
     dependencies: tuple[str, ...] = ()
     description: str | None = None
     closed: bool = False
+    prologue: bool = False
     members: list[int] = field(default_factory=list)
     closing: list[int] = field(default_factory=list)
 
@@ -143,7 +161,6 @@ class Reading:
     owner: dict[int, Ep] = field(default_factory=dict)
     partner: dict[int, int] = field(default_factory=dict)
     verdicts: dict[int, bool] = field(default_factory=dict)
-    prologue: list[int] = field(default_factory=list)
 
     @property
     def current(self) -> Ep | None:
@@ -157,20 +174,26 @@ class Reading:
 
 
 def read(items: Sequence[Item]) -> Reading:
-    """Walk the history and give each item its owner: an episode, the prologue, or nobody."""
+    """Walk the history and give each item its owner: an episode, or nobody."""
     reading = Reading(items)
     open_calls: list[int] = []
+    starts = [message.start for message in assistant_messages(items)]
     for index, item in enumerate(items):
+        if index in starts:
+            _cut(reading)
         if item.kind is Kind.RESULT:
             call = next(call for call in open_calls if items[call].call_id == item.call_id)
             open_calls.remove(call)
             reading.partner[call], reading.partner[index] = index, call
-            _give(reading, index, reading.owner.get(call))
-            if reading.owner.get(call) and call in reading.owner[call].closing:
+            _give(reading, index, reading.owner[call])
+            if call in reading.owner[call].closing:
                 reading.owner[call].closing.append(index)
         elif item.kind is Kind.USER:
             if reading.current and reading.current.implicit:
                 reading.current.closed = True  # R5
+        elif item.kind is Kind.NOTICE:
+            if starts and index > starts[0]:  # R15
+                _give(reading, index, reading.current or _open_implicit(reading))
         elif item.kind in ASSISTANT:
             accepted = item.tool == "delimiter" and _delimit(reading, index, item)
             if not accepted:
@@ -180,20 +203,23 @@ def read(items: Sequence[Item]) -> Reading:
     return reading
 
 
-def _give(reading: Reading, index: int, owner: Ep | None) -> None:
-    if owner is None:
-        reading.prologue.append(index)
-    else:
-        reading.owner[index] = owner
-        owner.members.append(index)
+def _give(reading: Reading, index: int, owner: Ep) -> None:
+    reading.owner[index] = owner
+    owner.members.append(index)
 
 
-def _open_implicit(reading: Reading) -> Ep | None:
-    """R5: an implicit episode, unless this is still the prologue (R2)."""
-    if not reading.episodes:
-        return None
-    reading.episodes.append(Ep(len(reading.episodes), None, "expl", implicit=True))
+def _open_implicit(reading: Reading) -> Ep:
+    """R5: an implicit episode; R2: it is prologue if nothing was started yet."""
+    ahead = all(episode.implicit for episode in reading.episodes)
+    reading.episodes.append(Ep(len(reading.episodes), None, "expl", implicit=True, prologue=ahead))
     return reading.episodes[-1]
+
+
+def _cut(reading: Reading) -> None:
+    """R5: an implicit episode that is full closes ahead of an assistant message."""
+    current = reading.current
+    if current and current.implicit:
+        current.closed = sum(reading.items[index].tokens for index in current.members) >= IMPLICIT_TOKENS
 
 
 def _delimit(reading: Reading, index: int, item: Item) -> bool:
@@ -248,12 +274,21 @@ def settled(reading: Reading, episode: Ep) -> bool:
     return episode.closed and answered and max(episode.members) < latest_message(reading.items)
 
 
-def eligible(reading: Reading, state: State, episode: Ep) -> bool:
-    """R7."""
+def needed(reading: Reading, state: State, episode: Ep) -> bool:
+    """Whether an act that declares it has not been removed (R7, R11, R16)."""
     dependents = [other for other in reading.episodes if not episode.implicit and episode.name in other.dependencies]
-    return (
-        settled(reading, episode) and not state.removed(episode) and all(state.removed(other) for other in dependents)
-    )
+    return not all(state.removed(other) for other in dependents)
+
+
+def exempt(episode: Ep, rules: Rules) -> bool:
+    """R7: whether it belongs to a prologue that is protected whole."""
+    return episode.prologue and rules.prologue == "whole"
+
+
+def eligible(reading: Reading, state: State, rules: Rules, episode: Ep) -> bool:
+    """R7."""
+    free = not state.removed(episode) and not needed(reading, state, episode)
+    return free and settled(reading, episode) and not exempt(episode, rules)
 
 
 def last_use(reading: Reading, episode: Ep) -> int:
@@ -270,7 +305,7 @@ def stage(state: State, episode: Ep) -> int:
 
 def choose(reading: Reading, state: State, rules: Rules, spared: Iterable[int] = ()) -> Ep | None:
     """R8."""
-    candidates = [episode for episode in reading.episodes if eligible(reading, state, episode)]
+    candidates = [episode for episode in reading.episodes if eligible(reading, state, rules, episode)]
     candidates = [episode for episode in candidates if episode.number not in spared]
     if rules.order == "paper":
         candidates.sort(key=lambda episode: (episode.type != "act", episode.number))
@@ -281,17 +316,19 @@ def choose(reading: Reading, state: State, rules: Rules, spared: Iterable[int] =
     return candidates[0] if candidates else None
 
 
-def guarded(reading: Reading, state: State, rules: Rules, base: int = 0) -> set[int]:
+def guarded(reading: Reading, state: State, rules: Rules, meter: Meter) -> set[int]:
     """The newest episodes, for as long as all that they show fits into the guard's share of the room."""
-    owned = {index for episode in reading.episodes for index in episode.members}
-    room = rules.budget - base - sum(item.tokens for index, item in enumerate(reading.items) if index not in owned)
+    tokens = {index: item.tokens for index, item in enumerate(reading.items) if index not in state.gone}
+    evictable = [index for index in tokens if index in reading.owner and not exempt(reading.owner[index], rules)]
+    fixed = meter.total(sum(tokens.values())) - meter.scaled(sum(tokens[index] for index in evictable))
+    spared = rules.guard * max(0.0, rules.budget - fixed) / meter.ratio
     out: set[int] = set()
     shown = 0
     for episode in reversed(reading.episodes):
         if state.removed(episode):
             continue
-        shown += sum(reading.items[index].tokens for index in episode.members if index not in state.gone)
-        if shown > room * rules.guard or room * rules.guard <= 0:
+        shown += sum(tokens[index] for index in episode.members if index in tokens)
+        if shown > spared or spared <= 0:
             break
         out.add(episode.number)
     return out
@@ -314,6 +351,8 @@ def level_of(reading: Reading, index: int, overrides: Mapping[str, str]) -> str:
     episode, item = reading.owner[index], reading.items[index]
     if item.kind is Kind.REASONING and episode.type == "expl":
         return "reasoning"
+    if item.kind is Kind.NOTICE:
+        return "artifact"
     if item.kind in (Kind.CALL, Kind.RESULT):
         call = index if item.kind is Kind.CALL else reading.partner[index]
         found = tool_class(reading, call, overrides)
@@ -334,16 +373,64 @@ def due(reading: Reading, state: State, overrides: Mapping[str, str]) -> set[int
     return out
 
 
-def leaving(reading: Reading, state: State, overrides: Mapping[str, str]) -> set[int]:
-    """R12: what of the due items can go: all but what something that stays needs, or is paired with."""
-    out = due(reading, state, overrides) - state.gone
+def leaving(
+    reading: Reading, state: State, overrides: Mapping[str, str], episode: Ep, also: Iterable[int] = ()
+) -> set[int]:
+    """What of the due items can go, in a step of an episode.
+
+    R12: all but what something that stays needs, or is paired with. R9: with them the episode's reasoning, where a
+    message loses something and nothing but reasoning would be left of it.
+    """
+    shown = [index for index in range(len(reading.items)) if index not in state.gone]
+    wanted = (due(reading, state, overrides) | set(also)) - state.gone
+    reasoning = {index for index in shown if reading.items[index].kind is Kind.REASONING}
+    along = {index for index in reasoning - wanted if reading.owner[index] is episode}
+    out = wanted | along
     while True:
-        staying = set(range(len(reading.items))) - state.gone - out
+        staying = set(shown) - out
         held = {index + offset for index in staying for offset in reading.items[index].needs}
         held |= {reading.partner[index] for index in staying if index in reading.partner}
+        for message in assistant_messages(reading.items):
+            bare = staying & set(message) <= reasoning
+            if not (bare and (out - along) & set(message)):
+                held |= along & set(message)
         if not held & out:
             return out
         out -= held
+
+
+def exchange(reading: Reading, state: State, rules: Rules, index: int, *, durable: bool) -> set[int]:
+    """R16: an item that overflow may take with all that must leave with it; none if it has to stay."""
+    episode, latest = reading.owner[index], latest_message(reading.items)
+    held = due(reading, state, rules.tool_classes)
+
+    def loose(one: int) -> str | None:
+        """Whether an item may leave by itself, or with its result: `early` in (b), `late` in (c)."""
+        item = reading.items[one]
+        if reading.owner.get(one) is not episode or one >= latest:
+            return None
+        if item.kind in (Kind.REASONING, Kind.NOTICE):
+            return None if settled(reading, episode) else "early"
+        if item.kind is not Kind.CALL or reading.verdicts.get(one) or reading.partner.get(one, latest) >= latest:
+            return None
+        if tool_class(reading, one, rules.tool_classes) == "durable":
+            return "late"
+        return None if settled(reading, episode) else "early"
+
+    if loose(index) != ("late" if durable else "early"):
+        return set()
+    unit = {index}
+    while True:
+        shown = [one for one in range(len(reading.items)) if one not in state.gone and one not in unit]
+        needers = {one for one in shown if unit & {one + offset for offset in reading.items[one].needs}}
+        more = needers | {reading.partner[one] for one in unit if one in reading.partner} - unit
+        if not more:
+            break
+        unit |= more
+    fine = ("early", "late") if durable else ("early",)
+    results = {one for one in unit if reading.items[one].kind is Kind.RESULT}
+    free = all(one in held or loose(one) in fine for one in unit - results)
+    return unit if free and all(one in held or loose(reading.partner[one]) in fine for one in results) else set()
 
 
 # R10, R11, R13: the pass
@@ -361,6 +448,25 @@ class Rules:
     order: str = "paper"
     by_level: bool = False
     guard: float = 0.0
+    prologue: str = "whole"
+    overflow: str = "surface"
+
+
+@dataclass(frozen=True)
+class Meter:
+    """How estimated tokens are counted, by what the provider last reported."""
+
+    overhead: int = 0
+    ratio: float = 1.0
+    drift: float = 0.0
+
+    def total(self, tokens: int) -> int:
+        """What a request with items of so many tokens holds."""
+        return round((tokens + self.overhead) * self.ratio + self.drift)
+
+    def scaled(self, tokens: int) -> int:
+        """What items of so many tokens hold."""
+        return round(tokens * self.ratio)
 
 
 @dataclass(frozen=True)
@@ -390,14 +496,14 @@ class Outcome:
 class Pass:
     """One run of the policy over the whole history."""
 
-    def __init__(self, items: Sequence[Item], state: State, rules: Rules, base: int) -> None:
-        self.reading, self.state, self.rules, self.base = read(items), state, rules, base
+    def __init__(self, items: Sequence[Item], state: State, rules: Rules, meter: Meter) -> None:
+        self.reading, self.state, self.rules, self.meter = read(items), state, rules, meter
         self.steps: list[Line] = []
 
     def total(self) -> int:
         """Tokens of the view, with what is sent besides it."""
         visible = (item.tokens for index, item in enumerate(self.reading.items) if index not in self.state.gone)
-        return self.base + sum(visible)
+        return self.meter.total(sum(visible))
 
     def within(self, share: float) -> bool:
         """Whether the view is at or under a share of the budget."""
@@ -406,7 +512,7 @@ class Pass:
     def move(self, episode: Ep, level: str, state: State) -> None:
         """Go to a state that wants more gone, and report it if something left."""
         before = self.total()
-        gone = leaving(self.reading, state, self.rules.tool_classes)
+        gone = leaving(self.reading, state, self.rules.tool_classes, episode)
         self.state = replace(state, gone=state.gone | gone)
         if gone:
             self.steps.append(Line(episode.name, episode.number, level, before, self.total(), tuple(sorted(gone))))
@@ -425,22 +531,58 @@ class Pass:
         ]
 
     def drop_while(self, excess: Callable[[], bool]) -> None:
-        """R11: drop descriptions, oldest first, for as long as there is an excess."""
-        while self.rules.share is not None and self.described() and excess():
-            oldest = self.described()[0]
-            dropped = self.state.dropped | {oldest.number}
-            self.move(oldest, "description", replace(self.state, dropped=dropped))
+        """R11: drop descriptions that no act needs, oldest first, for as long as there is an excess."""
+        while self.rules.share is not None and excess():
+            free = [episode for episode in self.described() if not needed(self.reading, self.state, episode)]
+            if not free:
+                break
+            dropped = self.state.dropped | {free[0].number}
+            self.move(free[0], "description", replace(self.state, dropped=dropped))
 
     def too_much_described(self) -> bool:
         """R11: whether the closing pairs hold more than their share."""
         held = sum(self.reading.items[index].tokens for episode in self.described() for index in episode.closing)
-        return held > self.rules.budget * (self.rules.share or 0.0)
+        return self.meter.scaled(held) > self.rules.budget * (self.rules.share or 0.0)
 
     def run(self) -> None:
         """R10."""
-        self.evict_until(self.rules.low_water, guarded(self.reading, self.state, self.rules, self.base))
+        self.evict_until(self.rules.low_water, guarded(self.reading, self.state, self.rules, self.meter))
         self.evict_until(1.0)
         self.drop_while(lambda: not self.within(1.0))
+        if self.rules.overflow == "strip" and not self.within(1.0):
+            self.overflow()
+
+    def overflow(self) -> None:
+        """R16."""
+        reading, state = self.reading, self.state
+        alive = [episode for episode in reading.episodes if not state.removed(episode)]
+        wanted = [e for e in alive if settled(reading, e) and needed(reading, state, e)]
+        unfinished = [e for e in alive if not settled(reading, e) and not exempt(e, self.rules)]
+        for episode in wanted:
+            reached = self.state.reached.get(episode.number)
+            for level in LEVELS["expl"][LEVELS["expl"].index(reached) + 1 if reached else 0 : -1]:
+                if not self.within(self.rules.low_water):
+                    self.strip(episode, level)
+        for episode in unfinished:
+            self.take_exchanges(episode, durable=False)
+        for episode in alive:
+            if episode in wanted or episode in unfinished:
+                self.take_exchanges(episode, durable=True)
+
+    def take_exchanges(self, episode: Ep, *, durable: bool) -> None:
+        """R16, (b) or (c), in one episode."""
+        before, first = self.total(), self.state.gone
+        for index in sorted(episode.members):
+            if self.within(self.rules.low_water):
+                break
+            if index in self.state.gone:
+                continue
+            unit = exchange(self.reading, self.state, self.rules, index, durable=durable)
+            if unit:
+                out = leaving(self.reading, self.state, self.rules.tool_classes, episode, unit)
+                self.state = replace(self.state, gone=self.state.gone | out)
+        if gone := tuple(sorted(self.state.gone - first)):
+            self.steps.append(Line(episode.name, episode.number, "overflow", before, self.total(), gone))
 
     def evict_until(self, share: float, spared: Iterable[int] = ()) -> None:
         """Evict until the view is at or under a share of the budget, or nothing but the spared is eligible."""
@@ -455,9 +597,11 @@ class Pass:
                     break
 
 
-def run_pass(items: Sequence[Item], state: State, rules: Rules, *, base: int = 0, cold: bool = False) -> Outcome:
-    """Run one pass if one is due (R10), `base` tokens being sent besides the items."""
-    work = Pass(items, state, rules, base)
+def run_pass(
+    items: Sequence[Item], state: State, rules: Rules, *, meter: Meter | None = None, cold: bool = False
+) -> Outcome:
+    """Run one pass if one is due (R10)."""
+    work = Pass(items, state, rules, meter or Meter())
     before = work.total()
     due_now = not work.within(1.0) or (cold and rules.evict_when_cold and not work.within(rules.low_water))
     if due_now:

@@ -76,7 +76,21 @@ RAW = (
 
 VALUES: tuple[Any, ...] = (
     *(None, True, 0, 1.5, "", "  ", "start", "end", "expl", "act", "Start", "EXPL", "nobody", " e0 "),
-    *([], [""], ["e0"], ["e0", "e0", " "], ["nobody"], [None], [7], [["e0"]], {}, {"e0": 1}),
+    *(
+        "<what you learned>",
+        "<",
+        "<b",
+        [],
+        [""],
+        ["e0"],
+        ["e0", "e0", " "],
+        ["nobody"],
+        [None],
+        [7],
+        [["e0"]],
+        {},
+        {"e0": 1},
+    ),
 )
 """What may stand in a field, right or wrong."""
 
@@ -118,7 +132,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Word:
-    """A user or system message to write."""
+    """A user or system message, or a notice, to write."""
 
     role: str = "user"
     size: int = 4
@@ -176,7 +190,7 @@ def steps() -> st.SearchStrategy[Turn]:
 @cache
 def moves() -> st.SearchStrategy[Turn | Word]:
     """What may happen next: mostly assistant turns."""
-    word = st.builds(Word, role=st.sampled_from(("user", "user", "system")), size=sizes())
+    word = st.builds(Word, role=st.sampled_from(("user", "user", "notice", "system")), size=sizes())
     return often((5, turns()), (1, word))
 
 
@@ -195,7 +209,7 @@ class Author:
     def write(self, move: Turn | Word) -> None:
         """Append what the move stands for."""
         if isinstance(move, Word):
-            self.messages.append({"role": move.role, "content": "u" * move.size})
+            self.messages.append(_spoken(move))
             return
         calls = [self._call(call) for call in move.calls]
         message: dict[str, Any] = {"role": "assistant", "content": "t" * move.text or None}
@@ -245,7 +259,7 @@ class Author:
             return start | {"type": "expl"}
         explored = [episode.name for episode in self.episodes if episode.type == "expl" and episode.closed]
         chosen = [name for place, name in enumerate(reversed(explored)) if mark.pick >> min(place, 3) & 1]
-        return start | {"type": "act", "dependencies": chosen or explored[-1:]}
+        return start | {"type": "act", "dependencies": chosen}
 
     def _end(self, active: Ep | None) -> dict[str, Any]:
         if active is not None and active.type == "act":
@@ -271,6 +285,13 @@ class Author:
             self.episodes.append(named)
         elif arguments.get("action") == "end" and end_is_accepted(arguments, self.episodes):
             next(episode for episode in self.episodes if not episode.closed).closed = True
+
+
+def _spoken(word: Word) -> dict[str, Any]:
+    text = "u" * word.size
+    if word.role == "notice":
+        return {"role": "user", "content": f"<system-reminder>{text}</system-reminder>"}
+    return {"role": word.role, "content": text}
 
 
 def write(played: Sequence[Turn | Word]) -> list[dict[str, Any]]:
@@ -328,7 +349,9 @@ def histories(draw: st.DrawFn, *, max_moves: int = 30, coupled: bool | None = No
     if draw(st.booleans()):
         items = [replace(item, message=None) for item in items]
     if draw(st.integers(0, 3)) == 0:
-        counts = draw(st.lists(st.integers(0, 300), min_size=1, max_size=7))
+        # Now and then so large that an implicit episode is full (R5).
+        most = draw(st.sampled_from((300, 300, 5_000)))
+        counts = draw(st.lists(st.integers(0, most), min_size=1, max_size=7))
         items = [replace(item, tokens=counts[index % len(counts)]) for index, item in enumerate(items)]
     if coupled is not False and (coupled or draw(st.booleans())):
         couple = draw(st.sampled_from(COUPLINGS))
@@ -351,6 +374,8 @@ def policies() -> st.SearchStrategy[Policy]:
         evict_when_cold=st.booleans(),
         by_level=st.sampled_from((False, False, True)),
         guard=st.sampled_from((None, 0.0, 0.1, 0.3, 0.6, 1.0)),
+        prologue=st.sampled_from(("turns", "whole")),
+        overflow=st.sampled_from(("strip", "strip", "surface")),
     )
 
 

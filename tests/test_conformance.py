@@ -1,29 +1,23 @@
 """The shared conformance cases, through the public dry run."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 import wane
+from tests.conformance import FOLDER, conformance_cases, policy_of
 
-SHARED = Path(__file__).parents[1].parent / "shared" / "conformance"
 FIELDS = ("name", "type", "implicit", "closed", "removed")
 
 
-def cases() -> list[dict]:
-    return [json.loads(line) for path in sorted(SHARED.glob("*.jsonl")) for line in path.read_text().splitlines()]
-
-
-@pytest.mark.skipif(not SHARED.exists(), reason=f"the shared conformance cases are not at {SHARED}")
+@pytest.mark.skipif(not FOLDER.exists(), reason=f"the shared conformance cases are not at {FOLDER}")
 def test_there_are_cases() -> None:
-    assert len(cases()) >= 164
+    assert len(conformance_cases()) >= 174
 
 
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", conformance_cases())
 def test_conformance(case: dict) -> None:
-    policy = wane.Policy(order="paper", low_water=case["low_water"], description_share=case["description_share"])
-    result = wane.plan(case["messages"], budget=case["budget"], policy=policy).to_dict()
+    result = wane.plan(case["messages"], budget=case["budget"], policy=policy_of(case)).to_dict()
     expect = case["expect"]
     assert result["steps"] == expect["steps"]
     assert result["visible"] == expect["visible"]

@@ -19,7 +19,10 @@ ASSISTANT = (Kind.TEXT, Kind.REASONING, Kind.CALL)
 
 
 def unannotated(items: Sequence[Item]) -> list[Item]:
-    """A history whose `delimiter` calls are calls of another tool, with an ordinal for each assistant message."""
+    """A history whose `delimiter` calls are calls of another tool, with an ordinal for each assistant message.
+
+    Its reasoning is told as text: a message that a mark leaves with nothing but reasoning would still hold the call (R9).
+    """
     out: list[Item] = []
     ordinal = -1
     raw: int | None = None
@@ -29,7 +32,9 @@ def unannotated(items: Sequence[Item]) -> list[Item]:
             joined = before in ASSISTANT if item.message is None else ordinal >= 0 and item.message == raw
             ordinal += not joined
             raw = item.message if item.message is not None or not joined else raw
-            item = replace(item, message=ordinal, tool="read" if item.tool == DELIMITER else item.tool)
+            kind = Kind.TEXT if item.kind is Kind.REASONING else item.kind
+            tool = "read" if item.tool == DELIMITER else item.tool
+            item = replace(item, kind=kind, message=ordinal, tool=tool)
         out.append(item)
         before = item.kind
     return out

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from tests.conformance import conformance_cases
-from tests.oracle import Rules, State, items_of, read, run_pass, visible
+from tests.conformance import conformance_cases, policy_of
+from tests.lives import rules_of
+from tests.oracle import State, items_of, read, run_pass, visible
 
 
 @pytest.mark.parametrize("case", conformance_cases())
 def test_conformance(case: dict[str, Any]) -> None:
     items = items_of(case["messages"])
-    rules = Rules(case["budget"], low_water=case["low_water"], share=case["description_share"])
+    rules = rules_of(policy_of(case), case["budget"])
     outcome = run_pass(items, State(), rules)
     episodes = [{**asdict(episode), "removed": outcome.state.removed(episode)} for episode in read(items).episodes]
     fields = ("name", "type", "implicit", "closed", "removed")

@@ -90,6 +90,8 @@ def test_a_percentage_needs_a_window() -> None:
         {"guard": -0.1},
         {"guard": 1.1},
         {"guard": "all"},
+        {"prologue": "none"},
+        {"overflow": None},
     ],
 )
 def test_policies_that_are_refused(change: dict) -> None:
@@ -167,10 +169,33 @@ def test_the_provider_s_count_anchors_the_total() -> None:
     window.fit()
     sent = window.tokens
     window.add(Item(Kind.TEXT, 100))
-    window.observe(input_tokens=sent + 500)
-    assert window.tokens == sent + 600
+    window.observe(input_tokens=2 * sent)
+    assert window.tokens == 2 * sent + 200
+    window.observe(input_tokens=10 * sent)
+    assert window.tokens == 10 * sent + 400  # a ratio above 4 is not believed of what is added
     window.observe(input_tokens=10)
-    assert window.tokens == 110
+    assert window.tokens == 60
+
+
+@pytest.mark.parametrize("tokens", [0, -1, -1_000_000])
+def test_a_report_of_nothing_is_no_report(tokens: int) -> None:
+    window = worked()
+    window.fit()
+    window.observe(5_000)
+    before = window.export()
+    window.observe(tokens)
+    assert window.export() == before
+
+
+def test_the_budget_holds_with_a_tokenizer_that_counts_three_times_the_estimate() -> None:
+    window, held = ContextWindow(10_000), []
+    window.add(Item(Kind.USER, 100))
+    for number in range(40):
+        window.fit()
+        held.append(sum(3 * (100 if index == 0 else 5 if index % 2 else 400) for index in window.visible))
+        window.observe(held[-1])
+        window.extend(call(f"c{number}", "read", 400))
+    assert max(held) <= 10_000
 
 
 def test_a_cold_cache_lets_a_pass_run_early_only_if_the_policy_says_so() -> None:

@@ -18,7 +18,7 @@ import platformdirs
 from wane.agent.options import AgentOptions, PolicyName, Strategy
 from wane.core import DEFAULT_BUDGET, Policy, parse_budget
 from wane.core.errors import ConfigError
-from wane.core.items import merge_tool_classes
+from wane.core.items import read_tool_classes
 from wane.strategies.base import Annotate
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def _dollars(value: object) -> float:
 def _classes(value: object) -> Mapping[str, str]:
     if not isinstance(value, dict):
         raise ConfigError('it must be a table such as {run_query = "bulk"}')
-    merge_tool_classes(value)
+    read_tool_classes(value)
     return dict(value)
 
 

@@ -79,14 +79,14 @@ def context_settings(values: Mapping[str, Any]) -> ContextSettings:
         UsageError: if episodes are to be marked where the strategy knows none, or recalled where the model marks none.
         ConfigError: for a value that cannot work.
     """
-    from wane.core.items import merge_tool_classes
+    from wane.core.items import read_tool_classes
     from wane.proxy.settings import EPISODIC, ContextSettings
 
     given = {key: values[key] for key in ("strategy", "annotate", "recall") if key in values}
     if "idle" in values:
         given["idle"] = _seconds("--idle", values["idle"])
     classes = parse_tool_classes(values.get("tool_classes", ()))
-    merge_tool_classes(classes)
+    read_tool_classes(classes)
     settings = ContextSettings(
         budget=parse_budget(values.get("budget", "80k"), window=parse_window(values.get("window", "200k"))),
         policy=choose_policy(values.get("policy", "default"), values.get("low_water"), values.get("description_share")),

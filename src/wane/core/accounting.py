@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 
 class Counter(Protocol):
@@ -19,23 +19,30 @@ def chars(text: str, /) -> int:
     return (len(text) + 3) // 4
 
 
+_MIN_RATIO: Final = 0.5
+_MAX_RATIO: Final = 4.0
+
+
 @dataclass(slots=True)
 class Accounting:
     """What the view holds, in tokens.
 
-    A counter's estimate drifts from the provider's count, so each report moves the anchor: the total
-    is what the provider said the last request held, plus the estimated change since.
+    A counter's estimate differs from the provider's count by a factor and by an amount. Each report tells both: the
+    total is what the provider said the last request held, plus the estimated change since times the ratio of
+    reported to estimated tokens.
 
     Attributes:
         items: estimate of all visible items.
-        overhead: fixed estimate of what every request carries besides: system prompt, tool definitions.
-        drift: provider's count minus estimate, as of the last report.
+        overhead: estimate of what every request carries besides: system prompt, tool definitions.
+        ratio: provider's tokens per estimated token, as of the last report; kept within 0.5 and 4.
+        drift: what the provider's count holds beyond the estimate times the ratio, as of the last report.
         sent: estimate of the last request, to which the next report refers.
     """
 
     items: int = 0
     overhead: int = 0
-    drift: int = 0
+    ratio: float = 1.0
+    drift: float = 0.0
     sent: int | None = None
 
     @property
@@ -45,13 +52,21 @@ class Accounting:
 
     @property
     def total(self) -> int:
-        """What the next request holds, anchored."""
-        return self.estimate + self.drift
+        """What the next request holds, by the provider's last report."""
+        return round(self.estimate * self.ratio + self.drift)
+
+    def scaled(self, estimate: int) -> int:
+        """Return estimated tokens as the provider would count them."""
+        return round(estimate * self.ratio)
 
     def mark_sent(self) -> None:
         """The view as it stands is what the next report will be about."""
         self.sent = self.estimate
 
     def observe(self, input_tokens: int) -> None:
-        """Anchor to the provider's count of the last request."""
-        self.drift = input_tokens - (self.estimate if self.sent is None else self.sent)
+        """Take the provider's count of the last request; 0 or less is no count, and changes nothing."""
+        if input_tokens <= 0:
+            return
+        sent = self.estimate if self.sent is None else self.sent
+        self.ratio = min(max(input_tokens / sent, _MIN_RATIO), _MAX_RATIO) if sent else 1.0
+        self.drift = input_tokens - sent * self.ratio

@@ -92,12 +92,10 @@ class Protocol:
         started: every name ever started; the value says whether it is a *closed exploration*, which is
             what an act may depend on.
         active: name and type of the active episode.
-        explored: whether an exploration has been closed yet.
     """
 
     started: dict[str, bool] = field(default_factory=dict)
     active: tuple[str, EpisodeType] | None = None
-    explored: bool = False
 
     def judge(self, arguments: str | None) -> Verdict:
         """Accept or reject one call and move to the state after it.
@@ -121,9 +119,7 @@ class Protocol:
             self.active = (verdict.name, verdict.type)
         else:
             self.active = None
-            if verdict.type is EpisodeType.EXPL:
-                self.started[verdict.name] = True
-                self.explored = True
+            self.started[verdict.name] = verdict.type is EpisodeType.EXPL
 
     def _start(self, fields: dict[str, Any]) -> Verdict:
         name, type_ = fields["name"], fields["type"]
@@ -154,8 +150,6 @@ class Protocol:
             if not self.started.get(dependency, False):
                 what = "is not a closed expl" if dependency in self.started else "was never started"
                 raise _Rejection(f"the dependency {_quote(dependency)} {what}", name, "act")
-        if not dependencies and self.explored:
-            raise _Rejection('"dependencies" is empty, but explorations have been closed', name, "act")
         behind = f", building on {', '.join(map(_quote, dependencies))}" if dependencies else ""
         text = f"Started action {_quote(name)}{behind}."
         return Verdict(True, text, "start", name, EpisodeType.ACT, tuple(dependencies))
@@ -167,10 +161,13 @@ class Protocol:
         if fields["name"] and fields["name"] != name:
             raise _Rejection(f"the active episode is {_quote(name)}, not {_quote(fields['name'])}")
         description = fields["description"] or None
-        if type_ is EpisodeType.EXPL and description is None:
+        if type_ is EpisodeType.ACT:
+            if description is not None:
+                raise _Rejection("ending an act takes no description")
+        elif description is None:
             raise _Rejection('ending an expl needs a "description" of what was learned')
-        if type_ is EpisodeType.ACT and description is not None:
-            raise _Rejection("ending an act takes no description")
+        elif _is_placeholder(description):
+            raise _Rejection(f"the description {_quote(description)} is a placeholder, and would be all that stays")
         word = "exploration" if type_ is EpisodeType.EXPL else "action"
         return Verdict(True, f"Ended {word} {_quote(name)}.", "end", name, type_, description=description)
 
@@ -178,13 +175,14 @@ class Protocol:
         """Show the call that would be right in this state and comes nearest to what was meant."""
         if self.active is not None:
             is_expl = self.active[1] is EpisodeType.EXPL
-            return _right(action="end", description="what you learned") if is_expl else _right(action="end")
-        name = self._unused(rejection.name or "my-episode")
+            return _right(action="end", description="<what you learned>") if is_expl else _right(action="end")
+        name = self._unused(rejection.name or "<task-and-object>")
         if rejection.type != "act":
             return _right(action="start", name=name, type="expl")
         closed = list(islice((n for n in reversed(self.started) if self.started[n]), _NAMES_SHOWN))
         names = f"Closed explorations, latest first: {', '.join(map(_quote, closed))}. " if closed else ""
-        return names + _right(action="start", name=name, type="act", dependencies=closed[:1])
+        chosen = ["<an expl it will use>"] if closed else []
+        return names + _right(action="start", name=name, type="act", dependencies=chosen)
 
     def _unused(self, name: str) -> str:
         candidates = (name if n == 1 else f"{name}-{n}" for n in count(1))
@@ -214,6 +212,10 @@ def _parse(arguments: str | None) -> dict[str, Any]:
     if fields["action"] not in ("start", "end"):
         raise _Rejection('"action" must be "start" or "end"', fields["name"], fields["type"])
     return fields
+
+
+def _is_placeholder(description: str) -> bool:
+    return description.startswith("<") and description.endswith(">")
 
 
 def _refuse(constant: str) -> NoReturn:

@@ -2,17 +2,21 @@
 
 Vertices are episodes, an edge says that an act declared a dependency on an exploration. Three
 invariants hold by construction: a dependency names a *closed* exploration, so there are no cycles;
-edges go from exploration to act only; the prologue is not in the graph. The graph is append-only;
-an episode that is wholly evicted is dropped from it (section 5), and only its name, for R3, and its
-place in the history, for recall, are kept.
+edges go from exploration to act only; what the system and the user said is not in the graph. The graph
+is append-only; an episode that is wholly evicted is dropped from it (section 5), and only its name, for R3,
+its place in the history, for recall, and its closing pair as long as that is in view, are kept.
 """
 
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
+from operator import itemgetter
 from typing import Final
+
+from wane.core.policy import Policy
 
 
 class EpisodeType(StrEnum):
@@ -23,7 +27,11 @@ class EpisodeType(StrEnum):
 
 
 class Level(StrEnum):
-    """How far an episode has been stripped (R9); `DESCRIPTION` means that its closing pair went too (R11)."""
+    """How far an episode has been stripped (R9).
+
+    `DESCRIPTION` means that its closing pair went too (R11). `OVERFLOW` is none that an episode reaches: a step at this
+    level took single exchanges of an episode that is not finished, or is needed by one (R16).
+    """
 
     NONE = "none"
     REASONING = "reasoning"
@@ -31,6 +39,7 @@ class Level(StrEnum):
     ARTIFACT = "artifact"
     REMOVE = "remove"
     DESCRIPTION = "description"
+    OVERFLOW = "overflow"
 
     @property
     def rank(self) -> int:
@@ -54,11 +63,13 @@ class Episode:
         type: exploratory or acting; implicit ones are exploratory.
         implicit: whether it holds unannotated work (R5).
         inferred: whether it was marked in the agent's stead; see `wane.core.marks`.
+        prologue: whether it is implicit and began ahead of the first accepted start (R2).
         closed: whether it has ended.
         settled: whether it may be evicted (R6).
         dependencies: names of the explorations that an act declared.
         description: what an exploration learned, once it has ended.
-        tokens: what it holds in the view now.
+        tokens: what it holds in the view now, by the counter.
+        size: what it has held over time, evicted or not, by the counter (R5).
         used: number of the latest episode that used it: itself, or an act that declares it.
         dependents: number of acts not yet removed that declare it (R7).
         spans: its members' indexes in the history, as half-open ranges `[first, stop]`.
@@ -70,14 +81,18 @@ class Episode:
         "dependencies",
         "dependents",
         "description",
+        "durable",
         "implicit",
         "inferred",
+        "loose",
         "name",
         "number",
         "open_calls",
+        "prologue",
         "queued",
         "rank",
         "settled",
+        "size",
         "spans",
         "tokens",
         "type",
@@ -96,11 +111,13 @@ class Episode:
         self.type = type_
         self.implicit = name is None
         self.inferred = False
+        self.prologue = False
         self.dependencies = dependencies
         self.description: str | None = None
         self.closed = False
         self.settled = False
         self.tokens = 0
+        self.size = 0
         self.used = number
         self.dependents = 0
         self.rank = 0
@@ -109,6 +126,10 @@ class Episode:
         self.spans: list[list[int]] = []
         # Visible items by the rank of the level that takes them.
         self.buckets: dict[int, list[int]] = {}
+        # What overflow may take one by one (R16): reasoning and notices, each by itself, and calls with their results,
+        # None until there is one; durable calls apart. `loose` is empty once the episode has settled.
+        self.loose: dict[int, int | None] = {}
+        self.durable: dict[int, int | None] = {}
 
     @property
     def level(self) -> Level:
@@ -138,11 +159,17 @@ class Episode:
     def enter(self, index: int, tokens: int, rank: int) -> None:
         """Take an item in as a member."""
         self.tokens += tokens
+        self.size += tokens
         self.buckets.setdefault(rank, []).append(index)
         if self.spans and self.spans[-1][1] == index:
             self.spans[-1][1] = index + 1
         else:
             self.spans.append([index, index + 1])
+
+    def owns(self, index: int) -> bool:
+        """Whether an item is a member, evicted or not."""
+        position = bisect_right(self.spans, index, key=itemgetter(0)) - 1
+        return position >= 0 and index < self.spans[position][1]
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "open"
@@ -162,26 +189,37 @@ ORDERS: Final[dict[tuple[str, bool], Callable[[Episode], Key]]] = {
 
 
 class EpisodeGraph:
-    """The live episodes, their edges and the queues from which the policy picks (R7, R8)."""
+    """The live episodes, their edges and the queues from which the policy picks (R7, R8).
+
+    Attributes:
+        live: the episodes that are not removed, by number.
+        archive: where the members of removed episodes stand in the history, by name.
+        described: removed explorations whose closing pair is in view, by name.
+        unsettled: live episodes that are not settled, by number.
+        started: how many episodes were ever started.
+        waiting: complete episodes that settle with the next assistant message.
+    """
 
     def __init__(self) -> None:
         self.live: dict[int, Episode] = {}
         self.archive: dict[str, tuple[tuple[int, int], ...]] = {}
+        self.described: dict[str, Episode] = {}
         self.unsettled: dict[int, Episode] = {}
         self.started = 0
         self._by_name: dict[str, Episode] = {}
         self.waiting: list[Episode] = []
         self._queue: list[tuple[Key, Episode]] = []
         self._key: Callable[[Episode], Key] = ORDERS["paper", False]
+        self._whole = False
 
     def start(
         self, name: str | None = None, type_: EpisodeType = EpisodeType.EXPL, dependencies: Iterable[str] = ()
     ) -> Episode:
-        """Open an episode; a dependency that is wholly evicted already needs no protection."""
+        """Open an episode. Of a dependency that is removed already, it protects the closing pair (R11)."""
         episode = Episode(self.started, name, type_, tuple(dependencies))
         self.started += 1
         self.insert(episode)
-        for target in self.targets(episode):
+        for target in self._declared(episode):
             target.dependents += 1
             target.used = episode.number
         return episode
@@ -211,15 +249,19 @@ class EpisodeGraph:
             self._settle(episode)
         self.waiting.clear()
 
-    def arrange(self, order: str, *, by_level: bool) -> None:
-        """Choose the order in which `pick` goes; it costs something only when it changes."""
-        key = ORDERS[order, by_level]
-        if key is self._key:
+    def needed(self) -> dict[int, Episode]:
+        """The settled explorations that an unsettled act declares, by number."""
+        targets = (target for episode in self.unsettled.values() for target in self.targets(episode))
+        return {target.number: target for target in targets if target.settled}
+
+    def arrange(self, policy: Policy) -> None:
+        """Choose the order in which `pick` goes, and what it passes over; it costs something only when that changes."""
+        key, whole = ORDERS[policy.order, policy.by_level], policy.prologue == "whole"
+        if key is self._key and whole == self._whole:
             return
-        self._key = key
-        queued = [episode for _, episode in self._queue]
+        self._key, self._whole = key, whole
         self._queue.clear()
-        for episode in queued:
+        for episode in self.live.values():
             episode.queued = False
             self.offer(episode)
 
@@ -252,13 +294,18 @@ class EpisodeGraph:
         if episode.name is not None:
             self.archive[episode.name] = tuple((first, stop) for first, stop in episode.spans)
             del self._by_name[episode.name]
-        for target in self.targets(episode):
+        for target in self._declared(episode):
             target.dependents -= 1
             self.offer(target)
 
+    def exempt(self, episode: Episode) -> bool:
+        """Whether it belongs to a prologue that is protected whole (R7)."""
+        return episode.prologue and self._whole
+
     def offer(self, episode: Episode) -> None:
         """Queue an episode if it is eligible now."""
-        if episode.settled and not episode.removed and not episode.dependents and not episode.queued:
+        settled = episode.settled and not episode.removed and not episode.dependents
+        if settled and not episode.queued and not self.exempt(episode):
             episode.queued = True
             heapq.heappush(self._queue, (self._key(episode), episode))
 
@@ -266,7 +313,14 @@ class EpisodeGraph:
         """The live episode of that name."""
         return self._by_name.get(name)
 
+    def _declared(self, episode: Episode) -> Iterator[Episode]:
+        for name in episode.dependencies:
+            target = self._by_name.get(name) or self.described.get(name)
+            if target is not None:
+                yield target
+
     def _settle(self, episode: Episode) -> None:
         episode.settled = True
+        episode.loose.clear()
         del self.unsettled[episode.number]
         self.offer(episode)

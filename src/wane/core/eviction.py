@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from wane.core.accounting import Accounting
 from wane.core.episodes import LEVELS, REMOVE_RANK, Episode, EpisodeGraph, Level
@@ -14,41 +14,48 @@ from wane.core.view import View
 
 _DESCRIPTION_RANK = Level.DESCRIPTION.rank
 
+Ends = Mapping[int, int | None]
+"""By index of an item that may leave by itself, the last item that leaves with it: a call's result, None if it has none."""
+
 
 class Eviction:
     """Strips episodes from the view. It calls no model and reads no clock.
 
     Attributes:
+        overflowed: whether the latest pass had to take of what is not finished (R16).
         closings: removed explorations whose closing pair is still visible, as a heap by order of start.
         closing_tokens: what those pairs hold.
     """
 
-    __slots__ = ("_accounting", "_graph", "_trace", "_view", "closing_tokens", "closings")
+    __slots__ = ("_accounting", "_graph", "_trace", "_view", "closing_tokens", "closings", "overflowed")
 
     def __init__(self, graph: EpisodeGraph, view: View, accounting: Accounting) -> None:
         self._graph = graph
         self._view = view
         self._accounting = accounting
         self._trace: list[Step] = []
+        self.overflowed = False
         self.closings: list[tuple[int, Episode]] = []
         self.closing_tokens = 0
 
-    def run(self, policy: Policy, budget: int, fixed: int) -> tuple[Step, ...]:
+    def run(self, policy: Policy, budget: int, fixed: int, latest: int) -> tuple[Step, ...]:
         """Evict until the view is at or under the policy's target, or nothing is eligible.
 
         Args:
             policy: what goes first, and how far.
             budget: tokens that the view may hold.
             fixed: tokens of it that no pass may ever take.
+            latest: index of the first item of the latest assistant message.
 
         Returns:
             Every level reached, in order, those that removed nothing too.
         """
         target, limit = policy.target(budget), policy.description_limit(budget)
         self._trace = []
-        self._graph.arrange(policy.order, by_level=policy.by_level)
+        self.overflowed = False
+        self._graph.arrange(policy)
         guarded: list[Episode] = []
-        first_guarded = self._graph.newest(policy.guarded(budget - fixed))
+        first_guarded = self._graph.newest(policy.guarded(budget - fixed) / self._accounting.ratio)
         while self._accounting.total > target and (episode := self._graph.pick()):
             if episode.number >= first_guarded:
                 guarded.append(episode)
@@ -59,9 +66,18 @@ class Eviction:
         while self._accounting.total > budget and (episode := self._graph.pick()):
             self._empty(episode, policy, budget, limit)
         if limit is not None:
-            while self._accounting.total > budget and self.closings:
-                self._drop_oldest_description()
+            while self._accounting.total > budget and self._drop_oldest_description():
+                pass
+        if policy.overflow == "strip" and self._accounting.total > budget:
+            self._overflow(target, latest)
         return tuple(self._trace)
+
+    def kept_descriptions(self, policy: Policy) -> int:
+        """Estimated tokens of closing pairs that a pass may not drop (R11)."""
+        if policy.description_share is None:
+            return self.closing_tokens
+        needed = (episode for _, episode in self.closings if episode.dependents)
+        return sum(self._view.tokens[index] for episode in needed for index in episode.buckets[_DESCRIPTION_RANK])
 
     def redo(self, trace: Iterable[Step]) -> None:
         """Do again what a recorded pass did, whatever the policy is now (R14).
@@ -73,6 +89,8 @@ class Eviction:
             self._trace = []
             if step.level is Level.DESCRIPTION:
                 self._redo_description(step.number)
+            elif step.level is Level.OVERFLOW:
+                self._redo_overflow(self._find(step.number), step.removed)
             else:
                 self._strip(self._find(step.number), step.level.rank)
             if [done.removed for done in self._trace] != [step.removed]:
@@ -92,38 +110,107 @@ class Eviction:
                 break
         self._graph.offer(episode)
 
+    def _overflow(self, target: float, latest: int) -> None:
+        """Take of what is not finished, and of what that needs, the oldest first (R16)."""
+        before = self._accounting.total
+        needed = self._graph.needed()
+        for _, episode in sorted(needed.items()):
+            for rank in range(episode.rank + 1, REMOVE_RANK):
+                if self._accounting.total > target:
+                    self._strip(episode, rank)
+        unfinished = {
+            number: episode for number, episode in self._graph.unsettled.items() if not self._graph.exempt(episode)
+        }
+        for episode in unfinished.values():
+            self._take_exchanges(episode, [episode.loose], target, latest)
+        for _, episode in sorted((needed | unfinished).items()):
+            self._take_exchanges(episode, [episode.durable, episode.loose], target, latest)
+        self.overflowed = self._accounting.total < before
+
+    def _take_exchanges(self, episode: Episode, ends: Sequence[Ends], target: float, latest: int) -> None:
+        """Take of an episode what the first of `ends` lists, the oldest first and one by one, as one step."""
+        before = self._accounting.total
+        removed: list[int] = []
+        for index in list(ends[0]):
+            if self._accounting.total <= target:
+                break
+            if index in self._view.tokens and (unit := self._exchange(index, ends, latest)):
+                gone, freed = self._view.take(unit, episode)
+                self._accounting.items -= freed
+                removed += gone
+        if removed:
+            self._report_overflow(episode, before, sorted(removed))
+
+    def _exchange(self, index: int, ends: Sequence[Ends], latest: int) -> set[int]:
+        """An item with its result and all that needs them; none if part of it must stay."""
+        unit = self._view.unit(_with_end(index, ends, latest))
+        covered: set[int] = set()
+        for member in unit:
+            covered |= {member} if member in self._view.held else _with_end(member, ends, latest)
+        return unit if covered >= unit else set()
+
+    def _redo_overflow(self, episode: Episode, items: Sequence[int]) -> None:
+        before = self._accounting.total
+        removed, freed = self._view.take(items, episode)
+        self._accounting.items -= freed
+        self._report_overflow(episode, before, removed)
+
+    def _report_overflow(self, episode: Episode, before: int, removed: list[int]) -> None:
+        for index in removed:
+            episode.loose.pop(index, None)
+            episode.durable.pop(index, None)
+        after = self._accounting.total
+        self._trace.append(Step(episode.name, episode.number, Level.OVERFLOW, before, after, tuple(removed)))
+
     def _strip(self, episode: Episode, rank: int) -> None:
         """Take the episode to a level."""
-        candidates = [i for level in range(episode.rank + 1, rank + 1) for i in episode.buckets.pop(level, ())]
-        self._take(episode, rank, candidates)
+        tokens = self._view.tokens
+        buckets = [episode.buckets.pop(level, ()) for level in range(episode.rank + 1, rank + 1)]
+        episode.rank = rank
+        # What overflow has taken, or reasoning that was left alone, is gone already.
+        self._record(episode, LEVELS[rank], [index for bucket in buckets for index in bucket if index in tokens])
         if rank == REMOVE_RANK:
             self._graph.drop(episode)
             self._keep_description(episode)
 
-    def _take(self, episode: Episode, rank: int, candidates: list[int]) -> None:
+    def _record(self, episode: Episode, level: Level, candidates: list[int]) -> None:
+        """Take what may leave of the candidates, as one step."""
         before = self._accounting.total
-        episode.rank = rank
         removed, freed = self._view.take(candidates, episode)
         self._accounting.items -= freed
         after = self._accounting.total
-        self._trace.append(Step(episode.name, episode.number, LEVELS[rank], before, after, tuple(removed)))
+        self._trace.append(Step(episode.name, episode.number, level, before, after, tuple(removed)))
 
     def _keep_description(self, episode: Episode) -> None:
         if pair := episode.buckets.get(_DESCRIPTION_RANK):
+            assert episode.name is not None
+            self._graph.described[episode.name] = episode
             self.closing_tokens += sum(self._view.tokens[index] for index in pair)
             heapq.heappush(self.closings, (episode.number, episode))
 
     def _trim_descriptions(self, limit: float) -> None:
-        while self.closing_tokens > limit and self.closings:
-            self._drop_oldest_description()
+        while self._accounting.scaled(self.closing_tokens) > limit and self._drop_oldest_description():
+            pass
 
-    def _drop_oldest_description(self) -> None:
-        self._drop_description(heapq.heappop(self.closings)[1])
+    def _drop_oldest_description(self) -> bool:
+        """Drop the oldest closing pair that no act needs; return whether there was one (R11)."""
+        needed = []
+        while self.closings and self.closings[0][1].dependents:
+            needed.append(heapq.heappop(self.closings))
+        dropped = bool(self.closings)
+        if dropped:
+            self._drop_description(heapq.heappop(self.closings)[1])
+        for entry in needed:
+            heapq.heappush(self.closings, entry)
+        return dropped
 
     def _drop_description(self, episode: Episode) -> None:
+        assert episode.name is not None
+        del self._graph.described[episode.name]
         pair = episode.buckets.pop(_DESCRIPTION_RANK)
         self.closing_tokens -= sum(self._view.tokens[index] for index in pair)
-        self._take(episode, _DESCRIPTION_RANK, pair)
+        episode.rank = _DESCRIPTION_RANK
+        self._record(episode, Level.DESCRIPTION, pair)
 
     def _redo_description(self, number: int) -> None:
         for entry in self.closings:
@@ -138,3 +225,9 @@ class Eviction:
         if episode is None:
             raise HistoryError(f"the recorded pass does not fit this history: episode {number} is not live in it")
         return episode
+
+
+def _with_end(index: int, ends: Sequence[Ends], latest: int) -> set[int]:
+    """An item with the one that leaves with it; none if it may not leave, or that one has not been seen yet."""
+    end = next((known[index] for known in ends if index in known), None)
+    return {index, end} if end is not None and end < latest else set()

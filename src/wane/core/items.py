@@ -11,10 +11,11 @@ from wane.core.errors import ConfigError
 
 
 class Kind(StrEnum):
-    """What an item is."""
+    """What an item is; a `NOTICE` is what the harness, not a person, put where a user's or the system's words stand (R15)."""
 
     SYSTEM = "system"
     USER = "user"
+    NOTICE = "notice"
     TEXT = "text"
     REASONING = "reasoning"
     CALL = "call"
@@ -48,6 +49,8 @@ class Item:
             it; None joins an assistant item to the assistant items right before it.
         needs: items that must stay as long as this one does, as offsets from this one, within its
             message (R12): a call whose signed thinking block stands two items earlier has `(-2,)`.
+        tool_class: for a call, the class that its arguments tell, such as `BULK` for a shell command that only
+            searches; None if they tell none. A class that the user set for the tool outweighs it.
     """
 
     kind: Kind
@@ -57,6 +60,7 @@ class Item:
     arguments: str | None = None
     message: int | None = None
     needs: tuple[int, ...] = ()
+    tool_class: ToolClass | None = None
 
 
 DELIMITER: Final = "delimiter"
@@ -77,22 +81,20 @@ DEFAULT_TOOL_CLASSES: Final[Mapping[str, ToolClass]] = {
 """Classes of known tools by lower-case name; a tool that is not here is an artifact."""
 
 
-def merge_tool_classes(overrides: Mapping[str, ToolClass | str] | None) -> Mapping[str, ToolClass]:
-    """Return the default tool classes with the user's on top.
+def read_tool_classes(given: Mapping[str, ToolClass | str] | None) -> dict[str, ToolClass]:
+    """Return the classes that a user set, by lower-case tool name.
 
     Args:
-        overrides: class by tool name; names compare without case, a class may be given by its value.
+        given: class by tool name; names compare without case, a class may be given by its value.
 
     Raises:
         ConfigError: for a class that does not exist.
     """
-    if not overrides:
-        return DEFAULT_TOOL_CLASSES
-    merged = dict(DEFAULT_TOOL_CLASSES)
-    for name, value in overrides.items():
+    classes = {}
+    for name, value in (given or {}).items():
         try:
-            merged[name.lower()] = ToolClass(value)
+            classes[name.lower()] = ToolClass(value)
         except ValueError:
             known = ", ".join(member.value for member in ToolClass)
             raise ConfigError(f"tool {name!r} has the class {value!r}; a class is one of: {known}") from None
-    return merged
+    return classes

@@ -18,6 +18,11 @@ GUARD: Final = 0.4
 """Share of the room that the newest episodes may hold by default, in any order but the paper's."""
 
 Order = Literal["paper", "last_use"]
+Prologue = Literal["turns", "whole"]
+Overflow = Literal["strip", "surface"]
+
+
+_CHOICES: Final = {"order": get_args(Order), "prologue": get_args(Prologue), "overflow": get_args(Overflow)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +30,7 @@ class Policy:
     """What a pass evicts, and how far. Vary one with `dataclasses.replace`.
 
     The defaults batch: every eviction moves the prompt's prefix and so costs a cache write of all
-    that stands behind it. `Policy.paper()` is Algorithm 1 to the letter.
+    that stands behind it. `Policy.paper()` is Algorithm 1 of the paper, with R6.
 
     Attributes:
         order: which eligible episode goes first (R8). `"paper"`: acts before explorations, the oldest first.
@@ -41,6 +46,10 @@ class Policy:
         guard: share of the room, 0 to 1, that the newest episodes may hold before a pass takes of them; it
             does so only as far as the budget itself demands, not down to low water. The room is what the budget
             leaves beside that which no pass may ever take (R13). None: 0.4, but 0 in the order `paper`.
+        prologue: what is protected of that which comes ahead of the first accepted start (R7). `"turns"`: the
+            system's and the user's turns, as everywhere; `"whole"`: the agent's unannotated work too.
+        overflow: what a pass does that finds nothing eligible while the view is over the budget (R16).
+            `"strip"`: it takes the oldest exchanges of what is not finished; `"surface"`: it says so, and that is all.
 
     Raises:
         ConfigError: for a value outside these ranges.
@@ -52,10 +61,14 @@ class Policy:
     evict_when_cold: bool = True
     by_level: bool = False
     guard: float | None = None
+    prologue: Prologue = "turns"
+    overflow: Overflow = "strip"
 
     def __post_init__(self) -> None:
-        if self.order not in get_args(Order):
-            raise ConfigError(f"order {self.order!r} is unknown; known: {', '.join(get_args(Order))}")
+        for name, known in _CHOICES.items():
+            value = getattr(self, name)
+            if value not in known:
+                raise ConfigError(f"{name} {value!r} is unknown; known: {', '.join(known)}")
         if not _is_number(self.low_water) or not 0 < self.low_water <= 1:
             raise ConfigError(f"low_water is {_shown(self.low_water)}; it must be above 0 and at most 1")
         share, guard = self.description_share, self.guard
@@ -66,8 +79,16 @@ class Policy:
 
     @classmethod
     def paper(cls) -> Policy:
-        """The paper's Algorithm 1 to the letter: smallest steps, every description kept."""
-        return cls(order="paper", low_water=1.0, description_share=None, evict_when_cold=False, guard=0.0)
+        """The paper's Algorithm 1 with R6: smallest steps, every description kept, no more than is recoverable taken."""
+        return cls(
+            order="paper",
+            low_water=1.0,
+            description_share=None,
+            evict_when_cold=False,
+            guard=0.0,
+            prologue="whole",
+            overflow="surface",
+        )
 
     def guarded(self, room: float) -> float:
         """Tokens of the newest episodes that a pass spares, of a room of so many tokens."""

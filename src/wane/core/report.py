@@ -17,12 +17,12 @@ def brief(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One level of one episode that removed something (R9), or its closing pair (R11).
+    """One level of one episode that removed something (R9), its closing pair (R11), or an overflow (R16).
 
     Attributes:
         episode: its name; None for an implicit episode.
         number: its place in the order of starts, which identifies implicit ones too.
-        level: the level that was reached.
+        level: the level that was reached; `OVERFLOW` is none that an episode reaches.
         tokens_before: the view's total before.
         tokens_after: the view's total after.
         removed: indexes of the items that went, in order; none for a level that was passed over.
@@ -41,10 +41,11 @@ class Pinned:
     """Tokens that no pass may take now, by what holds them (R13).
 
     Attributes:
-        overhead: system prompt and tool definitions sent with every request, and the anchor's correction.
-        system: system items.
+        overhead: system prompt and tool definitions sent with every request, and what the provider's last report
+            holds beyond the items.
+        system: system items, and notices ahead of the first assistant message (R15).
         user: user items, wherever they stand.
-        prologue: the rest of what came before the first accepted start.
+        prologue: unannotated work ahead of the first accepted start, where the policy protects it (R7).
         active: the active episode.
         active_name: its name.
         unsettled: what is closed or implicit but not yet settled, the latest assistant message among it (R6).
@@ -95,6 +96,7 @@ class FitReport:
         tokens_after: the view's total after.
         budget: the budget, in tokens.
         target: where the pass was to stop, in tokens (R10).
+        overflowed: whether it had to take of what is not finished, or of what that needs (R16).
         pinned: what holds the tokens, if the budget could not be met; else None.
     """
 
@@ -105,6 +107,7 @@ class FitReport:
     tokens_after: int
     budget: int
     target: int
+    overflowed: bool = False
     pinned: Pinned | None = None
 
     @property

@@ -11,37 +11,49 @@ from wane.core.accounting import Accounting
 from wane.core.delimiter import Protocol
 from wane.core.episodes import Episode, EpisodeGraph, EpisodeType
 from wane.core.errors import ConfigError
-from wane.core.items import DEFAULT_TOOL_CLASSES, Kind
+from wane.core.items import Kind
 from wane.core.policy import Policy
-from wane.core.view import View
+from wane.core.view import Message, View
 
 if TYPE_CHECKING:
     from wane.core.window import ContextWindow
 
-STATE_VERSION: Final = 1
+STATE_VERSION: Final = 2
+_PLAIN: Final = (
+    "description",
+    "closed",
+    "settled",
+    "tokens",
+    "size",
+    "inferred",
+    "prologue",
+    "used",
+    "dependents",
+    "rank",
+    "open_calls",
+)
+"""Attributes of an episode that are JSON data as they are."""
 
 
 def export_window(window: ContextWindow) -> dict[str, Any]:
     """Return the state of a window as JSON-able data."""
     protocol = window._protocol
-    changed = {name: cls.value for name, cls in window._classes.items() if DEFAULT_TOOL_CLASSES.get(name) is not cls}
     return {
         "version": STATE_VERSION,
         "budget": window.budget,
         "policy": asdict(window.policy),
-        "tool_classes": changed,
+        "tool_classes": {name: cls.value for name, cls in window._classes.items()},
         "accounting": asdict(window._accounting),
-        "protocol": {"started": protocol.started, "explored": protocol.explored},
+        "started": protocol.started,
         "graph": _export_graph(window._graph),
         "view": _export_view(window._view),
         "closings": [_export_episode(episode) for _, episode in sorted(window._eviction.closings)],
         "count": window._count,
         "fixed": {kind.value: tokens for kind, tokens in window._fixed.items()},
-        "prologue": window._prologue,
         "active": window._active and window._active.number,
         "implicit": window._implicit and window._implicit.number,
         "calls": [
-            [call_id, None if call.owner is None else call.owner.number, call.rank, call.index]
+            [call_id, call.owner.number, call.rank, call.index]
             for call_id, waiting in window._calls.items()
             for call in waiting
         ],
@@ -78,27 +90,27 @@ def _restore_into(window: ContextWindow, state: Mapping[str, Any]) -> None:
     closings = [_restore_episode(row) for row in state["closings"]]
     window._eviction.closings = [(episode.number, episode) for episode in closings]
     heapq.heapify(window._eviction.closings)
+    window._graph.described.update((episode.name, episode) for episode in closings if episode.name is not None)
     _restore_view(window._view, state["view"], {**live, **{episode.number: episode for episode in closings}})
     window._eviction.closing_tokens = sum(
         window._view.tokens[index] for episode in closings for bucket in episode.buckets.values() for index in bucket
     )
     window._active = None if state["active"] is None else live[state["active"]]
     window._implicit = None if state["implicit"] is None else live[state["implicit"]]
-    window._protocol = _restore_protocol(state["protocol"], window._active)
+    window._protocol = _restore_protocol(state["started"], window._active)
     window._count = state["count"]
     window._fixed = {Kind(kind): tokens for kind, tokens in state["fixed"].items()}
-    window._prologue = state["prologue"]
     for call_id, owner, rank, index in state["calls"]:
-        call = OpenCall(None if owner is None else live[owner], rank, index)
+        call = OpenCall(live[owner], rank, index)
         window._calls.setdefault(call_id, []).append(call)
     window._latest, window._message, window._growing = state["message"]
 
 
-def _restore_protocol(row: Mapping[str, Any], active: Episode | None) -> Protocol:
+def _restore_protocol(started: Mapping[str, bool], active: Episode | None) -> Protocol:
     marker = None
     if active is not None and active.name is not None and not active.inferred:
         marker = (active.name, active.type)
-    return Protocol(dict(row["started"]), marker, row["explored"])
+    return Protocol(dict(started), marker)
 
 
 def _export_graph(graph: EpisodeGraph) -> dict[str, Any]:
@@ -132,37 +144,55 @@ def _export_episode(episode: Episode) -> dict[str, Any]:
         "closed": episode.closed,
         "settled": episode.settled,
         "tokens": episode.tokens,
+        "size": episode.size,
         "inferred": episode.inferred,
+        "prologue": episode.prologue,
         "used": episode.used,
         "dependents": episode.dependents,
         "rank": episode.rank,
         "open_calls": episode.open_calls,
         "spans": [list(span) for span in episode.spans],
         "buckets": [[rank, list(indexes)] for rank, indexes in episode.buckets.items()],
+        "loose": [list(entry) for entry in episode.loose.items()],
+        "durable": [list(entry) for entry in episode.durable.items()],
     }
 
 
 def _restore_episode(row: Mapping[str, Any]) -> Episode:
     episode = Episode(row["number"], row["name"], EpisodeType(row["type"]), tuple(row["dependencies"]))
-    for name in ("description", "closed", "settled", "tokens", "dependents", "rank", "open_calls"):
+    for name in _PLAIN:
         setattr(episode, name, row[name])
-    episode.used = row.get("used", episode.number)
-    episode.inferred = row.get("inferred", False)
     episode.spans = [list(span) for span in row["spans"]]
     episode.buckets = {rank: list(indexes) for rank, indexes in row["buckets"]}
+    episode.loose, episode.durable = dict(row["loose"]), dict(row["durable"])
     return episode
 
 
 def _export_view(view: View) -> dict[str, Any]:
     return {
         "tokens": [list(entry) for entry in view.tokens.items()],
+        "messages": _export_messages(view),
         "needs": [[index, list(targets)] for index, targets in view.needs.items()],
         "held": [[index, episode.number, _export_episode(episode)] for index, episode in view.held.items()],
     }
 
 
+def _export_messages(view: View) -> list[list[list[int]]]:
+    """What is in view of each assistant message: items that are no reasoning, and reasoning. The latest stands last."""
+    rows: dict[Message, list[list[int]]] = {}
+    for index, message in view.messages.items():
+        rows.setdefault(message, [[], []])[index in message.reasoning].append(index)
+    latest = rows.pop(view.latest, [[], []])
+    return [*rows.values(), latest]
+
+
 def _restore_view(view: View, row: Mapping[str, Any], episodes: dict[int, Episode]) -> None:
     view.tokens.update((index, tokens) for index, tokens in row["tokens"])
+    for others, reasoning in row["messages"]:
+        message = Message(len(others), reasoning)
+        view.messages.update(dict.fromkeys((*others, *reasoning), message))
+        # The last one may still grow.
+        view.latest = message
     for index, targets in row["needs"]:
         view.couple(index, targets)
     for index, number, entry in row["held"]:

@@ -1,10 +1,25 @@
-"""The visible items, and which of them must leave together (R12)."""
+"""The visible items, and which of them must leave together (R9, R12)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from wane.core.episodes import Episode
+
+
+class Message:
+    """What is in view of one assistant message.
+
+    Attributes:
+        others: number of its visible items that are no reasoning.
+        reasoning: its visible reasoning items.
+    """
+
+    __slots__ = ("others", "reasoning")
+
+    def __init__(self, others: int = 0, reasoning: Iterable[int] = ()) -> None:
+        self.others = others
+        self.reasoning = list(reasoning)
 
 
 class View:
@@ -12,17 +27,33 @@ class View:
 
     Attributes:
         tokens: tokens by index; a dict, so that removal is O(1) and the order of insertion is the history's.
+        messages: by index of an assistant's item, what is in view of its message.
+        latest: the latest assistant message.
         held: items whose level was reached but which something visible still needs, with their episode.
         needs: by index, what must stay as long as this item does; only for coupled items.
     """
 
-    __slots__ = ("_needers", "held", "needs", "tokens")
+    __slots__ = ("_needers", "held", "latest", "messages", "needs", "tokens")
 
     def __init__(self) -> None:
         self.tokens: dict[int, int] = {}
+        self.messages: dict[int, Message] = {}
+        self.latest = Message()
         self.held: dict[int, Episode] = {}
         self.needs: dict[int, list[int]] = {}
         self._needers: dict[int, list[int]] = {}
+
+    def enter(self, index: int, tokens: int) -> None:
+        """Take in the next item."""
+        self.tokens[index] = tokens
+
+    def say(self, index: int, *, reasoning: bool) -> None:
+        """Take an item in as one of the latest assistant message."""
+        self.messages[index] = self.latest
+        if reasoning:
+            self.latest.reasoning.append(index)
+        else:
+            self.latest.others += 1
 
     def couple(self, index: int, needed: Iterable[int]) -> None:
         """Say that one item needs others."""
@@ -36,15 +67,27 @@ class View:
             self.couple(call, [result])
             self.couple(result, [call])
 
-    def take(self, candidates: list[int], episode: Episode) -> tuple[list[int], int]:
-        """Remove the candidates, but for those that something visible needs, and what waited for them.
+    def unit(self, indexes: Iterable[int]) -> set[int]:
+        """Return items with all that needs them (R12)."""
+        found, frontier = set(indexes), list(indexes)
+        while frontier and self.needs:
+            new = [other for other in self._needers.get(frontier.pop(), ()) if other not in found]
+            found.update(new)
+            frontier.extend(new)
+        return found
+
+    def take(self, candidates: Collection[int], episode: Episode) -> tuple[list[int], int]:
+        """Remove items of an episode: the candidates, but for those that something visible needs.
+
+        What waited for them leaves too, and so does the episode's reasoning in messages of which nothing else stays (R9).
 
         Returns:
             The indexes removed, in the history's order, and the tokens that they held.
         """
         if not self.needs:
-            return sorted(candidates), self._remove(candidates, episode)
-        going = self._closure(candidates)
+            removed = sorted([*candidates, *self._left_alone(candidates, episode)])
+            return removed, self._remove(removed, episode)
+        going = self._closure(candidates, episode)
         owners = {index: self.held.pop(index, episode) for index in going}
         self.held.update((index, episode) for index in candidates if index not in going)
         freed = 0
@@ -54,26 +97,63 @@ class View:
         return sorted(going), freed
 
     def _remove(self, indexes: Iterable[int], owner: Episode) -> int:
-        freed = sum(map(self.tokens.pop, indexes))
+        freed = 0
+        for index in indexes:
+            freed += self.tokens.pop(index)
+            message = self.messages.pop(index, None)
+            if message is None:
+                continue
+            if index in message.reasoning:
+                message.reasoning.remove(index)
+            else:
+                message.others -= 1
         owner.tokens -= freed
         return freed
 
-    def _closure(self, candidates: list[int]) -> set[int]:
-        """The largest set of candidates and waiting items that nothing else visible needs."""
-        going, frontier = set(candidates), list(candidates)
+    def _lost(self, going: Iterable[int]) -> dict[Message, int]:
+        """How many items that are no reasoning each message loses, of those that hold reasoning and lose something."""
+        lost: dict[Message, int] = {}
+        for index in going:
+            message = self.messages.get(index)
+            if message is not None and message.reasoning:
+                lost[message] = lost.get(message, 0) + (index not in message.reasoning)
+        return lost
+
+    def _left_alone(self, going: Collection[int], episode: Episode) -> list[int]:
+        """The episode's reasoning in messages that lose something, and of which nothing but reasoning would stay (R9)."""
+        bare = [message for message, lost in self._lost(going).items() if lost == message.others]
+        return [index for message in bare for index in message.reasoning if index not in going and episode.owns(index)]
+
+    def _closure(self, candidates: Collection[int], episode: Episode) -> set[int]:
+        """The largest set of items that may leave: nothing else needs them, and reasoning goes along only where alone."""
+        going = set(candidates)
+        self._spread(going, candidates)
+        alone: set[int] = set()
+        while more := self._left_alone(going, episode):
+            alone.update(more)
+            going.update(more)
+            self._spread(going, more)
+        while True:
+            lost = self._lost(going - alone)
+            staying = [
+                index
+                for index in going
+                if not going.issuperset(self._needers.get(index, ()))
+                or (index in alone and lost.get(self.messages[index], -1) < self.messages[index].others)
+            ]
+            if not staying:
+                return going
+            going.difference_update(staying)
+
+    def _spread(self, going: set[int], start: Iterable[int]) -> None:
+        """Add what waits for items that go, or for which they waited."""
+        frontier = list(start)
         while frontier:
             index = frontier.pop()
             for other in (*self.needs.get(index, ()), *self._needers.get(index, ())):
                 if other in self.held and other not in going:
                     going.add(other)
                     frontier.append(other)
-        kept = [index for index in going if not going.issuperset(self._needers.get(index, ()))]
-        while kept:
-            index = kept.pop()
-            if index in going:
-                going.remove(index)
-                kept.extend(target for target in self.needs.get(index, ()) if target in going)
-        return going
 
     def _uncouple(self, index: int) -> None:
         for target in self.needs.pop(index, ()):

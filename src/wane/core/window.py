@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any, Final
 
 from wane.core.accounting import Accounting
@@ -11,20 +12,24 @@ from wane.core.delimiter import Protocol, Verdict
 from wane.core.episodes import REMOVE_RANK, Episode, EpisodeGraph, EpisodeType, Level
 from wane.core.errors import HistoryError, UnknownEpisodeError
 from wane.core.eviction import Eviction
-from wane.core.items import DELIMITER, Item, Kind, ToolClass, merge_tool_classes
+from wane.core.items import DEFAULT_TOOL_CLASSES, DELIMITER, Item, Kind, ToolClass, read_tool_classes
 from wane.core.marks import Mark, check_marks
 from wane.core.policy import DEFAULT_BUDGET, Policy, check_budget, check_policy
 from wane.core.report import FitReport, Pinned, Step
-from wane.core.view import View
+from wane.core.view import Message, View
 
 _ASSISTANT: Final = frozenset({Kind.TEXT, Kind.REASONING, Kind.CALL})
 _RAW: Final[tuple[type, ...]] = (str, type(None))
 _DESCRIPTION_RANK: Final = Level.DESCRIPTION.rank
+_ARTIFACT_RANK: Final = Level.ARTIFACT.rank
 _CLASS_RANK: Final = {
     ToolClass.BULK: Level.BULK.rank,
-    ToolClass.ARTIFACT: Level.ARTIFACT.rank,
+    ToolClass.ARTIFACT: _ARTIFACT_RANK,
     ToolClass.DURABLE: REMOVE_RANK,
 }
+
+IMPLICIT_TOKENS: Final = 8_000
+"""Tokens after which an implicit episode closes ahead of the next assistant message (R5)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +38,7 @@ class Added:
 
     Attributes:
         index: the item's index in the history.
-        episode: the episode that it belongs to; None for system and user items and for the prologue.
+        episode: the episode that it belongs to; None for system and user items, and for notices that stand for such.
         verdict: for a `delimiter` call, whether it was accepted and what to tell the model.
         opened: the episode that it opened, if any.
         closed: the episode that it closed, if any; implicit ones included.
@@ -52,7 +57,7 @@ class Added:
 class OpenCall:
     """A call that waits for its result: who owns it, the rank of the level that takes it, its index."""
 
-    owner: Episode | None
+    owner: Episode
     rank: int
     index: int
 
@@ -84,7 +89,7 @@ class ContextWindow:
     ) -> None:
         self._budget = check_budget(budget)
         self.policy = Policy() if policy is None else check_policy(policy)
-        self._classes = merge_tool_classes(tool_classes)
+        self._classes = read_tool_classes(tool_classes)
         self._protocol = Protocol()
         self._graph = EpisodeGraph()
         self._view = View()
@@ -92,7 +97,6 @@ class ContextWindow:
         self._eviction = Eviction(self._graph, self._view, self._accounting)
         self._count = 0
         self._fixed = {Kind.SYSTEM: 0, Kind.USER: 0}
-        self._prologue = 0
         self._active: Episode | None = None
         self._implicit: Episode | None = None
         self._calls: dict[str, list[OpenCall]] = {}
@@ -153,30 +157,38 @@ class ContextWindow:
 
     @property
     def pinned(self) -> Pinned:
-        """What no pass could take now, by what holds it (R13)."""
-        unsettled = self._graph.unsettled
-        targets = (target for episode in unsettled.values() for target in self._graph.targets(episode))
-        needed = {target.number: target for target in targets if target.settled}
+        """What no pass could take now, by what holds it (R13); with R16 a pass may still take exchanges of it."""
+        accounting, active = self._accounting, self._active
+        scaled = accounting.scaled
+        unsettled = [episode for episode in self._graph.unsettled.values() if episode is not active]
         held = sum(self._view.tokens[index] for index, owner in self._view.held.items() if owner.removed)
-        active = self._active
-        keeps_all = self.policy.description_share is None
         return Pinned(
-            overhead=self._accounting.overhead + self._accounting.drift,
-            system=self._fixed[Kind.SYSTEM],
-            user=self._fixed[Kind.USER],
-            prologue=self._prologue,
-            active=active.tokens if active else 0,
+            overhead=round(accounting.overhead * accounting.ratio + accounting.drift),
+            system=scaled(self._fixed[Kind.SYSTEM]),
+            user=scaled(self._fixed[Kind.USER]),
+            prologue=scaled(self._prologue),
+            active=scaled(active.tokens) if active else 0,
             active_name=active.name if active else None,
-            unsettled=sum(episode.tokens for episode in unsettled.values() if episode is not active),
-            needed=held + sum(episode.tokens for episode in needed.values()),
-            descriptions=self._eviction.closing_tokens if keeps_all else 0,
+            unsettled=scaled(sum(episode.tokens for episode in unsettled if not self._is_exempt(episode))),
+            needed=scaled(held + sum(episode.tokens for episode in self._graph.needed().values())),
+            descriptions=scaled(self._eviction.kept_descriptions(self.policy)),
         )
+
+    @property
+    def _prologue(self) -> int:
+        """Estimated tokens of the unannotated work ahead of the first start, if the policy protects it (R7)."""
+        prologue = takewhile(self._is_exempt, self._graph.live.values())
+        return sum(episode.tokens for episode in prologue)
+
+    def _is_exempt(self, episode: Episode) -> bool:
+        return episode.prologue and self.policy.prologue == "whole"
 
     @property
     def _held_for_good(self) -> int:
         """Tokens of what no pass may ever take (R13)."""
         accounting = self._accounting
-        return accounting.overhead + accounting.drift + sum(self._fixed.values()) + self._prologue
+        evictable = accounting.items - sum(self._fixed.values()) - self._prologue
+        return accounting.total - accounting.scaled(evictable)
 
     def members(self, name: str) -> tuple[range, ...]:
         """Indexes of all items of an annotated episode, evicted or not: what a recall brings back.
@@ -210,7 +222,7 @@ class ContextWindow:
         Raises:
             ConfigError: for an unknown tool class.
         """
-        self._classes = merge_tool_classes(tool_classes)
+        self._classes = read_tool_classes(tool_classes)
 
     def add(self, item: Item, marks: Sequence[Mark] = ()) -> Added:
         """Take in the next item of the history.
@@ -229,12 +241,12 @@ class ContextWindow:
             check_marks(marks, self._active, self._graph, self._protocol.started)
         index = self._count
         self._count += 1
-        self._note_message(item, index)
-        if not marks:
-            return self._take(item, index)
-        closed = [episode for episode in map(self._mark, marks) if episode]
+        full = self._note_message(item, index)
+        closed = [episode for episode in (full, *map(self._mark, marks)) if episode]
         added = self._take(item, index)
-        opened = self._active if marks[-1].action == "start" else added.opened
+        if not marks and not closed:
+            return added
+        opened = self._active if marks and marks[-1].action == "start" else added.opened
         return replace(added, opened=opened, closed=closed[0] if closed else added.closed, marks=tuple(marks))
 
     def extend(self, items: Iterable[Item]) -> list[Added]:
@@ -253,7 +265,7 @@ class ContextWindow:
         before, policy = self._accounting.total, self.policy
         target = policy.target(self._budget)
         ran = before > self._budget or (cold and policy.evict_when_cold and before > target)
-        trace = self._eviction.run(policy, self._budget, self._held_for_good) if ran else ()
+        trace = self._eviction.run(policy, self._budget, self._held_for_good, self._latest) if ran else ()
         self._accounting.mark_sent()
         after = self._accounting.total
         satisfied = after <= self._budget
@@ -265,6 +277,7 @@ class ContextWindow:
             tokens_after=after,
             budget=self._budget,
             target=int(target),
+            overflowed=ran and self._eviction.overflowed,
             pinned=None if satisfied else self.pinned,
         )
 
@@ -283,10 +296,11 @@ class ContextWindow:
     def observe(self, input_tokens: int) -> None:
         """Anchor the accounting to what the provider said the last request held.
 
-        The last request is the view as of the latest `fit` or `apply`; items added since are counted on top.
+        The last request is the view as of the latest `fit` or `apply`; what changed since counts as its estimate times
+        the ratio of reported to estimated tokens.
 
         Args:
-            input_tokens: all input tokens, cached ones included.
+            input_tokens: all input tokens, cached ones included; 0 or less is no report, and changes nothing.
         """
         self._accounting.observe(input_tokens)
 
@@ -331,31 +345,41 @@ class ContextWindow:
         if not isinstance(item.arguments, _RAW):
             raise HistoryError(f"item {self._count} has arguments that are no text; give the model's JSON")
 
-    def _note_message(self, item: Item, index: int) -> None:
-        """Track assistant messages: when one begins, the model has seen all that came before it (R6)."""
+    def _note_message(self, item: Item, index: int) -> Episode | None:
+        """Track assistant messages: when one begins, the model has seen all that came before it (R6).
+
+        Returns:
+            The implicit episode that closes ahead of it, as it is full (R5).
+        """
         if item.kind not in _ASSISTANT:
             self._growing = False
-            return
+            return None
         joined = self._growing if item.message is None else self._latest >= 0 and item.message == self._message
         if not joined:
             self._latest = index
+            self._view.latest = Message()
             self._graph.message_started()
         if item.message is not None:
             self._message = item.message
         elif not joined:
             self._message = None
         self._growing = True
+        full = not joined and self._implicit is not None and self._implicit.size >= IMPLICIT_TOKENS
+        return self._close_implicit() if full else None
 
     def _take(self, item: Item, index: int) -> Added:
         self._accounting.items += item.tokens
-        self._view.tokens[index] = item.tokens
+        self._view.enter(index, item.tokens)
         if item.needs:
             self._view.couple(index, [index + offset for offset in item.needs])
         if item.kind is Kind.RESULT:
             return self._add_result(item, index)
         if item.kind in _ASSISTANT:
+            self._view.say(index, reasoning=item.kind is Kind.REASONING)
             return self._add_work(item, index)
-        self._fixed[item.kind] += item.tokens
+        if item.kind is Kind.NOTICE and self._latest >= 0:
+            return self._add_work(item, index)
+        self._fixed[Kind.USER if item.kind is Kind.USER else Kind.SYSTEM] += item.tokens
         return Added(index, closed=self._close_implicit() if item.kind is Kind.USER else None)
 
     def _mark(self, mark: Mark) -> Episode | None:
@@ -376,7 +400,9 @@ class ContextWindow:
             if verdict.accepted:
                 return self._add_boundary(item, index, verdict)
         owner, opened = self._owner()
-        self._enter(owner, item, index, self._rank(item, owner, verdict))
+        rank = self._rank(item, owner, verdict)
+        self._enter(owner, item, index, rank)
+        self._loosen(owner, item, index, rank)
         return Added(index, owner, verdict, opened)
 
     def _add_boundary(self, item: Item, index: int, verdict: Verdict) -> Added:
@@ -404,47 +430,54 @@ class ContextWindow:
             del self._calls[item.call_id]
         self._view.pair(call.index, index)
         owner = call.owner
-        if owner is None:
-            self._prologue += item.tokens
-            return Added(index)
         owner.enter(index, item.tokens, call.rank)
+        for ends in (owner.loose, owner.durable):
+            if call.index in ends:
+                ends[call.index] = index
         owner.open_calls -= 1
         if owner.complete:
             self._graph.completed(owner, self._latest)
         return Added(index, owner)
 
-    def _owner(self) -> tuple[Episode | None, Episode | None]:
-        """The episode that work at this position belongs to, and the implicit one that it opens (R2, R5)."""
+    def _owner(self) -> tuple[Episode, Episode | None]:
+        """The episode that work at this position belongs to, and the implicit one that it opens (R5)."""
         if self._active is not None:
             return self._active, None
-        if not self._graph.started:
-            return None, None
         if self._implicit is not None:
             return self._implicit, None
         self._implicit = self._graph.start()
+        self._implicit.prologue = not self._protocol.started
         return self._implicit, self._implicit
 
-    def _rank(self, item: Item, owner: Episode | None, verdict: Verdict | None) -> int:
+    def _rank(self, item: Item, owner: Episode, verdict: Verdict | None) -> int:
         """Rank of the level that takes an item (R9)."""
-        if item.kind is Kind.REASONING and owner is not None and owner.type is EpisodeType.EXPL:
+        if item.kind is Kind.REASONING and owner.type is EpisodeType.EXPL:
             return Level.REASONING.rank
+        if item.kind is Kind.NOTICE:
+            return _ARTIFACT_RANK
         if item.kind is not Kind.CALL:
             return REMOVE_RANK
-        if verdict is not None:  # rejected: an ordinary bulk call (R3)
-            return Level.BULK.rank
-        assert item.tool is not None
-        return _CLASS_RANK[self._classes.get(item.tool.lower(), ToolClass.ARTIFACT)]
+        # A rejected `delimiter` call is an ordinary bulk call (R3).
+        return Level.BULK.rank if verdict is not None else _CLASS_RANK[self._tool_class(item)]
 
-    def _enter(self, owner: Episode | None, item: Item, index: int, rank: int) -> None:
+    def _tool_class(self, item: Item) -> ToolClass:
+        assert item.tool is not None
+        name = item.tool.lower()
+        return self._classes.get(name) or item.tool_class or DEFAULT_TOOL_CLASSES.get(name, ToolClass.ARTIFACT)
+
+    def _enter(self, owner: Episode, item: Item, index: int, rank: int) -> None:
+        owner.enter(index, item.tokens, rank)
         if item.kind is Kind.CALL:
             assert item.call_id is not None
             self._calls.setdefault(item.call_id, []).append(OpenCall(owner, rank, index))
-        if owner is None:
-            self._prologue += item.tokens
-            return
-        owner.enter(index, item.tokens, rank)
-        if item.kind is Kind.CALL:
             owner.open_calls += 1
+
+    def _loosen(self, owner: Episode, item: Item, index: int, rank: int) -> None:
+        """Note what overflow may take by itself, should the episode never settle (R16)."""
+        if item.kind is Kind.CALL:
+            (owner.durable if rank == REMOVE_RANK else owner.loose)[index] = None
+        elif item.kind is not Kind.TEXT:
+            owner.loose[index] = index
 
     def _close_implicit(self) -> Episode | None:
         episode, self._implicit = self._implicit, None

@@ -9,6 +9,7 @@ from typing import Any, Final
 from wane.core import Kind
 from wane.core.errors import FormatError
 from wane.formats.base import Part
+from wane.formats.notices import is_notice
 from wane.formats.values import check_each, messages_in, string, type_name
 
 Message = dict[str, Any]
@@ -70,6 +71,8 @@ class OpenAIFormat:
             known = "system, developer, user, assistant, tool"
             raise FormatError(f"role {role!r} is unknown; known: {known}")
         text, extra = _content(message.get("content"))
+        if kind is Kind.USER and not extra and is_notice(text):
+            kind = Kind.NOTICE
         return [Part(kind, text, extra_tokens=extra)]
 
     def keep(self, message: Message, kept: Sequence[int]) -> Message:
