@@ -12,7 +12,7 @@ from rich.console import Console
 
 import wane
 from tests.cli.sample import Chat
-from tests.conformance import conformance_cases
+from tests.conformance import conformance_cases, policy_of
 from wane.cli import layout
 from wane.cli.picture import Block, Role, Row, StepRow, episode_table, step_table, window_picture
 
@@ -127,8 +127,7 @@ class TestTables:
 class TestLayout:
     @pytest.mark.parametrize("case", conformance_cases())
     def test_what_is_drawn_adds_up(self, case: dict[str, Any]) -> None:
-        policy = wane.Policy("paper", case["low_water"], case["description_share"])
-        plan = wane.plan(case["messages"], budget=case["budget"], policy=policy)
+        plan = wane.plan(case["messages"], budget=case["budget"], policy=policy_of(case))
         blocks = layout.blocks(plan.item_kinds, plan.item_tokens, plan.episodes, plan.visible)
         rows = layout.rows(blocks, plan.episodes)
         before, after = case["expect"]["tokens"]["before"], case["expect"]["tokens"]["after"]

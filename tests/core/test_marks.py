@@ -21,7 +21,7 @@ ASSISTANT = (Kind.TEXT, Kind.REASONING, Kind.CALL)
 def unannotated(items: Sequence[Item]) -> list[Item]:
     """A history whose `delimiter` calls are calls of another tool, with an ordinal for each assistant message.
 
-    Its reasoning is told as text: a message that a mark leaves with nothing but reasoning would still hold the call (R9).
+    Its reasoning is told as text: where a mark leaves a message with nothing but reasoning, a call would stand (R9).
     """
     out: list[Item] = []
     ordinal = -1

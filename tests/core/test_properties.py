@@ -85,7 +85,7 @@ def test_calls_keep_their_results(scenario: Scenario) -> None:
 
 @given(scenarios())
 def test_what_is_never_evicted(scenario: Scenario) -> None:
-    """R13, R15: what the system and the user said, what is active, and the latest assistant message with its results."""
+    """R13, R15: what the system and the user said, what is active, and the latest message with its results."""
     window, policy = window_of(scenario), scenario.policy
     for _ in live(window, scenario.items):
         reading = read(scenario.items[: window.item_count])

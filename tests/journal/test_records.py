@@ -25,11 +25,10 @@ from wane.journal import (
     Record,
     UsageRecord,
 )
-from wane.journal.codec import decode
 from wane.journal.lines import (
     MESSAGE_PREFIXES,
     DamagedLineError,
-    NewerLineError,
+    OtherVersionLineError,
     checksum_of,
     is_whole,
     read_header,
@@ -90,6 +89,7 @@ FORMAT = [
     AnnotationRecord(item=3, action="start", number=0, name="look", type=EpisodeType.EXPL, at=NOON),
     AnnotationRecord(8, "end", 1, "fix", EpisodeType.ACT, ("look",), at=NOON),
     PassRecord(9, 100, 120, 90, True, (Step("look", 0, Level.BULK, 120, 90, (4, 5)),), at=NOON),
+    PassRecord(9, 80, 90, 85, False, (Step("fix", 1, Level.OVERFLOW, 90, 85, (6, 7)),), at=NOON),
     UsageRecord(9, 1000, 50, 800, 100, 0.0125, "provider:model", at=NOON),
     NoteRecord("title", {"text": "x"}, at=NOON),
     MarkedMessageRecord(
@@ -105,14 +105,9 @@ FORMAT = [
 
 def test_the_format_on_disk_stays_as_it_is() -> None:
     # Files of earlier days hold these lines: change one only together with VERSION.
-    lines = Path(__file__).with_name("session_v1.jsonl").read_bytes().splitlines(keepends=True)
+    lines = Path(__file__).with_name("session_v2.jsonl").read_bytes().splitlines(keepends=True)
     assert chained(FORMAT) == lines
     assert {record.kind for record in FORMAT} == {"session", *RECORDS}
-
-
-def test_a_policy_without_the_settings_that_came_later_is_read() -> None:
-    policy = {"order": "paper", "low_water": 0.4, "description_share": None, "evict_when_cold": False}
-    assert decode(Policy, policy) == Policy("paper", 0.4, None, evict_when_cold=False)
 
 
 @given(records, st.data())
@@ -121,15 +116,15 @@ def test_no_single_damaged_byte_goes_unnoticed(record: Record, data: st.DataObje
     place = data.draw(st.integers(0, len(line) - 1))
     line[place] ^= data.draw(st.integers(1, 255))
     assert not is_whole(bytes(line), 0)
-    with pytest.raises((DamagedLineError, NewerLineError)):
+    with pytest.raises((DamagedLineError, OtherVersionLineError)):
         read_record(bytes(line), 0)
 
 
 @given(st.binary(max_size=60))
 def test_bytes_of_any_kind_are_no_record(line: bytes) -> None:
-    with pytest.raises((DamagedLineError, NewerLineError)):
+    with pytest.raises((DamagedLineError, OtherVersionLineError)):
         read_record(line, 0)
-    with pytest.raises((DamagedLineError, NewerLineError)):
+    with pytest.raises((DamagedLineError, OtherVersionLineError)):
         read_header(line)
 
 
@@ -153,18 +148,23 @@ def test_bytes_of_any_kind_are_no_record(line: bytes) -> None:
     ],
 )
 def test_a_whole_line_that_is_not_understood_is_from_another_version(data: object, message: str) -> None:
-    with pytest.raises(NewerLineError, match=message):
+    with pytest.raises(OtherVersionLineError, match=message):
         read_record(sealed(data), 0)
 
 
 def test_an_unknown_kind_is_named_even_without_a_checksum() -> None:
-    with pytest.raises(NewerLineError, match="hologram"):
+    with pytest.raises(OtherVersionLineError, match="hologram"):
         read_record(b'{"kind":"hologram"}\n', 0)
 
 
 def test_a_newer_header_is_refused_whatever_else_it_holds() -> None:
-    with pytest.raises(NewerLineError, match="version 2 of the session format; this Wane reads up to 1"):
-        read_header(b'{"kind":"session","version":2,"shape":"other"}\n')
+    with pytest.raises(OtherVersionLineError, match=r"version 3 of .* reads version 2. .* pip install --upgrade wane"):
+        read_header(b'{"kind":"session","version":3,"shape":"other"}\n')
+
+
+def test_an_older_header_is_refused_too() -> None:
+    with pytest.raises(OtherVersionLineError, match=r"version 1 of .* An earlier Wane wrote it; begin a new session"):
+        read_header(b'{"kind":"session","version":1}\n')
 
 
 @pytest.mark.parametrize(

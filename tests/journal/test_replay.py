@@ -183,8 +183,8 @@ def test_what_is_recorded_of_a_session(lived: list[Record], tmp_path: Any) -> No
         " pass usage message annotation message pass usage message message pass usage message"
     )
     start, end = (record for record in lived if isinstance(record, AnnotationRecord))
-    assert start == AnnotationRecord(2, "start", 0, "look", EpisodeType.EXPL)
-    assert end == AnnotationRecord(7, "end", 0, "look", EpisodeType.EXPL, (), "it is there")
+    assert start == AnnotationRecord(2, "start", 1, "look", EpisodeType.EXPL)
+    assert end == AnnotationRecord(7, "end", 1, "look", EpisodeType.EXPL, (), "it is there")
     assert any(record.steps for record in lived if isinstance(record, PassRecord))
     again = back(read(begin(tmp_path, lived)).records)
     assert again.messages == tuple(MESSAGES)

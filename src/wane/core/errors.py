@@ -11,7 +11,7 @@
         ├── SessionNotFoundError     no such session
         ├── SessionLockedError       another process writes it
         ├── CorruptJournalError      a line in the middle is damaged
-        └── JournalVersionError      written by a newer Wane
+        └── JournalVersionError      written by another version of Wane
 
 A message says what was wrong, with the value, and what to do about it.
 """
@@ -82,4 +82,4 @@ class CorruptJournalError(JournalError):
 
 
 class JournalVersionError(JournalError):
-    """The session was written by a newer Wane, with records that this one does not know."""
+    """The session was written by another version of Wane, in a format or with records that this one does not read."""

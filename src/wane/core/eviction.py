@@ -15,7 +15,7 @@ from wane.core.view import View
 _DESCRIPTION_RANK = Level.DESCRIPTION.rank
 
 Ends = Mapping[int, int | None]
-"""By index of an item that may leave by itself, the last item that leaves with it: a call's result, None if it has none."""
+"""By index of an item that may leave by itself, the item that leaves with it: a call's result, None if it has none."""
 
 
 class Eviction:

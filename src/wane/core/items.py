@@ -11,7 +11,10 @@ from wane.core.errors import ConfigError
 
 
 class Kind(StrEnum):
-    """What an item is; a `NOTICE` is what the harness, not a person, put where a user's or the system's words stand (R15)."""
+    """What an item is.
+
+    A `NOTICE` is what the harness, not a person, put where a user's or the system's words would stand (R15).
+    """
 
     SYSTEM = "system"
     USER = "user"

@@ -79,7 +79,7 @@ class Policy:
 
     @classmethod
     def paper(cls) -> Policy:
-        """The paper's Algorithm 1 with R6: smallest steps, every description kept, no more than is recoverable taken."""
+        """The paper's Algorithm 1 with R6: smallest steps, every description kept, nothing unsettled taken."""
         return cls(
             order="paper",
             low_water=1.0,

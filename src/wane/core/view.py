@@ -79,7 +79,7 @@ class View:
     def take(self, candidates: Collection[int], episode: Episode) -> tuple[list[int], int]:
         """Remove items of an episode: the candidates, but for those that something visible needs.
 
-        What waited for them leaves too, and so does the episode's reasoning in messages of which nothing else stays (R9).
+        What waited for them leaves too, and the episode's reasoning where a message would hold nothing else (R9).
 
         Returns:
             The indexes removed, in the history's order, and the tokens that they held.
@@ -120,12 +120,12 @@ class View:
         return lost
 
     def _left_alone(self, going: Collection[int], episode: Episode) -> list[int]:
-        """The episode's reasoning in messages that lose something, and of which nothing but reasoning would stay (R9)."""
+        """The episode's reasoning in messages that lose something and would hold nothing but reasoning (R9)."""
         bare = [message for message, lost in self._lost(going).items() if lost == message.others]
         return [index for message in bare for index in message.reasoning if index not in going and episode.owns(index)]
 
     def _closure(self, candidates: Collection[int], episode: Episode) -> set[int]:
-        """The largest set of items that may leave: nothing else needs them, and reasoning goes along only where alone."""
+        """The largest set of items that may leave: none is needed, and reasoning goes along only where left alone."""
         going = set(candidates)
         self._spread(going, candidates)
         alone: set[int] = set()

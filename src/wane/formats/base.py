@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import Any, Generic, Protocol, TypeVar
 
 from wane.core import Counter, Item, Kind, chars
+from wane.tools import class_of_call
 
 MessageT = TypeVar("MessageT")
 
@@ -43,7 +44,8 @@ class Part:
         """Return the item of this part. A call's text is its name followed by its raw arguments."""
         text = f"{self.tool or ''}{self.arguments or ''}" if self.kind is Kind.CALL else self.text
         tokens = counter(text) + self.extra_tokens
-        return Item(self.kind, tokens, self.call_id, self.tool, self.arguments, message, self.needs)
+        told = class_of_call(self.tool, self.arguments) if self.tool else None
+        return Item(self.kind, tokens, self.call_id, self.tool, self.arguments, message, self.needs, told)
 
 
 class Format(Protocol[MessageT]):
@@ -171,7 +173,24 @@ class Transcript(Generic[MessageT]):
             positions = [index - first for index in group]
             message = self.messages[number]
             stop = self._first[number + 1] if number + 1 < len(self._first) else len(self._owner)
-            yield message if len(positions) == stop - first else self.format.keep(message, positions)
+            if len(positions) == stop - first:
+                yield message
+            elif (kept := keep_some(self.format, message, positions)) is not None:
+                yield kept
+
+
+def keep_some(format: Format[MessageT], message: MessageT, kept: Sequence[int]) -> MessageT | None:  # noqa: A002
+    """Return a message with only some of its parts; None if they are all reasoning, which providers refuse (R9).
+
+    Args:
+        format: the message's format.
+        message: a message of which `format.parts` gave more than `kept` holds.
+        kept: positions in its parts, at least one, ascending.
+    """
+    parts = format.parts(message)
+    if all(parts[position].kind is Kind.REASONING for position in kept):
+        return None
+    return format.keep(message, kept)
 
 
 def readable(part: Part) -> str:

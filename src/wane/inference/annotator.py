@@ -11,9 +11,9 @@ from typing import Final
 from wane.core import EpisodeType, Item, Kind, Mark
 from wane.core.items import DELIMITER
 from wane.formats.base import Part
-from wane.inference.judgement import Activity, Judgement
-from wane.inference.paths import FileMap
-from wane.inference.tools import judge_call
+from wane.tools.calls import judge_call
+from wane.tools.judgement import Activity, Judgement
+from wane.tools.paths import FileMap
 
 # Below it, what the usual limits hold would be more than a third of the budget.
 _SMALL_BUDGET: Final = 40_000

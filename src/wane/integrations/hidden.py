@@ -11,6 +11,7 @@ from pydantic_ai.messages import (
     BaseToolReturnPart,
     ModelMessage,
     ModelRequest,
+    ThinkingPart,
 )
 
 from wane.formats.base import Transcript
@@ -45,11 +46,14 @@ class Hidden:
         return cls(frozenset(parts), frozenset(gone - kept))
 
     def without(self, message: ModelMessage) -> ModelMessage | None:
-        """Return a message without what was evicted: the same object if that is nothing, None if it is all."""
+        """Return a message without what was evicted: the same object if that is nothing.
+
+        None if it is all, or all but reasoning, which providers refuse by itself (R9).
+        """
         kept: list[Any] = [part for part in message.parts if not self._holds(part)]
         if len(kept) == len(message.parts):
             return message
-        if not kept:
+        if all(isinstance(part, ThinkingPart) for part in kept):
             return None
         if isinstance(message, ModelRequest):
             return replace(message, parts=kept)

@@ -1,7 +1,7 @@
 """Sessions on disk: append-only, crash-safe, resumable. `docs/journal.md` has the file format."""
 
 from wane.journal.chain import Clock, new_header, read_lines, utc_now, write_lines
-from wane.journal.lines import DamagedLineError, NewerLineError, checksum_of, read_header, write_line
+from wane.journal.lines import DamagedLineError, OtherVersionLineError, checksum_of, read_header, write_line
 from wane.journal.reader import SessionFile, read
 from wane.journal.records import (
     AnnotationRecord,
@@ -30,8 +30,8 @@ __all__ = [
     "Journal",
     "MarkedMessageRecord",
     "MessageRecord",
-    "NewerLineError",
     "NoteRecord",
+    "OtherVersionLineError",
     "PassRecord",
     "PlacedMark",
     "Record",

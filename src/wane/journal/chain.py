@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from wane.core.errors import CorruptJournalError, JournalError, JournalVersionError
-from wane.journal.lines import DamagedLineError, NewerLineError, checksum_of, read_record, write_line
+from wane.journal.lines import DamagedLineError, OtherVersionLineError, checksum_of, read_record, write_line
 from wane.journal.records import VERSION, Header, Record
 
 Clock = Callable[[], datetime]
@@ -75,16 +75,14 @@ def read_lines(lines: Sequence[bytes], after: int, *, first: int, place: str) ->
 
     Raises:
         CorruptJournalError: if a line is damaged, or does not continue the one before it.
-        JournalVersionError: if a newer Wane wrote a record.
+        JournalVersionError: if another version of Wane wrote a record.
     """
     records: list[Record] = []
     for number, line in enumerate(lines, start=first):
         try:
             records.append(read_record(line, after))
-        except NewerLineError as error:
-            raise JournalVersionError(
-                f"{place}, line {number}: {error}. A newer Wane wrote it; update with: pip install --upgrade wane"
-            ) from None
+        except OtherVersionLineError as error:
+            raise JournalVersionError(f"{place}, line {number}: {error}") from None
         except DamagedLineError as error:
             raise CorruptJournalError(f"{place}, line {number} is damaged: {error}") from None
         after = checksum_of(line)

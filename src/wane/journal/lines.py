@@ -24,12 +24,15 @@ _CRC_KEY: Final = b',"crc":"'
 _CRC_SIZE: Final = len(_CRC_KEY) + len('01234567"}\n')
 
 
+_UPDATE: Final = "A newer Wane wrote it; update with: pip install --upgrade wane"
+
+
 class DamagedLineError(ValueError):
     """A line is not as it was written."""
 
 
-class NewerLineError(ValueError):
-    """A line holds what only a newer version knows."""
+class OtherVersionLineError(ValueError):
+    """A line was written by another version of the format; its text ends with what to do."""
 
 
 def write_line(record: Header | Record, after: int = 0) -> bytes:
@@ -55,14 +58,17 @@ def read_header(line: bytes) -> Header:
 
     Raises:
         DamagedLineError: if it is no header, or a damaged one.
-        NewerLineError: if a newer version wrote it.
+        OtherVersionLineError: if another version wrote it.
     """
     data = _parse(line)
     if data["kind"] != Header.kind or not isinstance(data.get("version"), int):
         raise DamagedLineError('it does not begin with the header of a session, {"kind":"session","version":…}')
-    # Before all else: a newer version may have changed everything but these two fields.
-    if data["version"] > VERSION:
-        raise NewerLineError(f"version {data['version']} of the session format; this Wane reads up to {VERSION}")
+    # Before all else: another version may have everything but these two fields otherwise.
+    if data["version"] != VERSION:
+        advice = _UPDATE if data["version"] > VERSION else "An earlier Wane wrote it; begin a new session"
+        raise OtherVersionLineError(
+            f"version {data['version']} of the session format, and this Wane reads version {VERSION}. {advice}"
+        )
     return _decode(Header, line, 0, data)
 
 
@@ -75,12 +81,12 @@ def read_record(line: bytes, after: int) -> Record:
 
     Raises:
         DamagedLineError: if the line is not as it was written.
-        NewerLineError: if its kind is not known, or it is whole but its fields are not as here.
+        OtherVersionLineError: if its kind is not known, or it is whole but its fields are not as here.
     """
     data = _parse(line)
     cls = RECORDS.get(data["kind"])
     if cls is None:
-        raise NewerLineError(f"a record of the unknown kind {ascii(data['kind'])[:80]}")
+        raise OtherVersionLineError(f"a record of the unknown kind {ascii(data['kind'])[:80]}. {_UPDATE}")
     return _decode(cls, line, after, data)
 
 
@@ -129,6 +135,6 @@ def _decode(cls: type[T], line: bytes, after: int, data: dict[str, Any]) -> T:
         return decode(cls, data)
     except SchemaError as error:
         # The checksum holds, so this is what was written, by a Wane that writes it otherwise.
-        raise NewerLineError(
-            f"a record of the kind {cls.kind!r} that this version does not understand: {error}"
+        raise OtherVersionLineError(
+            f"a record of the kind {cls.kind!r} that this version does not understand: {error}. {_UPDATE}"
         ) from None

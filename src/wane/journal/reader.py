@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import BinaryIO, NoReturn
 
 from wane.core.errors import CorruptJournalError, JournalError, JournalVersionError, SessionNotFoundError
-from wane.journal.lines import DamagedLineError, NewerLineError, begins_whole, checksum_of, read_header, read_record
+from wane.journal.lines import (
+    DamagedLineError,
+    OtherVersionLineError,
+    begins_whole,
+    checksum_of,
+    read_header,
+    read_record,
+)
 from wane.journal.records import Header, Record
 
 
@@ -47,7 +54,7 @@ def read(path: Path) -> SessionFile:
     Raises:
         SessionNotFoundError: if there is no such file.
         CorruptJournalError: if it is no session, or a line in the middle is damaged.
-        JournalVersionError: if a newer Wane wrote it, or a record in it.
+        JournalVersionError: if another version of Wane wrote it, or a record in it.
         JournalError: if it cannot be read.
     """
     with open_session(path) as stream:
@@ -79,7 +86,7 @@ def read_stream(stream: BinaryIO, path: Path) -> SessionFile:
 
     Raises:
         CorruptJournalError: if it is no session, or a line in the middle is damaged.
-        JournalVersionError: if a newer Wane wrote it, or a record in it.
+        JournalVersionError: if another version of Wane wrote it, or a record in it.
     """
     header, checksum = read_header_of(stream, path)
     size, number = stream.tell(), 1
@@ -88,8 +95,8 @@ def read_stream(stream: BinaryIO, path: Path) -> SessionFile:
         number += 1
         try:
             records.append(read_record(line, checksum))
-        except NewerLineError as error:
-            _refuse_newer(path, number, error)
+        except OtherVersionLineError as error:
+            _refuse_other_version(path, number, error)
         except DamagedLineError as error:
             # Only the line that was being written can be half there: damage further up has another cause.
             if stream.read(1) or begins_whole(line, checksum):
@@ -105,23 +112,21 @@ def read_header_of(stream: BinaryIO, path: Path) -> tuple[Header, int]:
 
     Raises:
         CorruptJournalError: if it is not the header of a session.
-        JournalVersionError: if a newer Wane wrote it.
+        JournalVersionError: if another version of Wane wrote it.
     """
     line = stream.readline()
     if not line:
         raise CorruptJournalError(f"{path} is empty: the session was never begun; delete the file")
     try:
         return read_header(line), checksum_of(line)
-    except NewerLineError as error:
-        _refuse_newer(path, 1, error)
+    except OtherVersionLineError as error:
+        _refuse_other_version(path, 1, error)
     except DamagedLineError as error:
         raise CorruptJournalError(f"{path} is not a session of Wane, or its first line is damaged: {error}") from None
 
 
-def _refuse_newer(path: Path, number: int, error: NewerLineError) -> NoReturn:
-    raise JournalVersionError(
-        f"{path}, line {number}: {error}. A newer Wane wrote it; update with: pip install --upgrade wane"
-    ) from None
+def _refuse_other_version(path: Path, number: int, error: OtherVersionLineError) -> NoReturn:
+    raise JournalVersionError(f"{path}, line {number}: {error}") from None
 
 
 def _refuse_damaged(path: Path, number: int, error: DamagedLineError) -> NoReturn:

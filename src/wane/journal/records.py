@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Final, Literal
 
 from wane.core import Added, ContextWindow, EpisodeType, FitReport, Mark, Policy, Step
 
-VERSION: Final = 1
-"""Version of the file format that this Wane writes, and the newest that it reads."""
+VERSION: Final = 2
+"""Version of the file format that this Wane writes, and the only one that it reads."""
 
 
 @dataclass(frozen=True, slots=True)

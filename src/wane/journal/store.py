@@ -21,7 +21,7 @@ from wane.journal.chain import Clock, utc_now
 from wane.journal.lines import (
     MESSAGE_PREFIXES,
     DamagedLineError,
-    NewerLineError,
+    OtherVersionLineError,
     begins_whole,
     checksum_of,
     is_whole,
@@ -167,8 +167,8 @@ class SessionStore:
     def latest(self, cwd: Path, message_format: str | None = None) -> SessionInfo:
         """Return the session of a working directory that was written last, of those with a message in them.
 
-        One that is damaged, or that a newer Wane wrote, is not passed over in silence: it is returned with its
-        `problem`.
+        One that is damaged, or that another version of Wane wrote, is not passed over in silence: it is returned with
+        its `problem`.
 
         Args:
             cwd: the working directory.
@@ -264,7 +264,7 @@ def _was_begun(path: Path) -> bool:
 def _title(line: bytes, checksum: int) -> str | None:
     try:
         record = read_record(line, checksum)
-    except (DamagedLineError, NewerLineError):
+    except (DamagedLineError, OtherVersionLineError):
         return None  # opening tells; a list goes on
     return title_of(record.message) if isinstance(record, MessageRecord) else None
 

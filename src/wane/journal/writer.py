@@ -133,7 +133,7 @@ class Journal:
             SessionNotFoundError: if there is no such file.
             SessionLockedError: if another process, or another journal of this one, writes it.
             CorruptJournalError: if it is no session, or a line in the middle is damaged.
-            JournalVersionError: if a newer Wane wrote it, or a record in it.
+            JournalVersionError: if another version of Wane wrote it, or a record in it.
             JournalError: if it cannot be read or written.
         """
         # Before the lock, so that no lock file appears beside what is no session.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from wane.core import Kind
-from wane.inference.paths import FileMap
 from wane.lab.loss.touching import touched
 from wane.lab.session import ModelCall, RecordedSession
+from wane.tools.paths import FileMap
 
 
 class Files:

@@ -8,11 +8,11 @@ from typing import Final
 
 from wane.core import DEFAULT_TOOL_CLASSES, ToolClass
 from wane.formats.base import Part
-from wane.inference.paths import basename
-from wane.inference.programs import INTERPRETERS
-from wane.inference.shell import Simple, parse
-from wane.inference.tools import SHELL_TOOLS, judge_call
 from wane.lab.loss.identifiers import spoken
+from wane.tools.calls import SHELL_TOOLS, judge_call
+from wane.tools.paths import basename
+from wane.tools.programs import INTERPRETERS
+from wane.tools.shell import Simple, parse
 
 _SHOWING: Final = frozenset(["cat", "head", "tail", "less", "more", "bat", "batcat", "nl", "tac", "sed"])
 _EDITING: Final = INTERPRETERS | frozenset(["sed", "gsed", "ed", "ex", "patch", "apply_patch", "applypatch", "tee"])

@@ -15,7 +15,7 @@ from wane.core import DELIMITER, Kind
 from wane.core.errors import FormatError
 from wane.formats import Format, get_format
 from wane.journal.codec import SchemaError, decode
-from wane.journal.lines import DamagedLineError, NewerLineError, checksum_of, read_record
+from wane.journal.lines import DamagedLineError, OtherVersionLineError, checksum_of, read_record
 from wane.journal.reader import open_session, read_header_of
 from wane.journal.records import (
     RECORDS,
@@ -52,7 +52,7 @@ def read(path: Path) -> list[RecordedSession]:
     """Return the session of a journal.
 
     Raises:
-        JournalError: if it cannot be read, its first line is damaged, or a newer Wane began it.
+        JournalError: if it cannot be read, its first line is damaged, or another version of Wane began it.
         FormatError: if its messages are of an unknown format.
         MissingExtraError: if their format needs an extra that is not installed.
     """
@@ -73,8 +73,8 @@ def _records(stream: Iterable[bytes], checksum: int, problems: Problems) -> Iter
     for number, line in enumerate(stream, start=2):
         try:
             yield number, read_record(line, checksum)
-        except NewerLineError as error:
-            problems.add(number, str(error), "a record of a newer Wane")
+        except OtherVersionLineError as error:
+            problems.add(number, str(error), "a record of another version of Wane")
         except DamagedLineError as error:
             record = _unchecked(line)
             problems.add(number, f"{error}{'; it was read all the same' if record else ''}", "a damaged line")

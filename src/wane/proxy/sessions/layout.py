@@ -9,12 +9,12 @@ from itertools import groupby
 from typing import Final
 
 from wane.core import Item, Kind, chars
-from wane.formats.base import Part, readable
+from wane.formats.base import Part, keep_some, readable
 from wane.proxy.wire.base import Message, Wire
 from wane.strategies.base import Slot, Substitute
 
 _KINDS: Final = tuple(Kind)
-_MADE: Final = frozenset({Kind.TEXT, Kind.REASONING})
+_EVICTABLE: Final = frozenset({Kind.TEXT, Kind.REASONING, Kind.NOTICE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Layout:
             if number in history.edited:
                 shown += self._kept_of_edited(number, message, places)
             else:
-                shown.append(self._kept(number, message, places))
+                shown += self._kept(number, message, places)
         return shown
 
     def text(self, history: History, indexes: Iterable[int]) -> str:
@@ -119,14 +119,14 @@ class Layout:
                 found.setdefault(self._owners[place], {})[place] = slot
         return found
 
-    def _kept(self, number: int, message: Message, places: Mapping[int, Slot]) -> Message:
+    def _kept(self, number: int, message: Message, places: Mapping[int, Slot]) -> list[Message]:
+        """What to show of a message; none if nothing but reasoning is left of it."""
         first = self._first[number]
         for place, slot in places.items():
             if isinstance(slot, Substitute):
                 message = self._wire.cleared(message, place - first, slot.text)
-        if len(places) == self._stop(number) - first:
-            return message
-        return self._wire.format.keep(message, [place - first for place in places])
+        whole = len(places) == self._stop(number) - first
+        return self._only(message, None if whole else [place - first for place in places])
 
     def _kept_of_edited(self, number: int, message: Message, places: Mapping[int, Slot]) -> list[Message]:
         """What to show of a message whose parts may be others than were taken in; none if nothing is left."""
@@ -137,23 +137,26 @@ class Layout:
             slot = places.get(-1 if (place := matched[position]) is None else place)
             if isinstance(slot, Substitute):
                 message = self._wire.cleared(message, position, slot.text)
-        if not kept:
-            return []
-        return [message if len(kept) == len(parts) else self._wire.format.keep(message, kept)]
+        return self._only(message, None if len(kept) == len(parts) else kept) if kept else []
+
+    def _only(self, message: Message, kept: Sequence[int] | None) -> list[Message]:
+        """A message with some of its parts, or whole; none if those are nothing but reasoning."""
+        shown = message if kept is None else keep_some(self._wire.format, message, kept)
+        return [] if shown is None else [shown]
 
     def _matched(self, number: int, parts: Sequence[Part]) -> list[int | None]:
         """For each part of a message as it is now, the item that it was; None of what goes whenever its message does.
 
-        Calls and results tell by their ids, what the model said by its order. What a user or the system says is
-        never evicted, be it new or not.
+        Calls and results tell by their ids, what the model or the harness said by its order. What a user or the
+        system says is never evicted, be it new or not.
         """
         first, stop = self._first[number], self._stop(number)
-        said = {kind: [i for i in range(first, stop) if self._kinds[i] == _KINDS.index(kind)] for kind in _MADE}
+        said = {kind: [i for i in range(first, stop) if self._kinds[i] == _KINDS.index(kind)] for kind in _EVICTABLE}
         matched: list[int | None] = []
         for part in parts:
             if part.call_id is not None:
                 matched.append(self._pairs.get((part.kind, part.call_id)))
-            elif part.kind in _MADE:
+            elif part.kind in _EVICTABLE:
                 # More of a kind than there was goes with the last of it, or with whatever else there was.
                 same = said[part.kind] or list(range(first, stop))
                 before = sum(1 for n in matched if n in same)

@@ -25,7 +25,7 @@ from wane.journal import (
     Clock,
     DamagedLineError,
     Header,
-    NewerLineError,
+    OtherVersionLineError,
     Record,
     checksum_of,
     new_header,
@@ -210,7 +210,7 @@ class LeasedStore:
     def _header(self, session_id: str, line: bytes) -> Header:
         try:
             return read_header(line)
-        except (DamagedLineError, NewerLineError) as error:
+        except (DamagedLineError, OtherVersionLineError) as error:
             raise StoreError(f"cannot read the {_place(session_id, self._shelf)}: {error}") from None
 
 

@@ -38,6 +38,12 @@ READERS: Final = _words(
 SEARCHERS: Final = _words("grep egrep fgrep zgrep rg ag ack sed awk gawk jq yq")
 """Programs whose first argument is a pattern or a script, and the others files to read."""
 
+LISTING: Final = _words("grep egrep fgrep zgrep rg ag ack find fd fdfind ls tree exa eza locate which whereis")
+"""Programs that search or list."""
+
+FILTERS: Final = _words("head tail sort uniq wc cut tr nl column sed awk gawk rev tac cat less more jq paste")
+"""Programs that pass on a part of what they are given, as long as they are given no file."""
+
 ACTING: Final = _words("""
     rm mv cp mkdir rmdir touch ln chmod chown chgrp dd truncate install patch apply_patch applypatch tee rsync scp sftp
     kill pkill killall crontab useradd userdel usermod groupadd passwd gzip gunzip bzip2 xz zip unzip 7z mkfs mkfifo

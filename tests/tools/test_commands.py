@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wane.inference import Activity, judge_command
-from wane.inference.judgement import combined
+from wane.tools import Activity, judge_command
+from wane.tools.judgement import combined
 
 EXPLORING = r"""
 cat a.py

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from wane.inference.judgement import Activity, Judgement
-from wane.inference.paths import basename, is_scratch
+from wane.tools.judgement import Activity, Judgement
+from wane.tools.paths import basename, is_scratch
 
 _OPENED: Final = re.compile(r"""open\(\s*[rf]?(['"])([^'"\n]+)\1\s*,\s*(?:mode\s*=\s*)?['"]([rwaxb+t]+)['"]""")
 _WRITTEN: Final = re.compile(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wane.inference.shell import parse
+from wane.tools.shell import parse
 
 
 @pytest.mark.parametrize(

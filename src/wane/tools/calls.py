@@ -7,10 +7,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from wane.inference.commands import judge_command
-from wane.inference.judgement import Activity, Judgement
-from wane.inference.patches import patched_files
-from wane.inference.paths import basename
+from wane.core import ToolClass
+from wane.tools.commands import judge_command
+from wane.tools.judgement import Activity, Judgement
+from wane.tools.patches import patched_files
+from wane.tools.paths import basename
+from wane.tools.searches import only_searches
 
 
 def _words(text: str) -> frozenset[str]:
@@ -49,6 +51,7 @@ _PATH_KEYS: Final = (
     "file_path", "path", "filename", "file", "notebook_path", "target_file", "filepath", "relative_path",
     "absolute_path", "relative_workspace_path", "filePath", "paths", "files", "file_paths",
 )  # fmt: skip
+_DIRECTORY_KEYS: Final = ("workdir", "cwd", "working_directory", "directory")
 _TEXT_KEYS: Final = ("pattern", "query", "url", "description", "name", "skill")
 
 
@@ -59,10 +62,10 @@ def judge_call(tool: str, arguments: str | None) -> Judgement:
         tool: the tool's name.
         arguments: its raw arguments: a JSON object, or plain text as for Codex's `apply_patch`.
     """
-    name = tool.rpartition("__")[2].rpartition(".")[2].lower()
+    name = _bare_name(tool)
     fields = _fields(arguments)
-    if name in SHELL_TOOLS or tool.lower() == "container.exec":
-        return _shell(fields)
+    if _is_shell(tool):
+        return judge_command(_command(fields), next(_texts(fields, _DIRECTORY_KEYS), ""))
     if name == "apply_patch":
         files = patched_files(next(_texts(fields, ("input", "patch", "diff")), ""))
         return Judgement(Activity.ACT, (), files, basename(files[0]) if files else name)
@@ -76,6 +79,29 @@ def judge_call(tool: str, arguments: str | None) -> Judgement:
     return Judgement(activity, reads if activity is Activity.EXPLORE else (), (), hint)
 
 
+def class_of_call(tool: str, arguments: str | None) -> ToolClass | None:
+    """Return the class that a call's arguments tell; None if they tell none.
+
+    Args:
+        tool: the tool's name.
+        arguments: its raw arguments.
+
+    Returns:
+        `BULK` for a shell call whose command only searches or lists.
+    """
+    if not arguments or not _is_shell(tool):
+        return None
+    return ToolClass.BULK if only_searches(_command(_fields(arguments))) else None
+
+
+def _bare_name(tool: str) -> str:
+    return tool.rpartition("__")[2].rpartition(".")[2].lower()
+
+
+def _is_shell(tool: str) -> bool:
+    return _bare_name(tool) in SHELL_TOOLS or tool.lower() == "container.exec"
+
+
 def _activity(name: str, fields: Mapping[str, Any]) -> Activity:
     if name in _EDITORS:
         return Activity.EXPLORE if fields.get("command") == "view" else Activity.ACT
@@ -87,14 +113,13 @@ def _activity(name: str, fields: Mapping[str, Any]) -> Activity:
     return Activity.ACT if verb in _CHANGING_VERBS else Activity.EXPLORE
 
 
-def _shell(fields: Mapping[str, Any]) -> Judgement:
+def _command(fields: Mapping[str, Any]) -> str:
+    """The command line of a shell call; empty if it has none."""
     command = next((fields[key] for key in ("command", "cmd", "input", "script", "code") if fields.get(key)), "")
     if isinstance(command, list):
         words = [word for word in command if isinstance(word, str)]
-        command = words[2] if len(words) > 2 and re.fullmatch(r"-\w*c", words[1]) else " ".join(map(_quoted, words))
-    if not isinstance(command, str):
-        return Judgement(Activity.NEUTRAL)
-    return judge_command(command, next(_texts(fields, ("workdir", "cwd", "working_directory", "directory")), ""))
+        return words[2] if len(words) > 2 and re.fullmatch(r"-\w*c", words[1]) else " ".join(map(_quoted, words))
+    return command if isinstance(command, str) else ""
 
 
 def _quoted(word: str) -> str:

@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from wane.inference import programs as known
-from wane.inference.judgement import Activity, Judgement, combined
-from wane.inference.patches import patched_files
-from wane.inference.paths import basename, is_scratch, resolve
-from wane.inference.scripts import changes_data, script_judgement
-from wane.inference.shell import Simple, parse
+from wane.tools import programs as known
+from wane.tools.judgement import Activity, Judgement, combined
+from wane.tools.patches import patched_files
+from wane.tools.paths import basename, is_scratch, resolve
+from wane.tools.scripts import changes_data, script_judgement
+from wane.tools.shell import Simple, parse
 
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*\+?=")
 _CHANGING_SCRIPT: Final = re.compile(known.CHANGING_SCRIPT)
@@ -45,7 +45,7 @@ def _placed(judgement: Judgement, directory: str) -> Judgement:
 
 
 def _simple(simple: Simple, nesting: int) -> Judgement:
-    judgement = _program(_bare(simple.words), simple.given, nesting)
+    judgement = _program(bare_words(simple.words), simple.given, nesting)
     writes = tuple(path for path in simple.writes if not path.startswith("/dev/"))
     reads = judgement.reads + tuple(simple.reads)
     if not writes:
@@ -59,8 +59,8 @@ def _simple(simple: Simple, nesting: int) -> Judgement:
     return Judgement(activity, reads, judgement.writes + writes, hint)
 
 
-def _bare(words: Sequence[str]) -> list[str]:
-    """The words of a command without assignments, keywords of the shell, and programs that only run another."""
+def bare_words(words: Sequence[str]) -> list[str]:
+    """Return the words of a command without assignments, keywords of the shell, and programs that only run another."""
     left = list(words)
     while left:
         first = left[0]
@@ -149,7 +149,7 @@ def _module(words: list[str]) -> Judgement:
     """A module that is run as a program is judged as the program of its name."""
     if words[0] == "venv":
         return Judgement(Activity.ACT, hint="venv")
-    bare = _bare(words)
+    bare = bare_words(words)
     if not bare or basename(bare[0]) in known.INTERPRETERS:
         return Judgement(Activity.VERIFY, hint=words[0])
     return _program(bare, None, _MAX_NESTING)
@@ -197,7 +197,7 @@ def _find(name: str, arguments: list[str], given: str | None) -> Judgement:
         return Judgement(Activity.ACT, hint=name)
     for flag in ("-exec", "-execdir", "-ok"):
         if flag in arguments:
-            words = _bare(arguments[arguments.index(flag) + 1 :])
+            words = bare_words(arguments[arguments.index(flag) + 1 :])
             if words[:1] == [name]:
                 break
             inner = _program(words, given, _MAX_NESTING)

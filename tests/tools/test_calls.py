@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wane.inference import Activity, judge_call
+from wane.core import ToolClass
+from wane.tools import Activity, class_of_call, judge_call
 
 PATCH = "*** Begin Patch\n*** Update File: src/a.py\n@@\n-x\n+y\n*** Add File: b.py\n+z\n*** End Patch"
 
@@ -69,3 +70,46 @@ def test_calls(
 )
 def test_no_arguments_are_too_odd(tool: str, arguments: str | None) -> None:
     assert judge_call(tool, arguments) == judge_call(tool, arguments)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rg -n TODO src",
+        "grep -rn foo . 2>/dev/null | head -20",
+        "cd src && find . -name '*.py' -not -path './x/*' | sort | wc -l",
+        "ls -la; git ls-files | grep test",
+        "find . -name '*.ts' -exec grep -l foo {} \\;",
+        "find . -name '*.ts' | xargs grep -n foo",
+        "git -C repo grep foo",
+        "bash -lc 'rg foo | head'",
+    ],
+)
+def test_a_shell_call_that_only_searches_is_bulk(command: str) -> None:
+    assert class_of_call("bash", json.dumps({"command": command})) is ToolClass.BULK
+    assert class_of_call("shell", json.dumps({"command": ["bash", "-lc", command]})) is ToolClass.BULK
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat a.py",
+        "rg foo; cat a.py",
+        "find . -name '*.py' | xargs cat",
+        "find . -name '*.py' -exec cat {} +",
+        "find . -name '*.pyc' -delete",
+        "rg foo > found.txt",
+        "grep -n foo a.py && pytest",
+        "git status && git diff",
+        "echo hello",
+        "",
+    ],
+)
+def test_a_shell_call_that_does_more_is_none(command: str) -> None:
+    assert class_of_call("bash", json.dumps({"command": command})) is None
+
+
+@pytest.mark.parametrize("arguments", [None, "", "{}", "rg", "[1]", '{"command": 7}'])
+def test_a_call_that_is_no_shell_or_has_no_command_tells_no_class(arguments: str | None) -> None:
+    assert class_of_call("grep", '{"command": "rg x"}') is None
+    assert class_of_call("bash", arguments) in (None, ToolClass.BULK)

@@ -1,0 +1,7 @@
+"""What tool calls do, read from their names and arguments: searching, reading, changing. Pure."""
+
+from wane.tools.calls import class_of_call, judge_call
+from wane.tools.commands import judge_command
+from wane.tools.judgement import Activity, Judgement
+
+__all__ = ["Activity", "Judgement", "class_of_call", "judge_call", "judge_command"]
