@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import wane
-from tests.conformance import conformance_cases
+from tests.conformance import conformance_cases, policy_of
 from tests.strategies import Scenario, scenarios
 from wane.core import DELIMITER, ContextWindow, Item, Kind, Policy
 from wane.formats import get_format
@@ -144,7 +144,7 @@ def test_a_view_says_whether_it_lost_anything(scenario: Scenario, cold: bool) ->
 
 @pytest.mark.parametrize("case", conformance_cases())
 def test_the_conformance_cases(case: dict[str, Any]) -> None:
-    policy = replace(Policy.paper(), low_water=case["low_water"], description_share=case["description_share"])
+    policy = policy_of(case)
     strategy = WindowStrategy("cwl", Settings(budget=case["budget"]), policy)
     for item, part in in_openai(case["messages"]):
         strategy.add(item, part)

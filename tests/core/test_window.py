@@ -11,7 +11,9 @@ from wane import (
     HistoryError,
     Item,
     Kind,
+    Level,
     Policy,
+    ToolClass,
     UnknownEpisodeError,
     parse_budget,
 )
@@ -255,3 +257,35 @@ def test_a_state_of_another_version_or_damaged_is_refused() -> None:
         ContextWindow.restore({**state, "version": 99})
     with pytest.raises(ConfigError, match="damaged"):
         ContextWindow.restore({key: value for key, value in state.items() if key != "graph"})
+
+
+def exchange(number: int, tokens: int = 500) -> list[Item]:
+    return [Item(Kind.TEXT, 1), *call(f"c{number}", "read", tokens)]
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_the_budget_holds_with_an_agent_that_never_ends_an_episode_or_never_marks_one(begun: bool) -> None:
+    window = ContextWindow(20_000)
+    window.extend([Item(Kind.SYSTEM, 100), Item(Kind.USER, 50)])
+    if begun:
+        window.extend(call("s", "delimiter", action="start", name="all", type="act", dependencies=[]))
+    overflowed = 0
+    for number in range(400):
+        report = window.fit()
+        assert report.satisfied
+        overflowed += report.overflowed
+        assert report.overflowed == any(step.level is Level.OVERFLOW for step in report.steps)
+        window.extend(exchange(number))
+    assert (overflowed > 0) == begun
+    assert 0 in window.visible
+    assert 1 in window.visible
+
+
+def test_a_class_that_the_call_tells_counts_unless_the_user_set_one() -> None:
+    items = episode("look", [("bash", 1_000)])
+    place = next(index for index, item in enumerate(items) if item.tool == "bash")
+    items[place] = dataclasses.replace(items[place], tool_class=ToolClass.BULK)
+    for classes, level in (({}, Level.BULK), ({"bash": "artifact"}, Level.ARTIFACT)):
+        window = ContextWindow(100, dataclasses.replace(Policy.paper(), low_water=1.0), tool_classes=classes)
+        window.extend([*items, Item(Kind.TEXT, 1)])
+        assert [step.level for step in window.fit().steps] == [level]
