@@ -95,7 +95,7 @@ class TestBudgets:
             ("30k..150k", None, (30_000, 60_000, 90_000, 120_000, 150_000)),
             ("30k..150k", 3, (30_000, 90_000, 150_000)),
             ("30k..50k", 4, (30_000, 37_000, 43_000, 50_000)),
-            ("10..20", 3, (10, 15, 20)),
+            ("0.01k..0.02k", 3, (10, 15, 20)),
             ("80k, 50k,80000", None, (50_000, 80_000)),
             ("80k", None, (80_000,)),
         ],
@@ -110,6 +110,7 @@ class TestBudgets:
             ("30k..80k", 1, "number of steps is 1"),
             ("30k,80k", 4, "number of steps is for a range"),
             ("much..more", None, "budget 'much' is not understood"),
+            ("30..80k", None, "did you mean 30k"),
             ("10%..50%", None, "a share of the model's window"),
         ],
     )

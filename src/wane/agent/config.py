@@ -189,6 +189,9 @@ def _budget(value: object) -> str | int:
         raise ConfigError('it must be tokens (80000, "80k") or a share of the window ("50%")')
     # A stand-in for the window: whether it can be read at all shows here, with the file's name.
     parse_budget(value, window=1_000_000)
+    if isinstance(value, int):
+        # A person wrote it: 80 is asked about as "80" is.
+        parse_budget(str(value))
     return value
 
 

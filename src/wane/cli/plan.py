@@ -103,7 +103,7 @@ def parse_window(text: str) -> int:
         return parse_budget(text)
     except ConfigError:
         raise ConfigError(
-            f"--window is {text!r:.80}; it must be the tokens of the model's window, at least 1: 200000 or 200k"
+            f"--window is {text!r:.80}; it must be the tokens of the model's window, such as 200000 or 200k"
         ) from None
 
 

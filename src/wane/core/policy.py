@@ -109,18 +109,21 @@ class Policy:
 # As many digits as a number of tokens may need; Python itself refuses to read some thousands.
 _BUDGET: Final = re.compile(r"(\d{1,30})(?:\.(\d{1,30}))?\s*([kKmM%]?)")
 _UNIT: Final = {"": 1, "k": 1_000, "m": 1_000_000}
+# Below it, a number without a unit is taken for a slip: no agent can work in so few tokens.
+_LEAST_BARE: Final = 1_000
 
 
 def parse_budget(text: str | int, *, window: int | None = None) -> int:
     """Return a budget in tokens from what a user writes.
 
     Args:
-        text: `80000`, `80k`, `1.5m`, or a percentage of the model's window such as `50%`.
+        text: `80000`, `80k`, `1.5m`, or a percentage of the model's window such as `50%`; a whole number is
+            taken as it is.
         window: the model's context window in tokens, needed for a percentage.
 
     Raises:
-        ConfigError: for anything else, for a budget below one token or above `MAX_BUDGET`, and for a
-            percentage above 100 or of an unknown window.
+        ConfigError: for anything else, for a budget below one token or above `MAX_BUDGET`, for a text below
+            1,000 without a unit, such as `80`, and for a percentage above 100 or of an unknown window.
     """
     if isinstance(text, int):
         return check_budget(text)
@@ -133,7 +136,11 @@ def parse_budget(text: str | int, *, window: int | None = None) -> int:
     # The number is number / scale: in whole numbers, so that no budget is changed by reading it.
     number, scale = int(whole + part), 10 ** len(part)
     if unit != "%":
-        return check_budget(_rounded(number * _UNIT[unit], scale))
+        tokens = _rounded(number * _UNIT[unit], scale)
+        if not unit and 0 < tokens < _LEAST_BARE:
+            told = f"did you mean {text.strip()}k? For so few tokens write {tokens / 1_000:g}k"
+            raise ConfigError(f"budget {_shown(text)} has no unit; {told}")
+        return check_budget(tokens)
     if window is None:
         raise ConfigError(
             f"budget {text!r} is a share of the model's window, which is not known here; give tokens (80k)"
