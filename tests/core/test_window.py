@@ -59,7 +59,16 @@ def test_a_budget_that_cannot_work_is_refused(budget: object) -> None:
 
 @pytest.mark.parametrize(
     ("text", "tokens"),
-    [("80k", 80_000), ("80000", 80_000), (" 1.5M ", 1_500_000), ("50%", 100_000), ("0.1%", 200), (7, 7), ("0.08k", 80), ("1000", 1_000)],
+    [
+        ("80k", 80_000),
+        ("80000", 80_000),
+        (" 1.5M ", 1_500_000),
+        ("50%", 100_000),
+        ("0.1%", 200),
+        (7, 7),
+        ("0.08k", 80),
+        ("1000", 1_000),
+    ],
 )
 def test_budgets_as_people_write_them(text: str, tokens: int) -> None:
     assert parse_budget(text, window=200_000) == tokens
@@ -73,7 +82,9 @@ def test_budgets_that_are_refused(text: str) -> None:
         parse_budget(text, window=200_000)
 
 
-@pytest.mark.parametrize(("text", "meant", "few"), [("80", "80k", "0.08k"), (" 1.5 ", "1.5k", "0.002k"), ("999", "999k", "0.999k")])
+@pytest.mark.parametrize(
+    ("text", "meant", "few"), [("80", "80k", "0.08k"), (" 1.5 ", "1.5k", "0.002k"), ("999", "999k", "0.999k")]
+)
 def test_a_number_that_lost_its_unit_is_asked_about(text: str, meant: str, few: str) -> None:
     with pytest.raises(ConfigError, match=f"did you mean {meant}\\? For so few tokens write {few}$"):
         parse_budget(text, window=200_000)

@@ -8,6 +8,7 @@ import pytest
 
 from wane import FormatError
 from wane.formats import FORMAT_NAMES, detect_format, get_format
+from wane.formats.recordings import recording_agent
 
 TURN = {"role": "user", "content": "Go."}
 BLOCKS = {"role": "user", "content": [{"type": "text", "text": "Go."}]}
@@ -45,6 +46,12 @@ def test_every_format_can_be_had_by_name(name: str) -> None:
         ([TURN, {"role": "assistant", "content": "So.", "phase": "final_answer"}], "openai_responses"),
         ([{"role": "user", "content": [{"type": "input_text", "text": "Go."}]}], "openai_responses"),
         ([{"items": [TURN]}], "openai_responses"),
+        ([{"type": "reasoning", "id": "rs_1", "summary": []}], "openai_responses"),
+        ([{"type": "local_shell_call", "call_id": "c1", "action": {}}], "openai_responses"),
+        ([{"type": "a_newer_call", "call_id": "c1"}], "openai_responses"),
+        ([{"type": "a_newer_call_output", "call_id": "c1", "output": "x"}], "openai_responses"),
+        # One item that is known tells of the others, too.
+        ([{"type": "of_tomorrow"}, {"type": "message"} | TURN], "openai_responses"),
         ([{"kind": "request", "parts": []}], "pydantic_ai"),
         # What is wrong in a list is for its format to say.
         ([TURN, 7], "openai"),
@@ -55,10 +62,55 @@ def test_data_tells_its_format(data: Any, name: str) -> None:
     assert detect_format(data).name == name
 
 
-@pytest.mark.parametrize("data", [None, 7, "x", {}, {"messages": 3}, {"input": 3}, [[], []], [{"content": "x"}]])
-def test_what_is_of_no_format_is_refused(data: Any) -> None:
-    with pytest.raises(FormatError, match="no known message format"):
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (None, "a value of the type NoneType"),
+        (7, "a value of the type int"),
+        ("x", "a value of the type str"),
+        ({}, "an empty object"),
+        ({"messages": 3}, "an object with the keys 'messages'"),
+        ({"input": 3}, "an object with the keys 'input'"),
+        ([[], []], "a list that begins with a value of the type list"),
+        ([{"content": "x"}], "a list that begins with an object with the keys 'content'"),
+        ([{"type": "foo"}], "a list that begins with an object of the type 'foo' with the keys 'type'"),
+        ([{"type": "message", "content": "x"}], "of the type 'message' with the keys 'type', 'content'"),
+        ([{"type": ["message"], "role": 5}], "an object with the keys 'type', 'role'"),
+        ([dict.fromkeys("abcdefg")], "the keys 'a', 'b', 'c', 'd', 'e', …"),
+        ([{"type": "a_call"}], "of the type 'a_call'"),
+    ],
+)
+def test_what_is_of_no_format_is_refused_and_told_what_it_is(data: Any, told: str) -> None:
+    with pytest.raises(FormatError, match="no known message format") as caught:
         detect_format(data)
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "agent"),
+    [
+        ({"type": "user", "message": TURN, "uuid": "u1", "sessionId": "s"}, "Claude Code"),
+        ({"type": "assistant", "message": answer({"type": "text", "text": "So."}), "uuid": "u2"}, "Claude Code"),
+        ({"type": "queue-operation", "operation": "enqueue", "sessionId": "s"}, "Claude Code"),
+        ({"type": "summary", "summary": "x", "leafUuid": "u"}, "Claude Code"),
+        ({"timestamp": "t", "type": "session_meta", "payload": {"id": "x"}}, "Codex"),
+        ({"timestamp": "t", "type": "response_item", "payload": {"type": "message"} | TURN}, "Codex"),
+        ({"id": "x", "timestamp": "t", "instructions": None}, "Codex"),
+        ({"type": "session", "version": 3, "id": "x", "cwd": "/"}, "pi"),
+        ({"type": "message", "id": "b", "parentId": "a", "message": {"role": "toolResult"}}, "pi"),
+        ({"kind": "session", "version": 1, "id": "x"}, "Wane"),
+    ],
+)
+def test_lines_of_a_session_file_are_refused_and_told_whose_they_are(line: dict[str, Any], agent: str) -> None:
+    for data in ([line], [line, {"type": "message"} | TURN]):
+        with pytest.raises(FormatError, match=f"lines of a session file of {agent}, not messages; .*`wane plan FILE`"):
+            detect_format(data)
+
+
+@pytest.mark.parametrize("kind", [["user"], {"user": 1}, None, 7])
+def test_a_line_of_another_shape_is_nobodys(kind: Any) -> None:
+    line = {"type": kind, "message": {"role": kind}, "parentId": "a", "payload": {}, "sessionId": "s"}
+    assert recording_agent([line, 7, None]) is None
 
 
 def test_an_item_with_an_input_is_no_request_body() -> None:

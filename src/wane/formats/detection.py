@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from wane.formats.response_items import is_known
+
 _CHAT_KEYS: Final = ("tool_calls", "tool_call_id", "reasoning_content", "function_call")
 _ANTHROPIC_BLOCKS: Final = frozenset(
     {
@@ -54,9 +56,9 @@ def _of_message(message: object) -> str | None:
 
 
 def _is_item(message: dict[str, Any]) -> bool:
-    # Messages of the other formats have no type, but for the answers of Anthropic's, which have a model.
-    typed = isinstance(message.get("type"), str) and "model" not in message
-    return typed or message.get("phase") is not None
+    # Messages of the other formats have no type, but for the answers of Anthropic's, which have a model. Things that
+    # are no messages, such as lines of a session file, have one, too.
+    return (is_known(message) and "model" not in message) or message.get("phase") is not None
 
 
 def _of_content(content: object) -> str | None:

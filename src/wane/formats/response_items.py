@@ -62,6 +62,17 @@ def is_model_made(item: object) -> bool:
     return not kind.endswith("_output") or _is_served_search(item)
 
 
+def is_known(item: Mapping[str, Any]) -> bool:
+    """Whether an object has the type of an item of this API, or one made like those: a call, or its output."""
+    kind = item.get("type")
+    if not isinstance(kind, str):
+        return False
+    if kind == "message":
+        return item.get("role") in _ROLES
+    paired = kind.endswith(("_call", "_output")) and bool(item.get("call_id"))
+    return paired or kind in _TAKERS or kind in _HOSTED or kind == "local_shell_call_output"
+
+
 def part_of(item: Entry) -> Part | None:
     """Return what an item is to Wane; None if it is empty.
 

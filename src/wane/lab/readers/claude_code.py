@@ -11,10 +11,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from wane.formats.recordings import is_claude_code, is_claude_code_line
 from wane.lab.readers.blocks import Content, content
 from wane.lab.readers.claude_assembly import assemble, command_of
 from wane.lab.readers.claude_entries import Entry, What, entry_of, fill, queued
@@ -23,6 +24,7 @@ from wane.lab.readers.values import mapping, text
 from wane.lab.session import RecordedSession
 
 NAME: Final = "claude-code"
+recognises: Final = is_claude_code
 
 SUB_AGENT: Final = "agent-"
 """How the names of the files of sub-agents begin."""
@@ -52,11 +54,6 @@ _ASIDE: Final = frozenset(
         "worktree-state",
     }
 )
-
-
-def recognises(head: Sequence[object]) -> bool:
-    """Whether the first JSON values of a file are lines of a transcript of Claude Code."""
-    return any(_is_ours(mapping(value)) for value in head)
 
 
 def read(path: Path) -> list[RecordedSession]:
@@ -142,7 +139,7 @@ class _Transcript:
             self._entry(line, data)
         elif kind not in _ASIDE:
             self.problems.add(line, f"a line of the unknown type {kind!r}")
-        self.found = self.found or _is_ours(data)
+        self.found = self.found or is_claude_code_line(data)
 
     def _entry(self, line: int, data: Mapping[str, Any]) -> None:
         uuid = text(data.get("uuid"))
@@ -202,15 +199,6 @@ class _Transcript:
 
 def _plain(written: str) -> Content:
     return Content(written, 0)
-
-
-def _is_ours(line: Mapping[str, Any]) -> bool:
-    kind = text(line.get("type"))
-    if kind in ("user", "assistant"):
-        return isinstance(line.get("message"), dict) and ("uuid" in line or "sessionId" in line)
-    if kind in _TYPES | {"queue-operation"}:
-        return "sessionId" in line
-    return kind in ("file-history-snapshot", "summary") and ("messageId" in line or "leafUuid" in line)
 
 
 def _agent_files(path: Path, session_ids: set[str]) -> list[tuple[str, Path]]:

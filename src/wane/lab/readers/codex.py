@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from wane.core import Kind
 from wane.formats.base import Part
+from wane.formats.recordings import is_codex
 from wane.lab.readers import codex_items
 from wane.lab.readers.blocks import content
 from wane.lab.readers.builder import SessionBuilder
@@ -23,8 +24,8 @@ from wane.lab.readers.values import count, mapping, seconds, text
 from wane.lab.session import RecordedSession, Usage
 
 NAME: Final = "codex"
+recognises: Final = is_codex
 
-_TYPES: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
 # State that Codex keeps for itself, which no request carries.
 _ASIDE: Final = frozenset({"turn_context", "world_state", "session_state", "ghost_snapshot"})
 _ABORTED: Final = "aborted"
@@ -63,16 +64,6 @@ class _Step:
     at: float | None
     what: codex_items.Message | codex_items.Output | codex_items.Result | _Cost | _Compacted
     model: str | None = None
-
-
-def recognises(head: Sequence[object]) -> bool:
-    """Whether the first JSON values of a file are lines of a rollout, of today's or of the first form."""
-    for value in head:
-        line = mapping(value)
-        if text(line.get("type")) in _TYPES and isinstance(line.get("payload"), dict):
-            return True
-    first = mapping(head[0]) if head else {}
-    return "type" not in first and {"id", "timestamp", "instructions"} <= first.keys()
 
 
 def read(path: Path) -> list[RecordedSession]:

@@ -7,20 +7,20 @@ named, and what can be read of them is read.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from wane.core import DELIMITER, Kind
 from wane.core.errors import FormatError
 from wane.formats import Format, get_format
+from wane.formats.recordings import is_journal
 from wane.journal.codec import SchemaError, decode
 from wane.journal.lines import DamagedLineError, OtherVersionLineError, checksum_of, read_record
 from wane.journal.reader import open_session, read_header_of
 from wane.journal.records import (
     RECORDS,
     ConfigRecord,
-    Header,
     MessageRecord,
     NoteRecord,
     PassRecord,
@@ -36,16 +36,11 @@ from wane.lab.readers.usages import Usages
 from wane.lab.session import Eviction, EvictionStep, RecordedSession, Usage
 
 NAME: Final = "journal"
+recognises: Final = is_journal
 
 _PROXY: Final = "proxy"
 _REPLY: Final = "reply"  # topics of a proxy's notes: how it keeps the session, and that a reply is complete
 _STRATEGY: Final = "strategy"  # of one that says what a strategy without episodes did
-
-
-def recognises(head: Sequence[object]) -> bool:
-    """Whether the first JSON value is the header of a journal."""
-    first = head[0] if head else None
-    return isinstance(first, dict) and first.get("kind") == Header.kind and isinstance(first.get("version"), int)
 
 
 def read(path: Path) -> list[RecordedSession]:

@@ -14,6 +14,7 @@ from typing import Any, Final
 from wane.core import Kind
 from wane.formats.anthropic import SEAL
 from wane.formats.base import Part
+from wane.formats.recordings import is_pi
 from wane.formats.values import raw_text, sealed_tokens
 from wane.lab.readers.blocks import content
 from wane.lab.readers.builder import SessionBuilder
@@ -24,6 +25,7 @@ from wane.lab.readers.values import count, items, mapping, seconds, text
 from wane.lab.session import RecordedSession, Usage
 
 NAME: Final = "pi"
+recognises: Final = is_pi
 
 _MESSAGES: Final = frozenset({"message", "custom_message", "branch_summary"})
 # Settings, notes of extensions and names, which no request carries.
@@ -41,17 +43,6 @@ class _Entry:
     id: str
     parent: str | None
     data: Mapping[str, Any]
-
-
-def recognises(head: Sequence[object]) -> bool:
-    """Whether the first JSON values of a file are a header of pi's, or its messages."""
-    first = mapping(head[0]) if head else {}
-    if first.get("type") == "session" and "id" in first and "cwd" in first:
-        return True
-    roles = {
-        text(mapping(mapping(value).get("message")).get("role")) for value in head if mapping(value).get("parentId")
-    }
-    return bool(roles & {"toolResult", "bashExecution"})
 
 
 def read(path: Path) -> list[RecordedSession]:
