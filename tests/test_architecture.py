@@ -20,7 +20,7 @@ FLOORS: dict[str, set[str]] = {
     "counters": {"core"},
     "tools": {"core"},
     "formats": {"core", "tools"},
-    "planning": {"core", "counters", "formats"},
+    "planning": {"core", "counters", "formats", "inference", "strategies"},
     "journal": {"core", "formats"},
     "testing": {"core"},
     "inference": {"core", "tools", "formats"},

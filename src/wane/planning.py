@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, get_args
 
-from wane.core import ContextWindow, Counter, Episode, FitReport, Kind, Pinned, Policy, ToolClass, chars
-from wane.core.errors import ConfigError, FormatError, HistoryError
+from wane.core import Counter, Episode, FitReport, Item, Kind, Pinned, Policy, ToolClass, chars
+from wane.core.errors import ConfigError, HistoryError
 from wane.counters import get_counter
-from wane.formats import Format, Transcript, detect_format, get_format
+from wane.formats import Format, Part, Transcript, detect_format, get_format
+from wane.inference import is_annotated
+from wane.strategies.base import AnnotateChoice, Settings
+from wane.strategies.window import WindowStrategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,10 +20,11 @@ class Plan:
     """The outcome of a dry run.
 
     Attributes:
-        report: what the pass did, step by step.
+        report: what the pass did, step by step; `report.explain()` says it in sentences.
         episodes: all episodes, in order of start, as they are after the pass.
+        inferred: whether episodes were inferred from tool calls, as the agent marked none.
         visible: indexes of the items that stay, over the whole session in R1's order.
-        messages: the view, in the input's format.
+        messages: the view, in the input's format; empty where there were only items.
         pinned: tokens that no pass could take, by what holds them.
         item_tokens: tokens of every item of the session.
         item_kinds: what every item of the session is.
@@ -28,12 +32,13 @@ class Plan:
 
     report: FitReport
     episodes: tuple[Episode, ...]
+    inferred: bool
     visible: tuple[int, ...]
-    messages: list[Any]
     pinned: Pinned
     item_tokens: tuple[int, ...]
     item_kinds: tuple[Kind, ...]
-    _format: Format[Any]
+    messages: list[Any]
+    _format: Format[Any] | None = None
 
     @property
     def satisfied(self) -> bool:
@@ -60,9 +65,10 @@ class Plan:
                 }
                 for step in report.steps
             ],
+            "annotation": "inferred" if self.inferred else "agent",
             "episodes": [_episode_dict(episode) for episode in self.episodes],
             "visible": list(self.visible),
-            "messages": self._format.dump(self.messages),
+            "messages": self._format.dump(self.messages) if self._format else None,
         }
 
 
@@ -71,9 +77,10 @@ def plan(
     *,
     budget: int,
     policy: Policy | None = None,
-    format: str = "openai",  # noqa: A002 - the word for it everywhere else
+    format: str = "auto",  # noqa: A002 - the word for it everywhere else
     counter: str | Counter = "chars",
     tool_classes: Mapping[str, ToolClass | str] | None = None,
+    annotate: AnnotateChoice = "auto",
 ) -> Plan:
     """Run one pass over a whole session, and say what it would evict. Nothing is changed.
 
@@ -86,41 +93,69 @@ def plan(
         format: one of `wane.formats.FORMAT_NAMES`, or `auto`.
         counter: `chars`, `tiktoken`, or a function from text to tokens.
         tool_classes: classes of tools by name, on top of the defaults.
+        annotate: who marks episodes: `model`, the agent's own `delimiter` calls; `infer`, what its tool calls
+            tell; `auto`, the agent's own where one was accepted, else inferred.
 
     Raises:
-        ConfigError: for a budget, policy, counter or tool class that cannot work.
-        FormatError: for messages of another format.
+        ConfigError: for a budget, policy, counter, tool class or way to annotate that cannot work.
+        FormatError: for messages of another format, or of none, such as the lines of an agent's session file.
         HistoryError: for a session that no provider would accept, such as a result without its call.
         MissingExtraError: for a format or counter whose extra is not installed.
     """
-    window = ContextWindow(budget, policy, tool_classes=tool_classes)
     if isinstance(messages, tuple):
         messages = list(messages)
+    count = _counter(counter)
     chosen = detect_format(messages) if format == "auto" else get_format(format)
-    transcript = Transcript(chosen, _counter(counter))
-    episodes: list[Episode] = []
-    tokens: list[int] = []
-    kinds: list[Kind] = []
-    for number, message in enumerate(chosen.load(messages)):
+    transcript = Transcript(chosen, count)
+    taken = [pair for message in chosen.load(messages) for pair in transcript.take(message)]
+    planned = plan_items(taken, budget=budget, policy=policy, tool_classes=tool_classes, annotate=annotate)
+    return replace(planned, messages=transcript.view(planned.visible), _format=chosen)
+
+
+def plan_items(
+    history: Sequence[tuple[Item, Part]],
+    *,
+    budget: int,
+    policy: Policy | None = None,
+    overhead: int = 0,
+    tool_classes: Mapping[str, ToolClass | str] | None = None,
+    annotate: AnnotateChoice = "auto",
+) -> Plan:
+    """Run one pass over the items of a session; see `plan`.
+
+    Args:
+        history: the items with their content, oldest first.
+        budget: tokens that the view may hold.
+        policy: what to evict, and how far.
+        overhead: tokens that every request carries besides the items (system prompt, tool definitions).
+        tool_classes: classes of tools by name, on top of the defaults.
+        annotate: who marks episodes.
+
+    Raises:
+        ConfigError: for a budget, policy, tool class or way to annotate that cannot work.
+        HistoryError: for a session that no provider would accept.
+    """
+    if annotate not in get_args(AnnotateChoice):
+        raise ConfigError(f"annotate is {annotate!r}; it must be one of: {', '.join(get_args(AnnotateChoice))}")
+    if annotate == "auto":
+        annotate = "model" if is_annotated(part for _, part in history) else "infer"
+    settings = Settings(budget, overhead, tool_classes=tool_classes, annotate=annotate)
+    strategy = WindowStrategy("plan", settings, Policy() if policy is None else policy)
+    for item, part in history:
         try:
-            items = transcript.append(message)
-            added = window.extend(items)
-        except (FormatError, HistoryError) as error:
-            raise type(error)(f"message {number}: {error}") from None
-        episodes += [entry.opened for entry in added if entry.opened]
-        tokens += [item.tokens for item in items]
-        kinds += [item.kind for item in items]
-    report = window.fit()
-    visible = window.visible
+            strategy.add(item, part)
+        except HistoryError as error:
+            raise HistoryError(f"message {item.message}: {error}") from None
+    window = strategy.window
     return Plan(
-        report=report,
-        episodes=tuple(episodes),
-        visible=tuple(visible),
-        messages=transcript.view(visible),
+        report=window.fit(),
+        episodes=tuple(strategy.episodes),
+        inferred=any(episode.inferred for episode in strategy.episodes),
+        visible=tuple(window.visible),
         pinned=window.pinned,
-        item_tokens=tuple(tokens),
-        item_kinds=tuple(kinds),
-        _format=chosen,
+        item_tokens=tuple(item.tokens for item, _ in history),
+        item_kinds=tuple(item.kind for item, _ in history),
+        messages=[],
     )
 
 

@@ -31,12 +31,13 @@ CONTENTS = {
         b'[{"role": "user", "content": "hi"},\n{"n": ' + b"9" * 5_000 + b"}]",
         "holds a number of too many digits, in the value that begins at line 1",
     ),
-    "a number": (b"7", "no known message format"),
-    "an object": (b'{"a": 1}', "no known message format"),
-    "a string": (b'"hello"', "no known message format"),
-    "null": (b"null", "no known message format"),
-    "messages that are no list": (b'{"messages": 3}', "no known message format"),
-    "lists": (b"[[], []]", "no known message format"),
+    "a number": (b"7", "it is JSON, but of no known format: a value of the type int"),
+    "an object": (b'{"a": 1}', "of no known format: an object with the keys 'a'. Expected a session of Claude Code"),
+    "a string": (b'"hello"', "of no known format: a value of the type str"),
+    "null": (b"null", "of no known format: a value of the type NoneType"),
+    "messages that are no list": (b'{"messages": 3}', "of no known format: an object with the keys 'messages'"),
+    "lists": (b"[[], []]", "of no known format: a list that begins with a value of the type list"),
+    "objects of another type": (b'[{"type": "foo"}]', "a list that begins with an object of the type 'foo'"),
     "a role that is unknown": (b'[{"role": "robot", "content": "x"}]', "message 0: role 'robot' is unknown"),
     "a message without a role": (f'[{USER}, {{"content": "x"}}]'.encode(), "message 1: role None is unknown"),
     "a message that is none": (
@@ -55,6 +56,12 @@ CONTENTS = {
 
 OPTIONS = {
     "a budget of zero": (["--budget", "0"], "budget is 0; it must be at least 1 token"),
+    "a budget that lost its unit": (
+        ["--budget", "80"],
+        "budget '80' has no unit; did you mean 80k? For so few tokens write 0.08k",
+    ),
+    "a window that lost its unit": (["--budget", "50%", "--window", "200"], "--window is '200'; it must be"),
+    "a way to annotate that is unknown": (["--annotate", "never"], "argument --annotate: invalid choice: 'never'"),
     "a budget below zero": (["--budget", "-5"], "budget '-5' is not understood"),
     "a budget of thousands of digits": (["--budget", "9" * 5_000], "budget '9999"),
     "a budget above all windows": (["--budget", "1" + "0" * 20], "it must be at most 1,000,000,000,000,000 tokens"),
@@ -108,15 +115,15 @@ def test_standard_input_is_named(run: Run) -> None:
 
 
 def test_a_file_that_is_not_there(run: Run, tmp_path: Path) -> None:
-    refused(run("plan", tmp_path / "no.json"), "no.json: No such file or directory")
+    refused(run("plan", tmp_path / "no.json"), f"there is no file {tmp_path}/no.json")
 
 
-def test_a_directory(run: Run, tmp_path: Path) -> None:
-    refused(run("plan", tmp_path), f"cannot read {tmp_path}: Is a directory")
+def test_a_folder_without_sessions(run: Run, tmp_path: Path) -> None:
+    refused(run("plan", tmp_path), f"the folder {tmp_path} holds no .json, .jsonl, .ndjson file")
 
 
 def test_a_name_that_no_file_can_have(run: Run) -> None:
-    refused(run("plan", "a\0b"), r"cannot read a\x00b: ")
+    refused(run("plan", "a\0b"), r"there is no file a\x00b, and no session has an id")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is unreadable to root")

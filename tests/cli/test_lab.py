@@ -21,7 +21,7 @@ from tests.cli.snapshots import matches_snapshot
 from tests.cli.test_main import WITHOUT
 from wane.agent.config import load_settings
 from wane.agent.options import AgentOptions
-from wane.cli import lab_flags
+from wane.cli import flags, lab_flags
 from wane.cli.lab_common import dollars, range_of, share, short
 from wane.cli.pareto import Mark, letters_for, pareto_picture
 from wane.core import Policy
@@ -422,7 +422,7 @@ def test_the_snapshot_of_the_help(run: Run) -> None:
 
 
 def test_choices_are_those_that_there_are() -> None:
-    assert ("auto", *READER_NAMES) == lab_flags.FORMATS
+    assert ("auto", *READER_NAMES) == flags.FORMATS
     assert lab_flags.ENGINES == ENGINES
 
 

@@ -47,22 +47,23 @@ class TestJson:
     def test_it_is_what_the_library_says(self, run: Run, chat: Path) -> None:
         done = run("plan", chat, "--budget", "3200", "--json")
         assert (done.code, done.err) == (0, "")
-        assert json.loads(done.out) == wane.plan(sample.messages(), budget=3_200).to_dict()
+        assert json.loads(done.out) == wane.plan(sample.messages(), budget=3_200).to_dict() | {"session": None}
 
     @pytest.mark.parametrize("case", conformance_cases())
     def test_the_conformance_cases(self, run: Run, tmp_path: Path, case: dict[str, Any]) -> None:
         share = "none" if case["description_share"] is None else str(case["description_share"])
         options = ["--policy", "paper", "--low-water", str(case["low_water"]), "--description-share", share]
+        options += ["--budget", f"{case['budget'] / 1_000}k", "--annotate", "model"]
         path = write(tmp_path / "case.json", case["messages"])
-        done = run("plan", path, "--budget", str(case["budget"]), *options, "--json")
+        done = run("plan", path, *options, "--json")
         result = json.loads(done.out)
         for key in ("steps", "visible", "satisfied"):
             assert result[key] == case["expect"][key]
 
     def test_it_is_printed_though_the_budget_cannot_be_met(self, run: Run, chat: Path) -> None:
         plain, told = (
-            run("plan", chat, "--budget", "10", "--json"),
-            run("plan", chat, "--budget", "10", "--json", "--exit-code"),
+            run("plan", chat, "--budget", "0.01k", "--json"),
+            run("plan", chat, "--budget", "0.01k", "--json", "--exit-code"),
         )
         assert (plain.code, told.code) == (0, 3)
         assert json.loads(plain.out) == json.loads(told.out)
@@ -207,7 +208,7 @@ class TestPicture:
         assert matches_snapshot("plan", done.out)
 
     def test_the_snapshot_of_a_budget_that_cannot_be_met(self, run: Run, chat: Path) -> None:
-        assert matches_snapshot("plan-over-budget", run("plan", chat, "--budget", "700", "--policy", "paper").out)
+        assert matches_snapshot("plan-over-budget", run("plan", chat, "--budget", "0.7k", "--policy", "paper").out)
 
     @pytest.mark.parametrize("columns", [60, 80, 120])
     def test_no_line_is_longer_than_the_terminal(
@@ -228,19 +229,19 @@ class TestPicture:
 
     def test_nothing_to_do(self, run: Run, chat: Path) -> None:
         out = run("plan", chat).out
-        assert "Nothing to evict: the window holds 4,387 of 80,000 tokens." in out
+        assert "Nothing had to go: the view holds 4,387 tokens, within the budget of 80,000." in out
         assert "What goes" not in out
 
-    def test_a_session_without_episodes_is_told_why_nothing_goes(self, run: Run, tmp_path: Path) -> None:
+    def test_what_holds_the_tokens_is_told_where_nothing_can_go(self, run: Run, tmp_path: Path) -> None:
         messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello " * 100}]
-        out = run("plan", write(tmp_path / "chat.json", messages), "--budget", "20").out
-        assert "The budget cannot be met: 151 tokens stay, 131 over the budget of 20." in out
-        assert "no delimiter call was accepted" in " ".join(out.split())
+        out = " ".join(run("plan", write(tmp_path / "chat.json", messages), "--budget", "0.02k").out.split())
+        assert "The view holds 151 tokens, 131 over the budget of 20, and nothing more may be evicted: " in out
+        assert out.endswith(" 150, user turns 1.")
 
     def test_no_messages(self, run: Run, tmp_path: Path) -> None:
         done = run("plan", write(tmp_path / "chat.json", []))
         assert (done.code, done.err) == (0, "")
-        assert "the window holds 0 of 80,000 tokens" in done.out
+        assert "the view holds 0 tokens, within the budget of 80,000" in done.out
 
     def test_long_tables_leave_out_the_middle_unless_asked(self, run: Run, tmp_path: Path) -> None:
         messages = [NOTHING]

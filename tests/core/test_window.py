@@ -180,7 +180,7 @@ def test_what_holds_the_tokens_adds_up_and_names_the_active_episode() -> None:
     assert report.pinned.active_name == "fix2"
     assert report.pinned.needed == 2_040
     assert "active episode 'fix2'" in report.explain()
-    assert "instructions and tools 11" in report.explain()
+    assert "system prompt and tools 18" in report.explain()
 
 
 def test_the_provider_s_count_anchors_the_total() -> None:

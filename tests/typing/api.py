@@ -65,7 +65,7 @@ assert_type(plan, wane.Plan)
 assert_type(plan.satisfied, bool)
 assert_type(plan.visible, tuple[int, ...])
 assert_type(plan.to_dict(), dict[str, Any])
-wane.plan(messages, budget=1_000, counter="chars", tool_classes={"read": "bulk"})
+wane.plan(messages, budget=1_000, counter="chars", tool_classes={"read": "bulk"}, annotate="infer")
 
 # Errors
 

@@ -169,7 +169,7 @@ def event_json(event: SessionEvent) -> dict[str, Any] | None:
         case lifecycle.StrategyActed(strategy, _, _, before, after):
             return {"type": "context", "strategy": strategy, "tokens_before": before, "tokens_after": after}
         case lifecycle.BudgetUnmet(report):
-            return {"type": "budget_unmet", "excess": report.excess, "message": report.explain()}
+            return {"type": "budget_unmet", "excess": report.excess, "message": report.shortfall}
     return None
 
 

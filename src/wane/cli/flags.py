@@ -117,8 +117,35 @@ DESCRIPTION_SHARE: Final = Flag(
     "SHARE",
 )
 
+FORMATS: Final = (
+    "auto",
+    "claude-code",
+    "codex",
+    "pi",
+    "journal",
+    "openai",
+    "anthropic",
+    "openai_responses",
+    "pydantic_ai",
+    "atif",
+)
+FORMAT: Final = Flag(("--format",), "format", "Format of the input; recognised by default.", "FORMAT", choices=FORMATS)
+WHO_MARKS: Final = Flag(
+    ("--annotate",),
+    "annotate",
+    "Who marks episodes: model, infer (what the tool calls tell), or auto, the default: the model where it did.",
+    "WHO",
+    choices=("auto", "model", "infer"),
+)
+
 PLAN: Final = (
-    Flag(("FILE",), "file", "Messages as JSON or JSONL, or a session of wane; a dash reads standard input.", "FILE"),
+    Flag(
+        ("FILE",),
+        "file",
+        "Messages as JSON or JSONL, a session of Claude Code, Codex or pi, or one of wane by its file or its id; a "
+        "dash reads standard input.",
+        "FILE",
+    ),
     Flag(("--budget",), "budget", "What the view may hold: 80k, the default, or 50% of --window.", "TOKENS"),
     Flag(("--window",), "window", "The model's window, for a budget in percent. The default is 200k.", "TOKENS"),
     Flag(("--policy",), "policy", _POLICY, "POLICY", choices=POLICIES),
@@ -131,13 +158,8 @@ PLAN: Final = (
         "tiktoken:cl100k_base.",
         "COUNTER",
     ),
-    Flag(
-        ("--format",),
-        "format",
-        "Format of the messages: auto (the default), openai, anthropic, openai_responses or pydantic_ai.",
-        "FORMAT",
-        choices=("auto", "openai", "anthropic", "openai_responses", "pydantic_ai"),
-    ),
+    FORMAT,
+    WHO_MARKS,
     Flag(
         ("--tool-class",),
         "tool_classes",

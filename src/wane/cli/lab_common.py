@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -20,17 +19,15 @@ from wane.cli.failure import UsageError
 from wane.cli.lab_flags import PRICE
 from wane.cli.picture import plain_table
 from wane.cli.progress import Bar
+from wane.cli.reading import located
 from wane.cli.text import printable
-from wane.core.errors import ConfigError, SessionNotFoundError
-from wane.journal import SessionStore, default_root
+from wane.core.errors import ConfigError
 from wane.lab.engine import Engine, get_engine
-from wane.lab.gathering import AnnotateChoice, Gathered, Studied, gather, study
+from wane.lab.gathering import Gathered, Studied, gather, study
 from wane.lab.replay import Pricing
-from wane.strategies.base import Settings
+from wane.lab.session import RecordedSession
+from wane.strategies.base import AnnotateChoice, Settings
 from wane.strategies.registry import get_strategy
-
-_OF_PATHS: Final = "./\\*?[~"
-"""Characters that no id has, but names of files, folders and patterns."""
 
 NAMED: Final = 5
 """Problems, files and sessions that are named; of more, the number is told."""
@@ -100,20 +97,6 @@ def prepare(options: LabOptions, settings: Settings, bar: Bar) -> Bench:
     return Bench(gathered, studied, settings, pricing, engine)
 
 
-def located(name: str) -> str:
-    """Return the path of one of Wane's own sessions that is given by its id; what else a path may be, as it is.
-
-    Raises:
-        SessionNotFoundError: if it is neither a path nor the id of one session.
-    """
-    if not name or set(name) & set(_OF_PATHS) or name == "-" or Path(name).exists():
-        return name
-    try:
-        return str(SessionStore(default_root(os.environ)).find(name))
-    except SessionNotFoundError as error:
-        raise SessionNotFoundError(f"there is no file {name}, and {error}") from None
-
-
 def print_json(data: dict[str, Any], gathered: Gathered) -> None:
     """Print a result as JSON, with what is not in it."""
     data["left_out"] = [{"name": it.session.name, "path": it.path, "why": "no model call"} for it in gathered.idle]
@@ -136,17 +119,22 @@ def read_lines(gathered: Gathered, studied: Sequence[Studied]) -> list[str]:
     sides = sum(len(it.found.session.sidechains) for it in studied if it.found.parent is None)
     if sides and not any(it.found.parent for it in studied):
         lines.append(f"{counted(sides, 'session')} of sub-agents left aside; --sidechains replays them too.")
-    problems = [
-        f"{it.found.session.name}{'' if problem.line is None else f', line {problem.line}'}: {problem.what}"
-        for it in studied
-        for problem in it.found.session.problems
-    ]
-    lines += _named("could not be read and left out", counted(len(problems), "thing"), problems)
+    lines += problem_lines(it.found.session for it in studied)
     idle = [it.session.name for it in gathered.idle]
     lines += _named("left out, as no model was called in it", counted(len(idle), "session"), idle)
     unread = [it.why for it in gathered.unread]
     lines += _named("passed over", counted(len(unread), "file"), unread)
     return lines
+
+
+def problem_lines(sessions: Iterable[RecordedSession]) -> list[str]:
+    """Return what of some sessions could not be read: how much, and where the first of it stands."""
+    problems = [
+        f"{session.name}{'' if problem.line is None else f', line {problem.line}'}: {problem.what}"
+        for session in sessions
+        for problem in session.problems
+    ]
+    return _named("could not be read and left out", counted(len(problems), "thing"), problems)
 
 
 def beyond_line(studied: Iterable[Studied], budget: int) -> list[str]:

@@ -5,20 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from wane.cli.flags import JSON, Flag
+from wane.cli.flags import FORMAT, JSON, WHO_MARKS, Flag
 
-FORMATS: Final = (
-    "auto",
-    "claude-code",
-    "codex",
-    "pi",
-    "journal",
-    "openai",
-    "anthropic",
-    "openai_responses",
-    "pydantic_ai",
-    "atif",
-)
 ENGINES: Final = ("processes", "ray")
 PRICE: Final = "anthropic:claude-sonnet-4-5"
 """What sessions are priced with unless told otherwise."""
@@ -54,7 +42,7 @@ _REPORT: Final = Flag(("--report",), "report", "Also write the result as one HTM
 _NO_CONTENTS: Final = Flag(("--no-contents",), "no_contents", "Leave what was said in the sessions out of the report.")
 
 _READING: Final = (
-    Flag(("--format",), "format", "Format of the sessions; recognised by default.", "FORMAT", choices=FORMATS),
+    FORMAT,
     Flag(("--join",), "join", "Join all sessions into one, as if one agent had done all of it."),
     Flag(("--sidechains",), "sidechains", "Count sessions of sub-agents as sessions of their own."),
 )
@@ -63,13 +51,7 @@ _PRICING: Final = (
     Flag(("--cache-hour",), "cache_hour", "Write the cache for an hour, where the provider offers that."),
 )
 _REPLAYING: Final = (
-    Flag(
-        ("--annotate",),
-        "annotate",
-        "Who marks episodes: model, infer (what the tool calls tell), or auto, the default: the model where it did.",
-        "WHO",
-        choices=("auto", "model", "infer"),
-    ),
+    WHO_MARKS,
     Flag(("--counter",), "counter", "How to count tokens where usage was not recorded: chars or tiktoken.", "COUNTER"),
     Flag(
         ("--summary-tokens",),
@@ -113,7 +95,7 @@ SWEEP: Final = (
 TUNE: Final = (SESSIONS, _BUDGETS, _STEPS, *_PRICING, *_REPLAYING, *_READING, *_RUNNING, JSON)
 VALIDATE: Final = (
     SESSIONS,
-    *(flag for flag in _READING if flag.key == "format"),
+    FORMAT,
     Flag(("--outliers",), "outliers", "Also list the calls that differ."),
     JSON,
 )
@@ -155,6 +137,6 @@ VIEW: Final = (
     ),
     Flag(("--output",), "output", "Write the page to FILE; without this, to a private temporary file.", "FILE"),
     Flag(("--open",), "open_page", "Open the page in the browser, as is done without --output anyhow."),
-    *(flag for flag in _READING if flag.key == "format"),
+    FORMAT,
     _NO_CONTENTS,
 )

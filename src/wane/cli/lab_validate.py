@@ -10,8 +10,9 @@ from typing import Final
 
 from wane.cli import failure
 from wane.cli.console import stdout_console
-from wane.cli.lab_common import counted, figure_table, located, print_lines, share, short
+from wane.cli.lab_common import counted, figure_table, print_lines, share, short
 from wane.cli.progress import Bar
+from wane.cli.reading import located
 from wane.cli.text import printable
 from wane.lab.gathering import Found, gather
 from wane.lab.validation import Validation, validate

@@ -126,13 +126,15 @@ class Narration:
                 learned = f": {printable(episode.description)}" if episode.description else ""
                 return Text(f"{marks.closed} {_named(episode.name)}{learned}", style="magenta")
             case PassRan(report) if report.tokens_after < report.tokens_before:
-                return Text(f"{marks.evicted} {report.explain()}", style="yellow")
+                freed = report.tokens_before - report.tokens_after
+                told = f"evicted {freed:,} tokens; the view holds {report.tokens_after:,} of {report.budget:,}"
+                return Text(f"{marks.evicted} {told}", style="yellow")
             case StrategyActed(strategy, _, _, before, after):
                 told = f"{strategy}: the view went from {before:,} to {after:,} tokens"
                 return Text(f"{marks.evicted} {told}", style="yellow")
             case BudgetUnmet(report) if not self._unmet:
                 self._unmet = True
-                return Text(f"{marks.evicted} {printable(report.explain())}", style="yellow")
+                return Text(f"{marks.evicted} {printable(report.shortfall)}", style="yellow")
         return None
 
     def _returned(self, tool: str, result: str, failed: bool, name: str) -> Text:

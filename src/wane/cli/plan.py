@@ -7,16 +7,20 @@ import math
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from wane.cli import failure
 from wane.cli.counter import usable_counter
 from wane.cli.flags import POLICIES
-from wane.cli.reading import read_messages
-from wane.cli.text import say
+from wane.cli.reading import Messages, read_one
+from wane.cli.text import printable, say
 from wane.core import Policy, parse_budget
 from wane.core.errors import ConfigError
-from wane.planning import Plan, plan
+from wane.planning import Plan, plan, plan_items
+from wane.strategies.base import AnnotateChoice
+
+if TYPE_CHECKING:
+    from wane.lab.session import RecordedSession
 
 NO_SHARE: Final = "none"
 """What `--description-share` takes for no limit."""
@@ -35,6 +39,7 @@ class PlanOptions:
     low_water: float | None = None
     description_share: str | None = None
     format: str = "auto"
+    annotate: AnnotateChoice = "auto"
     counter: str = "chars"
     tool_classes: Sequence[str] = ()
     as_json: bool = False
@@ -46,30 +51,31 @@ def run_plan(options: PlanOptions) -> int:
     """Print a plan, and return the exit code.
 
     Raises:
-        WaneError: for options, a file or messages that cannot be used.
-    """
-    result = make_plan(options)
-    if options.as_json:
-        _print_json(result)
-    else:
-        _print_picture(result, None if options.full else _ROWS)
-    return failure.OVER_BUDGET if options.tell and not result.satisfied else failure.OK
-
-
-def make_plan(options: PlanOptions) -> Plan:
-    """Return the plan that the options ask for; a counter that cannot work here is replaced by `chars`, and said so.
-
-    Raises:
-        WaneError: for options, a file or messages that cannot be used.
+        WaneError: for options, a file or a session that cannot be used.
     """
     # Before the file is read, which may be long.
-    budget = parse_budget(options.budget, window=parse_window(options.window))
-    policy = choose_policy(options.policy, options.low_water, options.description_share)
-    classes = parse_tool_classes(options.tool_classes)
-    messages = read_messages(options.file)
-    format_ = messages.format if messages.format and options.format == "auto" else options.format
+    settings: dict[str, Any] = {
+        "budget": parse_budget(options.budget, window=parse_window(options.window)),
+        "policy": choose_policy(options.policy, options.low_water, options.description_share),
+        "tool_classes": parse_tool_classes(options.tool_classes),
+        "annotate": options.annotate,
+    }
     counter = usable_counter(options.counter)
-    return plan(messages.data, budget=budget, policy=policy, format=format_, counter=counter, tool_classes=classes)
+    found = read_one(options.file, options.format)
+    if isinstance(found, Messages):
+        session = None
+        result = plan(found.data, format=found.format, counter=counter, **settings)
+    else:
+        from wane.lab.counting import count
+
+        session, material = found, count(found, counter)
+        history = list(zip(material.items, found.parts, strict=True))
+        result = plan_items(history, overhead=material.overhead, **settings)
+    if options.as_json:
+        _print_json(result, session)
+    else:
+        _print_picture(result, session, None if options.full else _ROWS)
+    return failure.OVER_BUDGET if options.tell and not result.satisfied else failure.OK
 
 
 def choose_policy(name: str, low_water: float | None, description_share: str | None) -> Policy:
@@ -122,26 +128,6 @@ def parse_tool_classes(texts: Iterable[str]) -> dict[str, str]:
     return classes
 
 
-def verdict(result: Plan) -> str:
-    """Return the outcome in a sentence or two, for people."""
-    report = result.report
-    freed, steps = report.tokens_before - report.tokens_after, len(report.steps)
-    if not report.satisfied:
-        held = ", ".join(f"{label} {tokens:,}" for label, tokens in result.pinned.holders())
-        done = f" after {freed:,} went" if freed else ""
-        return (
-            f"The budget cannot be met: {report.tokens_after:,} tokens stay{done}, {report.excess:,} over the budget "
-            f"of {report.budget:,}. What stays is pinned: {held}."
-        )
-    if not report.ran:
-        return f"Nothing to evict: the window holds {report.tokens_after:,} of {report.budget:,} tokens."
-    aim = "" if report.target == report.budget else f", down to low water at {report.target:,}"
-    return (
-        f"One pass of {steps} step{'s' * (steps != 1)} evicts {freed:,} tokens{aim}: "
-        f"{report.tokens_before:,} to {report.tokens_after:,} of {report.budget:,}."
-    )
-
-
 def _share(text: str) -> float | None:
     if text.strip().lower() == NO_SHARE:
         return None
@@ -151,8 +137,13 @@ def _share(text: str) -> float | None:
         raise ConfigError(f"description share {text!r} is not a number from 0 to 1, or {NO_SHARE!r}") from None
 
 
-def _print_json(result: Plan) -> None:
+def _print_json(result: Plan, session: RecordedSession | None) -> None:
     data = result.to_dict()
+    data["session"] = session and {
+        "name": session.name,
+        "source": session.source,
+        "problems": [{"line": problem.line, "what": problem.what} for problem in session.problems],
+    }
     try:
         # ASCII, because escapes are the one way to print the lone surrogates that JSON may hold.
         try:
@@ -175,21 +166,38 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _print_picture(result: Plan, limit: int | None) -> None:
+def _print_picture(result: Plan, session: RecordedSession | None, limit: int | None) -> None:
+    from rich.text import Text
+
     from wane.cli import layout, picture
     from wane.cli.console import stdout_console
 
     console = stdout_console()
+    for line in _read_lines(result, session):
+        console.print(line)
     blocks = layout.blocks(result.item_kinds, result.item_tokens, result.episodes, result.visible)
+    blocks = [picture.Block(picture.Role.SYSTEM, result.pinned.overhead), *blocks]
     rows = layout.rows(blocks, result.episodes)
     console.print(picture.titled("What the window holds", picture.episode_table(rows, limit=limit)))
     if result.report.steps:
         steps = layout.step_rows(result.report.steps)
         console.print(picture.titled("What goes, in this order", picture.step_table(steps, limit=limit)))
     console.print(picture.titled("The window", picture.window_picture(blocks, result.report.budget)))
-    console.print(verdict(result), style="" if result.satisfied else "bold red")
-    if not result.episodes and not result.satisfied:
-        console.print(
-            "There is no episode in this session: no delimiter call was accepted, so that all of it is prologue, which "
-            "is never evicted."
-        )
+    told = Text(printable(result.report.explain()))
+    told.highlight_words([printable(result.report.shortfall)], "bold red")
+    console.print(told)
+
+
+def _read_lines(result: Plan, session: RecordedSession | None) -> list[str]:
+    """What was read, and what could not be."""
+    inferred = ["Episodes are inferred from tool calls: the agent marked none."] if result.inferred else []
+    if session is None:
+        return [*inferred, ""] if inferred else []
+    from wane.cli.lab_common import counted, problem_lines, short
+
+    calls, turns = counted(len(session.calls), "model call"), counted(len(session.user_turns), "turn")
+    tokens = short(sum(result.item_tokens))
+    lines = [f"Session {printable(session.name)} ({session.source}): {calls}, {tokens} tokens, {turns} of the user."]
+    if session.sidechains:
+        lines.append(f"{counted(len(session.sidechains), 'session')} of sub-agents left aside.")
+    return [*lines, *inferred, *problem_lines([session]), ""]

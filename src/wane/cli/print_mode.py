@@ -116,7 +116,7 @@ class _Output:
 
     def event(self, event: SessionEvent) -> None:
         if isinstance(event, BudgetUnmet) and self._format == "text":
-            self._tell_once(event.report.explain())
+            self._tell_once(event.report.shortfall)
         if self._format == "stream-json" and (data := event_json(event)) is not None:
             self._write(data)
 

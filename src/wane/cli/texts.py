@@ -31,10 +31,13 @@ Exit codes:
 PLAN: Final = """\
 Show what one pass over a recorded session would evict, and why.
 
-Nothing is changed. The picture has a letter for each share of the window: S system, U user, P prologue, E an
-exploration, A an act, I work outside episodes. The letter's case changes where another episode begins.
+Nothing is changed. It reads what wane replay reads: sessions of Claude Code, Codex, pi and wane, and messages in any
+known format. Where the agent marked no episodes, they are inferred from its tool calls. The picture has a letter for
+each share of the window: S system, U user, P prologue, E an exploration, A an act, I work outside episodes. The
+letter's case changes where another episode begins.
 
 Examples:
+  wane plan ~/.claude/projects/-home-me-code/6c0a282a.jsonl
   wane plan chat.json
   wane plan chat.jsonl --budget 40k --policy paper
   wane plan chat.json --budget 50% --window 128k

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from wane.core.episodes import Level
 
@@ -120,14 +122,71 @@ class FitReport:
         """Tokens by which the view is over the budget, 0 if it is not."""
         return max(0, self.tokens_after - self.budget)
 
-    def explain(self) -> str:
-        """One sentence on the outcome, for people."""
+    @property
+    def shortfall(self) -> str:
+        """By how much the view is over the budget, and what holds the tokens, as a sentence; empty if it is not."""
         if self.pinned is None:
-            verb = f"evicted {self.tokens_before - self.tokens_after:,} tokens" if self.ran else "nothing to do"
-            return f"{verb}; the view holds {self.tokens_after:,} of {self.budget:,} tokens"
-        rows = [("instructions and tools", max(0, self.pinned.overhead)), *self.pinned.holders()]
-        held = ", ".join(f"{label} {tokens:,}" for label, tokens in rows if tokens)
+            return ""
+        rows = [("system prompt and tools", max(0, self.pinned.overhead) + self.pinned.system)]
+        rows += [(label, tokens) for label, tokens in self.pinned.holders() if label != "system"]
+        held = ", ".join(f"{label} {tokens:,}" for label, tokens in sorted(rows, key=lambda row: -row[1]) if tokens)
         return (
-            f"the view holds {self.tokens_after:,} tokens, {self.excess:,} over the budget of {self.budget:,}, "
-            f"and nothing more may be evicted: {held}"
+            f"The view holds {self.tokens_after:,} tokens, {self.excess:,} over the budget of {self.budget:,}, "
+            f"and nothing more may be evicted: {held}."
         )
+
+    def explain(self) -> str:
+        """What went, in which order and why, and what stays if that is too much: sentences, for people."""
+        if not self.ran:
+            return (
+                f"Nothing had to go: the view holds {self.tokens_after:,} tokens, within the budget of {self.budget:,}."
+            )
+        return " ".join(filter(None, (self._told_outcome(), *self._told_steps(), self.shortfall)))
+
+    def _told_outcome(self) -> str:
+        freed, after = self.tokens_before - self.tokens_after, f"{self.tokens_after:,}"
+        over = self.tokens_before - self.budget
+        held = f"The view held {self.tokens_before:,} tokens, "
+        held += f"{over:,} over the budget of {self.budget:,}" if over > 0 else f"within the budget of {self.budget:,}"
+        cold = "" if over > 0 else ", but the provider's cache was cold, so that a changed prefix cost nothing"
+        if not freed:
+            return f"{held}{cold}. A pass found nothing to evict."
+        if not self.satisfied:
+            return f"{held}. A pass evicted {freed:,} of them, all that it might."
+        if self.target == self.budget:
+            return f"{held}{cold}. A pass evicted {freed:,} of them, no more than it had to: {after} stay."
+        done = f"{held}{cold}. A pass, which goes on down to low water ({self.target:,}) so that passes are few, "
+        done += f"evicted {freed:,} of them: {after} stay"
+        if self.tokens_after <= self.target:
+            return f"{done}."
+        return f"{done}, as the rest is protected, or is the newest work, which goes only if the budget demands it."
+
+    def _told_steps(self) -> Iterator[str]:
+        steps = self.steps
+        if not steps:
+            return
+        names = {step.number: brief(step.episode) if step.episode else f"implicit #{step.number}" for step in steps}
+        removed = {step.number for step in steps if step.level is Level.REMOVE}
+        *_, last = names.values()
+        ends = f"{names[steps[0].number]} first, {last} last" if len(names) > 1 else last
+        whole = f", and removed {len(removed):,} of them" if removed else ""
+        yield f"It stripped {_counted(len(names), 'episode')} ({ends}){whole}."
+        freed: dict[Level, int] = {}
+        for step in steps:
+            freed[step.level] = freed.get(step.level, 0) + step.tokens_before - step.tokens_after
+        shares = [f"{freed[level]:,} of {what}" for level, what in _HELD.items() if level in freed]
+        yield f"Tokens that went: {', '.join(shares)}."
+
+
+_HELD: Final = {
+    Level.REASONING: "reasoning in explorations",
+    Level.BULK: "searches and listings",
+    Level.ARTIFACT: "reads, commands and other calls",
+    Level.REMOVE: "what else removed episodes held",
+    Level.DESCRIPTION: "descriptions of removed explorations",
+}
+"""What a level takes (R9, R11)."""
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"

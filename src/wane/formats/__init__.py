@@ -7,16 +7,21 @@ from typing import Any, Final
 from wane.core.errors import FormatError
 from wane.formats.anthropic import AnthropicFormat
 from wane.formats.base import Format, Part, Transcript
-from wane.formats.detection import telling_format
+from wane.formats.detection import shape, telling_format
 from wane.formats.openai import OpenAIFormat
 from wane.formats.openai_responses import OpenAIResponsesFormat
 from wane.formats.recordings import recording_agent
-from wane.formats.values import type_name
 
 __all__ = ["FORMAT_NAMES", "Format", "Part", "Transcript", "detect_format", "get_format"]
 
 FORMAT_NAMES = ("openai", "anthropic", "openai_responses", "pydantic_ai")
 """Names that `get_format` takes."""
+
+
+_EXPECTED: Final = (
+    "Expected a list of messages (OpenAI chat, Anthropic, items of OpenAI Responses, Pydantic AI), or a request body "
+    "that holds one; name the format if it is one of these"
+)
 
 
 def get_format(name: str) -> Format[Any]:
@@ -57,24 +62,4 @@ def detect_format(data: object) -> Format[Any]:
         return get_format(name)
     if OpenAIFormat().recognises(data) or any(OpenAIFormat().recognises([message]) for message in messages):
         return OpenAIFormat()
-    raise FormatError(f"no known message format: it is {_shape(data)}. {_EXPECTED}")
-
-
-_EXPECTED: Final = (
-    "Expected a list of messages (OpenAI chat, Anthropic, items of OpenAI Responses, Pydantic AI), or a request body "
-    "that holds one; name the format if it is one of these"
-)
-_KEYS_SHOWN: Final = 5
-
-
-def _shape(data: object) -> str:
-    """What data looks like, for who gave it."""
-    return f"a list that begins with {_told(data[0])}" if isinstance(data, list) and data else _told(data)
-
-
-def _told(value: object) -> str:
-    if not isinstance(value, dict):
-        return f"a value of the type {type_name(value)}"
-    kind = f" of the type {value['type']!r:.40}" if isinstance(value.get("type"), str) else ""
-    keys = ", ".join(f"{key!r:.40}" for key in list(value)[:_KEYS_SHOWN])
-    return f"an object{kind} with the keys {keys}{', …' * (len(value) > _KEYS_SHOWN)}" if value else "an empty object"
+    raise FormatError(f"no known message format: it is {shape(data)}. {_EXPECTED}")

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from wane.formats.response_items import is_known
+from wane.formats.values import type_name
 
 _CHAT_KEYS: Final = ("tool_calls", "tool_call_id", "reasoning_content", "function_call")
 _ANTHROPIC_BLOCKS: Final = frozenset(
@@ -21,11 +22,14 @@ _ANTHROPIC_BLOCKS: Final = frozenset(
         "thinking",
     }
 )
+_PYDANTIC_AI: Final = "pydantic_ai.messages"
+"""The module of that library's own messages, which need not be JSON data."""
+_KEYS_SHOWN: Final = 5
 _RESPONSES_PARTS: Final = frozenset({"input_text", "input_image", "input_file", "output_text"})
 
 
 def telling_format(data: object) -> str | None:
-    """Return the name of the one format that JSON data can be of; None if it could be of several, or is of none.
+    """Return the name of the one format that data can be of; None if it could be of several, or is of none.
 
     Args:
         data: a list of messages, or a request body that holds one.
@@ -41,7 +45,22 @@ def telling_format(data: object) -> str | None:
     return next(filter(None, map(_of_message, messages)), None)
 
 
+def shape(data: object) -> str:
+    """Return what data of no known format looks like, for the person who gave it."""
+    return f"a list that begins with {_told(data[0])}" if isinstance(data, list) and data else _told(data)
+
+
+def _told(value: object) -> str:
+    if not isinstance(value, dict):
+        return f"a value of the type {type_name(value)}"
+    kind = f" of the type {value['type']!r:.40}" if isinstance(value.get("type"), str) else ""
+    keys = ", ".join(f"{key!r:.40}" for key in list(value)[:_KEYS_SHOWN])
+    return f"an object{kind} with the keys {keys}{', …' * (len(value) > _KEYS_SHOWN)}" if value else "an empty object"
+
+
 def _of_message(message: object) -> str | None:
+    if type(message).__module__ == _PYDANTIC_AI:
+        return "pydantic_ai"
     if not isinstance(message, dict):
         return None
     if "parts" in message and "kind" in message:

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from wane.core import Added, ContextWindow, Item
+from collections.abc import Iterable
+
+from wane.core import DELIMITER, Added, ContextWindow, Item, Kind
 from wane.formats.base import Part
 from wane.inference.annotator import Annotator
+
+
+def is_annotated(parts: Iterable[Part]) -> bool:
+    """Whether an agent marked its work in a history: whether one of its `delimiter` calls was accepted (R3).
+
+    Args:
+        parts: the whole history.
+    """
+    marks = (part.arguments for part in parts if part.kind is Kind.CALL and part.tool == DELIMITER)
+    return any(verdict.accepted for verdict in ContextWindow().foresee(marks))
 
 
 def add_annotated(window: ContextWindow, item: Item, part: Part, annotator: Annotator | None) -> Added:

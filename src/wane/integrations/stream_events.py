@@ -86,7 +86,7 @@ def stream_event(event: Event) -> CapabilityEvent | None:
                 evicted=evicted,
             )
         case BudgetUnmet(report):
-            return BudgetUnmetEvent(excess=report.excess, explanation=report.explain())
+            return BudgetUnmetEvent(excess=report.excess, explanation=report.shortfall)
         case EpisodeOpened(episode) if episode.name is not None:
             return EpisodeOpenedEvent(
                 name=episode.name, type=episode.type.value, dependencies=list(episode.dependencies)

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from wane.core import DELIMITER, Counter, Kind, chars
+from wane.core import Counter, chars
 from wane.core.errors import FormatError, JournalError, SessionNotFoundError
+from wane.inference import is_annotated
 from wane.lab.counting import count
 from wane.lab.readers import find_files, join, read_file, without_sub_agents
 from wane.lab.replay import Subject
 from wane.lab.session import RecordedSession
-from wane.strategies.base import Annotate
-
-AnnotateChoice = Literal["auto", "model", "infer"]
-"""Who marks episodes in a replay: `auto` takes the agent's own where it made any, else infers them."""
+from wane.strategies.base import Annotate, AnnotateChoice
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +178,8 @@ def study(
 
 
 def annotator_of(session: RecordedSession) -> Annotate:
-    """Return who marks a session's episodes: its agent if it called `delimiter` at all."""
-    marked = any(part.kind is Kind.CALL and part.tool == DELIMITER for part in session.parts)
-    return "model" if marked else "infer"
+    """Return who marks a session's episodes: its agent if it marked any."""
+    return "model" if is_annotated(session.parts) else "infer"
 
 
 def _files(paths: Iterable[str | Path]) -> tuple[list[Path], set[Path]]:

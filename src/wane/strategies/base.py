@@ -17,6 +17,9 @@ from wane.formats.base import Part
 Annotate = Literal["model", "infer"]
 """Who marks episodes: the agent itself, or the deterministic annotator of `wane.inference` in its place."""
 
+AnnotateChoice = Literal["auto", "model", "infer"]
+"""Who marks episodes in a recorded session: `auto` takes the agent's own where it made any, else infers them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Substitute:

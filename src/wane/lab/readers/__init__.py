@@ -6,21 +6,34 @@ whole = join(read_session("tasks/"), "all tasks")
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final, Protocol, cast
 
 from wane.core.errors import FormatError, JournalError
-from wane.lab.readers.base import Reader
+from wane.formats.detection import shape
+from wane.lab.readers.base import PROVIDERS, Reader
 from wane.lab.readers.documents import Value, json_values
 from wane.lab.readers.files import STDIN, find_files, plain_file
 from wane.lab.readers.joining import join
 from wane.lab.readers.lines import Problems, head
-from wane.lab.readers.providers import PROVIDERS, ProviderReader
 from wane.lab.session import RecordedSession
 
-__all__ = ["READER_NAMES", "find_files", "join", "read_file", "read_session", "without_sub_agents"]
+__all__ = [
+    "READER_NAMES",
+    "STDIN",
+    "find_files",
+    "head",
+    "join",
+    "plain_file",
+    "read_file",
+    "read_plain",
+    "read_session",
+    "without_sub_agents",
+]
 
 READER_NAMES: Final = ("claude-code", "codex", "pi", "journal", *PROVIDERS, "pydantic_ai", "atif")
 """Formats that `read_session` takes, besides `auto`."""
@@ -85,14 +98,24 @@ def read_file(path: Path, format: str = "auto") -> list[RecordedSession]:  # noq
         FormatError: if it is of no known format, or not of the one that was asked for.
         MissingExtraError: if its format needs an extra that is not installed.
     """
-    shown = "standard input" if str(path) == STDIN else str(path)
     with plain_file(path) as plain:
-        try:
-            found = _read_any(plain) if format == "auto" else _reader(format).read(plain)
-        except FormatError as error:
-            raise FormatError(f"{shown}: {error}") from None
-        except OSError as error:
-            raise JournalError(f"cannot read {shown}: {error.strerror or error}") from error
+        return read_plain(plain, format, "standard input" if str(path) == STDIN else str(path))
+
+
+def read_plain(plain: Path, format: str, shown: str) -> list[RecordedSession]:  # noqa: A002 - the field's word
+    """Read the sessions of a file that `plain_file` gave; see `read_file`.
+
+    Args:
+        plain: the file.
+        format: its format.
+        shown: what errors call it.
+    """
+    try:
+        found = _read_any(plain) if format == "auto" else _reader(format).read(plain)
+    except FormatError as error:
+        raise FormatError(f"{shown}: {error}") from None
+    except OSError as error:
+        raise JournalError(f"cannot read {shown}: {error.strerror or error}") from error
     if not found:
         raise FormatError(f"{shown}: it holds no session of the format {format!r}")
     return found
@@ -101,6 +124,8 @@ def read_file(path: Path, format: str = "auto") -> list[RecordedSession]:  # noq
 def _reader(name: str) -> Reader:
     known = next((each for each in READER_NAMES if each.replace("_", "-") == name.replace("_", "-")), name)
     if known in (*PROVIDERS, "auto"):
+        from wane.lab.readers.providers import ProviderReader
+
         return ProviderReader(known)
     if known not in READER_NAMES:
         raise FormatError(f"the format {name!r} is unknown; known: auto, {', '.join(READER_NAMES)}")
@@ -122,10 +147,20 @@ def _read_any(path: Path) -> list[RecordedSession]:
     for name in _OF_DOCUMENTS:
         if _reader(name).recognises(looked_at):
             return cast(_DocumentReader, _reader(name)).sessions(found, path.stem, problems)
+    whole = looked_at[0] if len(found) == 1 else looked_at
+    values = whole if isinstance(whole, list) else looked_at
     for name in _OF_LINES:
-        if (reader := _reader(name)).recognises(looked_at):
-            return reader.read(path)
-    raise FormatError(f"it is JSON, but of no known format. {_EXPECTED}")
+        if (reader := _reader(name)).recognises(values[:_LOOKED_AT]):
+            return reader.read(path) if values is looked_at else _read_lines(reader, values, path)
+    raise FormatError(f"it is JSON, but of no known format: {shape(whole)}. {_EXPECTED}")
+
+
+def _read_lines(reader: Reader, values: Sequence[object], path: Path) -> list[RecordedSession]:
+    """Read lines that stand in one list, as `jq -s` makes it."""
+    with TemporaryDirectory(prefix="wane-") as folder:
+        copy = Path(folder) / path.name
+        copy.write_text("".join(f"{json.dumps(value)}\n" for value in values), encoding="utf-8")
+        return reader.read(copy)
 
 
 def _short_lines(path: Path) -> bool:

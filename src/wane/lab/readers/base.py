@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from wane.lab.session import RecordedSession
+
+PROVIDERS: Final = ("openai", "anthropic", "openai_responses")
+"""The formats of providers' messages, by the names that `wane.formats` has for them."""
 
 
 class Reader(Protocol):

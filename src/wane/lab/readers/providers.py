@@ -15,15 +15,13 @@ from wane.formats.detection import telling_format
 from wane.formats.openai_responses import group
 from wane.formats.values import compact
 from wane.journal.titles import title_of
+from wane.lab.readers.base import PROVIDERS
 from wane.lab.readers.builder import SessionBuilder
 from wane.lab.readers.documents import Chat, Value, chats, json_values
 from wane.lab.readers.lines import Problems
 from wane.lab.readers.messages import builders, is_answer, take
 from wane.lab.readers.values import items, text
 from wane.lab.session import RecordedSession
-
-PROVIDERS: Final = ("openai", "anthropic", "openai_responses")
-"""The formats that are read, by the names that `wane.formats` has for them."""
 
 _ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool"})
 _ANTHROPIC: Final = frozenset({"tool_use", "tool_result", "thinking"})

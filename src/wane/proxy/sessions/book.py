@@ -364,7 +364,7 @@ class Book:
             evicted=keeping.evicted,
             evicted_now=0 if report is None else report.tokens_before - report.tokens_after,
             satisfied=satisfied,
-            note=live.warning or live.told_once() or ("" if satisfied or report is None else report.explain()),
+            note=live.warning or live.told_once() or ("" if satisfied or report is None else report.shortfall),
         )
         return LiveTurn(self, live, wire, equipped, wire.equip(body, [], ""), history, view, self._own(wire, body))
 

@@ -1,0 +1,222 @@
+"""`wane plan` on sessions that agents recorded: the same work, as each of them writes it down."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli import sample
+from tests.cli.conftest import Run
+from tests.lab.readers.promises import SESSIONS, needs_sessions
+from tests.lab.readers.writing import write_lines
+from wane.journal import SessionStore
+
+Line = dict[str, Any]
+
+ROUNDS = 6
+OUTPUT = "a line of the file\n" * 60
+TASK = "Please see to the files."
+STAMP = "2026-01-02T03:04:{:02}.000Z"
+
+
+def chat() -> Iterator[Line]:
+    yield {"role": "user", "content": TASK}
+    for number in range(ROUNDS):
+        call = {"name": "read", "arguments": json.dumps({"path": f"{number}.py"})}
+        yield {"role": "assistant", "tool_calls": [{"id": f"c{number}", "type": "function", "function": call}]}
+        yield {"role": "tool", "tool_call_id": f"c{number}", "content": OUTPUT}
+    yield {"role": "assistant", "content": "Done."}
+
+
+def claude_code() -> Iterator[Line]:
+    shared = {"sessionId": "s", "cwd": "/w", "isSidechain": False}
+    parent = None
+
+    def line(kind: str, uuid: str, content: object, **message: Any) -> Line:
+        nonlocal parent
+        inner = {"role": kind, "content": content, **message}
+        made = {
+            "parentUuid": parent,
+            "uuid": uuid,
+            "type": kind,
+            "timestamp": STAMP.format(1),
+            "message": inner,
+            **shared,
+        }
+        parent = uuid
+        return made
+
+    yield {"type": "summary", "summary": "Files", "leafUuid": "x"}
+    yield line("user", "u", TASK)
+    for number in range(ROUNDS):
+        use = {"type": "tool_use", "id": f"c{number}", "name": "Read", "input": {"file_path": f"{number}.py"}}
+        yield line("assistant", f"a{number}", [use], id=f"m{number}", model="claude-x")
+        result = {"type": "tool_result", "tool_use_id": f"c{number}", "content": OUTPUT}
+        yield line("user", f"r{number}", [result])
+    yield line("assistant", "end", [{"type": "text", "text": "Done."}], id="end", model="claude-x")
+
+
+def codex() -> Iterator[Line]:
+    def item(**payload: Any) -> Line:
+        return {"timestamp": STAMP.format(1), "type": "response_item", "payload": payload}
+
+    yield {"timestamp": STAMP.format(0), "type": "session_meta", "payload": {"id": "s", "cwd": "/w"}}
+    yield item(type="message", role="user", content=[{"type": "input_text", "text": TASK}])
+    for number in range(ROUNDS):
+        arguments = json.dumps({"cmd": f"cat {number}.py"})
+        yield item(type="function_call", name="exec_command", arguments=arguments, call_id=f"c{number}")
+        yield item(type="function_call_output", call_id=f"c{number}", output=OUTPUT)
+    yield item(type="message", role="assistant", content=[{"type": "output_text", "text": "Done."}])
+
+
+def pi() -> Iterator[Line]:
+    yield {"type": "session", "version": 3, "id": "s", "cwd": "/w", "timestamp": STAMP.format(0)}
+    said: list[Line] = [{"role": "user", "content": TASK}]
+    for number in range(ROUNDS):
+        call = {"type": "toolCall", "id": f"c{number}", "name": "read", "arguments": {"path": f"{number}.py"}}
+        said.append({"role": "assistant", "content": [call], "model": "m", "stopReason": "toolUse"})
+        said.append({"role": "toolResult", "toolCallId": f"c{number}", "content": [{"type": "text", "text": OUTPUT}]})
+    said.append({"role": "assistant", "content": [{"type": "text", "text": "Done."}], "model": "m"})
+    for number, message in enumerate(said):
+        line = {"type": "message", "id": f"{number}", "timestamp": STAMP.format(1), "message": message}
+        yield line | ({"parentId": f"{number - 1}"} if number else {})
+
+
+def trajectory() -> Line:
+    steps: list[Line] = [{"step_id": 1, "source": "user", "message": TASK}]
+    for number in range(ROUNDS):
+        call = {"tool_call_id": f"c{number}", "function_name": "read", "arguments": {"path": f"{number}.py"}}
+        result = {"source_call_id": f"c{number}", "content": OUTPUT}
+        steps.append({"source": "agent", "message": "", "tool_calls": [call], "observation": {"results": [result]}})
+    steps.append({"source": "agent", "message": "Done."})
+    return {"schema_version": "ATIF-v1.7", "session_id": "s", "agent": {"name": "a", "version": "1"}, "steps": steps}
+
+
+def planned(run: Run, *args: str | Path, **options: Any) -> dict[str, Any]:
+    done = run("plan", *args, "--budget", "1000", "--json", **options)
+    assert (done.code, done.err) == (0, ""), done.err
+    data: dict[str, Any] = json.loads(done.out)
+    return data
+
+
+LINES = {"claude-code": claude_code, "codex": codex, "pi": pi}
+
+
+@pytest.fixture(params=[*LINES, "atif"])
+def session(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Path]:
+    """A session of each agent: its format, and its file."""
+    if request.param == "atif":
+        path = tmp_path / "trajectory.json"
+        path.write_text(json.dumps(trajectory()), encoding="utf-8")
+        return "atif", path
+    return request.param, write_lines(tmp_path / "session.jsonl", *LINES[request.param]())
+
+
+def test_a_session_of_any_agent_is_planned_like_its_messages(
+    run: Run, session: tuple[str, Path], tmp_path: Path
+) -> None:
+    source, path = session
+    data = planned(run, path)
+    (tmp_path / "chat.json").write_text(json.dumps(list(chat())), encoding="utf-8")
+    messages = planned(run, tmp_path / "chat.json")
+    assert data["session"]["source"] == source
+    assert messages["session"] is None
+    assert data["annotation"] == messages["annotation"] == "inferred"
+    assert data["satisfied"]
+    assert data["tokens"]["after"] <= 1_000 < data["tokens"]["before"]
+    assert [step["level"] for step in data["steps"]] == [step["level"] for step in messages["steps"]]
+    assert data["visible"] == messages["visible"]
+    assert data["messages"] is None
+    assert len(messages["messages"]) < len(list(chat()))
+
+
+def test_its_format_can_be_named(run: Run, session: tuple[str, Path]) -> None:
+    source, path = session
+    assert planned(run, path, "--format", source) == planned(run, path)
+    done = run("plan", path, "--format", "openai")
+    assert (done.code, done.out) == (2, "")
+
+
+def test_it_may_come_from_standard_input_or_be_compressed(run: Run, session: tuple[str, Path], tmp_path: Path) -> None:
+    path = session[1]
+    expected = planned(run, path)
+    packed = path.with_name(f"{path.name}.gz")
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    for found in (planned(run, packed), planned(run, "-", stdin=path.read_bytes())):
+        assert found | {"session": None} == expected | {"session": None}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_lines_in_one_list_are_the_session_that_they_are(run: Run, tmp_path: Path, name: str) -> None:
+    lines = list(LINES[name]())
+    path = tmp_path / "list.json"
+    path.write_text(json.dumps(lines, indent=1), encoding="utf-8")
+    data = planned(run, path)
+    assert data["session"]["source"] == name
+    assert data["visible"] == planned(run, write_lines(tmp_path / "list.jsonl", *lines))["visible"]
+
+
+def test_what_was_read_and_why_is_said(run: Run, tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "mine.jsonl", *claude_code(), b'{"cut')
+    out = " ".join(run("plan", path, "--budget", "1000").out.split())
+    assert f"Session mine (claude-code): {ROUNDS + 1} model calls, " in out
+    assert "1 turn of the user." in out
+    assert "Episodes are inferred from tool calls: the agent marked none." in out
+    assert "1 thing could not be read and left out: mine, line 16: no JSON" in out
+    assert "over the budget of 1,000. A pass, which goes on down to low water (500)" in out
+    assert " of reads, commands and other calls" in out
+
+
+def test_who_marks_episodes_can_be_said(run: Run, tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "mine.jsonl", *codex())
+    assert planned(run, path, "--annotate", "infer") == planned(run, path)
+    told = planned(run, path, "--annotate", "model")
+    assert told["annotation"] == "agent"
+    assert not [episode for episode in told["episodes"] if not episode["implicit"]]
+
+
+def test_a_session_of_wane_is_found_by_its_id(run: Run, tmp_path: Path) -> None:
+    path = sample.save(SessionStore(tmp_path / "sessions").directory(tmp_path), cwd=tmp_path)
+    by_id = run("plan", "5a3", "--json")
+    assert by_id.code == 0, by_id.err
+    assert by_id.out == run("plan", path, "--json").out
+    assert json.loads(by_id.out)["annotation"] == "agent"
+    refused = run("plan", "77")
+    assert (refused.code, refused.out) == (2, "")
+    assert "there is no file 77, and no session has an id that begins with '77'" in refused.err
+
+
+def test_a_folder_or_a_pattern_may_stand_for_one_session(run: Run, tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "runs" / "one.jsonl", *pi())
+    for name in (path.parent, f"{tmp_path}/runs/o*.jsonl"):
+        assert planned(run, name) == planned(run, path)
+    write_lines(tmp_path / "runs" / "two.jsonl", *pi())
+    refused = run("plan", path.parent)
+    assert (refused.code, refused.out) == (2, "")
+    assert f"{path.parent} holds 2 sessions (one, two); give one of them" in refused.err
+
+
+def test_a_file_of_several_chats_is_refused(run: Run, tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "chats.jsonl", *({"messages": list(chat())} for _ in range(5)))
+    refused = run("plan", path)
+    assert (refused.code, refused.out) == (2, "")
+    assert "holds 5 sessions (chats-1, chats-2, chats-3, …); give one of them" in refused.err
+
+
+@needs_sessions
+@pytest.mark.parametrize(
+    "pattern", ["claude-code/ohmyposh-*.jsonl", "codex/agentv-79*.jsonl", "terminal-bench-2/regex-log.json"]
+)
+def test_real_sessions_are_planned(run: Run, pattern: str) -> None:
+    (path,) = SESSIONS.glob(pattern)
+    done = run("plan", path, "--budget", "10k", "--json")
+    assert done.code == 0, done.err
+    data = json.loads(done.out)
+    assert data["annotation"] == "inferred"
+    assert len(data["steps"]) > 3
+    assert data["tokens"]["after"] < 0.7 * data["tokens"]["before"]

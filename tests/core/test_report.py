@@ -1,0 +1,75 @@
+"""What a report says in sentences: what went, in which order and why, and what stays if that is too much."""
+
+from __future__ import annotations
+
+from tests.core.test_window import worked
+from wane import FitReport, Item, Kind, Policy
+
+PAPER = Policy.paper()
+BATCHES = Policy(guard=0.0)
+
+
+def fitted(budget: int, policy: Policy = PAPER, *, cold: bool = False) -> FitReport:
+    return worked(budget, policy).fit(cold=cold)
+
+
+def test_a_pass_that_was_not_due() -> None:
+    report = fitted(10_000)
+    assert report.explain() == "Nothing had to go: the view holds 3,104 tokens, within the budget of 10,000."
+    assert report.shortfall == ""
+
+
+def test_the_smallest_steps() -> None:
+    assert fitted(3_000).explain() == (
+        "The view held 3,104 tokens, 104 over the budget of 3,000. A pass evicted 1,005 of them, no more than it had "
+        "to: 2,099 stay. It stripped 1 episode (fix). Tokens that went: 1,005 of reads, commands and other calls."
+    )
+
+
+def test_a_pass_down_to_low_water() -> None:
+    assert fitted(2_000, BATCHES).explain() == (
+        "The view held 3,104 tokens, 1,104 over the budget of 2,000. A pass, which goes on down to low water (1,000) "
+        "so that passes are few, evicted 3,060 of them: 44 stay. It stripped 2 episodes (fix first, look last), and "
+        "removed 1 of them. Tokens that went: 1,005 of searches and listings, 2,010 of reads, commands and other "
+        "calls, 45 of what else removed episodes held."
+    )
+
+
+def test_a_pass_that_stops_above_low_water() -> None:
+    told = fitted(3_000, Policy(guard=0.7)).explain()
+    assert (
+        "so that passes are few, evicted 1,005 of them: 2,099 stay, as the rest is protected, or is the newest work"
+        in told
+    )
+
+
+def test_an_early_pass() -> None:
+    told = fitted(5_000, BATCHES, cold=True).explain()
+    assert told.startswith(
+        "The view held 3,104 tokens, within the budget of 5,000, but the provider's cache was cold, so that a changed "
+        "prefix cost nothing. A pass, which goes on down to low water (2,500)"
+    )
+
+
+def test_a_budget_that_cannot_be_met_says_what_holds_the_tokens_the_largest_first() -> None:
+    window = worked(2_000)
+    window.extend([Item(Kind.USER, 2_500), Item(Kind.TEXT, 90)])
+    window.overhead = 11
+    report = window.fit()
+    assert not report.satisfied
+    assert report.shortfall.startswith("The view holds ")
+    assert "nothing more may be evicted: user turns 2,503, not yet settled 90, " in report.shortfall
+    assert "system prompt and tools 18" in report.shortfall
+    assert (
+        ", all that it might. It stripped 3 episodes (fix first, implicit #2 last), and removed 3 of them. "
+        in report.explain()
+    )
+    assert report.explain().endswith(report.shortfall)
+
+
+def test_a_pass_that_finds_nothing() -> None:
+    window = worked(2_000)
+    window.add(Item(Kind.USER, 2_500))
+    window.fit()
+    told = window.fit().explain()
+    assert " over the budget of 2,000. A pass found nothing to evict. The view holds " in told
