@@ -17,7 +17,7 @@ def test_there_are_cases() -> None:
 
 @pytest.mark.parametrize("case", conformance_cases())
 def test_conformance(case: dict) -> None:
-    result = wane.plan(case["messages"], budget=case["budget"], policy=policy_of(case)).to_dict()
+    result = wane.plan(case["messages"], budget=case["budget"], policy=policy_of(case), annotate="model").to_dict()
     expect = case["expect"]
     assert result["steps"] == expect["steps"]
     assert result["visible"] == expect["visible"]

@@ -68,7 +68,7 @@ def test_episodes_are_inferred_where_none_was_marked() -> None:
     assert plan.satisfied
     assert plan.report.steps
     assert plan.to_dict()["annotation"] == "inferred"
-    assert "reads, commands and other calls" in plan.report.explain()
+    assert "reads, commands, other calls and notices" in plan.report.explain()
 
 
 def test_the_agent_s_own_marks_are_taken_where_it_made_any() -> None:

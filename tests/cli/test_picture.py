@@ -127,7 +127,7 @@ class TestTables:
 class TestLayout:
     @pytest.mark.parametrize("case", conformance_cases())
     def test_what_is_drawn_adds_up(self, case: dict[str, Any]) -> None:
-        plan = wane.plan(case["messages"], budget=case["budget"], policy=policy_of(case))
+        plan = wane.plan(case["messages"], budget=case["budget"], policy=policy_of(case), annotate="model")
         blocks = layout.blocks(plan.item_kinds, plan.item_tokens, plan.episodes, plan.visible)
         rows = layout.rows(blocks, plan.episodes)
         before, after = case["expect"]["tokens"]["before"], case["expect"]["tokens"]["after"]

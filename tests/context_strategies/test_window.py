@@ -148,7 +148,7 @@ def test_the_conformance_cases(case: dict[str, Any]) -> None:
     for item, part in in_openai(case["messages"]):
         strategy.add(item, part)
     fitted = strategy.fit()
-    planned = wane.plan(case["messages"], budget=case["budget"], policy=policy)
+    planned = wane.plan(case["messages"], budget=case["budget"], policy=policy, annotate="model")
     assert list(fitted.view) == list(planned.visible) == case["expect"]["visible"]
     assert fitted.report == planned.report
 

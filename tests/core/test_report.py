@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.core.test_window import worked
-from wane import FitReport, Item, Kind, Policy
+from tests.core.test_window import episode, worked
+from wane import ContextWindow, FitReport, Item, Kind, Policy
 
 PAPER = Policy.paper()
 BATCHES = Policy(guard=0.0)
@@ -22,16 +22,16 @@ def test_a_pass_that_was_not_due() -> None:
 def test_the_smallest_steps() -> None:
     assert fitted(3_000).explain() == (
         "The view held 3,104 tokens, 104 over the budget of 3,000. A pass evicted 1,005 of them, no more than it had "
-        "to: 2,099 stay. It stripped 1 episode (fix). Tokens that went: 1,005 of reads, commands and other calls."
+        "to: 2,099 stay. It stripped 1 episode, fix. Tokens that went: 1,005 of reads, commands, other calls and notices."
     )
 
 
 def test_a_pass_down_to_low_water() -> None:
     assert fitted(2_000, BATCHES).explain() == (
         "The view held 3,104 tokens, 1,104 over the budget of 2,000. A pass, which goes on down to low water (1,000) "
-        "so that passes are few, evicted 3,060 of them: 44 stay. It stripped 2 episodes (fix first, look last), and "
-        "removed 1 of them. Tokens that went: 1,005 of searches and listings, 2,010 of reads, commands and other "
-        "calls, 45 of what else removed episodes held."
+        "so that passes are few, evicted 3,060 of them: 44 stay. It stripped 2 episodes, the longest unused first, "
+        "from fix to look, and removed 1 of them. Tokens that went: 1,005 of searches and listings, 2,010 of reads, "
+        "commands, other calls and notices, 45 of what else removed episodes held."
     )
 
 
@@ -61,8 +61,8 @@ def test_a_budget_that_cannot_be_met_says_what_holds_the_tokens_the_largest_firs
     assert "nothing more may be evicted: user turns 2,503, not yet settled 90, " in report.shortfall
     assert "system prompt and tools 18" in report.shortfall
     assert (
-        ", all that it might. It stripped 3 episodes (fix first, implicit #2 last), and removed 3 of them. "
-        in report.explain()
+        ", all that it might. It stripped 3 episodes, acts ahead of explorations and the oldest first, from fix to "
+        "implicit #2, and removed 3 of them. " in report.explain()
     )
     assert report.explain().endswith(report.shortfall)
 
@@ -73,3 +73,22 @@ def test_a_pass_that_finds_nothing() -> None:
     window.fit()
     told = window.fit().explain()
     assert " over the budget of 2,000. A pass found nothing to evict. The view holds " in told
+
+
+def test_level_by_level() -> None:
+    told = fitted(2_000, Policy(order="paper", guard=0.0, by_level=True)).explain()
+    assert "acts ahead of explorations and the oldest first, level by level, from fix to look" in told
+
+
+def test_a_pass_that_has_to_take_of_what_is_not_finished() -> None:
+    window = ContextWindow(2_000, Policy())
+    window.add(Item(Kind.USER, 3))
+    window.extend(episode("never-ends", [("read", 900), ("read", 900), ("read", 900)])[:-2])
+    window.add(Item(Kind.TEXT, 4))
+    report = window.fit()
+    assert report.satisfied
+    assert report.overflowed
+    assert report.explain().endswith(
+        "It stripped 1 episode, never-ends. That was not enough, so it took the oldest calls of work that is not "
+        "finished or that such work needs. Tokens that went: 1,810 of the oldest calls of unfinished work."
+    )

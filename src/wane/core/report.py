@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from wane.core.episodes import Level
+from wane.core.policy import Policy
 
 _MOST_SHOWN = 100
 _TAIL = 30
@@ -100,6 +101,7 @@ class FitReport:
         target: where the pass was to stop, in tokens (R10).
         overflowed: whether it had to take of what is not finished, or of what that needs (R16).
         pinned: what holds the tokens, if the budget could not be met; else None.
+        policy: what the pass was told to evict, and how far.
     """
 
     ran: bool
@@ -111,6 +113,7 @@ class FitReport:
     target: int
     overflowed: bool = False
     pinned: Pinned | None = None
+    policy: Policy = field(default_factory=Policy)
 
     @property
     def steps(self) -> tuple[Step, ...]:
@@ -167,10 +170,16 @@ class FitReport:
             return
         names = {step.number: brief(step.episode) if step.episode else f"implicit #{step.number}" for step in steps}
         removed = {step.number for step in steps if step.level is Level.REMOVE}
-        *_, last = names.values()
-        ends = f"{names[steps[0].number]} first, {last} last" if len(names) > 1 else last
-        whole = f", and removed {len(removed):,} of them" if removed else ""
-        yield f"It stripped {_counted(len(names), 'episode')} ({ends}){whole}."
+        first, *others = names.values()
+        if others:
+            levels = ", level by level" * self.policy.by_level
+            order = f", {_ORDERS[self.policy.order]}{levels}, from {first} to {others[-1]}"
+            whole = f", and removed {len(removed):,} of them" if removed else ""
+            yield f"It stripped {len(names):,} episodes{order}{whole}."
+        else:
+            yield f"It stripped 1 episode, {first}{', and removed it' if removed else ''}."
+        if self.overflowed:
+            yield "That was not enough, so it took the oldest calls of work that is not finished or that such work needs."
         freed: dict[Level, int] = {}
         for step in steps:
             freed[step.level] = freed.get(step.level, 0) + step.tokens_before - step.tokens_after
@@ -178,15 +187,17 @@ class FitReport:
         yield f"Tokens that went: {', '.join(shares)}."
 
 
+_ORDERS: Final = {
+    "paper": "acts ahead of explorations and the oldest first",
+    "last_use": "the longest unused first",
+}
+"""What goes first in an order (R8)."""
 _HELD: Final = {
     Level.REASONING: "reasoning in explorations",
     Level.BULK: "searches and listings",
-    Level.ARTIFACT: "reads, commands and other calls",
+    Level.ARTIFACT: "reads, commands, other calls and notices",
     Level.REMOVE: "what else removed episodes held",
     Level.DESCRIPTION: "descriptions of removed explorations",
+    Level.OVERFLOW: "the oldest calls of unfinished work",
 }
-"""What a level takes (R9, R11)."""
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' * (number != 1)}"
+"""What a level takes (R9, R11, R16)."""

@@ -279,6 +279,7 @@ class ContextWindow:
             target=int(target),
             overflowed=ran and self._eviction.overflowed,
             pinned=None if satisfied else self.pinned,
+            policy=policy,
         )
 
     def apply(self, trace: Iterable[Step]) -> None:
