@@ -1,24 +1,28 @@
 """The default policy, chosen on half of the recorded sessions and judged on the other half.
 
-Run `python benchmarks/policy.py ../shared/sessions fit` for the grid that it was chosen from, and `... report` for the
-figures in docs/decisions/default-policy.md. Deterministic: the same sessions give the same figures.
+Run `python benchmarks/policy.py ../shared/sessions fit` for the grid that it was chosen from, `... report` for the
+tables in docs/decisions/default-policy.md, and `... summary` for the table that leads them. Deterministic: the same
+sessions give the same figures.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, product
 from pathlib import Path
 from statistics import geometric_mean
 
+from clairvoyant import Bound, BoundJob
 from wane import Policy
 from wane.core.errors import WaneError
 from wane.core.policy import Order
 from wane.lab.counting import count
 from wane.lab.engine import Job, Processes
 from wane.lab.figures import Totals
+from wane.lab.over import REASONS
 from wane.lab.readers import join, read_session
 from wane.lab.replay import Pricing, Subject
 from wane.strategies.base import Settings
@@ -29,6 +33,8 @@ LOW_WATERS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 ORDERS: tuple[Order, ...] = ("paper", "last_use")
 GUARDS = (0.1, 0.2, 0.3, 0.5, 0.7)
 RIVALS = ("truncate", "compact", "clear-tools")
+HARNESS = "ohmyposh"
+"""Sessions of this name hold much text that the harness put into the user's role: a set of their own."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,25 @@ class Contender:
     strategy: str
     policy: Policy = field(default_factory=Policy)
     low_water: float | None = None
+    bound: Bound | None = None
+
+    def job(self, subject: int, budget: int, pricing: Pricing) -> Job:
+        """Its replay of one session."""
+        settings = Settings(budget, policy=self.policy, low_water=self.low_water, annotate="infer")
+        if self.bound is not None:
+            return BoundJob(subject, self.strategy, settings, pricing, label=self.name, bound=self.bound)
+        return Job(subject, self.strategy, settings, pricing, label=self.name)
+
+
+OURS = Contender("**`Policy()`**", "cwl")
+BOUNDS = tuple(
+    Contender(f"clairvoyant, {name}", "cwl", bound=bound)
+    for name, bound in {
+        "whole episodes, needed latest first": Bound("episode", "latest"),
+        "single calls, needed latest first": Bound("call", "latest"),
+        "single calls, fewest needs a token first": Bound("call", "fewest"),
+    }.items()
+)
 
 
 @dataclass(frozen=True)
@@ -47,6 +72,7 @@ class Row:
 
     Attributes:
         cost: against `paper`, geometric mean.
+        of_none: against never evicting, likewise.
         refetched: the same, with the price of fetching again what was needed and gone in both.
         view: mean tokens of a request.
         recall: reference recall.
@@ -54,11 +80,13 @@ class Row:
         grounding: edit grounding.
         users: share of the user's turns that were never missing.
         breaks: prefix breaks per 100 calls.
-        over: requests over the budget.
+        over: share of the requests that were over the budget, out of all of them.
+        why: these requests, by what filled them.
     """
 
     name: str
     cost: float
+    of_none: float
     refetched: float
     view: float
     recall: float
@@ -66,7 +94,8 @@ class Row:
     grounding: float
     users: float
     breaks: float
-    over: int
+    over: float
+    why: Counter[str]
 
     def line(self) -> str:
         """As a row of a Markdown table."""
@@ -76,13 +105,14 @@ class Row:
         cells = [
             self.name,
             f"{self.cost:.3f}",
+            f"{self.of_none:.3f}",
             f"{self.refetched:.3f}",
             f"{self.view / 1000:.1f}k",
             recall,
             f"{self.grounding:.3f}",
             f"{self.users:.2f}",
             f"{self.breaks:.1f}",
-            f"{self.over}",
+            f"{self.over:.1%}",
         ]
         return f"| {' | '.join(cells)} |"
 
@@ -90,6 +120,7 @@ class Row:
 COLUMNS = (
     "",
     "cost / paper",
+    "cost / none",
     "with re-reading",
     "mean view",
     "reference recall",
@@ -101,14 +132,19 @@ COLUMNS = (
 HEAD = f"| {' | '.join(COLUMNS)} |\n|---|{'--:|' * (len(COLUMNS) - 1)}"
 
 
-def halves(folder: Path) -> tuple[list[Subject], list[Subject]]:
-    """The sessions, every second one in the first half; the Terminal-Bench runs make one session a half."""
+def sets(folder: Path) -> dict[str, list[Subject]]:
+    """The sessions by what they are for.
+
+    Every second one is in the first half; the Terminal-Bench runs make one session a half. Sessions with much text of
+    the harness are in neither.
+    """
     runs = read_session(folder / "terminal-bench-2")
     sessions = [join(runs[0::2], "terminal-bench even"), join(runs[1::2], "terminal-bench odd")]
     for agent in ("claude-code", "codex", "pi"):
         sessions += read_session(folder / agent)
-    subjects = [Subject.of(count(session)) for session in sessions]
-    return subjects[0::2], subjects[1::2]
+    halved = [Subject.of(count(it)) for it in sessions if not it.name.startswith(HARNESS)]
+    apart = [Subject.of(count(it)) for it in sessions if it.name.startswith(HARNESS)]
+    return {"first half": halved[0::2], "second half": halved[1::2], "much harness text": apart}
 
 
 def measure(
@@ -116,40 +152,38 @@ def measure(
 ) -> dict[str, list[Totals]]:
     """Totals by contender, session by session."""
     pricing = Pricing.of(price)
-    jobs = [
-        Job(
-            number,
-            contender.strategy,
-            Settings(budget, policy=contender.policy, low_water=contender.low_water, annotate="infer"),
-            pricing,
-            label=contender.name,
-        )
-        for contender in contenders
-        for number in range(len(subjects))
-    ]
+    jobs = [contender.job(number, budget, pricing) for contender in contenders for number in range(len(subjects))]
     done = {(job.label, job.subject): result.totals for job, result in Processes().run(subjects, jobs)}
     return {it.name: [done[it.name, number] for number in range(len(subjects))] for it in contenders}
 
 
-def row(name: str, totals: Sequence[Totals], base: Sequence[Totals]) -> Row:
+def rows(measured: dict[str, list[Totals]]) -> dict[str, Row]:
+    """The means over sessions, by contender; `paper` and `none` must be among them."""
+    return {name: row(name, totals, measured["paper"], measured["none"]) for name, totals in measured.items()}
+
+
+def row(name: str, totals: Sequence[Totals], paper: Sequence[Totals], none: Sequence[Totals]) -> Row:
     """The mean over sessions."""
-    ratios = [one.dollars / other.dollars for one, other in zip(totals, base, strict=True)]
-    refetched = [
-        (one.dollars + one.reread_cost) / (other.dollars + other.reread_cost)
-        for one, other in zip(totals, base, strict=True)
-    ]
+    why = sum((it.over for it in totals), Counter[str]())
     return Row(
         name,
-        geometric_mean(ratios),
-        geometric_mean(refetched),
+        ratio(totals, paper, lambda it: it.dollars),
+        ratio(totals, none, lambda it: it.dollars),
+        ratio(totals, paper, lambda it: it.dollars + it.reread_cost),
         mean(it.mean_view for it in totals),
         mean(it.loss.reference_recall for it in totals),
         mean(it.loss.reference_recall_at_best for it in totals),
         mean(it.loss.edit_grounding for it in totals),
         mean(it.loss.user_turns_intact for it in totals),
         mean(100 * it.prefix_breaks / it.calls for it in totals),
-        sum(it.over_budget for it in totals),
+        why.total() / sum(it.calls for it in totals),
+        why,
     )
+
+
+def ratio(totals: Sequence[Totals], base: Sequence[Totals], figure: Callable[[Totals], float]) -> float:
+    """The geometric mean over sessions."""
+    return geometric_mean([figure(one) / figure(other) for one, other in zip(totals, base, strict=True)])
 
 
 def mean(values: Iterable[float]) -> float:
@@ -158,17 +192,18 @@ def mean(values: Iterable[float]) -> float:
     return sum(listed) / len(listed)
 
 
-def at_view(name: str, rows: Sequence[Row], view: float) -> Row | None:
+BETWEEN = ("cost", "of_none", "refetched", "view", "recall", "recall_at_best", "grounding", "users", "breaks")
+
+
+def at_view(name: str, rows: Iterable[Row], view: float) -> Row | None:
     """What a strategy comes to at a mean view, between those of its low waters that lie on either side."""
     ordered = sorted(rows, key=lambda it: it.view)
     for one, other in pairwise(ordered):
         if one.view <= view <= other.view:
             share = (view - one.view) / (other.view - one.view) if other.view > one.view else 0.0
-
-            names = ("cost", "refetched", "view", "recall", "recall_at_best", "grounding", "users", "breaks")
-            pairs = [(getattr(one, it), getattr(other, it)) for it in names]
-            between = [low + share * (high - low) for low, high in pairs]
-            return replace(one, name=name, **dict(zip(names, between, strict=True)), over=max(one.over, other.over))
+            pairs = {it: (getattr(one, it), getattr(other, it)) for it in BETWEEN}
+            between = {it: low + share * (high - low) for it, (low, high) in pairs.items()}
+            return replace(one, name=name, **between, over=max(one.over, other.over))
     return None
 
 
@@ -177,26 +212,95 @@ def fitting(subjects: Sequence[Subject], budget: int) -> list[Subject]:
     return [subject for subject in subjects if subject.material.overhead <= budget / 2]
 
 
-def report(subjects: Sequence[Subject]) -> None:
+def report(name: str, subjects: Sequence[Subject]) -> None:
     """The default against the others, at each budget and price."""
-    rivals = [Contender(f"{it} {low}", it, low_water=low) for it in RIVALS for low in LOW_WATERS]
     plain = [Contender(it, it) for it in ("paper", "truncate", "compact", "clear-tools", "none")]
-    ours = Contender("**`Policy()`**", "cwl")
     frontier = [Contender(f"`Policy(guard={it})`", "cwl", Policy(guard=it)) for it in GUARDS]
+    listed = [OURS, *BOUNDS, *frontier, *plain]
     for price, budget in product(PRICES, BUDGETS):
         chosen = fitting(subjects, budget)
-        measured = measure(chosen, [ours, *frontier, *plain, *rivals], budget, price)
-        rows = {name: row(name, totals, measured["paper"]) for name, totals in measured.items()}
-        print(f"\n### τ = {budget:,}, {price}, {len(chosen)} sessions\n\n{HEAD}")
-        print(rows[ours.name].line())
-        for contender in (*frontier, *plain):
-            print(rows[contender.name].line())
-        floor = geometric_mean([it.floor / it.dollars for it in measured["paper"]])
-        print(f"| (no strategy that keeps the user's turns can cost less) | {floor:.3f} |{' |' * (len(COLUMNS) - 2)}")
+        if not chosen:
+            continue
+        measured = measure(chosen, [*listed, *rivals()], budget, price)
+        found = rows(measured)
+        print(f"\n### {name}: τ = {budget:,}, {price}, {counted(chosen)}\n\n{HEAD}")
+        for contender in listed:
+            print(found[contender.name].line())
+        floor = [ratio(measured[it], measured[it], lambda it: it.floor / it.dollars) for it in ("paper", "none")]
+        unknown = " |" * (len(COLUMNS) - 3)
+        print(f"| (no strategy that keeps the user's turns can cost less) | {floor[0]:.3f} | {floor[1]:.3f} |{unknown}")
         for rival in RIVALS:
-            curve = [it for name, it in rows.items() if name.split(" ")[0] == rival]
-            same = at_view(f"{rival}, at the view of `Policy()`", curve, rows[ours.name].view)
-            print(same.line() if same else f"| {rival} | never has a mean view of that size | | | | | | | |")
+            same = rival_at_view(rival, found, found[OURS.name].view)
+            print(same.line() if same else f"| {rival} | never has a mean view of that size |{unknown} |")
+        print(f"\n{reasons(found[OURS.name])}")
+
+
+def rival_at_view(rival: str, found: dict[str, Row], view: float) -> Row | None:
+    """A rival at the mean view of the default."""
+    curve = [it for name, it in found.items() if name.split(" ")[0] == rival]
+    return at_view(f"{rival}, at the view of `Policy()`", curve, view)
+
+
+def rivals() -> list[Contender]:
+    """The rivals at each low water."""
+    return [Contender(f"{it} {low}", it, low_water=low) for it in RIVALS for low in LOW_WATERS]
+
+
+def counted(subjects: Sequence[Subject]) -> str:
+    """How many sessions, and their calls."""
+    calls = sum(len(it.material.session.calls) for it in subjects)
+    return f"{len(subjects)} {'session' if len(subjects) == 1 else 'sessions'}, {calls:,} calls"
+
+
+def reasons(it: Row) -> str:
+    """Why requests were over the budget."""
+    if not it.over:
+        return "`Policy()` is never over the budget."
+    told = ", ".join(f"{reason} {it.why[reason]:,}" for reason in REASONS if it.why[reason])
+    return f"`Policy()` is over the budget at {it.why.total():,} calls, filled by: {told}."
+
+
+SUMMARY = (
+    "",
+    "cost / none",
+    "`compact`",
+    "mean view",
+    "recall",
+    "`compact`",
+    "clairvoyant",
+    "grounding",
+    "`compact`",
+    "clairvoyant",
+    "over budget",
+)
+
+
+def summary(name: str, subjects: Sequence[Subject]) -> None:
+    """The default in a line for each budget and price, beside `compact` at its mean view and the clairvoyant orders."""
+    base = [Contender(it, it) for it in ("paper", "none")]
+    smaller = [it for it in rivals() if it.strategy == "compact"]
+    for price, budget in product(PRICES, BUDGETS):
+        chosen = fitting(subjects, budget)
+        if not chosen:
+            continue
+        found = rows(measure(chosen, [OURS, *BOUNDS, *base, *smaller], budget, price))
+        ours = found[OURS.name]
+        same = rival_at_view("compact", found, ours.view)
+        best = [found[it.name] for it in BOUNDS]
+        cells = [
+            f"{name}, {budget // 1000}k, {price.split(':')[0]}",
+            f"{ours.of_none:.3f}",
+            f"{same.of_none:.3f}" if same else "",
+            f"{ours.view / 1000:.1f}k",
+            f"{ours.recall:.3f}",
+            f"{same.recall:.3f} to {same.recall_at_best:.3f}" if same else "",
+            f"{max(it.recall for it in best):.3f}",
+            f"{ours.grounding:.3f}",
+            f"{same.grounding:.3f}" if same else "",
+            f"{max(it.grounding for it in best):.3f}",
+            f"{ours.over:.1%}",
+        ]
+        print(f"| {' | '.join(cells)} |", flush=True)
 
 
 def fit(subjects: Sequence[Subject]) -> None:
@@ -212,14 +316,12 @@ def fit(subjects: Sequence[Subject]) -> None:
             *product(ORDERS[1:], (False,), (0.4, 0.5), (0.3, 0.4, 0.5), (True,)),
         ]
     ]
-    rivals = [Contender(f"{it} {low}", it, low_water=low) for it in RIVALS for low in LOW_WATERS]
+    base = [Contender(it, it) for it in ("paper", "none")]
     for price, budget in product(PRICES[:1], BUDGETS):
         chosen = fitting(subjects, budget)
-        measured = measure(chosen, [Contender("paper", "paper"), *grid, *rivals], budget, price)
-        print(f"\n### τ = {budget:,}, {price}, {len(chosen)} sessions\n\n{HEAD}")
-        for entry in sorted(
-            (row(name, it, measured["paper"]) for name, it in measured.items()), key=lambda it: it.cost
-        ):
+        found = rows(measure(chosen, [*base, *BOUNDS, *grid, *rivals()], budget, price))
+        print(f"\n### τ = {budget:,}, {price}, {counted(chosen)}\n\n{HEAD}")
+        for entry in sorted(found.values(), key=lambda it: it.cost):
             print(entry.line())
 
 
@@ -227,16 +329,25 @@ def main() -> None:
     """Read the sessions and print what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sessions", type=Path, help="folder with terminal-bench-2, claude-code, codex and pi")
-    parser.add_argument("what", choices=("fit", "report"), help="the grid on the one half, or the figures on the other")
+    parser.add_argument(
+        "what",
+        choices=("fit", "report", "summary"),
+        help="the grid on the first half; the figures on the others; or a line each on all",
+    )
     arguments = parser.parse_args()
     try:
-        first, second = halves(arguments.sessions)
+        found = sets(arguments.sessions)
     except WaneError as error:
         parser.error(str(error))
     if arguments.what == "fit":
-        fit(first)
+        fit(found["first half"])
+    elif arguments.what == "report":
+        for name in ("second half", "much harness text"):
+            report(name, found[name])
     else:
-        report(second)
+        print(f"| {' | '.join(SUMMARY)} |\n|---|{'--:|' * (len(SUMMARY) - 1)}")
+        for name, subjects in found.items():
+            summary(name, subjects)
 
 
 if __name__ == "__main__":

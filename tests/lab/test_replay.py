@@ -14,6 +14,7 @@ from wane.core import Item, chars
 from wane.formats.base import Part
 from wane.lab.counting import count
 from wane.lab.figures import Totals
+from wane.lab.over import FIXED, LATEST, REST, USER
 from wane.lab.readers import read_session
 from wane.lab.replay import REREAD_OUTPUT, SUMMARY_TOKENS, Pricing, Replay, Subject, floor, replay
 from wane.lab.session import Compaction
@@ -97,6 +98,26 @@ def test_calls_over_the_budget_are_counted_with_the_overhead() -> None:
     assert run(three_calls(), Scripted(), budget=349).totals.over_budget == 2
     assert run(three_calls(), Scripted(), budget=350).totals.over_budget == 1
     assert run(three_calls(), Scripted(), budget=420).totals.over_budget == 0
+
+
+def test_a_call_over_the_budget_says_what_fills_it() -> None:
+    def why(budget: int) -> dict[str, int]:
+        return dict(run(three_calls(), Scripted(), budget=budget).totals.over)
+
+    # The requests hold an overhead of 40 and 100 of the user, then a call of 10 with its result of 200, then an answer
+    # of 20 and 50 of the user.
+    assert why(39) == {FIXED: 3}
+    assert why(139) == {USER: 3}
+    assert why(189) == {LATEST: 1, USER: 1}
+    assert why(210) == {LATEST: 1, REST: 1}
+    assert why(420) == {}
+
+
+def test_a_text_in_the_place_of_items_is_part_of_the_rest() -> None:
+    summary = Substitute("", 500)
+    done = run(three_calls(), Scripted({2: [summary, 3, 4]}), budget=400)
+    assert done.totals.over == {REST: 1}
+    assert done.totals.to_dict()["over_budget_reasons"] == {REST: 1}
 
 
 def test_a_changed_view_breaks_the_prefix_and_counts_as_a_pass() -> None:

@@ -112,6 +112,9 @@ def _remarks(result: Comparison, baseline: Totals) -> Iterator[str]:
     """What a strategy does besides, and what holds for all."""
     for name in result.names:
         it = result.totals(name)
+        if name != BASELINE and it.over:
+            filled = ", ".join(f"{reason} {calls:,}" for reason, calls in it.over.most_common())
+            yield f"{name} was over the budget at {it.over_budget:,} of {it.calls:,} calls, filled by: {filled}."
         if it.own_calls:
             yield (
                 f"{name} called the model {it.own_calls:,} times for summaries, for {dollars(it.own_cost.total)} of "

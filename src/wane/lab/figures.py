@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from wane.lab.loss import CallLoss, LossTotals
+from wane.lab.over import REASONS
 from wane.lab.prices import Cost
 
 
@@ -47,7 +49,7 @@ class Totals:
         output: output tokens, those of the strategy's own calls included.
         viewed: tokens of all requests of the session, the strategy's own left out.
         peak: tokens of the largest of these.
-        over_budget: requests that held more than the budget.
+        over: requests that held more than the budget, by what filled it (`wane.lab.over.REASONS`).
         passes: times that the strategy took anything out of the view.
         prefix_breaks: requests that did not begin with the whole of the one before.
         reread_cost: dollars for fetching again what was needed and gone, on top of `cost`.
@@ -66,7 +68,7 @@ class Totals:
     output: int = 0
     viewed: int = 0
     peak: int = 0
-    over_budget: int = 0
+    over: Counter[str] = field(default_factory=Counter)
     passes: int = 0
     prefix_breaks: int = 0
     reread_cost: float = 0.0
@@ -87,6 +89,11 @@ class Totals:
     def input(self) -> int:
         """Input tokens of all calls, cached ones included."""
         return self.read + self.written + self.fresh
+
+    @property
+    def over_budget(self) -> int:
+        """Requests that held more than the budget."""
+        return self.over.total()
 
     @property
     def hit_rate(self) -> float:
@@ -128,6 +135,7 @@ class Totals:
             "mean_view": self.mean_view,
             "peak_view": self.peak,
             "over_budget_calls": self.over_budget,
+            "over_budget_reasons": {reason: self.over[reason] for reason in REASONS if self.over[reason]},
             "passes": self.passes,
             "prefix_breaks_per_100": 100 * self.prefix_breaks / calls,
             "reference_recall": loss.reference_recall,

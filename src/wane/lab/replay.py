@@ -6,6 +6,7 @@ the agent would have done otherwise is not known; `wane.lab.loss` says what it w
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -18,9 +19,10 @@ from wane.lab.cache import CacheRules, CacheUse, PrefixCache, rules_for
 from wane.lab.counting import Material
 from wane.lab.figures import CallFigures, Totals
 from wane.lab.loss import CallLoss, Index, Loss
+from wane.lab.over import why_over
 from wane.lab.prices import Cost, Prices
 from wane.lab.trace import Trace
-from wane.strategies.base import Fitted, Strategy, Substitute, Summarising, SummaryNeeded
+from wane.strategies.base import Fitted, Slot, Strategy, Substitute, Summarising, SummaryNeeded
 from wane.strategies.compact import SUMMARY_TOKENS
 
 REREAD_OUTPUT: Final = 50
@@ -181,7 +183,7 @@ class _Run:
             output=output,
             viewed=use.total,
             peak=use.total,
-            over_budget=int(use.total > self._budget),
+            over=self._over(number, outcome.view, use.total),
             passes=int(outcome.ran),
             reread_cost=self._reread_cost(loss, use),
             seconds=seconds,
@@ -206,6 +208,12 @@ class _Run:
             if self._trace and added:
                 self._trace.note(call, index, added)
         self._added = max(self._added, stop)
+
+    def _over(self, number: int, view: Sequence[Slot], total: int) -> Counter[str]:
+        if total <= self._budget:
+            return Counter()
+        latest = self._session.calls[number - 1].first if number else 0
+        return Counter([why_over(view, self._material.items, self._material.overhead, self._budget, latest)])
 
     def _summary_call(self, needed: SummaryNeeded, at: float | None) -> Totals:
         """A model call of the strategy's own: it reads the view as it was, and writes a summary."""

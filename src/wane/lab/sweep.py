@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -141,7 +142,7 @@ def sweep(
     points = [Point(name, budget, totals) for (name, budget), totals in found.items()]
     if BASELINE in names:
         # It has no budget that it could be over.
-        points.insert(0, Point(BASELINE, None, replace(baseline, over_budget=0)))
+        points.insert(0, Point(BASELINE, None, replace(baseline, over=Counter())))
     points.sort(key=lambda it: (names.index(it.strategy), it.budget or 0))
     return Sweep(tuple(order), pricing, tuple(names), tuple(studied), tuple(points), baseline)
 

@@ -1,0 +1,53 @@
+"""Why a request holds more than the budget: what fills it that no strategy may take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from wane.core import Item, Kind
+from wane.strategies.base import Slot, Substitute
+
+FIXED: Final = "system prompt and tools"
+USER: Final = "the user's turns"
+LATEST: Final = "the latest message with its results"
+REST: Final = "the rest of the view"
+
+REASONS: Final = (FIXED, USER, LATEST, REST)
+"""What may fill a request, in the order in which it is looked at."""
+
+
+def why_over(view: Iterable[Slot], items: Sequence[Item], overhead: int, budget: int, latest: int) -> str:
+    """Return the first of `REASONS` that, with those before it, holds more than the budget.
+
+    What stands there can be no smaller, so all that a strategy evicts would not help: but for `REST`, which is
+    work that it keeps or may not take yet.
+
+    Args:
+        view: what the request shows.
+        items: the history.
+        overhead: tokens that every request carries besides.
+        budget: tokens that the request may hold.
+        latest: index of the latest assistant message's first item; 0 before the first.
+    """
+    held = dict.fromkeys(REASONS, 0)
+    held[FIXED] = overhead
+    for slot in view:
+        if isinstance(slot, Substitute):
+            held[REST] += slot.tokens
+        else:
+            held[_part(items[slot].kind, newest=slot >= latest > 0)] += items[slot].tokens
+    total = 0
+    for reason in REASONS:
+        total += held[reason]
+        if total > budget:
+            return reason
+    return REST
+
+
+def _part(kind: Kind, *, newest: bool) -> str:
+    if kind is Kind.SYSTEM:
+        return FIXED
+    if kind is Kind.USER:
+        return USER
+    return LATEST if newest else REST
