@@ -7,7 +7,7 @@ read that an edit rests on.
 
 It may take what the policy might take: what belongs to settled episodes (R6), and of others what the policy itself has
 taken (R16). System items, the user's turns and the latest assistant message with its results stay. A call goes with its
-result and with what is coupled to it (R12).
+result; other couplings (R12) are not kept, which makes the bound a little looser.
 
 Nobody knows the best order: to choose well is to pack a knapsack whose things share their worth. So this is what some
 order reaches, not what none can pass. There are two granularities and two ranks, see `Bound`.
@@ -122,7 +122,7 @@ class Clairvoyant:
         self._followed = WindowStrategy("cwl", settings, settings.policy)
         self._bound = bound
         self._future = Future(subject.index)
-        self._units = units(subject)
+        self._partner = subject.index.partner
         self._tokens = [item.tokens for item in subject.material.items]
         self._added: list[Added] = []
         self._view: list[int] = []
@@ -179,8 +179,9 @@ class Clairvoyant:
         """What may go, by what is ranked together."""
         groups: dict[int, list[tuple[int, ...]]] = {}
         for item in self._view:
-            unit = self._units[item]
-            if unit[0] == item and unit[-1] < len(self._added) and all(self._may_go(it, kept) for it in unit):
+            other = self._partner[item]
+            unit = (item,) if other == NONE else (item, other)
+            if item <= unit[-1] < len(self._added) and all(self._may_go(it, kept) for it in unit):
                 episode = self._added[item].episode
                 number = item if self._bound.grain == "call" or episode is None else episode.number
                 groups.setdefault(number, []).append(unit)
@@ -204,19 +205,3 @@ class Clairvoyant:
 
     def _weight(self, items: Iterable[int]) -> int:
         return sum(self._tokens[item] for item in items)
-
-
-def units(subject: Subject) -> list[tuple[int, ...]]:
-    """By item, the items that it goes with, itself included, in order: a call's result, and what is coupled to it."""
-    items, partner = subject.material.items, subject.index.partner
-    found: list[tuple[int, ...]] = [(index,) for index in range(len(items))]
-    for index, item in enumerate(items):
-        others = [index + offset for offset in item.needs]
-        if partner[index] != NONE:
-            others.append(partner[index])
-        for other in others:
-            if other not in found[index]:
-                joined = tuple(sorted((*found[index], *found[other])))
-                for member in joined:
-                    found[member] = joined
-    return found

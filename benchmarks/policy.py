@@ -226,7 +226,7 @@ def report(name: str, subjects: Sequence[Subject]) -> None:
         print(f"\n### {name}: τ = {budget:,}, {price}, {counted(chosen)}\n\n{HEAD}")
         for contender in listed:
             print(found[contender.name].line())
-        floor = [ratio(measured[it], measured[it], lambda it: it.floor / it.dollars) for it in ("paper", "none")]
+        floor = [geometric_mean([it.floor / it.dollars for it in measured[base]]) for base in ("paper", "none")]
         unknown = " |" * (len(COLUMNS) - 3)
         print(f"| (no strategy that keeps the user's turns can cost less) | {floor[0]:.3f} | {floor[1]:.3f} |{unknown}")
         for rival in RIVALS:
