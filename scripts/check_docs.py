@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-PAGES: Final = ("*.md", "docs/**/*.md")
+PAGES: Final = ("*.md", "benchmarks/*.md", "docs/**/*.md")
 
 _FENCE: Final = re.compile(r"^(?P<indent> *)(?P<fence>```+|~~~+)(?P<language>[\w-]*)[^\n]*$")
 _LINK: Final = re.compile(r"(?<!\\)\[[^\]]*\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)")
