@@ -11,12 +11,13 @@ import subprocess
 import sys
 import time
 import tracemalloc
+from collections.abc import Callable, Iterable, Iterator
 
 from rich.console import Console
 from rich.table import Table
 
-from wane import ContextWindow, Kind, Policy
-from workload import session
+from wane import ContextWindow, Item, Kind, Policy
+from workload import never_ends, never_starts, session
 
 BUDGET = 80_000
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
@@ -26,56 +27,74 @@ IMPORTS = 10
 # Smallest steps, so that every measured turn has an eviction to do.
 EVERY_TURN = Policy(low_water=1.0, description_share=0.2)
 
+Session = Callable[..., Iterator[list[Item]]]
+AGENTS: dict[str, Session] = {
+    "that ends what it starts": session,
+    "that never ends its episode": never_ends,
+    "that marks nothing": never_starts,
+}
 
-def filled(messages: int, policy: Policy) -> ContextWindow:
+
+def filled(messages: int, policy: Policy, agent: Session = session) -> ContextWindow:
     """A window that has lived through a session, with a fit before every model call."""
     window = ContextWindow(BUDGET, policy)
-    for items in session(messages):
-        if items[0].kind not in (Kind.RESULT, Kind.SYSTEM, Kind.USER):
+    for items in agent(messages):
+        if items[0].kind in (Kind.TEXT, Kind.CALL):
             window.fit()
         window.extend(items)
     return window
 
 
-def evicting_turns(window: ContextWindow, turns: int = TURNS) -> list[float]:
-    """Seconds for each of some further turns that had an eviction to do."""
+def exchanges(messages: Iterable[list[Item]]) -> Iterator[list[Item]]:
+    """Put each message of the model together with all that comes before its next one."""
+    items: list[Item] = []
+    for message in messages:
+        if message[0].kind in (Kind.TEXT, Kind.CALL):
+            yield items
+            items = []
+        items += message
+
+
+def evicting_turns(window: ContextWindow, agent: Session, turns: int = TURNS) -> list[float]:
+    """Seconds for each of some further turns that had an eviction to do; the view is within the budget after each."""
     times: list[float] = []
-    upcoming = (
-        items for items in session(sys.maxsize, first_episode=window.item_count) if items[0].kind is not Kind.SYSTEM
-    )
+    upcoming = exchanges(agent(sys.maxsize, first_episode=window.item_count))
+    next(upcoming)  # the system prompt's, which this window has
     while len(times) < turns:
-        call, result = next(upcoming), next(upcoming)
+        items = next(upcoming)
         start = time.perf_counter()
-        window.extend(call)
-        window.extend(result)
+        window.extend(items)
         report = window.fit()
         visible = window.visible
         elapsed = time.perf_counter() - start
         assert visible
+        assert report.satisfied
         if report.steps:
             times.append(elapsed)
     return times
 
 
 def turn_table() -> Table:
-    """Time of a turn that evicts, by length of the history."""
+    """Time of a turn that evicts, by what the agent does and length of the history."""
     table = Table(title=f"A turn that evicts, near a budget of {BUDGET:,} tokens: add an exchange, fit, list the view")
+    table.add_column("an agent")
     for column in ("messages", "median", "p99", "median, ratio to smallest", "visible items"):
         table.add_column(column, justify="right")
-    smallest = None
-    for size in SIZES:
-        window = filled(size, EVERY_TURN)
-        gc.collect()
-        times = evicting_turns(window)
-        median, p99 = statistics.median(times), statistics.quantiles(times, n=100)[98]
-        smallest = smallest or median
-        row = (
-            f"{median * 1e6:,.0f} µs",
-            f"{p99 * 1e6:,.0f} µs",
-            f"{median / smallest:.2f}",
-            f"{len(window.visible):,}",
-        )
-        table.add_row(f"{size:,}", *row)
+    for name, agent in AGENTS.items():
+        smallest = None
+        for size in SIZES:
+            window = filled(size, EVERY_TURN, agent)
+            gc.collect()
+            times = evicting_turns(window, agent)
+            median, p99 = statistics.median(times), statistics.quantiles(times, n=100)[98]
+            smallest = smallest or median
+            row = (
+                f"{median * 1e6:,.0f} µs",
+                f"{p99 * 1e6:,.0f} µs",
+                f"{median / smallest:.2f}",
+                f"{len(window.visible):,}",
+            )
+            table.add_row(name if size == SIZES[0] else "", f"{size:,}", *row)
     return table
 
 
