@@ -10,7 +10,7 @@ taken (R16). System items, the user's turns and the latest assistant message wit
 result; other couplings (R12) are not kept, which makes the bound a little looser.
 
 Nobody knows the best order: to choose well is to pack a knapsack whose things share their worth. So this is what some
-order reaches, not what none can pass. There are two granularities and two ranks, see `Bound`.
+order reaches, not what none can pass. `Bound` says which there are.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from wane.strategies.base import Fitted, Settings
 from wane.strategies.window import WindowStrategy
 
 Grain = Literal["episode", "call"]
-Rank = Literal["latest", "fewest"]
+Rank = Literal["latest", "fewest", "oldest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Bound:
     Attributes:
         grain: what is ranked: whole episodes, the last of which goes only as far as needed, or single calls.
         rank: what goes first: `latest` what is needed last or never again; `fewest` what serves the fewest later
-            needs a token.
+            needs a token; `oldest` what is oldest, without a look into the future, to tell what the grain does.
     """
 
     grain: Grain
@@ -193,6 +193,8 @@ class Clairvoyant:
 
     def _rank(self, items: Sequence[int]) -> float:
         """What is least goes first."""
+        if self._bound.rank == "oldest":
+            return items[0]
         own = Counter(word for item in items for word in self._future.words[item])
         before = len(self._added)
         needs = [self._future.edit(item, self._call) for item in items]

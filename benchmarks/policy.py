@@ -57,11 +57,12 @@ class Contender:
 
 OURS = Contender("**`Policy()`**", "cwl")
 BOUNDS = tuple(
-    Contender(f"clairvoyant, {name}", "cwl", bound=bound)
+    Contender(name, "cwl", bound=bound)
     for name, bound in {
-        "whole episodes, needed latest first": Bound("episode", "latest"),
-        "single calls, needed latest first": Bound("call", "latest"),
-        "single calls, fewest needs a token first": Bound("call", "fewest"),
+        "at its passes: the oldest call first": Bound("call", "oldest"),
+        "clairvoyant: the episode needed latest first": Bound("episode", "latest"),
+        "clairvoyant: the call needed latest first": Bound("call", "latest"),
+        "clairvoyant: the call with the fewest needs a token first": Bound("call", "fewest"),
     }.items()
 )
 
@@ -286,7 +287,7 @@ def summary(name: str, subjects: Sequence[Subject]) -> None:
         found = rows(measure(chosen, [OURS, *BOUNDS, *base, *smaller], budget, price))
         ours = found[OURS.name]
         same = rival_at_view("compact", found, ours.view)
-        best = [found[it.name] for it in BOUNDS]
+        best = [found[it.name] for it in BOUNDS if it.name.startswith("clairvoyant")]
         cells = [
             f"{name}, {budget // 1000}k, {price.split(':')[0]}",
             f"{ours.of_none:.3f}",
