@@ -51,10 +51,9 @@ class TestJson:
 
     @pytest.mark.parametrize("case", conformance_cases())
     def test_the_conformance_cases(self, run: Run, tmp_path: Path, case: dict[str, Any]) -> None:
-        if (case["prologue"], case["overflow"]) != ("whole", "surface"):
-            pytest.skip("a command line has policies by name alone, and the paper's are whole and surface")
         share = "none" if case["description_share"] is None else str(case["description_share"])
         options = ["--policy", "paper", "--low-water", str(case["low_water"]), "--description-share", share]
+        options += ["--prologue", case["prologue"], "--overflow", case["overflow"]]
         options += ["--budget", f"{case['budget'] / 1_000}k", "--annotate", "model"]
         path = write(tmp_path / "case.json", case["messages"])
         done = run("plan", path, *options, "--json")

@@ -22,7 +22,8 @@ def test_a_pass_that_was_not_due() -> None:
 def test_the_smallest_steps() -> None:
     assert fitted(3_000).explain() == (
         "The view held 3,104 tokens, 104 over the budget of 3,000. A pass evicted 1,005 of them, no more than it had "
-        "to: 2,099 stay. It stripped 1 episode, fix. Tokens that went: 1,005 of reads, commands, other calls and notices."
+        "to: 2,099 stay. It stripped 1 episode, fix. "
+        "Tokens that went: 1,005 of reads, commands, other calls and notices."
     )
 
 

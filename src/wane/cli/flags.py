@@ -117,6 +117,28 @@ DESCRIPTION_SHARE: Final = Flag(
     "SHARE",
 )
 
+POLICY_FLAGS: Final = (
+    LOW_WATER,
+    DESCRIPTION_SHARE,
+    Flag(
+        ("--prologue",),
+        "prologue",
+        "Work ahead of the first start: turns, the default, evicts it like other unannotated work; whole, as in paper, "
+        "protects it.",
+        "WHAT",
+        choices=("turns", "whole"),
+    ),
+    Flag(
+        ("--overflow",),
+        "overflow",
+        "When nothing finished is left to evict: strip, the default, takes the oldest exchanges of unfinished work; "
+        "surface, as in paper, says that the budget is exceeded.",
+        "WHAT",
+        choices=("strip", "surface"),
+    ),
+)
+"""Settings of a policy that outweigh its own, by the names of its fields."""
+
 FORMATS: Final = (
     "auto",
     "claude-code",
@@ -149,8 +171,7 @@ PLAN: Final = (
     Flag(("--budget",), "budget", "What the view may hold: 80k, the default, or 50% of --window.", "TOKENS"),
     Flag(("--window",), "window", "The model's window, for a budget in percent. The default is 200k.", "TOKENS"),
     Flag(("--policy",), "policy", _POLICY, "POLICY", choices=POLICIES),
-    LOW_WATER,
-    DESCRIPTION_SHARE,
+    *POLICY_FLAGS,
     Flag(
         ("--counter",),
         "counter",

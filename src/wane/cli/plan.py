@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from wane.cli import failure
 from wane.cli.counter import usable_counter
-from wane.cli.flags import POLICIES
+from wane.cli.flags import POLICIES, POLICY_FLAGS
 from wane.cli.reading import Messages, read_one
 from wane.cli.text import printable, say
 from wane.core import Policy, parse_budget
@@ -38,6 +38,8 @@ class PlanOptions:
     policy: str = "default"
     low_water: float | None = None
     description_share: str | None = None
+    prologue: str | None = None
+    overflow: str | None = None
     format: str = "auto"
     annotate: AnnotateChoice = "auto"
     counter: str = "chars"
@@ -56,7 +58,7 @@ def run_plan(options: PlanOptions) -> int:
     # Before the file is read, which may be long.
     settings: dict[str, Any] = {
         "budget": parse_budget(options.budget, window=parse_window(options.window)),
-        "policy": choose_policy(options.policy, options.low_water, options.description_share),
+        "policy": choose_policy(options.policy, {flag.key: getattr(options, flag.key) for flag in POLICY_FLAGS}),
         "tool_classes": parse_tool_classes(options.tool_classes),
         "annotate": options.annotate,
     }
@@ -78,8 +80,12 @@ def run_plan(options: PlanOptions) -> int:
     return failure.OVER_BUDGET if options.tell and not result.satisfied else failure.OK
 
 
-def choose_policy(name: str, low_water: float | None, description_share: str | None) -> Policy:
+def choose_policy(name: str, settings: Mapping[str, Any]) -> Policy:
     """Return the policy of a name, with settings that replace its own where they are given.
+
+    Args:
+        name: `default` or `paper`.
+        settings: what the command line gave, by name; those of `POLICY_FLAGS` count, unless they are None.
 
     Raises:
         ConfigError: for a name or a setting that cannot work.
@@ -87,16 +93,15 @@ def choose_policy(name: str, low_water: float | None, description_share: str | N
     if name not in POLICIES:
         raise ConfigError(f"policy {name!r} is unknown; known: {', '.join(POLICIES)}")
     policy = Policy.paper() if name == "paper" else Policy()
+    given = {flag.key: settings[flag.key] for flag in POLICY_FLAGS if settings.get(flag.key) is not None}
+    if "description_share" in given:
+        given["description_share"] = _share(given["description_share"])
     try:
-        if low_water is not None:
-            policy = replace(policy, low_water=low_water)
-        if description_share is not None:
-            policy = replace(policy, description_share=_share(description_share))
+        return replace(policy, **given)
     except ConfigError as error:
         # As they are called, and written, on a command line.
         told = str(error).replace("low_water", "--low-water").replace("description_share", "--description-share")
         raise ConfigError(told.replace("None", NO_SHARE)) from None
-    return policy
 
 
 def parse_window(text: str) -> int:

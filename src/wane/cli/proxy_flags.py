@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from wane.cli.flags import DESCRIPTION_SHARE, LOW_WATER, POLICIES, Flag
+from wane.cli.flags import POLICIES, POLICY_FLAGS, Flag
 
 STRATEGIES: Final = ("cwl", "paper", "truncate", "clear-tools", "none")
 LEVELS: Final = ("debug", "info", "warning", "error")
@@ -40,8 +40,7 @@ CONTEXT: Final = (
         "POLICY",
         choices=POLICIES,
     ),
-    LOW_WATER,
-    DESCRIPTION_SHARE,
+    *POLICY_FLAGS,
     Flag(
         ("--tool-class",),
         "tool_classes",

@@ -89,7 +89,7 @@ def context_settings(values: Mapping[str, Any]) -> ContextSettings:
     read_tool_classes(classes)
     settings = ContextSettings(
         budget=parse_budget(values.get("budget", "80k"), window=parse_window(values.get("window", "200k"))),
-        policy=choose_policy(values.get("policy", "default"), values.get("low_water"), values.get("description_share")),
+        policy=choose_policy(values.get("policy", "default"), values),
         tool_classes=classes or None,
         **given,
     )

@@ -179,7 +179,7 @@ class FitReport:
         else:
             yield f"It stripped 1 episode, {first}{', and removed it' if removed else ''}."
         if self.overflowed:
-            yield "That was not enough, so it took the oldest calls of work that is not finished or that such work needs."
+            yield "That was not enough, so it took the oldest calls of unfinished work, or of what such work needs."
         freed: dict[Level, int] = {}
         for step in steps:
             freed[step.level] = freed.get(step.level, 0) + step.tokens_before - step.tokens_after

@@ -217,7 +217,7 @@ class ByMessage:
         accounting = self._accounting
         if isinstance(self._strategy, Resumable):
             # Some servers report only a part of what they were sent; less than our own count is not believed.
-            self._strategy.overhead = accounting.overhead + max(0, accounting.drift)
+            self._strategy.overhead = accounting.overhead + max(0, accounting.total - accounting.estimate)
         fitted = self._strategy.fit(cold=cold)
         assert isinstance(fitted, Fitted)
         self._show(fitted)
