@@ -288,11 +288,11 @@ def test_events_come_in_the_order_of_what_happens() -> None:
 def test_usage_comes_ahead_of_the_response_that_reports_it_and_anchors_the_total() -> None:
     log = Log()
     tracker = Tracker(100_000, listener=log)
-    live(tracker, [user("x" * 40), reply(TextPart("y" * 40), tokens=500)])
+    live(tracker, [user("x" * 1_600), reply(TextPart("y" * 40), tokens=500)])
     usage = log.of(UsageObserved)[0]
     assert log.index(usage) == log.index(log.of(MessageTaken)[1]) - 1
     assert (usage.input_tokens, usage.model) == (500, "p:m")
-    assert tracker.window.tokens == 510
+    assert tracker.window.tokens == 500 + 12  # 10 more, each as many tokens as the report tells of the first 400
 
 
 def test_what_the_context_held_is_read_where_usage_sums_several_requests() -> None:
@@ -362,7 +362,7 @@ def test_a_listener_that_fails_is_told_again_and_nothing_is_lost(failing: type, 
     history: list[ModelMessage] = [*known, reply(TextPart("x"), tokens=60), *LONG]
     if split:
         history[0] = ModelRequest([*known[0].parts, *user("Also.").parts], instructions="Be brief.")
-    tracker, whole = Tracker(220, Policy.paper()), Tracker(220, Policy.paper(), listener=plain)
+    tracker, whole = Tracker(750, Policy.paper()), Tracker(750, Policy.paper(), listener=plain)
     tracker.listeners.append(listener)
     for step in (known, history):
         for _ in range(3):

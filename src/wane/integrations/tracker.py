@@ -386,12 +386,12 @@ class Tracker:
 
     def _fit(self) -> None:
         report = self.window.fit(cold=self._is_cold())
-        if report.ran:
-            self._tell(PassRan(report))
+        events: list[Event] = [PassRan(report)] if report.ran else []
         if not report.satisfied:
-            self._tell(BudgetUnmet(report))
+            events.append(BudgetUnmet(report))
         if self._may_remind and self._reminder.check(self.window.budget):
-            self._tell(Reminded())
+            events.append(Reminded())
+        self._tell(*events)
 
     @property
     def _may_remind(self) -> bool:
