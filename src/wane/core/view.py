@@ -62,8 +62,8 @@ class View:
             self._needers.setdefault(target, []).append(index)
 
     def pair(self, call: int, result: int) -> None:
-        """A coupled call and its result leave together, or the view would hold one without the other."""
-        if call in self.needs or call in self._needers:
+        """A call and its result leave together if one of them is coupled, or the view would hold one without the other."""
+        if any(index in self.needs or index in self._needers for index in (call, result)):
             self.couple(call, [result])
             self.couple(result, [call])
 

@@ -12,29 +12,34 @@ What each block becomes:
 | `fallback`, which no prompt holds | text without tokens |
 | anything else | text, with a flat estimate |
 | of the user: `tool_result` | result |
+| `text` that is a notice (`wane.formats.notices`) | notice |
 | anything else | user, one for each block |
 
-A content that is a string is one text block. A system message is one system item, an empty turn of the user one user
-item. System items are never evicted (R13): a compaction stands for all that came before it, and what tells the model of
-its tools must not be taken away from it. The top-level `system` of a request is no message.
+A content that is a string is one text block. A system message is one item, system or notice, an empty turn of the user
+one user item. A result with a prompt in it, which was queued while the agent was busy, gives a user item and the result
+without it, which stays as long as the prompt does. System items are never evicted (R13): a
+compaction stands for all that came before it, and what tells the model of its tools must not be taken away from it. The
+top-level `system` of a request is no message.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from wane.core import Kind
 from wane.core.errors import FormatError
 from wane.formats.base import Part
 from wane.formats.coupling import Couplings
+from wane.formats.notices import has_notice_behind, is_notice, is_persons, without_prompts
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import check_each, compact, messages_in, raw_text, sealed_tokens, string, type_name
 
 Message = dict[str, Any]
 Block: TypeAlias = dict[str, Any]
 Slot: TypeAlias = tuple[int, Part]
-"""Position of a block in its message, and what it is to Wane; -1 for a message that is one item."""
+"""Position of an item's block in its message, and the item; -1 for a message that is one item."""
 
 SEAL: Final = 235
 """Characters of a signature of no thinking at all, by recorded sessions that hold both."""
@@ -83,11 +88,12 @@ class AnthropicFormat:
         content, found = message.get("content"), slots(message)
         if not isinstance(content, list) or found[0][0] == _WHOLE:
             return message
-        return {**message, "content": [content[found[position][0]] for position in kept]}
+        places = dict.fromkeys(found[position][0] for position in kept)
+        return {**message, "content": [content[place] for place in places]}
 
 
 def slots(message: Message) -> list[Slot]:
-    """Return the blocks of a message that are items, each with its position in `content`.
+    """Return the items of a message, each with the position of its block in `content`.
 
     Raises:
         FormatError: for a role, a content or a block of another shape.
@@ -99,18 +105,21 @@ def slots(message: Message) -> list[Slot]:
         raise FormatError(f"role {role!r} is unknown; known: {', '.join(_ROLES)}")
     if role == "system":
         text, extra = _content(content)
-        return [(_WHOLE, Part(Kind.SYSTEM, text, extra_tokens=extra))]
+        kind = Kind.NOTICE if not extra and is_notice(text, system=True) else Kind.SYSTEM
+        return [(_WHOLE, Part(kind, text, extra_tokens=extra))]
     if isinstance(content, str):
         return [(_WHOLE, _said(role, content))] if content or role == "user" else []
     blocks = _blocks(content)
     if role == "user":
-        return [(place, _user_part(block)) for place, block in enumerate(blocks)] or [(_WHOLE, Part(Kind.USER))]
+        return _user_slots(blocks) or [(_WHOLE, Part(Kind.USER))]
     found = [(place, part) for place, block in enumerate(blocks) if (part := _assistant_part(block)) is not None]
     return _couple(blocks, found) if len(found) > 1 else found
 
 
 def _said(role: str, text: str) -> Part:
-    return Part(Kind.USER if role == "user" else Kind.TEXT, text)
+    if role == "assistant":
+        return Part(Kind.TEXT, text)
+    return Part(Kind.NOTICE if is_notice(text) else Kind.USER, text)
 
 
 def _blocks(content: object) -> list[Block]:
@@ -124,11 +133,27 @@ def _blocks(content: object) -> list[Block]:
     return content
 
 
-def _user_part(block: Block) -> Part:
-    if block.get("type") == "tool_result":
-        return _result(block)
-    text, extra = _known(block) or ("", NON_TEXT_TOKENS)
-    return Part(Kind.USER, text, extra_tokens=extra)
+def _user_slots(blocks: Sequence[Block]) -> list[Slot]:
+    """The items of a user's turn, which begins with results as a rule."""
+    found: list[Slot] = []
+    expected = 0  # how many of the texts that come next are what a tool gave
+    for place, block in enumerate(blocks):
+        if block.get("type") == "tool_result":
+            result = _result(block)
+            expected += has_notice_behind(result.text)
+            found += ((place, part) for part in _parted(result))
+            continue
+        text, extra = _known(block) or ("", NON_TEXT_TOKENS)
+        notice = not extra and (is_notice(text) or (expected > 0 and not is_persons(text)))
+        found.append((place, Part(Kind.NOTICE if notice else Kind.USER, text, extra_tokens=extra)))
+        expected = max(0, expected - 1)
+    return found
+
+
+def _parted(result: Part) -> list[Part]:
+    """A result, and ahead of it what a person said that stands at its end: the result holds it, and stays with it."""
+    rest, prompts = without_prompts(result.text)
+    return [Part(Kind.USER, prompts, needs=(1,)), replace(result, text=rest)] if prompts else [result]
 
 
 def _assistant_part(block: Block) -> Part | None:

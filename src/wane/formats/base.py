@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from wane.core import Counter, Item, Kind, chars
 from wane.tools import class_of_call
@@ -48,6 +48,26 @@ class Part:
         return Item(self.kind, tokens, self.call_id, self.tool, self.arguments, message, self.needs, told)
 
 
+def standing(parts: list[Part], *, answered: bool) -> list[Part]:
+    """Return the parts of a message as they stand in a history (R15).
+
+    Args:
+        parts: the parts, as a format gives them.
+        answered: whether an assistant's message stands before them. If not, what the harness says is the system's.
+    """
+    if answered or all(part.kind is not Kind.NOTICE for part in parts):
+        return parts
+    return [replace(part, kind=Kind.SYSTEM) if part.kind is Kind.NOTICE else part for part in parts]
+
+
+def is_answer(parts: Iterable[Part]) -> bool:
+    """Return whether the parts of a message are an assistant's."""
+    return any(part.kind in _ANSWER for part in parts)
+
+
+_ANSWER: Final = frozenset({Kind.TEXT, Kind.REASONING, Kind.CALL})
+
+
 class Format(Protocol[MessageT]):
     """One message format."""
 
@@ -73,7 +93,8 @@ class Format(Protocol[MessageT]):
         """Take a message apart, in order; empty parts of an assistant message give none (R1).
 
         System and user turns and results always give an item, be they empty: what a person or a tool
-        said, even nothing, is part of the history.
+        said, even nothing, is part of the history. What a harness put where a person's or the system's words would
+        stand is a notice, told by marks alone (`wane.formats.notices`).
 
         Raises:
             FormatError: if it is not of this format.
@@ -104,6 +125,7 @@ class Transcript(Generic[MessageT]):
         self._counter = counter
         self._first = array("Q")  # a message's first item
         self._owner = array("Q")  # an item's message
+        self._answered: int | None = None  # the first message of an assistant
 
     @property
     def item_count(self) -> int:
@@ -125,7 +147,11 @@ class Transcript(Generic[MessageT]):
             FormatError: if it is not of the format; nothing has changed then.
         """
         number = len(self.messages)
-        taken = [(part.item(self._counter, number), part) for part in self.format.parts(message)]
+        parts = self.format.parts(message)
+        if self._answered is None and is_answer(parts):
+            self._answered = number
+        told = standing(parts, answered=self._answered is not None)
+        taken = [(part.item(self._counter, number), part) for part in told]
         self.messages.append(message)
         self._first.append(len(self._owner))
         self._owner.extend([number] * len(taken))
@@ -137,7 +163,7 @@ class Transcript(Generic[MessageT]):
         Args:
             number: position of the message.
         """
-        return [(part.item(self._counter, number), part) for part in self.format.parts(self.messages[number])]
+        return [(part.item(self._counter, number), part) for part in self._parts(number)]
 
     def position(self, index: int) -> int:
         """Position of an item among those of its message."""
@@ -163,9 +189,13 @@ class Transcript(Generic[MessageT]):
         """Return items as readable text, exact and in order: what a recall gives back."""
         blocks = []
         for number, group in groupby(indexes, self._owner.__getitem__):
-            parts = self.format.parts(self.messages[number])
+            parts = self._parts(number)
             blocks += [readable(parts[index - self._first[number]]) for index in group]
         return "\n\n".join(blocks)
+
+    def _parts(self, number: int) -> list[Part]:
+        answered = self._answered is not None and self._answered <= number
+        return standing(self.format.parts(self.messages[number]), answered=answered)
 
     def _kept(self, visible: Sequence[int]) -> Iterable[MessageT]:
         for number, group in groupby(visible, self._owner.__getitem__):

@@ -1,20 +1,103 @@
-"""Telling notices: what a harness, not a person, put where a person's words would stand (R15)."""
+"""Telling notices: what a harness, not a person, put where a person's or the system's words would stand (R15).
+
+They are told by marks alone, which are data: see `wane.formats.notice_marks`. What no mark tells is the user's, and so
+is a text that only mentions a mark, or that has a person's words beside one.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from itertools import chain
 from typing import Final
 
-TAGS: Final = ("system-reminder", "task-notification", "local-command-stdout", "local-command-stderr")
-"""Tags that mark a notice in every format, if they enclose the whole text."""
+from wane.formats.notice_marks import MARKS, Form, Mark
 
-# A section ends with the first closing tag, so that what a person wrote between two sections is found.
-_SECTION: Final = re.compile(rf"\s*<({'|'.join(TAGS)})>.*?</\1>\s*", re.DOTALL)
+_ROWS: Final = tuple(chain.from_iterable(MARKS.values()))
 
 
-def is_notice(text: str) -> bool:
-    """Whether a text is wholly marked as the harness's: one marked section after another, and nothing else."""
-    position = 0
-    while match := _SECTION.match(text, position):
-        position = match.end()
-    return 0 < position == len(text)
+def _pattern(marks: Iterable[str]) -> str:
+    return "|".join(re.escape(mark).replace(r"\*", r"[^\n]{0,200}?") for mark in marks)
+
+
+class _Marks:
+    """The marks that count in messages of one role, ready to be looked for."""
+
+    def __init__(self, rows: Iterable[Mark]) -> None:
+        rows = tuple(rows)
+        sections = [row for row in rows if row.form is Form.SECTION]
+        self._ends = {row.mark: row.end for row in sections}
+        self._section = re.compile(rf"\s*({_pattern(self._ends)})")
+        self._start = re.compile(
+            rf"\s*(?:{_pattern(row.mark for row in rows if row.form is Form.START and not row.end)})"
+        )
+        self._framed = [(row.mark, row.end) for row in rows if row.form is Form.START and row.end]
+        self._whole = re.compile(rf"\s*(?:{_pattern(row.mark for row in rows if row.form is Form.WHOLE)})\s*")
+        self._persons = tuple(row.mark for row in rows if row.form is Form.PERSON)
+
+    def tell(self, text: str) -> bool:
+        """Whether a text is wholly the harness's."""
+        if self._start.match(text) or self._whole.fullmatch(text):
+            return True
+        return self._is_sections(text) or self._is_framed(text.strip())
+
+    def _is_framed(self, text: str) -> bool:
+        return any(text.startswith(mark) and text.endswith(end) for mark, end in self._framed)
+
+    def _is_sections(self, text: str) -> bool:
+        """Whether it is one section after another; each ends with the first end, so what stands between is found."""
+        position = 0
+        while match := self._section.match(text, position):
+            end = self._ends[match[1]]
+            close = text.find(end, match.end())
+            if close < 0 or text.startswith(self._persons, match.start(1)):
+                return False
+            position = close + len(end)
+        return position > 0 and not text[position:].strip()
+
+
+_USER: Final = _Marks(row for row in _ROWS if not row.system)
+_SYSTEM: Final = _Marks(_ROWS)
+_BEHIND: Final = tuple(row.mark for row in _ROWS if row.form is Form.BEHIND)
+_PERSONS: Final = tuple(row.mark for row in _ROWS if row.form is Form.PERSON)
+_OPENING: Final = "<system-reminder>"
+_CLOSING: Final = "</system-reminder>"
+
+
+def is_notice(text: str, *, system: bool = False) -> bool:
+    """Return whether a text is wholly the harness's.
+
+    Args:
+        text: a text, or one text of several that a message holds.
+        system: whether the system's words would stand there, not a person's: more marks count then.
+    """
+    return (_SYSTEM if system else _USER).tell(text)
+
+
+def has_notice_behind(result: str) -> bool:
+    """Return whether a tool's result says that what the tool gave is the next text of the same message."""
+    return result.startswith(_BEHIND)
+
+
+def is_persons(text: str) -> bool:
+    """Return whether a text is marked as a person's, whatever else tells of it."""
+    return text.lstrip().startswith(_PERSONS)
+
+
+def without_prompts(result: str) -> tuple[str, str]:
+    """Part a tool's result from what a person said while the agent was busy, which may stand at its end.
+
+    Claude Code appends its reminders to a result where the model takes no system messages, and prompts among them.
+
+    Returns:
+        The result without the prompts, and the prompts; these are empty as a rule.
+    """
+    if not any(mark in result for mark in _PERSONS):
+        return result, ""
+    rest, others, prompts = result.rstrip(), list[str](), list[str]()
+    while rest.endswith(_CLOSING) and (start := rest.rfind(_OPENING)) >= 0:
+        (prompts if is_persons(rest[start:]) else others).append(rest[start:])
+        rest = rest[:start].rstrip()
+    if not prompts:
+        return result, ""
+    return "\n\n".join([rest, *reversed(others)]), "\n\n".join(reversed(prompts))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from itertools import groupby
+from typing import Any, Final, TypeAlias
 
 from wane.core import Kind
 from wane.core.errors import FormatError
@@ -13,6 +14,8 @@ from wane.formats.notices import is_notice
 from wane.formats.values import check_each, messages_in, string, type_name
 
 Message = dict[str, Any]
+Placed: TypeAlias = tuple[tuple[int, ...], Part]
+"""An item of a message that no assistant wrote, with the places of its pieces in the message's content."""
 
 NON_TEXT_TOKENS: Final = 1_000
 """Flat estimate for an image, a sound or a file in a message, in tokens."""
@@ -53,7 +56,9 @@ class OpenAIFormat:
         return list(messages)
 
     def parts(self, message: Message) -> list[Part]:
-        """Take a message apart: reasoning, content and calls in this order, or one result (R1).
+        """Take a message apart: reasoning, content and calls in this order, one result (R1), or what was told (R15).
+
+        Of a user's or a system message each text that is a notice is an item, and all else between notices is one.
 
         Raises:
             FormatError: for a role, a content or a call of another shape.
@@ -66,17 +71,14 @@ class OpenAIFormat:
         if role == "tool":
             text, extra = _content(message.get("content"))
             return [Part(Kind.RESULT, text, call_id=string(message, "tool_call_id"), extra_tokens=extra)]
-        kind = _ROLES.get(role) if isinstance(role, str) else None
-        if kind is None:
-            known = "system, developer, user, assistant, tool"
-            raise FormatError(f"role {role!r} is unknown; known: {known}")
-        text, extra = _content(message.get("content"))
-        if kind is Kind.USER and not extra and is_notice(text):
-            kind = Kind.NOTICE
-        return [Part(kind, text, extra_tokens=extra)]
+        return [part for _, part in _told(message)]
 
     def keep(self, message: Message, kept: Sequence[int]) -> Message:
-        """Return an assistant message with only some of its parts."""
+        """Return a message with only some of its parts; all its other fields are the same."""
+        if message.get("role") != "assistant":
+            places = _told(message)
+            content = [message["content"][place] for position in kept for place in places[position][0]]
+            return {**message, "content": content}
         slots = [slot for slot, _ in _assistant_parts(message)]
         going = set(slots) - {slots[position] for position in kept}
         if not going.isdisjoint(_REASONING_KEYS):
@@ -92,6 +94,30 @@ class OpenAIFormat:
             # With calls a null content is usual; a message without either needs a string.
             result["content"] = None if calls or result.get("refusal") else ""
         return result if list(result) == list(message) else {k: result[k] for k in (*message, "content") if k in result}
+
+
+def _told(message: Message) -> list[Placed]:
+    """The items of a message of the system or the user, with the places of their pieces in its content."""
+    role, content = message.get("role"), message.get("content")
+    kind = _ROLES.get(role) if isinstance(role, str) else None
+    if kind is None:
+        known = "system, developer, user, assistant, tool"
+        raise FormatError(f"role {role!r} is unknown; known: {known}")
+    system = kind is Kind.SYSTEM
+    if not isinstance(content, list):
+        text, _ = _content(content)
+        return [((), Part(Kind.NOTICE if is_notice(text, system=system) else kind, text))]
+    told = [_content([piece]) for piece in content]
+    marked = [not extra and is_notice(text, system=system) for text, extra in told]
+    found: list[Placed] = []
+    for notice, run in groupby(range(len(told)), marked.__getitem__):
+        if notice:
+            found += [((place,), Part(Kind.NOTICE, told[place][0])) for place in run]
+        else:
+            places = tuple(run)
+            texts, extras = zip(*(told[place] for place in places), strict=True)
+            found.append((places, Part(kind, "".join(texts), extra_tokens=sum(extras))))
+    return found or [((), Part(kind))]
 
 
 def _assistant_parts(message: Message) -> list[tuple[str | int, Part]]:

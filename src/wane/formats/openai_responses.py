@@ -9,8 +9,9 @@ What each item becomes:
 | item | item of Wane |
 |---|---|
 | `message` of the assistant | text |
-| `message` of the user, `agent_message` | user |
-| `message` of system or developer, `additional_tools`, `configuration_update`, `compaction_trigger` | system |
+| `message` of the user, an `agent_message` that sets a task | user |
+| `message` of user, system or developer of which each content is a notice, another `agent_message` | notice |
+| another `message` of system or developer, `additional_tools`, `configuration_update`, `compaction_trigger` | system |
 | `reasoning` | reasoning |
 | `function_call`, `custom_tool_call`, others with a `call_id` (shell, patch, computer, `program`, …) | call |
 | their outputs | result |

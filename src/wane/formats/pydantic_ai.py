@@ -4,8 +4,9 @@ What each part becomes:
 
 | part | item |
 |---|---|
-| `SystemPromptPart`, instruction, tool and settings records, `CompactionPart` | system |
-| `UserPromptPart`, the user's `SpeechPart` | user |
+| instruction, tool and settings records, `CompactionPart` | system |
+| `SystemPromptPart`, a `UserPromptPart` that is marked as a notice (`wane.formats.notices`) | notice |
+| another `UserPromptPart`, the user's `SpeechPart` | user |
 | `ToolReturnPart`, a `RetryPromptPart` that answers a call | result |
 | `RetryFeedbackPart`, a `RetryPromptPart` that answers none | system: the application speaks, not a person |
 | `ThinkingPart` | reasoning |
@@ -15,8 +16,10 @@ What each part becomes:
 | either of the two without the other | text |
 | a call or return of `load_capability`, `search_tools`, `tool_search` | system |
 
-System items are never evicted (R13). Pydantic AI reads the last row back from the messages that it sends, to
-know which tools the model has been given. A request without parts gives a system item too: it is a turn, and stays.
+System items are never evicted (R13), and a notice ahead of the first response is one of them: a system prompt in
+mid-conversation is what the host program has to say. Pydantic AI reads the last row back from the messages that it
+sends, to know which tools the model has been given. A request without parts gives a system item too: it is a turn, and
+stays.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from wane.core import Kind
 from wane.core.errors import FormatError, MissingExtraError
 from wane.formats.base import Part
 from wane.formats.coupling import Couplings
+from wane.formats.notices import is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
 
 try:
@@ -124,10 +128,10 @@ def _request_part(part: _m.ModelRequestPart) -> Part:
         return _result(part)
     if isinstance(part, _m.UserPromptPart):
         text, extra = _user_text(part.content)
-        return Part(Kind.USER, text, extra_tokens=extra)
+        return Part(Kind.NOTICE if _is_notice(part) else Kind.USER, text, extra_tokens=extra)
     if isinstance(part, _m.SystemPromptPart):
         # One that is scoped to its request is not sent again, so it weighs nothing from then on.
-        return Part(Kind.SYSTEM, "" if part.scope == "request" else part.content)
+        return Part(Kind.NOTICE, "" if part.scope == "request" else part.content)
     if isinstance(part, _m.SpeechPart):
         return Part(Kind.USER, part.content, extra_tokens=_speech_tokens(part))
     if isinstance(part, _m.RetryPromptPart):  # type: ignore[deprecated, unused-ignore]
@@ -290,6 +294,14 @@ def _user_text(content: str | Sequence[_m.UserContent]) -> tuple[str, int]:
         elif not isinstance(entry, _m.CachePoint):
             media += 1
     return "".join(texts), media * NON_TEXT_TOKENS
+
+
+def _is_notice(part: _m.UserPromptPart) -> bool:
+    """Whether all that a prompt holds is the harness's."""
+    entries = [part.content] if isinstance(part.content, str) else part.content
+    texts = [entry.content if isinstance(entry, _m.TextContent) else entry for entry in entries if entry]
+    told = [text for text in texts if not isinstance(text, _m.CachePoint)]
+    return bool(told) and all(isinstance(text, str) and is_notice(text) for text in told)
 
 
 def _speech_tokens(part: _m.SpeechPart) -> int:

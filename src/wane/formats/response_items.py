@@ -9,6 +9,8 @@ from typing import Any, Final, TypeAlias
 from wane.core import Kind
 from wane.core.errors import FormatError
 from wane.formats.base import Part
+from wane.formats.notice_marks import CODEX_PERSON, CODEX_TASK, CODEX_UNTOLD
+from wane.formats.notices import is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import compact, raw_text, sealed_tokens, string, type_name
 
@@ -108,9 +110,30 @@ def _message(item: Entry) -> Part | None:
     if kind is None:
         raise FormatError(f"role {role!r} is unknown; known: {', '.join(_ROLES)}")
     text, extra = _content(item.get("content"))
-    if kind is Kind.TEXT and not (text or extra or item.get("id")):
-        return None
-    return Part(kind, text, extra_tokens=extra)
+    if kind is Kind.TEXT:
+        return Part(kind, text, extra_tokens=extra) if text or extra or item.get("id") else None
+    return Part(Kind.NOTICE if is_harness_made(item) else kind, text, extra_tokens=extra)
+
+
+def is_harness_made(item: Entry) -> bool:
+    """Whether a message of the user, system or developer is a notice, which it is as a whole or not at all.
+
+    Codex tells the kind of each of its contents, and puts its own into messages without a person's.
+    """
+    content, about = item.get("content"), item.get("internal_chat_message_metadata_passthrough")
+    contents = content if isinstance(content, list) else [content]
+    kinds = about.get("content_item_kinds") if isinstance(about, Mapping) else None
+    if not isinstance(kinds, list) or len(kinds) != len(contents):
+        kinds = [CODEX_UNTOLD] * len(contents)
+    system = item.get("role") != "user"
+    return bool(contents) and all(_is_notice(*pair, system=system) for pair in zip(contents, kinds, strict=True))
+
+
+def _is_notice(content: object, kind: object, *, system: bool) -> bool:
+    if isinstance(kind, str) and kind != CODEX_UNTOLD:
+        return not kind.startswith(CODEX_PERSON)
+    text, extra = _content(content)
+    return not extra and is_notice(text, system=system)
 
 
 def _reasoning(item: Entry) -> Part | None:
@@ -190,8 +213,9 @@ def _setting(_: Entry) -> Part:
 
 
 def _agent(item: Entry) -> Part:
+    """What one agent tells another: the task that it is to work on, or news."""
     text, extra = _content(item.get("content"))
-    return Part(Kind.USER, text, extra_tokens=extra)
+    return Part(Kind.USER if text.startswith(CODEX_TASK) else Kind.NOTICE, text, extra_tokens=extra)
 
 
 _TAKERS: Final[Mapping[str, Callable[[Entry], Part | None]]] = {

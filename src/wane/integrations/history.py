@@ -169,7 +169,7 @@ def _carry_numbers(before: _Turn, after: _Turn) -> None:
 
 
 def _keys(entry: Known) -> list[_Key]:
-    """What each part is, in a form that survives JSON; system parts are alike, as their text may be renewed."""
+    """What each part is, in a form that survives JSON; what system and harness say may be renewed, and is alike."""
     if not entry.message.parts:
         return []
     parts = _FORMAT.parts(entry.message)
@@ -178,6 +178,6 @@ def _keys(entry: Known) -> list[_Key]:
 
 
 def _key(part: Part) -> _Key:
-    if part.kind is Kind.SYSTEM:
-        return (Kind.SYSTEM,)
+    if part.kind in (Kind.SYSTEM, Kind.NOTICE):
+        return (part.kind,)
     return (part.kind, part.text, part.call_id, part.tool, part.arguments, part.extra_tokens)

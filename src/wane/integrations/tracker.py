@@ -349,7 +349,7 @@ class Tracker:
         verdict = self._calls.note(item)
         if verdict is not None and verdict.accepted:
             self._reminder.annotated()
-        elif item.kind not in (Kind.SYSTEM, Kind.USER):
+        elif item.kind not in (Kind.SYSTEM, Kind.USER, Kind.NOTICE):
             self._reminder.worked(item.tokens)
         return verdict
 

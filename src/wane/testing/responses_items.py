@@ -47,6 +47,8 @@ def message_of(index: int, item: Mapping[str, Any]) -> Message:
         if kind == "additional_tools" and item.get("role") != "developer":
             raise Refused(f"Invalid value: '{item.get('role')}'.", param=f"input[{index}].role", code="invalid_value")
         return Message("system", ())
+    if kind == "agent_message":
+        return Message("user", tuple(content_parts(Kind.USER, item.get("content"), id=item.get("id"))))
     if kind in _OUTPUT_OF:
         return Message("assistant", (_call(kind, item),))
     if kind in _CALL_OF:

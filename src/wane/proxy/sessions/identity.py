@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from hashlib import blake2b
+from itertools import takewhile
 from typing import Final
 
 from wane.core import Kind
-from wane.formats.base import Part
+from wane.formats.base import Part, is_answer
 from wane.proxy import jsons
 from wane.proxy.wire.base import Message, Wire
 
@@ -16,7 +17,7 @@ ASSISTANT: Final = b"a"
 RESULTS: Final = b"r"
 OTHER: Final = b"o"
 
-_MADE: Final = frozenset({Kind.TEXT, Kind.REASONING, Kind.CALL})
+_TURNS: Final = (Kind.USER, Kind.NOTICE)
 _ROOT_LENGTH: Final = 24
 
 
@@ -56,7 +57,7 @@ def shape_of(parts: Sequence[Part]) -> bytes:
     An assistant's message is known by the ids of its calls or, without any, by its text, spaces aside; a message
     with results by the ids of the calls that they answer. Of users' and system messages nothing is fixed.
     """
-    if any(part.kind in _MADE for part in parts):
+    if is_answer(parts):
         ids = [part.call_id or "" for part in parts if part.kind is Kind.CALL]
         text = " ".join(word for part in parts if part.kind is Kind.TEXT for word in part.text.split())
         return ASSISTANT + (_hash(map(_bytes, ["calls", *ids]), 8) if ids else _hash([b"text", _bytes(text)], 8))
@@ -67,12 +68,11 @@ def shape_of(parts: Sequence[Part]) -> bytes:
 
 def root_of(wire: Wire, arrivals: Sequence[Arrival]) -> str:
     """Return how a session began, by which it is found: 24 hexadecimal digits for its first turn of the user."""
-    first = next((arrival for arrival in arrivals if _is_user(arrival)), arrivals[0])
+    # After a compaction a session may begin with notices alone, and must not be another one once a person speaks.
+    opening = list(takewhile(lambda arrival: arrival.shape[:1] != ASSISTANT, arrivals))
+    holding = (arrival for kind in _TURNS for arrival in opening if any(part.kind is kind for part in arrival.parts))
+    first = next(holding, arrivals[0])
     return _hash([_bytes(wire.name), first.digest], _ROOT_LENGTH // 2).hex()
-
-
-def _is_user(arrival: Arrival) -> bool:
-    return any(part.kind is Kind.USER for part in arrival.parts)
 
 
 def _hash(chunks: Iterable[bytes], size: int) -> bytes:

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Final
 
 from wane.core import Item, Kind, chars
-from wane.formats.base import Part, keep_some, readable
+from wane.formats.base import Part, is_answer, keep_some, readable, standing
 from wane.proxy.wire.base import Message, Wire
 from wane.strategies.base import Slot, Substitute
 
@@ -48,6 +48,7 @@ class Layout:
         self._first = array("L")  # by message, its first item
         self._owners = array("L")  # by item, its message
         self._kinds = array("B")  # by item
+        self._answered = False
         self._pairs: dict[tuple[Kind, str], int] = {}  # by kind and id, the item of the latest call or result
 
     def __len__(self) -> int:
@@ -63,7 +64,10 @@ class Layout:
         """
         number = len(self._first)
         self._first.append(len(self._owners))
-        for part in self._wire.format.parts(message) if parts is None else parts:
+        parts = self._wire.format.parts(message) if parts is None else list(parts)
+        told = standing(parts, answered=self._answered)
+        self._answered = self._answered or is_answer(parts)
+        for part in told:
             item = part.item(chars, number)
             if item.call_id is not None:
                 self._pairs[item.kind, item.call_id] = len(self._owners)

@@ -125,10 +125,15 @@ class AnthropicWire:
         return ({"role": "user", "content": content},) if content else ()
 
     def cleared(self, message: Message, position: int, text: str) -> Message:
-        """Return a message with a text in place of one result's content; results of Anthropic's own tools stay."""
-        content = message.get("content")
-        place = slots(message)[position][0]
+        """Return a message with a text in place of one result's content.
+
+        Results of Anthropic's own tools stay, and one that holds what a person said.
+        """
+        content, found = message.get("content"), slots(message)
+        place = found[position][0]
         if not isinstance(content, list) or place < 0 or content[place].get("type") != "tool_result":
+            return message
+        if [each for each, _ in found].count(place) > 1:
             return message
         result = {**content[place], "content": text}
         marks = [block["cache_control"] for block in blocks_of(content[place]) if block.get("cache_control")]

@@ -1,0 +1,232 @@
+"""The marks by which a client's own words are told from a person's, one table a client (R15).
+
+Every row names where it was seen: in requests of the client's real program, which went through the proxy; in that
+program itself; or in a recorded session. `docs/notices.md` says the same in plain words. Clients are not told apart: a
+mark counts in every format, so that what one client learned from another needs no row of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class Form(StrEnum):
+    """How a mark stands in a text; white space around the text does not count."""
+
+    SECTION = "section"
+    """The text is nothing but sections that begin with `mark` and end with `end`, one or several of any kind."""
+    START = "start"
+    """The text begins with `mark` and, if there is one, ends with `end`."""
+    WHOLE = "whole"
+    """The text is `mark`, and nothing else."""
+    BEHIND = "behind"
+    """Not the text has the mark, but a tool's result ahead of it in the same message, which begins with it."""
+    PERSON = "person"
+    """A text or a section that begins with it holds a person's words, whatever else tells of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One row.
+
+    Attributes:
+        what: what it marks.
+        mark: the characters that tell it; `*` stands for up to 200 others on the same line.
+        source: where it was seen.
+        form: how it stands in a text.
+        end: the characters at the end.
+        system: whether it counts in system and developer messages only, where no person types.
+    """
+
+    what: str
+    mark: str
+    source: str
+    form: Form = Form.SECTION
+    end: str = ""
+    system: bool = False
+
+
+def _tag(name: str, what: str, source: str, *, system: bool = False) -> Mark:
+    """The row of a section between tags; a name that ends with a space has attributes."""
+    opening = f"<{name}" if name.endswith(" ") else f"<{name}>"
+    return Mark(what, opening, source, end=f"</{name.strip()}>", system=system)
+
+
+def _start(mark: str, what: str, source: str, end: str = "", *, system: bool = False) -> Mark:
+    return Mark(what, mark, source, Form.START, end, system)
+
+
+_CLAUDE: Final = "requests of Claude Code 2.1.329"
+_CLAUDE_PROGRAM: Final = "the program of Claude Code 2.1.329"
+_CODEX: Final = "requests of Codex 0.169.0"
+_CODEX_PROGRAM: Final = "the program of Codex 0.169.0"
+_CODEX_SOURCE: Final = "the source of Codex, `core/src/context`"
+_CODEX_RECORDED: Final = "recorded sessions of Codex 0.140 to 0.142"
+_PI_PROGRAM: Final = "the program of pi 0.87.1"
+
+CLAUDE_CODE: Final = (
+    _tag("system-reminder", "reminders, listings, instructions, hooks' context, files shown again", _CLAUDE),
+    _tag("task-notification", "what a sub-agent or a background command came to", "a recorded session of 2.1.217"),
+    _tag("local-command-stdout", "output of a slash command", _CLAUDE),
+    _tag("local-command-stderr", "output of a slash command", _CLAUDE_PROGRAM),
+    _tag("local-command-caveat", "the sentence ahead of a slash command that ran locally", _CLAUDE),
+    _tag("bash-stdout", "output of a command that a person ran with `!`", _CLAUDE),
+    _tag("bash-stderr", "output of a command that a person ran with `!`", _CLAUDE),
+    _tag("ide_opened_file", "the file that is open in the editor", _CLAUDE_PROGRAM),
+    _tag("ide_selection", "what is selected in the editor", _CLAUDE_PROGRAM),
+    _tag("teammate-message ", "messages of other agents of a team", _CLAUDE_PROGRAM),
+    _tag("cross-session-message ", "messages of other sessions", _CLAUDE_PROGRAM),
+    _start("Base directory for this skill: ", "the body of a skill", _CLAUDE),
+    Mark("the body of a skill or a command that the model called", "Launching skill: ", _CLAUDE, Form.BEHIND),
+    Mark("the tools that a search loaded", "Tool loaded.", _CLAUDE, Form.WHOLE),
+    _start(
+        "This session is being continued from a previous conversation that ran out of context.",
+        "the summary of a compaction",
+        _CLAUDE,
+    ),
+    _start("[SYSTEM NOTIFICATION - NOT USER INPUT]", "notifications, where no tag is around them", _CLAUDE),
+    _start("[MESSAGE FROM NON-USER SOURCE - NOT USER INPUT]", "messages that no person wrote", _CLAUDE_PROGRAM),
+    _start("Stop hook feedback:", "what a hook says at the end of a turn", _CLAUDE),
+    _start("TeammateIdle hook feedback:", "likewise", _CLAUDE_PROGRAM),
+    _start("TaskCreated hook feedback:", "likewise", _CLAUDE_PROGRAM),
+    _start("TaskCompleted hook feedback:", "likewise", _CLAUDE_PROGRAM),
+    Mark("that a person broke the turn off", "[Request interrupted by user]", _CLAUDE_PROGRAM, Form.WHOLE),
+    Mark("that a person broke a call off", "[Request interrupted by user for tool use]", _CLAUDE, Form.WHOLE),
+    Mark("where an image of the message is stored", "[Image: source: *]", _CLAUDE, Form.WHOLE),
+    Mark("that a turn which was broken off goes on", "Continue from where you left off.", _CLAUDE_PROGRAM, Form.WHOLE),
+    _start(
+        "Caveat: The messages below were generated by the user while running local commands.",
+        "the caveat of older versions, without a tag",
+        "recorded sessions of 2.1.7 to 2.1.45, there with a tag",
+    ),
+    # With Opus 4.8 and 5, Haiku 5.5 and Fable 5 reminders are system messages without a tag, several of them in one.
+    _start("<total_tokens>", "the tokens that are left", _CLAUDE, system=True),
+    _start("* hook additional context: ", "hooks' context", _CLAUDE, system=True),
+    _start("* hook success: ", "hooks' output", _CLAUDE, system=True),
+    _start("* hook blocking error from command: ", "hooks' errors", _CLAUDE_PROGRAM, system=True),
+    _start("* hook stopped continuation: ", "that a hook stopped the turn", _CLAUDE_PROGRAM, system=True),
+    _start("# Environment\nYou have been invoked", "the environment", _CLAUDE, system=True),
+    _start("You are powered by the model named ", "the model's name", _CLAUDE, system=True),
+    _start("Today's date is ", "the date", _CLAUDE, system=True),
+    _start("The date has changed. ", "the date", _CLAUDE_PROGRAM, system=True),
+    _start("The following deferred tools are ", "listings of tools", _CLAUDE, system=True),
+    _start("The following tools ", "listings of tools", _CLAUDE_PROGRAM, system=True),
+    _start("Some available tools' schemas are not loaded", "a reminder of tools", _CLAUDE_PROGRAM, system=True),
+    _start("Available agent types for the Agent tool:", "listings of agents", _CLAUDE, system=True),
+    _start("New agent types are now available", "listings of agents", _CLAUDE_PROGRAM, system=True),
+    _start("The following agent types are no longer available", "listings of agents", _CLAUDE_PROGRAM, system=True),
+    _start("The following skills ", "listings of skills, and their bodies again", _CLAUDE, system=True),
+    _start("# MCP Server Instructions", "instructions of MCP servers", _CLAUDE_PROGRAM, system=True),
+    _start("The following MCP servers ", "the state of MCP servers", _CLAUDE_PROGRAM, system=True),
+    _start("The task tools haven't been used recently.", "a reminder of tasks", _CLAUDE_PROGRAM, system=True),
+    _start("The TodoWrite tool hasn't been used recently.", "a reminder of tasks", _CLAUDE_PROGRAM, system=True),
+    _start("Note: * changed on disk since you last read it.", "files that changed", _CLAUDE_PROGRAM, system=True),
+    _start("Note: * was read before the last conversation", "files that were read", _CLAUDE_PROGRAM, system=True),
+    _start("Plan mode ", "plan mode", _CLAUDE, system=True),
+    _start("## Exited Plan Mode", "plan mode", _CLAUDE, system=True),
+    _start("## Re-entering Plan Mode", "plan mode", _CLAUDE_PROGRAM, system=True),
+    _start("A plan file exists from plan mode", "plan mode", _CLAUDE_PROGRAM, system=True),
+    _start("## Auto Mode Active", "auto mode", _CLAUDE_PROGRAM, system=True),
+    _start("## Exited Auto Mode", "auto mode", _CLAUDE_PROGRAM, system=True),
+    _start("<new-diagnostics>", "what the editor found wrong", _CLAUDE_PROGRAM, system=True),
+    _start("The user selected the ", "what is selected in the editor", _CLAUDE_PROGRAM, system=True),
+    _start("The user opened the file ", "the file that is open in the editor", _CLAUDE_PROGRAM, system=True),
+    _start("Background agent ", "the state of sub-agents", _CLAUDE_PROGRAM, system=True),
+    _start("Background shell ", "the state of background commands", _CLAUDE_PROGRAM, system=True),
+    Mark(
+        "a prompt that was queued while the agent was busy",
+        "The user sent a new message while you were working:",
+        _CLAUDE,
+        Form.PERSON,
+    ),
+    Mark(
+        "such a prompt at the end of a tool's result, for models before Opus 4.8",
+        "<system-reminder>\nThe user sent a new message while you were working:",
+        f"{_CLAUDE} with Haiku 4.5",
+        Form.PERSON,
+    ),
+)
+
+OPENCODE: Final = (
+    Mark(
+        "a prompt that was queued while the agent was busy",
+        "<system-reminder>\nThe user sent the following message:",
+        "the source of OpenCode, `session/prompt.ts`",
+        Form.PERSON,
+    ),
+)
+
+CODEX: Final = (
+    _start("# AGENTS.md instructions", "AGENTS.md", _CODEX, "</INSTRUCTIONS>"),
+    _tag("user_instructions", "AGENTS.md, in older versions", _CODEX_SOURCE),
+    _tag("environment_context", "the environment", _CODEX),
+    _tag("turn_aborted", "that a person broke the turn off", _CODEX),
+    Mark("the body of a skill", "<skill>\n<name>", _CODEX, end="</skill>"),
+    _tag("subagent_notification", "what a sub-agent came to, in older versions", _CODEX_PROGRAM),
+    _tag("hook_prompt ", "what a hook says at the end of a turn", _CODEX_SOURCE),
+    _tag("goal_context", "the goal, told again, in older versions", _CODEX_SOURCE),
+    _tag("codex_internal_context ", "what extensions tell the model", _CODEX),
+    _start(
+        "Another language model started to solve this problem and produced a summary of its thinking process.",
+        "the summary of a compaction",
+        _CODEX_PROGRAM,
+    ),
+    _tag("permissions instructions", "what is permitted", _CODEX, system=True),
+    _tag("collaboration_mode", "the mode, such as plan mode", _CODEX, system=True),
+    _tag("personality_spec", "the personality", _CODEX_RECORDED, system=True),
+    _tag("model_switch", "that the model is another", _CODEX_PROGRAM, system=True),
+    _tag("apps_instructions", "listings of apps", _CODEX_RECORDED, system=True),
+    _tag("skills_instructions", "listings of skills", _CODEX, system=True),
+    _tag("plugins_instructions", "listings of plugins", _CODEX_RECORDED, system=True),
+    _tag("tools", "listings of tools", _CODEX, system=True),
+    _tag("multi_agent_role", "the agent's place among others", _CODEX, system=True),
+    _tag("multi_agent_mode", "whether to use other agents", _CODEX, system=True),
+    _tag("token_budget", "the tokens that are left", _CODEX_PROGRAM, system=True),
+    _tag("context_window", "the tokens that are left", _CODEX_PROGRAM, system=True),
+    _tag("context_window_reminder", "the tokens that are left", _CODEX_PROGRAM, system=True),
+    _start("The following tools are no longer available.", "listings of tools", _CODEX, system=True),
+    Mark("the goal that a person set", '<codex_internal_context source="user_goal">', _CODEX, Form.PERSON),
+)
+
+COPILOT_CLI: Final = (
+    _tag("system_notification", "what a background command came to", "a recorded session of Copilot CLI"),
+)
+
+PI: Final = (
+    _start(
+        "The conversation history before this point was compacted into the following summary:",
+        "the summary of a compaction",
+        _PI_PROGRAM,
+        "</summary>",
+    ),
+    _start(
+        "The following is a summary of a branch that this conversation came back from:",
+        "the summary of a branch that was left",
+        _PI_PROGRAM,
+        "</summary>",
+    ),
+)
+
+MARKS: Final[Mapping[str, tuple[Mark, ...]]] = {
+    "Claude Code": CLAUDE_CODE,
+    "Codex": CODEX,
+    "Copilot CLI": COPILOT_CLI,
+    "OpenCode": OPENCODE,
+    "pi": PI,
+}
+"""All tables, by client."""
+
+CODEX_PERSON: Final = ("user.", "shell.")
+"""How the kind of a content begins that a person gave, where Codex tells the kinds (requests of 0.169.0).
+
+`shell.user_command` is a command that a person ran with `!`, and its output in the same text.
+"""
+
+CODEX_UNTOLD: Final = "unknown"
+"""The kind of a content of which Codex knows none."""
+
+CODEX_TASK: Final = "Message Type: NEW_TASK"
+"""How a message of one Codex agent to another begins that sets a task, which is the turn that the other works on."""
