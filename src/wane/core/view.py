@@ -62,7 +62,7 @@ class View:
             self._needers.setdefault(target, []).append(index)
 
     def pair(self, call: int, result: int) -> None:
-        """A call and its result leave together if one of them is coupled, or the view would hold one without the other."""
+        """Have a call and its result leave together if one of them is coupled: neither may stay without the other."""
         if any(index in self.needs or index in self._needers for index in (call, result)):
             self.couple(call, [result])
             self.couple(result, [call])

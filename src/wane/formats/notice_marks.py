@@ -18,6 +18,8 @@ class Form(StrEnum):
 
     SECTION = "section"
     """The text is nothing but sections that begin with `mark` and end with `end`, one or several of any kind."""
+    LINE = "line"
+    """A line that may stand behind sections."""
     START = "start"
     """The text begins with `mark` and, if there is one, ends with `end`."""
     WHOLE = "whole"
@@ -70,6 +72,12 @@ _PI_PROGRAM: Final = "the program of pi 0.87.1"
 CLAUDE_CODE: Final = (
     _tag("system-reminder", "reminders, listings, instructions, hooks' context, files shown again", _CLAUDE),
     _tag("task-notification", "what a sub-agent or a background command came to", "a recorded session of 2.1.217"),
+    Mark(
+        "the line behind it in older versions",
+        "Full transcript available at: *",
+        "a recorded session of 2.1.17",
+        Form.LINE,
+    ),
     _tag("local-command-stdout", "output of a slash command", _CLAUDE),
     _tag("local-command-stderr", "output of a slash command", _CLAUDE_PROGRAM),
     _tag("local-command-caveat", "the sentence ahead of a slash command that ran locally", _CLAUDE),
@@ -90,6 +98,7 @@ CLAUDE_CODE: Final = (
     _start("[SYSTEM NOTIFICATION - NOT USER INPUT]", "notifications, where no tag is around them", _CLAUDE),
     _start("[MESSAGE FROM NON-USER SOURCE - NOT USER INPUT]", "messages that no person wrote", _CLAUDE_PROGRAM),
     _start("Stop hook feedback:", "what a hook says at the end of a turn", _CLAUDE),
+    _start("Operation stopped by hook: ", "that a hook stopped a prompt", "a recorded session of 2.1.7"),
     _start("TeammateIdle hook feedback:", "likewise", _CLAUDE_PROGRAM),
     _start("TaskCreated hook feedback:", "likewise", _CLAUDE_PROGRAM),
     _start("TaskCompleted hook feedback:", "likewise", _CLAUDE_PROGRAM),
@@ -165,6 +174,7 @@ CODEX: Final = (
     _tag("environment_context", "the environment", _CODEX),
     _tag("turn_aborted", "that a person broke the turn off", _CODEX),
     Mark("the body of a skill", "<skill>\n<name>", _CODEX, end="</skill>"),
+    _tag("user_shell_command", "a command that a person ran with `!`, and its output", _CODEX),
     _tag("subagent_notification", "what a sub-agent came to, in older versions", _CODEX_PROGRAM),
     _tag("hook_prompt ", "what a hook says at the end of a turn", _CODEX_SOURCE),
     _tag("goal_context", "the goal, told again, in older versions", _CODEX_SOURCE),
@@ -219,11 +229,11 @@ MARKS: Final[Mapping[str, tuple[Mark, ...]]] = {
 }
 """All tables, by client."""
 
-CODEX_PERSON: Final = ("user.", "shell.")
-"""How the kind of a content begins that a person gave, where Codex tells the kinds (requests of 0.169.0).
+CLAUDE_CODE_PERSON: Final = "human"
+"""The kind of origin that Claude Code records of what a person typed; older versions record none (2.1.217, 2.1.329)."""
 
-`shell.user_command` is a command that a person ran with `!`, and its output in the same text.
-"""
+CODEX_PERSON: Final = "user."
+"""How the kind of a content begins that a person gave, where Codex tells the kinds (requests of 0.169.0)."""
 
 CODEX_UNTOLD: Final = "unknown"
 """The kind of a content of which Codex knows none."""

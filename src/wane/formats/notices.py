@@ -28,6 +28,8 @@ class _Marks:
         sections = [row for row in rows if row.form is Form.SECTION]
         self._ends = {row.mark: row.end for row in sections}
         self._section = re.compile(rf"\s*({_pattern(self._ends)})")
+        lines = [row.mark for row in rows if row.form is Form.LINE]
+        self._line = re.compile(rf"\s*\n(?:{_pattern(lines)})[ \t]*(?=\n|\Z)")
         self._start = re.compile(
             rf"\s*(?:{_pattern(row.mark for row in rows if row.form is Form.START and not row.end)})"
         )
@@ -53,6 +55,8 @@ class _Marks:
             if close < 0 or text.startswith(self._persons, match.start(1)):
                 return False
             position = close + len(end)
+            while line := self._line.match(text, position):
+                position = line.end()
         return position > 0 and not text[position:].strip()
 
 

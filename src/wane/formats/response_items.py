@@ -115,7 +115,7 @@ def _message(item: Entry) -> Part | None:
     return Part(Kind.NOTICE if is_harness_made(item) else kind, text, extra_tokens=extra)
 
 
-def is_harness_made(item: Entry) -> bool:
+def is_harness_made(item: Mapping[str, Any]) -> bool:
     """Whether a message of the user, system or developer is a notice, which it is as a whole or not at all.
 
     Codex tells the kind of each of its contents, and puts its own into messages without a person's.
@@ -132,8 +132,8 @@ def is_harness_made(item: Entry) -> bool:
 def _is_notice(content: object, kind: object, *, system: bool) -> bool:
     if isinstance(kind, str) and kind != CODEX_UNTOLD:
         return not kind.startswith(CODEX_PERSON)
-    text, extra = _content(content)
-    return not extra and is_notice(text, system=system)
+    text = content.get("text") if isinstance(content, Mapping) else content
+    return isinstance(text, str) and is_notice(text, system=system)
 
 
 def _reasoning(item: Entry) -> Part | None:

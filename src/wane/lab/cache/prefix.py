@@ -165,7 +165,7 @@ class PrefixCache:
 
     def _ends_turn(self, position: int) -> bool:
         kind = self._kind(position - 1)
-        return kind is Kind.USER or (kind is Kind.RESULT and self._kind(position) is not Kind.RESULT)
+        return kind in (Kind.USER, Kind.NOTICE) or (kind is Kind.RESULT and self._kind(position) is not Kind.RESULT)
 
     def _kind(self, position: int) -> Kind:
         """What the slot behind a place is."""

@@ -14,6 +14,7 @@ from typing import Any, Final
 from wane.core import Kind, chars
 from wane.core.errors import FormatError
 from wane.formats.base import Part
+from wane.formats.notices import is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.lab.readers.builder import SessionBuilder
 from wane.lab.readers.documents import Value, json_values
@@ -115,6 +116,8 @@ class _Step:
         whole = "\n".join(filter(None, [message, *calls, *(content for content, _ in results)]))
         extra += sum(tokens for _, tokens in results)
         if whole or extra or kind is Kind.USER:
+            if not extra and is_notice(whole, system=kind is Kind.SYSTEM):
+                kind = Kind.NOTICE
             take(self._builder, [Part(kind, whole, extra_tokens=extra)], answer=False)
 
     def _agent(self) -> None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from wane.core import Kind
-from wane.formats.base import Part
+from wane.formats.base import Part, standing
 from wane.lab.readers.lines import Problems
 from wane.lab.readers.values import first_words, sound
 from wane.lab.session import Compaction, ModelCall, RecordedSession, Usage
@@ -58,14 +58,15 @@ class SessionBuilder:
         """Append a system message."""
         self.add(Part(Kind.SYSTEM, text))
 
-    def user(self, text: str, *, extra_tokens: int = 0) -> None:
-        """Append a turn of the user.
+    def user(self, text: str, *, extra_tokens: int = 0, notice: bool = False) -> None:
+        """Append a turn of the user, or what the harness put in its place.
 
         Args:
             text: its text.
             extra_tokens: an estimate for what is no text in it.
+            notice: whether it is the harness's (R15).
         """
-        self.add(Part(Kind.USER, text, extra_tokens=extra_tokens))
+        self.add(Part(Kind.NOTICE if notice else Kind.USER, text, extra_tokens=extra_tokens))
 
     def result(self, call_id: str, text: str, *, extra_tokens: int = 0, line: int | None = None) -> bool:
         """Append the result of a call, see `add`.
@@ -79,7 +80,9 @@ class SessionBuilder:
         return self.add(Part(Kind.RESULT, text, call_id=call_id, extra_tokens=extra_tokens), line=line)
 
     def add(self, part: Part, *, line: int | None = None) -> bool:
-        """Append a part that no model wrote: system, user or result, as a message of its own.
+        """Append a part that no model wrote: system, user, notice or result, as a message of its own.
+
+        Ahead of the first answer a notice is the system's.
 
         Args:
             part: the part, with its call's id as recorded.
@@ -94,7 +97,7 @@ class SessionBuilder:
         if part.kind in _OUTPUT:
             raise ValueError(f"a {part.kind} part belongs to a model call; give it to answer()")
         self._message += 1
-        return self._append([part], line) > 0
+        return self._append(standing([part], answered=bool(self._session.calls)), line) > 0
 
     def answer(
         self,
@@ -120,7 +123,7 @@ class SessionBuilder:
         Raises:
             ValueError: for a part that no model gives.
         """
-        if any(part.kind is Kind.USER for part in parts):
+        if any(part.kind in (Kind.USER, Kind.NOTICE) for part in parts):
             raise ValueError("a user part is no output of a model; give it to add()")
         self._message += 1
         first = self.position

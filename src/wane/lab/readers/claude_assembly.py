@@ -143,7 +143,8 @@ class _Assembly:
         self._settle(entry)
         if entry.typed and not self._builder.title:
             self._builder.title = turn.text
-        self._builder.user(turn.text, extra_tokens=turn.extra_tokens)
+        for part in entry.parts:
+            self._builder.add(part)
 
     def _settle(self, entry: Entry) -> None:
         """No provider takes a turn after a call without a result: a session that was cut there has an empty one."""

@@ -1,8 +1,8 @@
 """Sessions of Claude Code: JSON Lines, one per block of a message, in a tree by `parentUuid`.
 
 - Lines that share `message.id` are one model call, wherever they stand: tools run while the answer still streams.
-- All that goes to the model as the user's role is a turn of the user here: what a person typed, and what the
-  harness puts in (skills, output of commands, reminders, messages queued while the agent worked).
+- What a person typed is a turn of the user, messages queued while the agent worked among them; what the harness puts
+  in (skills, output of commands, reminders) is a notice, as lines and marks tell (R15).
 - The path to the last line is read, with the results and the blocks that belong to its calls; the branches that
   were left are named.
 - Sub-agents are sessions of their own: lines of the same file, files of their own beside it, or what the
@@ -15,10 +15,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from wane.core import Kind
+from wane.formats.base import Part
 from wane.formats.recordings import is_claude_code, is_claude_code_line
 from wane.lab.readers.blocks import Content, content
 from wane.lab.readers.claude_assembly import assemble, command_of
-from wane.lab.readers.claude_entries import Entry, What, entry_of, fill, queued
+from wane.lab.readers.claude_entries import Entry, What, entry_of, fill, is_prompt_command, queued
 from wane.lab.readers.lines import Problems, head, records
 from wane.lab.readers.values import mapping, text
 from wane.lab.session import RecordedSession
@@ -37,8 +39,13 @@ _ASIDE: Final = frozenset(
         "agent-name",
         "agent-setting",
         "ai-title",
+        "api-request",
+        "api-request-blob",
+        "api-request-shape",
+        "atis-latch",
         "attribution-snapshot",
         "content-replacement",
+        "cost-state",
         "custom-title",
         "file-history-snapshot",
         "last-prompt",
@@ -51,6 +58,7 @@ _ASIDE: Final = frozenset(
         "summary",
         "tag",
         "task-summary",
+        "tools-used",
         "worktree-state",
     }
 )
@@ -106,6 +114,7 @@ class _Transcript:
         self._last: dict[str | None, str] = {}
         self._side_of: dict[str, str] = {}  # the sub-agent that a line is of, for versions that do not name it
         self._waiting: list[str] = []
+        self._commands: set[str] = set()  # entries behind which a prompt follows
         self._attached: set[str] = set()  # messages that were queued, by the attachments that hold them
         for line, data in records(path, self.problems):
             self._take(line, data)
@@ -155,7 +164,9 @@ class _Transcript:
             entry.side = self._side_of.setdefault(entry.id, self._side_of.get(entry.parent or "", f"agent-{line}"))
         if "parentUuid" not in data:
             entry.parent = self._last.get(entry.side)
-        fill(entry, data)
+        fill(entry, data, prompted=entry.parent in self._commands)
+        if is_prompt_command(entry):
+            self._commands.add(entry.id)
         self._last[entry.side] = entry.id
         (self.entries if entry.side is None else self.sides.setdefault(entry.side, [])).append(entry)
         if data.get("type") == "progress":
@@ -189,6 +200,7 @@ class _Transcript:
             if operation == "remove":
                 entry = entry_of(line, data, self._last.get(None))
                 entry.what, entry.turn, entry.typed = What.QUEUED, _plain(written), True
+                entry.parts = [Part(Kind.USER, written)]
                 self.entries.append(entry)
 
     def _promote(self) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import groupby
 from typing import Any, Final
 
 from wane.core import Kind
 from wane.formats.anthropic import SEAL
 from wane.formats.base import Part
+from wane.formats.notice_marks import CLAUDE_CODE_PERSON
+from wane.formats.notices import is_notice
 from wane.formats.values import raw_text, sealed_tokens
 from wane.lab.readers.blocks import Content, content
 from wane.lab.readers.claude_attachments import attachment_text
@@ -19,18 +22,10 @@ from wane.lab.session import Usage
 SYNTHETIC: Final = "<synthetic>"
 """The model of answers that Claude Code writes itself, such as "No response requested."; no request carries them."""
 
-# What the harness puts in as a turn of the user, by how it begins.
-_INJECTED: Final = (
-    "<command-name>",
-    "<command-message>",
-    "<local-command-",
-    "<bash-",
-    "<task-notification>",
-    "<system-reminder>",
-    "<user-memory-input>",
-    "[Request interrupted",
-    "Caveat:",
-)
+# How commands of a person's begin, which are no title.
+_COMMANDS: Final = ("<command-name>", "<command-message>", "<bash-input>", "<user-memory-input>")
+_PROMPT: Final = "<command-message>"
+"""How a command begins that stands for a prompt, which follows it."""
 
 
 class What(Enum):
@@ -65,10 +60,10 @@ class Entry:
         at: when it was recorded.
         side: for a line of a sub-agent, the agent's id; None for one of the session itself.
         turn: for `USER`, what goes as a turn of the user, or a summary, or a message that was queued.
-        typed: whether a person wrote the turn.
+        typed: whether a person wrote the turn, or some of it, and it is no command.
         results: for `USER`, the results.
         message_id: for `ANSWER`, the ids of the message and of the request, which the lines of one model call share.
-        parts: for `ANSWER`, what this line holds of it.
+        parts: for `ANSWER`, what this line holds of it; for a turn, what a person said in it and what the harness.
         signed: positions in `parts` of reasoning with a signature.
         usage: for `ANSWER`, what is recorded of the call's usage.
         finished: for `ANSWER`, whether the line says why the answer ended, so that its usage is final.
@@ -96,19 +91,20 @@ class Entry:
     kept: str | None = None
 
 
-def fill(entry: Entry, data: Mapping[str, Any]) -> bool:
+def fill(entry: Entry, data: Mapping[str, Any], *, prompted: bool = False) -> bool:
     """Fill in what a line holds for a request; it stays a link if that is nothing.
 
     Args:
         entry: takes it.
         data: the line.
+        prompted: whether it follows a command that stands for a prompt, see `is_prompt_command`.
 
     Returns:
         Whether the line is of a kind that is known.
     """
     kind = text(data.get("type"))
     if kind == "user":
-        _user(entry, data)
+        _user(entry, data, prompted=prompted)
     elif kind == "assistant":
         _answer(entry, mapping(data.get("message")), text(data.get("requestId")))
     elif kind == "attachment":
@@ -118,6 +114,11 @@ def fill(entry: Entry, data: Mapping[str, Any]) -> bool:
     else:
         return kind == "progress"
     return True
+
+
+def is_prompt_command(entry: Entry) -> bool:
+    """Return whether an entry is a command that stands for a prompt: the entry behind it is what it stands for."""
+    return entry.turn is not None and entry.turn.text.lstrip().startswith(_PROMPT)
 
 
 def answer_parts(blocks: object) -> tuple[list[Part], list[int]]:
@@ -133,7 +134,7 @@ def answer_parts(blocks: object) -> tuple[list[Part], list[int]]:
     return parts, signed
 
 
-def _user(entry: Entry, data: Mapping[str, Any]) -> None:
+def _user(entry: Entry, data: Mapping[str, Any], *, prompted: bool) -> None:
     value = mapping(data.get("message")).get("content")
     blocks: list[Any] = [value] if isinstance(value, str) else items(value)
     if data.get("isCompactSummary"):
@@ -146,8 +147,31 @@ def _user(entry: Entry, data: Mapping[str, Any]) -> None:
     entry.results = [Result(text(block.get("tool_use_id")), content(block.get("content"))) for block in results]
     said = [block for block in blocks if mapping(block).get("type") != "tool_result"]
     if said or not results:
-        entry.turn = content(said)
-        entry.typed = bool(said) and not data.get("isMeta") and not entry.turn.text.lstrip().startswith(_INJECTED)
+        # What a person's command stands for is their prompt, though the harness wrote it down; a tool's never is.
+        meta = data.get("isMeta") and (data.get("sourceToolUseID") or not prompted)
+        _turn(entry, said, notice=bool(meta) or _origin(data) != CLAUDE_CODE_PERSON)
+        entry.typed &= bool(said) and not data.get("isMeta")
+
+
+def _turn(entry: Entry, said: Sequence[object], *, notice: bool) -> None:
+    """Fill in a turn: the harness's as a whole, or as far as marks tell."""
+    entry.what, entry.turn = What.USER, content(list(said))
+    told = [content(block) for block in said]
+    marked = [notice or (not each.extra_tokens and is_notice(each.text)) for each in told]
+    for harness, run in groupby(range(len(told)), marked.__getitem__):
+        places = list(run)
+        for group in [[place] for place in places] if harness else [places]:
+            whole = content([said[place] for place in group])
+            kind = Kind.NOTICE if harness else Kind.USER
+            entry.parts.append(Part(kind, whole.text, extra_tokens=whole.extra_tokens))
+    entry.parts = entry.parts or [Part(Kind.USER)]
+    persons = [part.text for part in entry.parts if part.kind is Kind.USER]
+    entry.typed = bool(persons) and not persons[0].lstrip().startswith(_COMMANDS)
+
+
+def _origin(data: Mapping[str, Any]) -> str:
+    """What kind of origin a turn has; a person's where nothing is recorded."""
+    return text(mapping(data.get("origin")).get("kind")) or CLAUDE_CODE_PERSON
 
 
 def _answer(entry: Entry, message: Mapping[str, Any], request: str) -> None:
@@ -191,9 +215,14 @@ def _usage(data: Mapping[str, Any]) -> Usage | None:
 def _attachment(entry: Entry, data: Mapping[str, Any]) -> None:
     attached = mapping(data.get("attachment"))
     shown = attachment_text(attached, data.get("rendered"))
-    if shown.text or shown.extra_tokens:
-        entry.what, entry.turn = What.USER, shown
-        entry.typed = attached.get("type") == "queued_command" and attached.get("commandMode", "prompt") == "prompt"
+    if not shown.text and not shown.extra_tokens:
+        return
+    prompt = attached.get("type") == "queued_command" and attached.get("commandMode", "prompt") == "prompt"
+    typed = prompt and _origin(attached) == CLAUDE_CODE_PERSON and not attached.get("isMeta")
+    # An image that a person named is theirs; the text of a file is the harness's.
+    kind = Kind.USER if typed or not shown.text else Kind.NOTICE
+    entry.what, entry.turn, entry.typed = What.USER, shown, typed
+    entry.parts = [Part(kind, shown.text, extra_tokens=shown.extra_tokens)]
 
 
 def _system(entry: Entry, data: Mapping[str, Any]) -> None:
@@ -206,7 +235,8 @@ def _system(entry: Entry, data: Mapping[str, Any]) -> None:
         segment, messages = mapping(about.get("preservedSegment")), mapping(about.get("preservedMessages"))
         entry.kept = text(segment.get("headUuid")) or text(next(iter(items(messages.get("uuids"))), None)) or None
     elif subtype == "local_command" and data.get("content"):
-        entry.what, entry.turn = What.USER, content(data["content"])
+        _turn(entry, [data["content"]], notice=False)
+        entry.typed = False
 
 
 def queued(data: Mapping[str, Any]) -> str | None:

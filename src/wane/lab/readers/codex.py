@@ -238,7 +238,7 @@ class _Assembly:
             written, extra = content(step.what.output)
             self._builder.result(step.what.call_id, written, extra_tokens=extra, line=step.line)
         elif isinstance(step.what, codex_items.Message):
-            if step.what.part.kind is Kind.USER:
+            if step.what.part.kind in (Kind.USER, Kind.NOTICE):
                 self._builder.settle(_ABORTED, coming=self._coming)
             if step.what.is_turn:
                 self._builder.clear_reasoning()

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from wane.core import Kind
 from wane.formats.base import Part
-from wane.formats.response_items import SEAL
+from wane.formats.response_items import SEAL, is_harness_made, part_of
 from wane.formats.values import compact, raw_text, sealed_tokens
 from wane.lab.readers.blocks import content
 from wane.lab.readers.images import image_tokens
@@ -39,27 +39,14 @@ KNOWN: Final = frozenset(
 )
 """Item types that are known; those of a compaction say again what its own line does, snapshots are Codex's own."""
 
-# Blocks that Codex puts in as turns of the user, which no person typed.
-_CONTEXT: Final = (
-    "# AGENTS.md instructions",
-    "<user_instructions>",
-    "<environment_context>",
-    "<permissions",
-    "<turn_aborted>",
-    "<skill>",
-    "<skills_instructions>",
-    "<user_shell_command>",
-    "<subagent_notification>",
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Message:
     """What no model of this session wrote.
 
     Attributes:
-        part: a turn of the user, or of the developer.
-        is_turn: whether a person, or another agent, wrote it.
+        part: a turn of the user or of the developer, or a notice.
+        is_turn: whether a person wrote it to the agent, or another agent set the task.
     """
 
     part: Part
@@ -87,7 +74,8 @@ def take(item: Mapping[str, Any]) -> Message | Output | Result | None:
         case "message":
             return _message(item)
         case "agent_message":
-            return Message(Part(Kind.USER, content(item.get("content")).text), is_turn=True)
+            told = part_of({**item, "content": content(item.get("content")).text})
+            return None if told is None else Message(told, is_turn=told.kind is Kind.USER)
         case "additional_tools":
             return Message(Part(Kind.SYSTEM, compact(item.get("tools"))))
         case "reasoning":
@@ -116,9 +104,8 @@ def _message(item: Mapping[str, Any]) -> Message | Output:
     role = item.get("role")
     if role == "assistant":
         return Output((Part(Kind.TEXT, written, extra_tokens=extra),) if written or extra else ())
-    if role == "user":
-        return Message(Part(Kind.USER, written, extra_tokens=extra), is_turn=not written.startswith(_CONTEXT))
-    return Message(Part(Kind.SYSTEM, written, extra_tokens=extra))
+    kind = Kind.NOTICE if is_harness_made(item) else Kind.USER if role == "user" else Kind.SYSTEM
+    return Message(Part(kind, written, extra_tokens=extra), is_turn=kind is Kind.USER)
 
 
 def _reasoning(item: Mapping[str, Any]) -> Output:

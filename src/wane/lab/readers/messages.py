@@ -40,7 +40,7 @@ def take(
     Returns:
         The position of its first part.
     """
-    if answer or any(part.kind is Kind.USER for part in parts):
+    if answer or any(part.kind in (Kind.USER, Kind.NOTICE) for part in parts):
         settle(builder, line, coming={part.call_id or "" for part in parts if part.kind is Kind.RESULT and not answer})
     first = builder.position
     if answer:

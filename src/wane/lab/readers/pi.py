@@ -1,7 +1,8 @@
 """Sessions of pi (badlogic/pi-mono): JSON Lines, a tree of entries since version 2 of its format.
 
 What goes to the model is taken as pi itself builds it (`session-manager.ts`, `messages.ts`): the path from the
-last entry to the root; commands that the user ran and messages of extensions go as turns of the user.
+last entry to the root. Commands that the user ran go in the user's place, with their output, and so do messages of
+extensions; both are notices (R15).
 """
 
 from __future__ import annotations
@@ -128,9 +129,9 @@ class _Assembly:
             if kind == "message":
                 self._message(entry, mapping(entry.data.get("message")))
             elif kind == "custom_message":
-                self._turn(content(entry.data.get("content")))
+                self._turn(content(entry.data.get("content")), notice=True)
             elif kind == "branch_summary" and entry.data.get("summary"):
-                self._turn((_branch_summary(text(entry.data["summary"])), 0))
+                self._turn((_branch_summary(text(entry.data["summary"])), 0), notice=True)
             elif kind == "compaction":
                 self._compaction(entry)
 
@@ -148,18 +149,18 @@ class _Assembly:
                 self._builder.title, self._titled = taken.text, True
             self._turn(taken)
         elif role in ("custom", "hookMessage"):
-            self._turn(content(message.get("content")))
+            self._turn(content(message.get("content")), notice=True)
         elif role == "bashExecution":
             if not message.get("excludeFromContext"):
-                self._turn((_bash_text(message), 0))
+                self._turn((_bash_text(message), 0), notice=True)
         elif role == "branchSummary":
-            self._turn((_branch_summary(text(message.get("summary"))), 0))
+            self._turn((_branch_summary(text(message.get("summary"))), 0), notice=True)
         elif role != "compactionSummary":  # a copy of what the compaction's own entry says
             self._builder.problems.add(entry.line, f"a message of the unknown role {role!r}")
 
-    def _turn(self, taken: tuple[str, int]) -> None:
+    def _turn(self, taken: tuple[str, int], *, notice: bool = False) -> None:
         self._builder.settle(_NO_RESULT)
-        self._builder.user(taken[0], extra_tokens=taken[1])
+        self._builder.user(taken[0], extra_tokens=taken[1], notice=notice)
 
     def _answer(self, entry: _Entry, message: Mapping[str, Any]) -> None:
         broken_off = text(message.get("stopReason")) in _BROKEN_OFF

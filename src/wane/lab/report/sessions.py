@@ -15,6 +15,7 @@ from wane.lab.trace import Bar
 _LETTERS: Final = {
     Kind.SYSTEM: "s",
     Kind.USER: "u",
+    Kind.NOTICE: "n",
     Kind.TEXT: "t",
     Kind.REASONING: "r",
     Kind.CALL: "c",

@@ -8,7 +8,7 @@ const STATES = [null,
   { key: "just", label: "just gone" },
   { key: "gone", label: "gone" },
 ];
-const KINDS = { s: "system", u: "user", t: "text", r: "reasoning", c: "call", o: "result" };
+const KINDS = { s: "system", u: "user", n: "notice", t: "text", r: "reasoning", c: "call", o: "result" };
 
 function* each(ranges) {
   for (let at = 0; at < (ranges || []).length; at += 2) {
