@@ -41,6 +41,8 @@ class Worker:
         if heard[-1] is Kind.USER:
             self._left = self._rng.randint(1, self.steps)
         reasoning = f"thought {self._number}" if self.reasons and self._rng.random() < 0.7 else None
+        if heard[-1] is Kind.USER and (request.body.get("thinking") or {}).get("type") == "enabled":
+            reasoning = f"thought {self._number}"  # as a model does that has a budget for it
         text = f"Saying {self._number}." if self._rng.random() < 0.4 else None
         marks = self._marks(request) if self.marks and "delimiter" in request.tools else []
         if self._left <= 0 and not (marks and self._rng.random() < 0.5):

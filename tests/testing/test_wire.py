@@ -194,6 +194,53 @@ def test_thinking_of_the_latest_calls() -> None:
         assert post(server, MESSAGES, {**ask, "messages": older})[0] == 200
 
 
+THOUGHT = {"type": "thinking", "thinking": "t", "signature": "s"}
+LED = uses("a", before=(THOUGHT,))
+REMINDED = {"role": "user", "content": [*returns("b")["content"], TEXT]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "messages", "unled"),
+    [
+        ("enabled", [USER, LED, returns("a"), uses("b"), returns("b")], None),
+        ("enabled", [USER, uses("b"), returns("b")], 1),
+        ("enabled", [USER, uses("b"), returns("b"), LED, returns("a")], 1),
+        ("enabled", [USER, uses("b"), returns("b"), SAID, USER], None),
+        # What stands behind results may begin a turn, or not: both must be right.
+        ("enabled", [USER, LED, returns("a"), uses("b"), REMINDED, uses("c"), returns("c")], 5),
+        ("enabled", [USER, uses("b"), REMINDED, LED, returns("a")], 1),
+        ("adaptive", [USER, uses("b"), returns("b")], None),
+        ("disabled", [USER, uses("b"), returns("b")], None),
+        ("disabled", [USER, LED, returns("a"), SAID, USER], None),
+        ("disabled", [USER, uses("b"), returns("b"), LED, returns("a")], 3),
+    ],
+)
+def test_thinking_of_the_turn_under_way(kind: str, messages: list[Any], unled: int | None) -> None:
+    thinking = {"type": kind, **({"budget_tokens": 1024} if kind == "enabled" else {})}
+    with ScriptedServer([Reply("Done.")]) as server:
+        status, answer = post(server, MESSAGES, {"model": "m", "messages": messages, "thinking": thinking})
+        if unled is None:
+            assert status == 200
+        else:
+            what = "Expected `thinking`" if kind == "enabled" else "When thinking is disabled"
+            assert message_of(answer).startswith(f"messages.{unled}.content.0")
+            assert what in message_of(answer)
+
+
+def test_with_a_budget_for_it_a_turn_begins_with_thinking() -> None:
+    ask = {**ASK[MESSAGES], "thinking": {"type": "enabled", "budget_tokens": 1024}}
+    with ScriptedServer(
+        [Reply(calls=(Call("f", id="a"),)), Reply("Done."), Reply("Again.", reasoning="So.")]
+    ) as server:
+        content = post(server, MESSAGES, ask)[1]["content"]
+        assert [block["type"] for block in content] == ["thinking", "tool_use"]
+        messages = [USER, {"role": "assistant", "content": content}, returns("a")]
+        assert [block["type"] for block in post(server, MESSAGES, {**ask, "messages": messages})[1]["content"]] == [
+            "text"
+        ]
+        assert post(server, MESSAGES, ask)[1]["content"][0]["thinking"] == "So."
+
+
 @pytest.mark.parametrize("path", ASK)
 @pytest.mark.parametrize("reply", [FULL, Reply("Hello."), Reply(calls=(Call("f"),)), Reply(reasoning="T."), Reply()])
 def test_answers_are_of_the_providers_types(path: str, reply: Reply) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from wane.core.items import Kind
 from wane.testing.anthropic_tools import check_breakpoints, check_tools
+from wane.testing.anthropic_turn import THINKING, begins_turn, check_turn, unled
 from wane.testing.preserved import Prefix, tampered
 from wane.testing.request import Api, Message, Part, Request, compact
 from wane.testing.wire import Checks, Event, Refused, content_parts, content_text, pieces, token_of, tools_of
@@ -16,8 +18,8 @@ from wane.testing.wire import Checks, Event, Refused, content_parts, content_tex
 if TYPE_CHECKING:
     from wane.testing.script import Call, Reply, Usage
 
-_THINKING: Final = ("thinking", "redacted_thinking")
 _KINDS: Final = {"system": Kind.SYSTEM, "user": Kind.USER, "assistant": Kind.TEXT}
+_UNSCRIPTED: Final = "Let me see."
 _REASONED_CALL: Final = re.compile(r"toolu_r[0-9a-f]+_\d+")
 _ERRORS: Final = {
     401: "authentication_error",
@@ -75,6 +77,7 @@ class Anthropic:
             _check_results(index, blocks, before)
             _check_calls(index, blocks, after)
         _check_unique(messages)
+        check_turn(request.body, messages)
         _check_latest(request.body, messages)
         return self._check_prefix(request) if checks.preserved_reasoning else request
 
@@ -90,11 +93,13 @@ class Anthropic:
 
     def answer(self, request: Request, reply: Reply, usage: Usage) -> dict[str, Any]:
         """Return a `message`."""
+        reply = _thought(request, reply)
         content = [_whole(block) for block in _content(request, reply)]
         return {**_head(request, reply, usage, usage.output), "content": content, "stop_reason": _stop(reply)}
 
     def stream(self, request: Request, reply: Reply, usage: Usage) -> Iterator[Event]:
         """Yield the events from `message_start` to `message_stop`."""
+        reply = _thought(request, reply)
         start = {**_head(request, reply, usage, output=1), "content": [], "stop_reason": None}
         yield _event("message_start", message=start)
         yield _event("ping")
@@ -249,13 +254,8 @@ def _check_latest(body: Mapping[str, Any], messages: list[tuple[int, str, _Block
         return
     index, blocks = latest
     reasoned = any(_REASONED_CALL.fullmatch(call_id) for call_id in _ids(blocks, "tool_use"))
-    found = blocks[0].get("type")
-    if reasoned and found not in _THINKING:
-        raise Refused(
-            f"messages.{index}.content.0.type: Expected `thinking` or `redacted_thinking`, but found `{found}`. When"
-            " `thinking` is enabled, a final `assistant` message must start with a thinking block (preceeding the"
-            " lastmost set of `tool_use` and `tool_result` blocks)."
-        )
+    if reasoned and (found := blocks[0].get("type")) not in THINKING:
+        raise unled(index, found)
 
 
 def _prefix(request: Request) -> tuple[Prefix, tuple[str, ...]]:
@@ -267,11 +267,18 @@ def _prefix(request: Request) -> tuple[Prefix, tuple[str, ...]]:
     broken: list[str] = []
     for index, message in enumerate(body["messages"]):
         for position, block in enumerate(_blocks(message.get("content"))):
-            if block.get("type") not in _THINKING:
+            if block.get("type") not in THINKING:
                 prefix.add(message["role"], block)
             elif not prefix.holds(str(block.get("signature")), str(block.get("thinking") or "")):
                 broken.append(f"messages.{index}.content.{position}")
     return prefix, tuple(broken)
+
+
+def _thought(request: Request, reply: Reply) -> Reply:
+    """Return the reply with thinking, if it begins a turn and has none: with a budget for it a model always thinks."""
+    enabled = (request.body.get("thinking") or {}).get("type") == "enabled"
+    begins = enabled and not reply.reasoning and begins_turn(_joined(request.body["messages"]))
+    return replace(reply, reasoning=_UNSCRIPTED) if begins else reply
 
 
 def _content(request: Request, reply: Reply) -> list[dict[str, Any]]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
 
 import pytest
 
 from tests.proxy.server.support import Asked, ask, provider, proxy, response, run
 from wane.proxy.server import headers
 from wane.testing.anthropic import Anthropic
+
+Handler: TypeAlias = Callable[[Asked, asyncio.StreamWriter], Awaitable[None]]
 
 BETA = "thinking-binding-controls-2026-08-01"
 MESSAGE = (
@@ -68,3 +71,76 @@ def test_a_value_that_is_there_is_not_repeated() -> None:
     assert headers.added(sent, {"anthropic-beta": "b"}) == sent
     assert headers.added(sent, {"Anthropic-Beta": "d"}) == [(b"host", b"h"), (b"anthropic-beta", b"a, B,c,d")]
     assert headers.added(sent, {}) == sent
+
+
+def told(kind: str, message: str, refuse: Callable[[Any], bool]) -> Handler:
+    """A provider that refuses some requests with a message, and answers the others."""
+
+    async def answer(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        refused = refuse(asked.json)
+        content = Anthropic().error(400, message) if refused else {**REPLY, "content": [{"type": "text", "text": kind}]}
+        writer.write(response(json.dumps(content).encode(), 400 if refused else 200))
+
+    return answer
+
+
+def thinks(body: Any) -> list[str]:
+    return [
+        block["signature"]
+        for message in body["messages"]
+        for block in (message["content"] if isinstance(message["content"], list) else ())
+        if block["type"] == "thinking"
+    ]
+
+
+UNLED = "messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `text`."
+ENABLED = {"type": "enabled", "budget_tokens": 1_024}
+
+
+def test_a_turn_that_was_refused_for_how_it_begins_goes_on_without_thinking() -> None:
+    """The provider's reading is one that nobody knows: it refuses each request of the turn that asks for thinking."""
+    steps: list[dict[str, Any]] = [HISTORY[0]]
+    for number in range(3):
+        use = {"type": "tool_use", "id": f"c{number}", "name": "read", "input": {}}
+        thought = {"type": "thinking", "thinking": "t", "signature": f"s{number}"}
+        steps.append({"role": "assistant", "content": [thought, use]})
+        steps.append(
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"c{number}", "content": "r"}]}
+        )
+    more = {"model": "claude", "max_tokens": 9, "tools": [{"name": "read", "input_schema": {}}], "thinking": ENABLED}
+
+    async def main() -> None:
+        refuses = told("So.", UNLED, lambda body: body["thinking"] == ENABLED and len(body["messages"]) in (3, 5, 7))
+        async with provider(refuses) as up, proxy(up.url) as running:
+            for stop in (3, 5, 7):
+                answer = await ask(running, json.dumps({**more, "messages": steps[:stop]}).encode(), "/v1/messages")
+                assert answer.status == 200
+            assert [asked.json["thinking"]["type"] for asked in up.asked] == ["enabled", *["disabled"] * 3]
+            assert [thinks(asked.json) for asked in up.asked[1:]] == [[], [], []]
+            # The user's next turn thinks again.
+            said = {"role": "assistant", "content": [{"type": "text", "text": "So."}]}
+            content = {**more, "messages": [*steps, said, {"role": "user", "content": "More."}]}
+            assert (await ask(running, json.dumps(content).encode(), "/v1/messages")).status == 200
+            assert up.asked[-1].json["thinking"] == ENABLED
+
+    run(main)
+
+
+def test_thinking_that_was_refused_is_left_out_from_then_on_and_later_thinking_is_not() -> None:
+    """A provider that cannot drop it by itself."""
+    more = {"model": "claude", "max_tokens": 9, "tools": [{"name": "read", "input_schema": {}}]}
+    more["thinking"] = {"type": "disabled"}
+
+    async def main() -> None:
+        refuses = told("So.", MESSAGE, lambda body: "s" in thinks(body))
+        async with provider(refuses) as up, proxy(up.url) as running:
+            messages = HISTORY
+            for number in range(3):
+                answer = await ask(running, json.dumps({**more, "messages": messages}).encode(), "/v1/messages")
+                assert answer.status == 200
+                thought = {"type": "thinking", "thinking": "t", "signature": f"later {number}"}
+                reply = {"role": "assistant", "content": [thought, {"type": "text", "text": f"So {number}."}]}
+                messages = [*messages, reply, {"role": "user", "content": "More."}]
+            assert [thinks(asked.json) for asked in up.asked] == [["s"], [], ["later 0"], ["later 0", "later 1"]]
+
+    run(main)

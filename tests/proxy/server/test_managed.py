@@ -36,7 +36,7 @@ from tests.proxy.server.support import (
 from wane.proxy.sessions.book import Book
 from wane.proxy.settings import ContextSettings
 from wane.proxy.store import open_store
-from wane.proxy.wire.base import MAX_ROUNDS
+from wane.proxy.wire.base import MAX_ROUNDS, Body, Mending
 
 Answering = Callable[[Asked, asyncio.StreamWriter], Any]
 
@@ -216,9 +216,9 @@ def test_reasoning_that_a_provider_refuses_is_left_out_once() -> None:
     refusal = {"type": "error", "error": {"type": "invalid_request_error", "message": "x"}}
 
     class Wire(type(support.known_wires()["anthropic"])):  # type: ignore[misc]
-        def drops_reasoning(self, status: int, error: bytes, sent: dict[str, Any]) -> dict[str, Any] | None:
+        def mending(self, status: int, error: bytes, asked: Body, sent: Body) -> Mending | None:
             assert (status, json.loads(error)) == (400, refusal)
-            return {**sent, "metadata": {"user_id": "again"}}
+            return None if "metadata" in asked else lambda body, _: {**body, "metadata": {"user_id": "again"}}
 
     async def main() -> None:
         no = response(json.dumps(refusal).encode(), 400)

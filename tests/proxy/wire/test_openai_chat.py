@@ -445,12 +445,12 @@ def test_a_cleared_result() -> None:
 def test_signed_reasoning_of_routers_is_dropped() -> None:
     said = {"role": "assistant", "content": "A", "reasoning": "R", "reasoning_details": [{"signature": "x"}]}
     error = b'{"error":{"message":"messages.1.content.0: Invalid `signature` in `thinking` block"}}'
-    dropped = WIRE.drops_reasoning(400, error, body(said))
-    assert dropped is not None
-    assert dropped["messages"] == [{"role": "assistant", "content": "A", "reasoning": "R"}]
-    assert WIRE.drops_reasoning(400, error, body()) is None
-    assert WIRE.drops_reasoning(400, b'{"error":{"message":"too long"}}', body(said)) is None
-    assert WIRE.drops_reasoning(500, error, body(said)) is None
+    mending = WIRE.mending(400, error, body(said), body())
+    assert mending is not None
+    assert mending(body(said), body())["messages"] == [{"role": "assistant", "content": "A", "reasoning": "R"}]
+    assert WIRE.mending(400, error, body(), body()) is None
+    assert WIRE.mending(400, b'{"error":{"message":"too long"}}', body(said), body()) is None
+    assert WIRE.mending(500, error, body(said), body()) is None
 
 
 def test_errors_have_openais_shape() -> None:

@@ -87,4 +87,5 @@ def test_requests(body: dict[str, Any]) -> None:
         assert isinstance(wire.unmanaged(body), str | None)
         assert isinstance(wire.refusal(body), str | None)
         wire.tools(body)
-        wire.drops_reasoning(400, b"invalid_encrypted_content", body)
+        mending = wire.mending(400, b"invalid_encrypted_content", body, body)
+        assert mending is None or mending(body, body) is not body

@@ -24,6 +24,8 @@ from wane.proxy.sessions.base import SessionBook, Turn
 from wane.proxy.wire.base import MAX_ROUNDS, Body, BrokenReplyError, Reply, Round, Wire
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
+_MENDED: Final = 2
+"""How often a request that was refused for its reasoning is sent again in another way."""
 _LONGEST_ERROR: Final = 1024 * 1024
 """Bytes of a provider's error that are looked at; what is longer is passed on as it comes."""
 
@@ -194,30 +196,37 @@ class Managed:
             return None
 
     async def _ask(self, turn: Turn, content: bytes) -> Answer:
-        """Ask the provider; again without reasoning that it refuses as its conversation has changed."""
+        """Ask the provider; again in another way, while it refuses reasoning in a way that is known."""
         sent = headers.to_upstream(self._request.headers, self._upstream.host, drop=_REMADE)
         sent.append((b"accept-encoding", b"identity"))
         answer = await self._send(headers.added(sent, self._more), content)
-        if answer.ok or answer.status >= 500 or answer.encoding:
-            return answer
-        return await self._without_reasoning(turn, answer, sent, content)
+        for _ in range(_MENDED):
+            if answer.ok or answer.status >= 500 or answer.encoding:
+                break
+            mended = await self._mended(turn, answer, content)
+            if mended is None:
+                break
+            content = mended
+            answer = await self._send(headers.added(sent, self._more), content)
+        return answer
 
-    async def _without_reasoning(self, turn: Turn, answer: Answer, sent: headers.Headers, content: bytes) -> Answer:
+    async def _mended(self, turn: Turn, answer: Answer, content: bytes) -> bytes | None:
+        """What to send in place of a request that was refused; None if the refusal is the client's."""
         try:
             error = await answer.begin(_LONGEST_ERROR)
             with _ours():
-                body = self._wire.drops_reasoning(answer.status, error, jsons.loads(content))
-                again = None if body is None else jsons.dumps(body)
-                more = {} if body is None else self._wire.headers(body)
+                body = jsons.loads(content)
+                mending = self._wire.mending(answer.status, error, body, self._body)
+                mended = body if mending is None else mending(body, self._body)
+                again = None if mended is body else jsons.dumps(mended)
         except BaseException:
             await answer.close()
             raise
-        if again is None:
-            return answer
-        await answer.close()
-        turn.refused(answer.status, error)
-        self._more = more
-        return await self._send(headers.added(sent, more), again)
+        if again is not None and mending is not None:
+            await answer.close()
+            turn.refused(mending)
+            self._more = self._wire.headers(mended)
+        return again
 
     async def _send(self, sent: headers.Headers, content: bytes) -> Answer:
         framed = [*sent, (b"content-length", b"%d" % len(content))]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from wane.proxy.wire.base import Body, Round, Wire
+from wane.proxy.wire.base import Body, Mending, Round, Wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +53,11 @@ class Turn(Protocol):
     own: frozenset[str]
     facts: Facts
 
-    def refused(self, status: int, error: bytes) -> None:
-        """The provider refused reasoning that was bound to what has been evicted, and took the body without it.
-
-        Where that is a matter of asking for it, the session's later requests ask at once.
+    def refused(self, mending: Mending) -> None:
+        """The provider refused reasoning, and was asked again for what this makes of the request: later ones are, too.
 
         Args:
-            status: the status of the refusal.
-            error: its body.
+            mending: what makes requests of the session valid.
         """
         ...
 

@@ -16,7 +16,7 @@ from wane.core.errors import FormatError, HistoryError, JournalError
 from wane.journal import Record
 from wane.proxy.sessions import notes
 from wane.proxy.sessions.base import Facts, SessionStatus
-from wane.proxy.sessions.conversation import Conversation
+from wane.proxy.sessions.conversation import Conversation, View
 from wane.proxy.sessions.entries import Alignment
 from wane.proxy.sessions.identity import ASSISTANT, Arrival, root_of
 from wane.proxy.sessions.live import Live, title
@@ -107,10 +107,7 @@ class Book:
             WaneError: as `turn` does.
         """
         found = self._ahead(wire, body)
-        if found is None:
-            return body
-        conversation, arrivals = found
-        return wire.place(self._equipped(wire, body), conversation.view(arrivals))
+        return body if found is None else found[0].placed(self._equipped(wire, body), found[1].messages, ahead=True)
 
     async def shortened(self, wire: Wire, body: Body) -> Body | None:
         """Return a request that is not managed, with the view of the session that it goes on with.
@@ -124,12 +121,12 @@ class Book:
             WaneError: as `turn` does.
         """
         found = self._ahead(wire, body)
-        if found is None or not found[0].keeping.evicted:
+        if found is None or not found[1].evicted:
             return None
-        return wire.place(body, found[0].view(found[1]))
+        return found[0].placed(body, found[1].messages, ahead=True)
 
-    def _ahead(self, wire: Wire, body: Body) -> tuple[Conversation, list[Arrival]] | None:
-        """The known session that a request goes on with, as it would be with the request; None if there is none."""
+    def _ahead(self, wire: Wire, body: Body) -> tuple[Live, View] | None:
+        """The known session that a request goes on with, and what that would show; None if there is none."""
         arrivals = _arrivals(wire, wire.messages(body))
         known = [live for live in self._of(root_of(wire, arrivals)) if _continues(live.conversation, arrivals)]
         if not known:
@@ -138,8 +135,7 @@ class Book:
         conversation.setup(self._equipped(wire, body))
         conversation.amend(conversation.edits(arrivals, conversation.align(arrivals)))
         conversation.extend(arrivals)
-        conversation.fit()
-        return conversation, arrivals
+        return known[0], conversation.fit(conversation.woven(arrivals), body)
 
     def status(self) -> Sequence[SessionStatus]:
         """Return the sessions in memory, the last used first."""
@@ -343,15 +339,14 @@ class Book:
                 records += conversation.extend(arrivals[:stop])
                 await asyncio.sleep(0)
             records += conversation.extend(arrivals)
-            fitted, report = conversation.fit(cold=cold)
             history = conversation.woven(arrivals)
-            view = conversation.shown(history)
+            view = conversation.fit(history, equipped, cold=cold)
         except BaseException:
             # Half of the request is taken in: what is stored is whole.
             await self._forget(live)
             raise
-        await live.append([*records, *fitted])
-        wire, keeping = conversation.wire, conversation.keeping
+        await live.append([*records, *view.records])
+        wire, keeping, report = conversation.wire, conversation.keeping, view.report
         live.last, live.requests, live.title = now, live.requests + 1, live.title or title(arrivals)
         satisfied = keeping.tokens <= self._settings.budget or self._settings.strategy == "none"
         live.facts = Facts(
@@ -360,13 +355,14 @@ class Book:
             model=str(body.get("model", "")),
             view=keeping.tokens,
             budget=self._settings.budget,
-            history=keeping.tokens + keeping.evicted,
-            evicted=keeping.evicted,
+            history=keeping.tokens + view.evicted,
+            evicted=view.evicted,
             evicted_now=0 if report is None else report.tokens_before - report.tokens_after,
             satisfied=satisfied,
             note=live.warning or live.told_once() or ("" if satisfied or report is None else report.shortfall),
         )
-        return LiveTurn(self, live, wire, equipped, wire.equip(body, [], ""), history, view, self._own(wire, body))
+        plain = wire.equip(body, [], "")
+        return LiveTurn(self, live, wire, equipped, plain, history, view.messages, self._own(wire, body))
 
     def _own(self, wire: Wire, body: Body) -> frozenset[str]:
         """The proxy's own tools, unless the client marks its work by itself."""

@@ -38,6 +38,7 @@ from wane.recall import answer, page
 _RECENT: Final = 64  # replies by which a client is known that comes back with one
 _BELIEVED: Final = 0.5  # share of our own count below which a provider's is not believed
 _SLACK: Final = 0.02  # share of the overhead by which it may change before that is worth a record
+_REQUIRED_SHARE: Final = 0.1  # share of the budget that may be shown of what was evicted, as the provider demands it
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,23 @@ class _Place:
 
     rounds: tuple[Woven, ...]
     ahead: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a request shows.
+
+    Attributes:
+        messages: the messages, those of the history that are whole as the same objects.
+        records: what to record of it.
+        report: what a pass did; None if the strategy knows none.
+        evicted: tokens of the history that it does not show, by our own count.
+    """
+
+    messages: Sequence[Message]
+    records: Sequence[Record]
+    report: FitReport | None
+    evicted: int
 
 
 class Conversation:
@@ -76,6 +94,7 @@ class Conversation:
         self._replies: list[Replied] = []  # with rounds, not woven in yet
         self._recent: deque[bytes] = deque(maxlen=_RECENT)  # shapes of replies
         self._setup: Mapping[str, Any] = {}
+        self._required = 0  # tokens that requests show of what was evicted, as the provider demands it
         self._config: ConfigRecord | None = None
         # While records are followed: entries whose messages are yet to come, and how many of the first one's have.
         self._due: list[Entry] = []
@@ -148,11 +167,9 @@ class Conversation:
             overhead,
             settings.strategy != "none",
         )
-        note = notes.setup_note(self.wire.name, settings.strategy, infer=self.infer)
-        records: list[Record] = [] if self._setup == note.data else [note]
+        records = self._set_up()
         if self._config != config:
             records.append(config)
-        self._setup = note.data
         self._configure(config)
         return records
 
@@ -179,9 +196,32 @@ class Conversation:
             entries.append(entry)
         return [notes.client_note(entries), *records] if entries else []
 
-    def fit(self, *, cold: bool = False) -> tuple[list[Record], FitReport | None]:
-        """Make the view ready for a request; return what to record of it, and what a pass did."""
-        return self.keeping.fit(cold=cold)
+    def fit(self, history: History, body: Body, *, more: Sequence[Message] = (), cold: bool = False) -> View:
+        """Make the view ready for a request.
+
+        Args:
+            history: the whole history.
+            body: the request's body.
+            more: messages that the request shows behind the view: rounds that are not in the history yet.
+            cold: whether the provider's cache has expired.
+        """
+        tokens = sum(_tokens(part) for message in more for part in self.wire.format.parts(message))
+        self.keeping.overhead += tokens
+        try:
+            return self._fit(history, body, cold=cold)
+        finally:
+            self.keeping.overhead -= tokens
+
+    def _fit(self, history: History, body: Body, *, cold: bool) -> View:
+        before = self._required
+        records, report = self.keeping.fit(cold=cold)
+        shown = self._shown(history, body)
+        if self._required > before and self.keeping.tokens > self._settings.budget:
+            later, again = self.keeping.fit(cold=cold)
+            records, report = [*records, *later], again if report is None or again is None else _joined(report, again)
+            shown = self._shown(history, body)
+        evicted = self.keeping.evicted - self._required
+        return View([message for _, message in shown], [*records, *self._set_up()], report, evicted)
 
     def woven(self, arrivals: Sequence[Arrival]) -> History:
         """Return the whole history, from all that the client has just sent, which was taken in.
@@ -200,18 +240,6 @@ class Conversation:
                 edited.update(range(len(history), len(history) + len(woven)))
             history += woven
         return History(history, len(self._layout), frozenset(edited))
-
-    def view(self, arrivals: Sequence[Arrival]) -> list[Message]:
-        """Return the messages that the next request shows, from all that the client has just sent.
-
-        Raises:
-            HistoryError: as `woven` does.
-        """
-        return self.shown(self.woven(arrivals))
-
-    def shown(self, history: History) -> list[Message]:
-        """Return the messages of the whole history that the next request shows."""
-        return self._layout.shown(history, self.keeping.slots)
 
     # What a reply brings
 
@@ -351,6 +379,7 @@ class Conversation:
             self._due = notes.entries_of(note)
         elif note.topic == notes.SETUP:
             self._setup = note.data
+            self._count_required(int(note.data.get("required", 0)))
         elif note.topic == notes.EDITS:
             self.amend(notes.edits_of(note))
         elif note.topic == notes.REPLY:
@@ -375,12 +404,46 @@ class Conversation:
             self._settle(entry.shape)
             self.entries.append(entry)
 
+    def _set_up(self) -> list[Record]:
+        """Return the note on how the session is kept, if it is not as it was."""
+        note = notes.setup_note(self.wire.name, self._settings.strategy, infer=self.infer, required=self._required)
+        records: list[Record] = [] if self._setup == note.data else [note]
+        self._setup = note.data
+        return records
+
+    def _shown(self, history: History, body: Body) -> list[tuple[int, Message]]:
+        """What a request shows: the view, and what the provider demands of what was evicted.
+
+        Not what would take much of the budget: the request is then made valid without it.
+        """
+        slots, tokens = self.keeping.slots, 0
+        shown = self._layout.shown(history, slots)
+        if self.keeping.evicted and (parts := self.wire.required(body, history.messages, shown)):
+            slots, tokens = self._layout.required(history, slots, parts)
+            if tokens > self._settings.budget * _REQUIRED_SHARE:
+                tokens = 0
+            else:
+                shown = self._layout.shown(history, slots)
+        self._count_required(tokens)
+        return shown
+
+    def _count_required(self, tokens: int) -> None:
+        self.keeping.overhead += tokens - self._required
+        self._required = tokens
+
     def _configure(self, config: ConfigRecord) -> None:
         self._config = replace(config, at=None)
-        self.keeping.overhead = config.overhead
+        self.keeping.overhead = config.overhead + self._required
         if self.window is not None:
             self.window.budget, self.window.policy = config.budget, config.policy
             self.window.set_tool_classes(config.tool_classes)
+
+
+def _joined(first: FitReport, second: FitReport) -> FitReport:
+    """The report of two passes ahead of one request."""
+    freed = first.tokens_before - first.tokens_after
+    trace = (*first.trace, *second.trace)
+    return replace(second, ran=first.ran or second.ran, trace=trace, tokens_before=second.tokens_before + freed)
 
 
 _EMPTY: Final = shape_of([])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -76,25 +77,47 @@ class Layout:
             self.tokens += item.tokens
             yield item, part
 
-    def shown(self, history: History, slots: Sequence[Slot]) -> list[Message]:
-        """Return the messages of a view; those that are whole are the same objects.
+    def shown(self, history: History, slots: Sequence[Slot]) -> list[tuple[int, Message]]:
+        """Return the messages of a view with their positions in the history; those that are whole are the same objects.
 
         Args:
             history: the history.
             slots: what the view shows.
         """
         if len(slots) == len(self._owners) and not any(isinstance(slot, Substitute) for slot in slots):
-            return list(history.messages)
-        shown: list[Message] = []
+            return list(enumerate(history.messages))
+        shown: list[tuple[int, Message]] = []
         by_message = self._by_message(slots)
         # An edited message may hold what the user has added since: it is looked at whatever was evicted of it.
         for number in sorted(by_message.keys() | history.edited) if history.edited else by_message:
             message, places = history.messages[number], by_message.get(number, {})
             if number in history.edited:
-                shown += self._kept_of_edited(number, message, places)
+                shown += ((number, kept) for kept in self._kept_of_edited(number, message, places))
             else:
-                shown += self._kept(number, message, places)
+                shown += ((number, kept) for kept in self._kept(number, message, places))
         return shown
+
+    def required(
+        self, history: History, slots: Sequence[Slot], parts: Mapping[int, Sequence[int]]
+    ) -> tuple[list[Slot], int]:
+        """Return a view with more in it, and the tokens that are more.
+
+        Args:
+            history: the history.
+            slots: what the view shows.
+            parts: what is to be shown besides: positions in the parts of messages, by the message's number.
+        """
+        more: dict[int, int] = {}
+        for number, positions in parts.items():
+            given = self._wire.format.parts(history.messages[number])
+            first = self._first[number]
+            places = self._matched(number, given) if number in history.edited else range(first, first + len(given))
+            more |= {
+                place: given[at].item(chars, number).tokens for at in positions if (place := places[at]) is not None
+            }
+        known = {place for slot in slots if (place := _place(slot)) is not None}
+        more = {place: more[place] for place in sorted(more.keys() - known)}
+        return _merged(slots, more), sum(more.values())
 
     def text(self, history: History, indexes: Iterable[int]) -> str:
         """Return items as a recall gives them: readable, exact and in order, as the client now sends them.
@@ -118,8 +141,7 @@ class Layout:
         """What a view shows of each message, by place."""
         found: dict[int, dict[int, Slot]] = {}
         for slot in slots:
-            place = slot if isinstance(slot, int) else slot.index
-            if place is not None:
+            if (place := _place(slot)) is not None:
                 found.setdefault(self._owners[place], {})[place] = slot
         return found
 
@@ -171,3 +193,19 @@ class Layout:
 
     def _stop(self, number: int) -> int:
         return self._first[number + 1] if number + 1 < len(self._first) else len(self._owners)
+
+
+def _place(slot: Slot) -> int | None:
+    return slot if isinstance(slot, int) else slot.index
+
+
+def _merged(slots: Sequence[Slot], more: Iterable[int]) -> list[Slot]:
+    """Slots with further items, which are none of theirs and in order, each in its place."""
+    merged: list[Slot] = []
+    waiting = deque(more)
+    for slot in slots:
+        place = _place(slot)
+        while waiting and place is not None and waiting[0] < place:
+            merged.append(waiting.popleft())
+        merged.append(slot)
+    return [*merged, *waiting]

@@ -17,6 +17,7 @@ from wane.proxy.sessions.base import EpisodeStatus, Facts, SessionStatus
 from wane.proxy.sessions.conversation import Conversation
 from wane.proxy.sessions.identity import Arrival
 from wane.proxy.store.base import Log, SessionLostError, StoreError
+from wane.proxy.wire.base import Body, Mending, Message
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _UNSTORED: Final = "the session could not be stored"
@@ -42,7 +43,7 @@ class Live:
         warning: why it is not stored any more; empty as a rule.
         remark: what is to be said of it once.
         lost: whether the store has it no longer.
-        refusal: status and body of the provider's latest refusal of reasoning that was bound to what had been evicted.
+        mendings: what makes requests valid of which the provider has refused the like.
     """
 
     root: str
@@ -59,7 +60,7 @@ class Live:
     warning: str = ""
     remark: str = ""
     lost: bool = False
-    refusal: tuple[int, bytes] | None = None
+    mendings: list[Mending] = field(default_factory=list)
     _waiting: list[Record] = field(default_factory=list)
     _given_up: bool = False
 
@@ -116,6 +117,23 @@ class Live:
         self._waiting = []
         if self.warning.startswith(_UNSTORED):
             self.warning = ""
+
+    def placed(self, body: Body, messages: Sequence[Message], *, ahead: bool = False) -> Body:
+        """Return a client's body with these messages in place of its own, as far as is known one that is taken.
+
+        Args:
+            body: the client's body.
+            messages: what it is to show.
+            ahead: whether it is not to be sent, so that nothing follows from it for later requests.
+        """
+        wire = self.conversation.wire
+        placed = wire.place(body, messages)
+        for mending in self.mendings:
+            placed = mending(placed, body)
+        if (foreseen := wire.foreseen(placed, body)) is not None:
+            self.mendings += [] if ahead else [foreseen]
+            placed = foreseen(placed, body)
+        return placed
 
     def told_once(self) -> str:
         """Return what is to be said of the session once; nothing the next time."""

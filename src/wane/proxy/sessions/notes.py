@@ -39,9 +39,17 @@ class Replied:
     inherited: bool = False
 
 
-def setup_note(api: str, strategy: str, *, infer: bool) -> NoteRecord:
-    """Return the note on how a session is kept."""
-    return NoteRecord(SETUP, {"api": api, "strategy": strategy, "infer": infer})
+def setup_note(api: str, strategy: str, *, infer: bool, required: int = 0) -> NoteRecord:
+    """Return the note on how a session is kept.
+
+    Args:
+        api: name of its wire.
+        strategy: name of its strategy.
+        infer: whether its episodes are inferred.
+        required: tokens that requests show of what was evicted, as the provider demands it.
+    """
+    more = {"required": required} if required else {}
+    return NoteRecord(SETUP, {"api": api, "strategy": strategy, "infer": infer, **more})
 
 
 def infers(records: Iterable[Record]) -> bool:

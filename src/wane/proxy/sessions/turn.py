@@ -12,7 +12,7 @@ from wane.journal import Record
 from wane.proxy.sessions.base import Facts
 from wane.proxy.sessions.layout import History
 from wane.proxy.sessions.live import Live
-from wane.proxy.wire.base import MAX_ROUNDS, Body, Message, OwnCall, Round, Wire, Woven
+from wane.proxy.wire.base import MAX_ROUNDS, Body, Mending, Message, OwnCall, Round, Wire, Woven
 
 if TYPE_CHECKING:
     from wane.proxy.sessions.book import Book
@@ -64,15 +64,15 @@ class LiveTurn:
         self.facts: Facts = live.facts
         self._book, self._live, self._wire = book, live, wire
         self._equipped, self._plain, self._history, self._view = equipped, plain, history, view
-        self.body = self._placed(equipped, view)
+        self.body = live.placed(equipped, view)
         self._rounds: list[Round] = []
         self._woven: list[Woven] = []
         self._recalls = 0
         live.turns.add(self)
 
-    def refused(self, status: int, error: bytes) -> None:
-        """Have later requests ask at once for reasoning to be dropped that is bound to what was evicted."""
-        self._live.refusal = (status, error)
+    def refused(self, mending: Mending) -> None:
+        """Have later requests made valid at once."""
+        self._live.mendings.append(mending)
 
     async def answered(self, round_: Round) -> Body | None:
         """Take in what the provider said; return what to ask next, None if the client's reply is complete."""
@@ -84,8 +84,22 @@ class LiveTurn:
         if over:
             return None
         extra = [message for woven in self._woven for message in (woven.message, *woven.results)]
+        await self._make_room(extra)
         last = len(self._rounds) == MAX_ROUNDS - 1
-        return self._placed(self._plain if last else self._equipped, [*self._view, *extra])
+        return self._live.placed(self._plain if last else self._equipped, [*self._view, *extra])
+
+    async def _make_room(self, extra: Sequence[Message]) -> None:
+        """Run a pass if what was said in between takes the request over its budget."""
+        live, conversation = self._live, self._live.conversation
+        try:
+            async with live.held():
+                if conversation.items == self._history.items:
+                    view = conversation.fit(self._history, self._equipped, more=extra)
+                    self._view = view.messages
+                    await live.append(view.records)
+        except (JournalError, HistoryError) as error:
+            # Another process went on with the session; it is to be as it would have been.
+            _LOGGER.warning("session %s: %s", self.facts.session, error)
 
     def _answers(self, calls: Sequence[OwnCall]) -> list[tuple[OwnCall, str]]:
         """The results of a round's own calls, which is the latest; in their order."""
@@ -100,15 +114,6 @@ class LiveTurn:
     def _recalled(self, call: OwnCall) -> str:
         self._recalls += 1
         return TOO_MANY if self._recalls > MOST_RECALLS else self._live.conversation.recall(call, self._history)
-
-    def _placed(self, body: Body, messages: Sequence[Message]) -> Body:
-        placed = self._wire.place(body, messages)
-        if self._live.refusal is None:
-            return placed
-        mended = self._wire.drops_reasoning(*self._live.refusal, placed)
-        # Not where it means to leave reasoning out ourselves: what came after the eviction is sound.
-        asks = mended is not None and self._wire.messages(mended) == self._wire.messages(placed)
-        return mended if mended is not None and asks else placed
 
     async def _record(self, *, over: bool) -> None:
         try:

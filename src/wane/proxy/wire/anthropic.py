@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from wane.core.errors import FormatError
@@ -13,10 +14,11 @@ from wane.proxy import jsons
 from wane.proxy.wire import anthropic_weave
 from wane.proxy.wire.anthropic_blocks import THINKING, Block, blocks_of, plain
 from wane.proxy.wire.anthropic_errors import error_body
-from wane.proxy.wire.anthropic_place import joined_up, placed
+from wane.proxy.wire.anthropic_place import placed
 from wane.proxy.wire.anthropic_reply import StreamedReply
+from wane.proxy.wire.anthropic_turn import led, required, thinks_on_budget, turn_of, unled, without
 from wane.proxy.wire.anthropic_whole import WholeReply
-from wane.proxy.wire.base import Body, Message, OwnCall, OwnTool, Reply, Round, Woven
+from wane.proxy.wire.base import Body, Mending, Message, OwnCall, OwnTool, Reply, Round, Woven
 from wane.proxy.wire.usage import Tally, summed
 
 BINDING_BETA: Final = "thinking-binding-controls-2026-08-01"
@@ -27,6 +29,7 @@ _SERVED: Final = re.compile(r"(web_search|web_fetch|code_execution|tool_search_t
 _TEXT_KEYS: Final = {"type", "text"}
 _BOUND: Final = "bound to a different conversation"
 _BEGINS_WITHOUT: Final = "Expected `thinking` or `redacted_thinking`"
+_DROP: Final = "drop_block"
 
 
 class AnthropicWire:
@@ -141,27 +144,37 @@ class AnthropicWire:
             result["cache_control"] = marks[-1]
         return {**message, "content": [*content[:place], result, *content[place + 1 :]]}
 
-    def drops_reasoning(self, status: int, error: bytes, body: Body) -> Body | None:
-        """Return what to send instead of a request that was refused for reasoning.
+    def required(
+        self, body: Body, history: Sequence[Message], shown: Sequence[tuple[int, Message]]
+    ) -> Mapping[int, Sequence[int]]:
+        """Return the thinking with which the turn under way began, where it must begin with thinking."""
+        return required(history, shown) if thinks_on_budget(body) else {}
+
+    def foreseen(self, body: Body, sent: Body) -> Mending | None:
+        """Return what has a turn go on without thinking that begins without, and did not when the client sent it."""
+        # What the client itself does is between it and the provider.
+        if not thinks_on_budget(body) or not unled(body["messages"]) - unled(sent["messages"]):
+            return None
+        return partial(led, turn=turn_of(sent["messages"]))
+
+    def mending(self, status: int, error: bytes, body: Body, sent: Body) -> Mending | None:
+        """Return what makes a request that was refused for its thinking one that is taken.
 
         - Some models bind thinking to the exact conversation before it. They can be asked to drop what fails, which
-          takes a header (`headers`).
-        - Where thinking has a budget (`enabled`), the turn must begin with it. If the beginning was evicted, the rest
-          of the turn goes without thinking.
+          takes a header (`headers`); where they cannot, what was refused is left out from then on.
+        - Where thinking has a budget (`enabled`), the turn must begin with it. One of which the provider finds that it
+          does not goes on without thinking.
         """
         message = _message_of(error) if status == 400 else ""
         thinking = body.get("thinking") or {}
         kind = thinking.get("type", "adaptive")
         if _BEGINS_WITHOUT in message and kind == "enabled":
-            return _without_thinking({**body, "thinking": {"type": "disabled"}})
+            return partial(led, turn=turn_of(sent["messages"]))
         if _BOUND not in message or not any(map(_thinks, body["messages"])):
             return None
-        binding = thinking.get("block_binding") or {}
-        if kind != "adaptive" or binding.get("prefix_mismatch_behavior") == "drop_block":
-            return _without_thinking(body)
-        # What a client asks for (`error`) is for changes of its own, and these are not.
-        dropping = {**binding, "prefix_mismatch_behavior": "drop_block"}
-        return {**body, "thinking": {"type": "adaptive", **thinking, "block_binding": dropping}}
+        if kind == "adaptive" and not _drops(thinking):
+            return _dropping
+        return partial(_omitting, frozenset(_seals(body["messages"])))
 
     def headers(self, body: Body) -> dict[str, str]:
         """Return headers that a body needs, each to be added to the values that the client sends of it."""
@@ -225,12 +238,31 @@ def _thinks(message: Message) -> bool:
     return any(block.get("type") in THINKING for block in blocks_of(message))
 
 
-def _without_thinking(body: Body) -> Body:
-    """Return a body without any thinking in its messages; those that are empty then are left out."""
-    kept: list[Message] = []
-    for message in body["messages"]:
-        if not _thinks(message):
-            kept.append(message)
-        elif content := [block for block in message["content"] if block.get("type") not in THINKING]:
-            kept.append({**message, "content": content})
-    return {**body, "messages": joined_up(kept)}
+def _drops(thinking: Mapping[str, Any]) -> bool:
+    return (thinking.get("block_binding") or {}).get("prefix_mismatch_behavior") == _DROP
+
+
+def _dropping(body: Body, sent: Body) -> Body:  # noqa: ARG001 - as all mendings
+    """Have the provider drop thinking that is bound to another conversation."""
+    thinking = {"type": "adaptive", **(body.get("thinking") or {})}
+    if thinking["type"] != "adaptive" or not any(map(_thinks, body["messages"])):
+        return body
+    # What a client asks for (`error`) is for changes of its own, and these are not.
+    binding = {**(thinking.get("block_binding") or {}), "prefix_mismatch_behavior": _DROP}
+    return {**body, "thinking": {**thinking, "block_binding": binding}}
+
+
+def _omitting(seals: frozenset[int], body: Body, sent: Body) -> Body:
+    """Leave out thinking that was refused; what came later is sound."""
+    if seals.isdisjoint(_seals(body["messages"])):
+        return body
+    return led(without(body, lambda block: _seal(block) in seals), sent)
+
+
+def _seals(messages: Sequence[Message]) -> Iterator[int]:
+    return (_seal(block) for message in messages for block in blocks_of(message) if block.get("type") in THINKING)
+
+
+def _seal(block: Block) -> int:
+    """What tells a block of thinking from others, in little space."""
+    return hash((block.get("signature"), block.get("data"), block.get("thinking")))

@@ -8,7 +8,7 @@ assistant message as the provider made it, followed by the results of its own ca
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -20,6 +20,9 @@ Body = dict[str, Any]
 
 Message = dict[str, Any]
 """A message of the wire's format."""
+
+Mending = Callable[[Body, Body], Body]
+"""Makes a request one that the provider takes, from its body and what the client sent; the same one if it is so."""
 
 
 class BrokenReplyError(WaneError):
@@ -272,24 +275,49 @@ class Wire(Protocol):
         """
         ...
 
-    def drops_reasoning(self, status: int, error: bytes, body: Body) -> Body | None:
-        """Return what to send instead of a request that was refused for reasoning bound to what was evicted.
+    def required(
+        self, body: Body, history: Sequence[Message], shown: Sequence[tuple[int, Message]]
+    ) -> Mapping[int, Sequence[int]]:
+        """Return what a request must show besides its view for the provider to take it; nothing as a rule.
 
-        Some models bind reasoning to the exact conversation before it, and refuse it once anything there is gone.
+        Args:
+            body: the request's body.
+            history: the whole history.
+            shown: the messages of the view, by their positions in the history.
+
+        Returns:
+            Positions in the parts (`format.parts`) of messages, by the message's position in the history.
+        """
+        ...
+
+    def foreseen(self, body: Body, sent: Body) -> Mending | None:
+        """Return what makes a request valid that is known not to be, for what was evicted of it; None as a rule.
+
+        Args:
+            body: the request's body, as it would go upstream.
+            sent: what the client sent.
+        """
+        ...
+
+    def mending(self, status: int, error: bytes, body: Body, sent: Body) -> Mending | None:
+        """Return what makes a request that was refused for its reasoning one that is taken, and later ones too.
+
+        Some models bind reasoning to the exact conversation before it, and refuse it once anything there is gone;
+        some must find it at certain places.
 
         Args:
             status: the status of the refusal.
             error: its body.
             body: the body that was refused.
+            sent: what the client sent.
 
         Returns:
-            The body that asks the provider to drop such reasoning, or that leaves it out; None if the refusal has
-            another cause, or nothing of the kind is in it.
+            None if the refusal has another cause, or nothing of the kind is in the body.
         """
         ...
 
     def headers(self, body: Body) -> Mapping[str, str]:
-        """Return headers that a body needs, which is one of `drops_reasoning` as a rule; none for most.
+        """Return headers that a body needs, which is that a `mending` has made, as a rule; none for most.
 
         Each is a list to which the client's own values of that header belong too, with commas in between.
         """

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from wane.core.errors import FormatError
 from wane.formats.base import Format
 from wane.formats.openai import OpenAIFormat
-from wane.proxy.wire.base import Body, Message, OwnCall, OwnTool, Reply, Round, Woven
+from wane.proxy import jsons
+from wane.proxy.wire.base import Body, Mending, Message, OwnCall, OwnTool, Reply, Round, Woven
 from wane.proxy.wire.openai_chat_message import REASONING_LISTS, merged
 from wane.proxy.wire.openai_chat_reply import StreamedChat, WholeChat
 from wane.proxy.wire.openai_chat_weave import says_something, weave
@@ -137,17 +139,32 @@ class OpenAIChatWire:
         """Return a message of role `tool` with a text as its content."""
         return {**message, "content": text}
 
-    def drops_reasoning(self, status: int, error: bytes, body: Body) -> Body | None:
-        """Return a body without signed reasoning, which routers hand on to models that bind it."""
+    def required(
+        self,
+        body: Body,  # noqa: ARG002 - the protocol demands nothing
+        history: Sequence[Message],  # noqa: ARG002
+        shown: Sequence[tuple[int, Message]],  # noqa: ARG002
+    ) -> Mapping[int, Sequence[int]]:
+        """Return nothing: any view will do."""
+        return {}
+
+    def foreseen(self, body: Body, sent: Body) -> Mending | None:  # noqa: ARG002 - any view will do
+        """Return nothing: no view is invalid."""
+        return None
+
+    def mending(
+        self,
+        status: int,
+        error: bytes,
+        body: Body,
+        sent: Body,  # noqa: ARG002 - the refused one tells all
+    ) -> Mending | None:
+        """Return what leaves out signed reasoning that was refused: routers hand it on to models that bind it."""
         messages = body.get("messages")
         if not is_about_reasoning(status, error) or not isinstance(messages, list):
             return None
-        kept = [_without(message, REASONING_LISTS) for message in messages]
-        return (
-            {**body, "messages": kept}
-            if any(one is not other for one, other in zip(kept, messages, strict=True))
-            else None
-        )
+        seals = frozenset(seal for message in messages if (seal := _seal(message)) is not None)
+        return partial(_omitting, seals) if seals else None
 
     def headers(self, body: Body) -> Mapping[str, str]:  # noqa: ARG002 - the protocol has none
         """Return no headers: none depend on the body."""
@@ -196,6 +213,23 @@ def _tool_name(tool: object) -> str | None:
     body = tool.get(kind) if kind in ("function", "custom") else None
     name = body.get("name") if isinstance(body, Mapping) else None
     return name if isinstance(name, str) else None
+
+
+def _seal(message: object) -> int | None:
+    """What tells the signed reasoning of a message from others', in little space; None if it has none."""
+    found = [message[key] for key in REASONING_LISTS if message.get(key)] if isinstance(message, Mapping) else []
+    return hash(jsons.dumps(found)) if found else None
+
+
+def _omitting(seals: frozenset[int], body: Body, sent: Body) -> Body:  # noqa: ARG001 - as all mendings
+    messages = body["messages"]
+    if seals.isdisjoint(map(_seal, messages)):
+        return body
+    kept = [_without(message, REASONING_LISTS) if _seal(message) in seals else message for message in messages]
+    mended = _Equipped(body)
+    mended.guidance = body.guidance if isinstance(body, _Equipped) else ""
+    mended["messages"] = kept
+    return mended
 
 
 def _without(message: Any, keys: Sequence[str]) -> Any:

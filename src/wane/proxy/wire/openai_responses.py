@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from operator import is_
 from typing import Any, Final
 
 from wane.core.errors import FormatError
 from wane.formats.base import Format
 from wane.formats.openai_responses import OpenAIResponsesFormat, group
-from wane.proxy.wire.base import Body, Message, OwnCall, OwnTool, Reply, Round, Woven
+from wane.proxy.wire.base import Body, Mending, Message, OwnCall, OwnTool, Reply, Round, Woven
 from wane.proxy.wire.openai_errors import error_body, is_about_reasoning
 from wane.proxy.wire.openai_responses_brought import bringing, offered, rebrought, with_tools
-from wane.proxy.wire.openai_responses_items import call_id_of, without_reasoning
+from wane.proxy.wire.openai_responses_items import call_id_of, seal_of, without_reasoning
 from wane.proxy.wire.openai_responses_reply import StreamedResponse, WholeResponse
 from wane.proxy.wire.openai_responses_weave import weave
 from wane.proxy.wire.openai_texts import without_markers
@@ -139,13 +140,32 @@ class OpenAIResponsesWire:
         key = next((key for key in _OUTPUTS if key in item), _OUTPUTS[0])
         return {**message, "items": [{**item, key: text}]}
 
-    def drops_reasoning(self, status: int, error: bytes, body: Body) -> Body | None:
-        """Return a body without reasoning: whatever was evicted breaks the seals of all that is behind it."""
+    def required(
+        self,
+        body: Body,  # noqa: ARG002 - the protocol demands nothing
+        history: Sequence[Message],  # noqa: ARG002
+        shown: Sequence[tuple[int, Message]],  # noqa: ARG002
+    ) -> Mapping[int, Sequence[int]]:
+        """Return nothing: any view will do."""
+        return {}
+
+    def foreseen(self, body: Body, sent: Body) -> Mending | None:  # noqa: ARG002 - any view will do
+        """Return nothing: no view is invalid."""
+        return None
+
+    def mending(
+        self,
+        status: int,
+        error: bytes,
+        body: Body,
+        sent: Body,  # noqa: ARG002 - the refused one tells all
+    ) -> Mending | None:
+        """Return what leaves out the reasoning that was refused: what came later is sound."""
         items = body.get("input")
         if not is_about_reasoning(status, error) or not isinstance(items, list):
             return None
-        kept = without_reasoning(items)
-        return {**body, "input": kept} if len(kept) < len(items) else None
+        seals = frozenset(seal for item in items if (seal := seal_of(item)) is not None)
+        return partial(_omitting, seals) if seals else None
 
     def headers(self, body: Body) -> Mapping[str, str]:  # noqa: ARG002 - the protocol has none
         """Return no headers: none depend on the body."""
@@ -158,6 +178,12 @@ class OpenAIResponsesWire:
     def error(self, status: int, message: str) -> bytes:
         """Return an error body in OpenAI's shape."""
         return error_body(status, message)
+
+
+def _omitting(seals: frozenset[int], body: Body, sent: Body) -> Body:  # noqa: ARG001 - as all mendings
+    items = body["input"] if isinstance(body["input"], list) else []
+    kept = without_reasoning(items, seals)
+    return {**body, "input": kept} if len(kept) < len(items) else body
 
 
 def _items(body: Body) -> list[dict[str, Any]]:

@@ -74,13 +74,25 @@ def returnable(items: Sequence[Item], *, stored: bool) -> list[Item]:
     return kept
 
 
-def without_reasoning(items: Sequence[Any]) -> list[Any]:
-    """Return input items without reasoning, and without the ids by which OpenAI would miss it."""
+def seal_of(item: object) -> int | None:
+    """Return what tells an item of reasoning from others, in little space; None for any other item."""
+    if not isinstance(item, Mapping) or item.get("type") != "reasoning":
+        return None
+    return hash((str(item.get("id")), str(item.get("encrypted_content"))))
+
+
+def without_reasoning(items: Sequence[Any], seals: frozenset[int]) -> list[Any]:
+    """Return input items without some reasoning, and without the ids by which OpenAI would miss it.
+
+    Args:
+        items: the items.
+        seals: which reasoning is to go, as `seal_of` tells it.
+    """
     kept: list[Any] = []
     orphaned = False
     for item in items:
-        kind = item.get("type") if isinstance(item, Mapping) else None
-        if kind == "reasoning":
+        seal = seal_of(item)
+        if seal in seals:
             orphaned = True
             continue
         made = isinstance(item, Mapping) and (_is_call(item) or item.get("role") == "assistant")

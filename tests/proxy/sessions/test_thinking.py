@@ -1,0 +1,90 @@
+"""Thinking with a budget (Anthropic's `enabled`): the turn under way begins with thinking, whatever was evicted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.proxy.agents import Worker
+from tests.proxy.world import AnthropicClient, Exchange, Upstream, exchange
+from wane.journal import SessionStore
+from wane.proxy.sessions.book import Book
+from wane.proxy.settings import ContextSettings
+from wane.proxy.store.base import Store
+from wane.proxy.store.disk import DiskStore
+from wane.proxy.store.memory import MemoryStore
+
+BUDGET = 6_000
+SETTINGS = ContextSettings(budget=BUDGET)
+ENABLED = {"type": "enabled", "budget_tokens": 1024}
+
+
+class ThinkingClient(AnthropicClient):
+    """Asks for thinking with a budget."""
+
+    def body(self) -> dict[str, Any]:
+        return {**super().body(), "thinking": ENABLED}
+
+
+class RemindingClient(ThinkingClient):
+    """Puts text behind results, as harnesses do: it can be read as the begin of another turn."""
+
+    def take(self, answer: Any, results: Callable[[str, Any], str]) -> int:
+        calls = super().take(answer, results)
+        if calls and len(self.history) % 3:
+            self.history[-1]["content"].append({"type": "text", "text": "<reminder>Go on.</reminder>"})
+        return calls
+
+
+def result(tool: str, arguments: Any) -> str:
+    return f"{tool} {json.dumps(arguments)}\n" + "line of output, as long as lines are\n" * 25
+
+
+async def session(
+    client: AnthropicClient, upstream: Upstream, store: Store, *, restarts: bool = False
+) -> list[Exchange]:
+    """Three turns of the user; every request that the provider would refuse raises."""
+    book, done = Book(store, SETTINGS), list[Exchange]()
+    for number in range(3):
+        client.say(f"User turn {number}: please do thing {number}.")
+        for _ in range(100):
+            if restarts:
+                await book.close()
+                book = Book(store, SETTINGS)
+            done.append(await exchange(book, client, upstream))
+            if not client.take(done[-1].answer, result):
+                break
+    return done
+
+
+@pytest.mark.parametrize("make", [ThinkingClient, RemindingClient])
+@pytest.mark.parametrize("reasons", [False, True], ids=["at its begin", "between calls"])
+@pytest.mark.parametrize("seed", range(4))
+def test_no_request_is_sent_that_the_provider_refuses(make: type[AnthropicClient], reasons: bool, seed: int) -> None:
+    client = make()
+    upstream = Upstream(client.provider, Worker(seed, steps=60, reasons=reasons))
+    done = asyncio.run(session(client, upstream, MemoryStore()))
+    assert len(upstream.requests) > 60
+    assert done[-1].facts.evicted > 3 * BUDGET
+    sizes = iter(request.tokens for request in upstream.requests)
+    for each in done:
+        assert max(islice(sizes, len(each.bodies))) <= BUDGET or not each.facts.satisfied
+    # It goes on thinking: what the provider demands is kept.
+    assert all(request.body["thinking"] == ENABLED for request in upstream.requests)
+
+
+def test_what_is_kept_for_the_provider_is_the_same_after_a_restart(tmp_path: Path) -> None:
+    bodies = []
+    for restarts in (False, True):
+        client = ThinkingClient()
+        upstream = Upstream(client.provider, Worker(0, steps=60))
+        store = DiskStore(SessionStore(tmp_path / str(restarts)), fsync=False)
+        asyncio.run(session(client, upstream, store, restarts=restarts))
+        bodies.append([request.body for request in upstream.requests])
+    assert bodies[0] == bodies[1]

@@ -1,0 +1,124 @@
+"""The turn under way, where thinking has a budget: what it must begin with, what is kept for that, and what if not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.proxy.wire.anthropic_replies import WIRE, call, text, thinking
+from tests.proxy.wire.test_anthropic_request import UNLED, mended, model, result, said, user
+from wane.proxy.wire.anthropic_turn import required, unled
+from wane.proxy.wire.base import Body, Message
+
+ENABLED = {"type": "enabled", "budget_tokens": 2_000}
+LONG = "word " * 400
+LED = model(thinking("t", "s"), text("I look."), call("a"))
+AFTER = [model(call("b")), user(result("b")), model(call("c")), user(result("c"))]
+REMINDED = user(result("a", LONG), text("<reminder>"))
+
+
+def kept(history: list[Message], *numbers: int) -> dict[int, list[int]]:
+    return required(history, [(number, history[number]) for number in numbers])
+
+
+@pytest.mark.parametrize(
+    ("messages", "readings"),
+    [
+        ([said("Hi"), LED, user(result("a"))], set()),
+        ([said("Hi"), LED, user(result("a")), *AFTER], set()),
+        ([said("Hi"), *AFTER], {False}),
+        ([said("Hi"), model({"type": "redacted_thinking", "data": "x"}, call("a")), user(result("a"))], set()),
+        # The user spoke last: a new turn begins.
+        ([said("Hi"), *AFTER, model(text("Done.")), said("More.")], set()),
+        # Behind results the provider reads it with them.
+        ([said("Hi"), *AFTER, said("More.")], {False}),
+        ([said("Hi"), *AFTER, model(text("Done.")), said("More."), LED, user(result("a"))], set()),
+        # What stands behind results may begin one, or not.
+        ([said("Hi"), LED, REMINDED, *AFTER], {True}),
+        ([said("Hi"), *AFTER, REMINDED, LED, user(result("a"))], {False}),
+        ([said("Hi"), LED, REMINDED, *AFTER, REMINDED, LED, user(result("a"))], set()),
+        ([said("Hi"), *AFTER, REMINDED], {False}),
+        # A system message is nobody's turn, and what holds nothing but thinking is left out.
+        ([said("Hi"), {"role": "system", "content": "9 left"}, *AFTER], {False}),
+        ([said("Hi"), model(thinking("t", "s")), *AFTER], {False}),
+    ],
+)
+def test_whether_a_turn_begins_with_thinking(messages: list[Message], readings: set[bool]) -> None:
+    assert unled(messages) == readings
+
+
+def test_the_thinking_of_a_turn_stays_with_the_least_that_may_follow_it() -> None:
+    silent = model(thinking("t", "s"), call("a"), call("b"))
+    for opening, results, needed in (
+        (LED, user(result("a", LONG)), {1: [0, 1]}),
+        (silent, user(result("a", LONG), result("b")), {1: [0, 2], 2: [1]}),
+        (silent, user(result("a"), result("b", LONG)), {1: [0, 1], 2: [0]}),
+    ):
+        history = [said("Hi"), opening, results, *AFTER]
+        assert kept(history, 0, 1, 2, 3, 4, 5, 6) == {}
+        assert kept(history, 0, 5, 6) == needed
+
+
+def test_nothing_is_kept_of_turns_that_are_over_or_never_began_with_thinking() -> None:
+    history = [said("Hi"), LED, user(result("a")), model(text("Done.")), said("More."), *AFTER]
+    assert kept(history, 0, 3, 4) == {}
+    assert kept(history, 0, 4, 7, 8) == {}
+    assert WIRE.required({"thinking": {"type": "adaptive"}}, [said("Hi"), LED, *AFTER], [(0, said("Hi"))]) == {}
+
+
+def test_of_a_turn_that_can_be_read_in_two_ways_both_begins_are_kept() -> None:
+    second = model(thinking("u", "v"), call("d"))
+    history = [said("Hi"), LED, REMINDED, second, user(result("d")), *AFTER]
+    assert kept(history, 0, 2, 5, 6, 7, 8) == {1: [0, 1], 3: [0, 1], 4: [0]}
+    # Where the view joins what the user said to results that are left of the turn before, that is one message.
+    history = [
+        said("Hi"),
+        LED,
+        user(result("a")),
+        model(text("Done.")),
+        said("More."),
+        second,
+        user(result("d")),
+        *AFTER,
+    ]
+    shown = [(0, history[0]), (1, model(call("a"))), *((n, history[n]) for n in (2, 4, 7, 8))]
+    assert required(history, shown) == {1: [0, 1], 5: [0, 1], 6: [0]}
+
+
+def sent(*messages: Message, thinks: Any = ENABLED) -> Body:
+    return {"messages": list(messages), "thinking": thinks}
+
+
+def test_a_turn_that_lost_its_begin_goes_on_without_thinking_until_the_user_speaks() -> None:
+    whole, view = sent(said("Hi"), LED, user(result("a")), *AFTER), sent(said("Hi"), *AFTER)
+    mending = WIRE.foreseen(view, whole)
+    assert mending is not None
+    assert mending(view, whole) == {"messages": [said("Hi"), *AFTER], "thinking": {"type": "disabled"}}
+    # Also where it would be valid again by now.
+    assert mending(whole, whole)["thinking"] == {"type": "disabled"}
+    later = sent(*whole["messages"], model(text("Done.")), said("More."))
+    assert mending(later, later) == later
+
+
+@pytest.mark.parametrize(
+    ("view", "client"),
+    [
+        (sent(said("Hi"), LED, user(result("a"))), sent(said("Hi"), LED, user(result("a")))),
+        # What the client itself does is between it and the provider.
+        (sent(said("Hi"), *AFTER[2:]), sent(said("Hi"), *AFTER)),
+        (sent(said("Hi"), *AFTER, thinks={"type": "adaptive"}), sent(said("Hi"), LED, user(result("a")), *AFTER)),
+        (sent(said("Hi"), *AFTER, thinks=None), sent(said("Hi"), LED, user(result("a")), *AFTER)),
+    ],
+)
+def test_what_is_not_known_to_be_invalid_is_left_alone(view: Body, client: Body) -> None:
+    assert WIRE.foreseen(view, client) is None
+
+
+def test_a_turn_that_is_refused_for_what_nobody_could_foresee_goes_on_without_thinking() -> None:
+    body = sent(said("Hi"), LED, user(result("a")))
+    again = mended(UNLED, body)
+    assert again == {
+        "messages": [said("Hi"), model(text("I look."), call("a")), user(result("a"))],
+        "thinking": {"type": "disabled"},
+    }
