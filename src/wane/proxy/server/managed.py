@@ -279,9 +279,7 @@ class Managed:
             with _ours():
                 round_ = self._reply.end()
         except BrokenReplyError as error:
-            rest = self._reply.rest()
-            cut = not self._streams and rest.startswith(b"{") and any(b'"%b"' % it.encode() in rest for it in turn.own)
-            if cut or (self._line.rounds > 1 and not error.told):
+            if not error.told and (self._line.rounds > 1 or self._reply.hides):
                 _LOGGER.warning("%s: the provider's reply was not understood: %s", self._line.what, error)
                 raise self._unusable("sends a reply that is not understood") from error
             # As it came: the client knows best what to make of it.
@@ -289,7 +287,7 @@ class Managed:
             self._exchange.outcome = "broken"
             self._warning = self._warning or f"the provider's reply was not understood: {error}"
             _LOGGER.warning("%s: %s", self._line.what, self._warning)
-            await self._end(turn, rest)
+            await self._end(turn, self._reply.rest())
             return None
         self._exchange.round(round_)
         return round_

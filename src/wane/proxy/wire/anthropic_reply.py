@@ -48,6 +48,11 @@ class StreamedReply:
         """Whether anything was given out."""
         return self._started
 
+    @property
+    def hides(self) -> bool:
+        """Whether there may be something of an own call in this round."""
+        return self._round.hides or self._round.may_hide(self._splitter.rest)
+
     def feed(self, data: bytes) -> bytes:
         """Take in a piece of the stream and return what the client gets now."""
         if self._unsplit:
@@ -149,19 +154,24 @@ class StreamedReply:
             self._round.closing.append(event)
             return b""
         self._fault(f"an event of the provider's stream is no JSON object: {clip(event.data)}")
-        return self._show(event.raw)
+        if not self._round.may_hide(event.raw):
+            return self._aside(event.raw)
+        self._round.obscured = True
+        return self._hide()
 
     # What the client gets
 
     def _of_block(self, event: Event, said: dict[str, Any], slot: Slot | None) -> bytes:
         """An event of a block, by the client's number of it."""
+        if slot is None and self._round.fault:
+            # What began the block was not understood: it may have been an own call.
+            self._round.obscured = True
+            return self._hide()
         if slot is None or slot.index == said["index"]:
             return self._show(event.raw)
         if slot.index is not None:
             return self._show(event.with_data(jsons.dumps({**said, "index": slot.index})))
-        if not self._started:
-            self._came.pop()
-        return b""
+        return self._hide()
 
     def _show(self, data: bytes) -> bytes:
         """Give out what the client may see, after the head."""
@@ -170,6 +180,12 @@ class StreamedReply:
         self._started = True
         self._came.clear()
         return b"".join([*self._held, data])
+
+    def _hide(self) -> bytes:
+        """Take in an event that the client does not see."""
+        if not self._started:
+            self._came.pop()
+        return b""
 
     def _aside(self, data: bytes) -> bytes:
         """Give out what is nothing to see, but not as the first."""

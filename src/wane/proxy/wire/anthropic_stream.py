@@ -76,6 +76,7 @@ class StreamedRound:
         closing: the events from these on, as they came.
         fault: what is wrong with the stream; None if nothing is.
         told: whether the provider said so itself.
+        obscured: whether an event that was not understood may be of a block that the client does not see.
     """
 
     def __init__(self, own: frozenset[str]) -> None:
@@ -87,6 +88,7 @@ class StreamedRound:
         self.closing: list[Event] = []
         self.fault: str | None = None
         self.told = False
+        self.obscured = False
 
     @property
     def ended(self) -> bool:
@@ -95,8 +97,8 @@ class StreamedRound:
 
     @property
     def hides(self) -> bool:
-        """Whether there are blocks in it that the client does not see."""
-        return any(slot.index is None for slot in self.slots.values())
+        """Whether there are blocks in it that the client does not see, or may be."""
+        return self.obscured or any(slot.index is None for slot in self.slots.values())
 
     def may_hide(self, begun: bytes) -> bool:
         """Whether an event that was cut off may be of a block that the client does not see.

@@ -7,7 +7,7 @@ from typing import Any
 from wane.proxy import jsons
 from wane.proxy.wire.anthropic_blocks import Block, Made, arguments_of, given_arguments, is_own, make_round
 from wane.proxy.wire.anthropic_errors import clip, error_body
-from wane.proxy.wire.base import BrokenReplyError, Round
+from wane.proxy.wire.base import BrokenReplyError, Round, may_name
 from wane.proxy.wire.usage import Tally, summed
 
 
@@ -32,6 +32,11 @@ class WholeReply:
     def started(self) -> bool:
         """Whether anything was given out."""
         return self._started
+
+    @property
+    def hides(self) -> bool:
+        """Whether there may be something of an own call in this round."""
+        return may_name(bytes(self._data), self._own)
 
     def feed(self, data: bytes) -> bytes:
         """Take in a piece of the reply."""

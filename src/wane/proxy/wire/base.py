@@ -142,6 +142,14 @@ class Reply(Protocol):
         """
         ...
 
+    @property
+    def hides(self) -> bool:
+        """Whether there is, or may be, something of an own call in this round, which the client does not see.
+
+        Of a round that breaks then, what is left for the client means nothing.
+        """
+        ...
+
     def feed(self, data: bytes) -> bytes:
         """Take in a piece of the provider's body, cut anywhere, and return what the client gets now.
 
@@ -335,6 +343,11 @@ class Wire(Protocol):
     def error(self, status: int, message: str) -> bytes:
         """Return an error body in the provider's shape, for errors that are the proxy's."""
         ...
+
+
+def may_name(data: bytes, own: frozenset[str]) -> bool:
+    """Whether data that is no whole JSON, or none that is understood, may be a reply with own calls."""
+    return data.lstrip().startswith(b"{") and any(b'"%b"' % name.encode() in data for name in own)
 
 
 MAX_ROUNDS: Final = 8

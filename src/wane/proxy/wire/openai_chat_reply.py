@@ -112,6 +112,9 @@ class StreamedChat(StreamedReply):
     def _closing_held(self) -> bytes:
         return b"".join(it.event.with_data(jsons.dumps(it.chunk)) if it.changed else it.event.raw for it in self._tail)
 
+    def _hides(self) -> bool:
+        return any(call.own is not False for call in self._draft.calls)
+
     def _may_hide(self, begun: bytes) -> bool:
         return b"data:" in begun and b"tool_calls" in begun
 
@@ -125,10 +128,11 @@ class StreamedChat(StreamedReply):
             self._tail.append(_Closing(event, None))
             return b""
         chunk = parsed(event.data)
-        if chunk is None or chunk.get("error"):
-            if chunk is not None:
-                self._failure = f"the provider's stream holds an error: {chunk['error']!r:.500}"
-                self._told = True
+        if chunk is None:
+            return self._strange(event)
+        if chunk.get("error"):
+            self._failure = f"the provider's stream holds an error: {chunk['error']!r:.500}"
+            self._told = True
             return self._pass(event.raw)
         self._rounds.identify(chunk)
         self._usage = chunk.get("usage") or self._usage
@@ -147,6 +151,8 @@ class StreamedChat(StreamedReply):
         reason = choice.get("finish_reason")
         if reason:
             self._draft.finish = str(reason)
+            if self._lost and any(call.own is None for call in self._draft.calls):
+                return self._obscure()
             self._draft.settle()
         shown = self._shown(delta, calls)
         changed = shown is not delta
@@ -264,8 +270,7 @@ class WholeChat(WholeReply):
     """
 
     def __init__(self, own: frozenset[str], tally: Tally = summed) -> None:
-        super().__init__()
-        self._own = own
+        super().__init__(own)
         self._rounds = _Rounds(tally)
         self._last: Chunk = {}
 

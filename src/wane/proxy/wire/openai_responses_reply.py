@@ -128,6 +128,7 @@ class StreamedResponse(StreamedReply):
     def _next_round(self) -> None:
         self._base = self._top
         self._hidden: set[int] = set()
+        self._begun: set[int] = set()
         self._items: dict[int, Item] = {}
         self._terminal: Data | None = None
         self._tail: list[bytes] = []
@@ -141,6 +142,9 @@ class StreamedResponse(StreamedReply):
     def _closing_held(self) -> bytes:
         return b"".join(self._tail)
 
+    def _hides(self) -> bool:
+        return bool(self._hidden)
+
     def _may_hide(self, begun: bytes) -> bool:
         # Items, arguments of calls, and whole responses with the tools and instructions that the model was given.
         return b"data:" in begun and any(it in begun for it in (b"function_call", b"output_item", b'"response"'))
@@ -153,7 +157,7 @@ class StreamedResponse(StreamedReply):
         data = parsed(event.data)
         if data is None:
             if event.data.strip() != b"[DONE]":
-                return self._pass(event.raw)
+                return self._strange(event)
             self._tail.append(event.raw)
             return b""
         kind = str(data.get("type") or event.name)
@@ -199,6 +203,7 @@ class StreamedResponse(StreamedReply):
         """Take in an event on an item of the output."""
         item = data.get("item")
         if isinstance(item, dict):
+            self._begun.add(index)
             if is_own(item, self._own):
                 self._hidden.add(index)
             if data.get("type") == "response.output_item.done":
@@ -206,6 +211,8 @@ class StreamedResponse(StreamedReply):
         if index in self._hidden:
             self._gap = True
             return b""
+        if self._lost and index not in self._begun:
+            return self._obscure()
         place = self._base + index - sum(other < index for other in self._hidden)
         self._top = max(self._top, place + 1)
         return self._show(self._encoded(event, data, {} if place == index else {"output_index": place}))
@@ -236,7 +243,7 @@ class WholeResponse(WholeReply):
     """
 
     def __init__(self, body: Body, own: frozenset[str], tally: Tally = summed) -> None:
-        super().__init__()
+        super().__init__(own)
         self._rounds = _Rounds(body, own, tally)
         self._reply: bytes | None = None
 

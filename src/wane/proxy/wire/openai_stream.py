@@ -7,7 +7,7 @@ from typing import Any
 
 from wane.proxy import jsons
 from wane.proxy.wire import sse
-from wane.proxy.wire.base import BrokenReplyError, Round
+from wane.proxy.wire.base import BrokenReplyError, Round, may_name
 
 
 class StreamedReply(ABC):
@@ -26,6 +26,13 @@ class StreamedReply(ABC):
         self._told = False  # whether the provider said so itself
         self._over = False
         self._unsplit = False
+        self._lost = ""  # what is wrong with an event that was not understood
+        self._obscured = False  # whether an event that was not understood may be of what the client does not see
+
+    @property
+    def hides(self) -> bool:
+        """Whether there may be something of an own call in this round."""
+        return self._obscured or self._may_hide(self._splitter.rest) or self._hides()
 
     def feed(self, data: bytes) -> bytes:
         """Take in a piece of the provider's stream, and return what the client gets now."""
@@ -50,7 +57,7 @@ class StreamedReply(ABC):
         """
         self._begin_round()
         event = self._splitter.end()
-        if event is not None and not (parsed(event.data) is None and self._may_hide(event.raw)):
+        if event is not None:
             # Something may follow it, which the last event of a stream need not reckon with.
             self._late += self._take(event._replace(raw=event.raw.rstrip(b"\r\n") + b"\n\n"))
         self._over = True
@@ -87,6 +94,21 @@ class StreamedReply(ABC):
         self._held.append(data)
         return b""
 
+    def _strange(self, event: sse.Event) -> bytes:
+        """Take in an event that is no JSON object."""
+        self._lost = self._lost or f"an event of the provider's stream is no JSON object: {event.data!r:.200}"
+        return self._obscure() if self._may_hide(event.raw) else self._pass(event.raw)
+
+    def _obscure(self) -> bytes:
+        """Give out nothing of an event that may be of an own call, of which something was lost."""
+        self._obscured = True
+        self._failure = self._failure or self._lost
+        return b""
+
+    @abstractmethod
+    def _hides(self) -> bool:
+        """Whether something of an own call has come in this round, as far as that can be told."""
+
     @abstractmethod
     def _take(self, event: sse.Event) -> bytes:
         """Take in an event, and return what the client gets now."""
@@ -111,15 +133,24 @@ class StreamedReply(ABC):
 class WholeReply(ABC):
     """A reply in one piece; see `wane.proxy.wire.base.Reply`.
 
+    Args:
+        own: names of the proxy's own tools.
+
     Attributes:
         started: False, as nothing is given out before the end.
     """
 
     started = False
 
-    def __init__(self) -> None:
+    def __init__(self, own: frozenset[str]) -> None:
+        self._own = own
         self._pieces: list[bytes] = []
         self._over = False
+
+    @property
+    def hides(self) -> bool:
+        """Whether there may be something of an own call in this round."""
+        return may_name(self.rest(), self._own)
 
     def feed(self, data: bytes) -> bytes:
         """Take in a piece of the provider's body; the client gets nothing yet."""
