@@ -148,16 +148,25 @@ def test_quiet_and_without_a_store_nothing_is_left_but_the_log(
 
 
 def test_warnings_are_named_with_the_log(tmp_path: Path, environ: dict[str, str]) -> None:
-    agent(tmp_path, ASKING.replace("sys.exit(7)", ""))
+    # From its start on sessions cannot be kept there.
+    spoiling = 'open(os.environ["WANE_SESSION_DIR"], "x")'
+    agent(tmp_path, ASKING.replace("base = ", f"{spoiling}; base = ").replace("sys.exit(7)", ""))
     log = tmp_path / "run.log"
     with ScriptedServer([Reply("Hello.")]) as server:
         environ["ANTHROPIC_BASE_URL"] = server.url
-        # Sessions cannot be kept there.
-        environ["WANE_SESSION_DIR"] = "/dev/null/nowhere"
+        environ["WANE_SESSION_DIR"] = str(tmp_path / "kept")
         done = run(environ, "--log", str(log), "--", "claude", cwd=tmp_path)
     assert done.returncode == 0
     assert f" in {log}\n" in done.stderr
     assert " WARNING " in log.read_text()
+
+
+def test_without_a_place_for_sessions_the_agent_is_not_started(tmp_path: Path, environ: dict[str, str]) -> None:
+    agent(tmp_path, ASKING)
+    environ["WANE_SESSION_DIR"] = "/dev/null/nowhere"
+    done = run(environ, "--", "claude", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "sessions cannot be stored: /dev/null is no directory that can be written in" in done.stderr
 
 
 def test_an_agent_that_asks_elsewhere_is_told_of(tmp_path: Path, environ: dict[str, str]) -> None:

@@ -108,11 +108,12 @@ def _introduce(proxy: Running, options: ProxyOptions) -> None:
 
 
 def _place(store: str | None) -> str:
-    """Where sessions are, without a password."""
+    """Where sessions are, without what is secret."""
+    from wane.proxy.store.location import parse_location, scheme_of
+
     if store is None:
         return "in memory only"
-    scheme, mark, rest = store.partition("://")
-    if mark:
-        return f"{scheme}{mark}{rest.rpartition('@')[2].partition('?')[0]}"
+    if scheme_of(store) is not None:
+        return parse_location(store).name
     root = default_root(os.environ) if store == "disk" else Path(store).expanduser()
     return str(SessionStore(root.absolute()).directory(Path.cwd()))

@@ -37,7 +37,7 @@ streams end with one. A second Ctrl-C does not wait.
 
 Exit codes:
   0    it was told to stop, by Ctrl-C or a signal
-  1    an extra is missing, or it cannot listen there
+  1    an extra is missing, it cannot listen there, or its store is out of reach
   2    an option is of no use
   130  stopped with a second Ctrl-C, without waiting for open requests
 """

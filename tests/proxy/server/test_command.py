@@ -106,6 +106,64 @@ def test_signal_ends_it_with_a_stream_open(number: signal.Signals, times: int, t
     run(main)
 
 
+@pytest.mark.parametrize("store", [f"redis://me:{TOKEN}@127.0.0.1:1/0", f"postgresql://me:{TOKEN}@127.0.0.1:1/wane"])
+@pytest.mark.parametrize("variable", [False, True])
+def test_a_store_that_cannot_be_reached_is_told_at_the_start(store: str, variable: bool) -> None:
+    given = {"WANE_PROXY_STORE": store} if variable else {}
+    options = [] if variable else ["--store", store]
+    done = subprocess.run(
+        [*WANE, "proxy", "--upstream", "http://127.0.0.1:9", "--listen", "127.0.0.1:0", *options],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **given},
+        check=False,
+    )
+    assert done.returncode == failure.FAILED
+    assert done.stdout == ""
+    address = store.replace(f"me:{TOKEN}@", "")
+    assert done.stderr.startswith(f"wane: sessions cannot be stored: the store {address} does not serve: ")
+    assert TOKEN not in done.stderr
+
+
+def test_a_key_in_the_path_of_the_upstream_or_the_client_is_never_told(tmp_path: Path) -> None:
+    key = "s3cret-KEY"
+
+    async def fails(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(support.response(b"no", 404) if asked.target.endswith("/models") else b"220 no http\r\n\r\n")
+
+    async def main() -> None:
+        options = ("--no-store", "--log-level", "debug")
+        async with provider(fails) as up, wane_proxy(f"{up.url}/{key}/v1", *options) as it:
+            assert it.lines[0].endswith(f"for {up.url}/***/v1\n")
+            for path in ("/v1/messages", f"/{key}/v1/messages", f"/v1/models?key={key}", f"/{key}/models"):
+                answer = await ask(it, body(), path)  # type: ignore[arg-type]
+                assert key not in str(answer)
+            assert {asked.target for asked in up.asked} == {
+                f"/{key}/v1/messages",
+                f"/{key}/v1/{key}/v1/messages",
+                f"/{key}/v1/models?key={key}",
+                f"/{key}/v1/{key}/models",
+            }
+            status = await ask(it, b"", "/wane/status", "GET")  # type: ignore[arg-type]
+            assert status.json["upstream"] == f"{up.url}/***/v1"
+            it.process.send_signal(signal.SIGTERM)
+            _, out, err = await it.end()
+            assert "POST /***/v1/messages 502" in err
+            assert key not in out + err
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://h/KEY v1", "https://u:KEY@h", "https://h?KEY", "https://h/#KEY", "h/KEY", "ftp://h/KEY"]
+)
+def test_a_key_in_an_upstream_that_is_none_is_not_told(url: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        UpstreamUrl.parse(url)
+    assert "KEY" not in str(caught.value)
+    assert "KEY" not in repr(UpstreamUrl.parse("https://h/KEY"))
+
+
 async def thinks(asked: Asked, writer: asyncio.StreamWriter) -> None:
     await asyncio.sleep(60)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from wane.core.errors import ConfigError
-from wane.proxy.store import open_store
+from wane.proxy.store import StoreError, open_store
 from wane.proxy.store.disk import DiskStore
 from wane.proxy.store.leased import LeasedStore
 from wane.proxy.store.location import parse_location
@@ -38,6 +39,8 @@ def test_a_store_is_what_its_name_says(tmp_path: Path, monkeypatch: pytest.Monke
         (f"postgresql://user:{SECRET}@one:5432,two:5433/wane?sslmode=require", "postgresql://one:5432,two:5433/wane"),
         (f"postgres://db.example/wane?user=me&password={SECRET}", "postgres://db.example/wane"),
         ("postgresql:///wane?host=/run/postgresql", "postgresql:///wane"),
+        (f"redis://cache.example/{SECRET}", "redis://cache.example/***"),
+        (f"postgresql://db.example/{SECRET.upper()}?sslpassword={SECRET}", "postgresql://db.example/***"),
     ],
 )
 def test_a_database_is_not_connected_to_yet_and_shown_without_secrets(where: str, shown: str) -> None:
@@ -102,6 +105,36 @@ except MissingExtraError as error:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     extra = {"redis": "redis", "psycopg": "postgresql"}[module]
     assert f'the store {url} needs the "{extra}" extra' in done.stdout
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"redis://me:{SECRET}@127.0.0.1:1/0",
+        f"postgresql://me:{SECRET}@127.0.0.1:1/wane?sslpassword={SECRET}",
+        f"postgresql://127.0.0.1:1/{SECRET}",
+    ],
+)
+def test_a_database_that_cannot_be_reached_is_told_when_it_is_asked_for(url: str) -> None:
+    async def main() -> str:
+        store = open_store(url)
+        with pytest.raises(StoreError) as caught:
+            await store.check()
+        await store.close()
+        return str(caught.value)
+
+    said = asyncio.run(main())
+    assert f"the store {parse_location(url).name} does not serve" in said
+    assert SECRET not in said
+
+
+def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    asyncio.run(open_store(str(tmp_path / "new")).check())
+    asyncio.run(open_store(None).check())
+    assert list(tmp_path.iterdir()) == [tmp_path / "file"]
+    with pytest.raises(StoreError, match=f"{tmp_path / 'file'} is no directory that can be written in"):
+        asyncio.run(open_store(str(tmp_path / "file" / "new")).check())
 
 
 def test_settings_of_ours_are_taken_out_of_the_url() -> None:

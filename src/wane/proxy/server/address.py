@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, field
 from typing import Final, Self
 from urllib.parse import urlsplit
 
@@ -12,6 +13,14 @@ from wane.core.errors import ConfigError
 DEFAULT_PORT: Final = 8484
 
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+_HIDDEN: Final = "***"
+_VERSION: Final = re.compile(r"v\d{1,2}(?:(?:alpha|beta)\d{0,2})?")
+# What paths are made of in the APIs of providers and gateways.
+_WORDS: Final = """anthropic api audio backend-api batches beta chat codex coding compat compatible-mode completions
+    content conversations count_tokens deployments embeddings engines event_logging files gateway images inference
+    input_items input_tokens internal litellm llm messages metrics models moderations oauth ollama openai organizations
+    paas proxy responses router search serverless status stream usage wane ~***"""
+_PLAIN: Final = frozenset(_WORDS.split())
 
 
 def is_loopback(host: str) -> bool:
@@ -77,13 +86,14 @@ class UpstreamUrl:
         scheme: `http` or `https`.
         host: a name or an IP address, without brackets.
         port: the port, the scheme's own if none was given.
-        prefix: the path that all requests go below, without a slash at its end; empty for none.
+        prefix: the path that all requests go below, without a slash at its end; empty for none. Some gateways have
+            keys in it, so it is never shown as it is.
     """
 
     scheme: str
     host: str
     port: int
-    prefix: str = ""
+    prefix: str = field(default="", repr=False)
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -92,7 +102,7 @@ class UpstreamUrl:
         Raises:
             ConfigError: for anything else, a URL with a password, a query or a fragment among it.
         """
-        shown = _without_password(text)
+        shown = _shown(text)
         example = "write a base URL, such as https://api.anthropic.com"
         try:
             parts = urlsplit(text.strip())
@@ -138,7 +148,18 @@ class UpstreamUrl:
         return prefix + path
 
     def __str__(self) -> str:
-        return self.origin + self.prefix
+        return self.origin + shown_path(self.prefix)
+
+
+def shown_path(path: str) -> str:
+    """Return a path as it may be shown: with stars for each part that could be a key."""
+    secret = secrets_of(path)
+    return "/".join(_HIDDEN if part in secret else part for part in path.split("/"))
+
+
+def secrets_of(path: str) -> set[str]:
+    """Return the parts of a path that could be keys: those that no API is known to have."""
+    return {part for part in path.split("/") if part and part not in _PLAIN and not _VERSION.fullmatch(part)}
 
 
 def bracketed(host: str) -> str:
@@ -150,8 +171,9 @@ def _is_host(text: str) -> bool:
     return bool(text) and not any(c.isspace() or not c.isprintable() or c in "/?#@[]\\%" for c in text)
 
 
-def _without_password(text: str) -> str:
-    scheme, mark, rest = text.partition("://")
-    head, at, tail = rest.rpartition("@")
-    shown = f"{scheme}{mark}…@{tail}" if at and head else text
-    return shown.partition("?")[0]
+def _shown(text: str) -> str:
+    """What a user wrote as a URL, without what may be secret in it: user and password, path, query, fragment."""
+    scheme, mark, rest = text.strip().rpartition("://")
+    head, at, tail = re.split(r"[?#]", rest, maxsplit=1)[0].rpartition("@")
+    host, slash, path = tail.partition("/")
+    return f"{scheme}{mark}{_HIDDEN + at if head else at}{host}{slash}{shown_path(path)}"

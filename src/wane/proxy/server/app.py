@@ -126,7 +126,7 @@ class ProxyApp:
             if self._upstream.stopped and not client.gone:
                 await self._refuse(request, client, exchange, RefusedError(503, STOPPED, close=True))
         except Exception as error:
-            report(line.what, error, headers.secrets(request.headers, request.query))
+            report(line.what, error, request.secrets)
             exchange.outcome = "broken"
             await self._refuse(
                 request, client, exchange, RefusedError(500, f"a defect in Wane: {type(error).__name__}")

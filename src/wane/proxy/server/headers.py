@@ -45,6 +45,7 @@ REWRITTEN: Final = frozenset({b"content-length", b"content-encoding", b"content-
 _SECRET: Final = frozenset(
     {b"authorization", b"proxy-authorization", b"x-api-key", b"api-key", b"x-goog-api-key", b"cookie", TOKEN}
 )
+_SHORTEST_SECRET: Final = 4  # characters
 _LONGEST_WARNING: Final = 300  # characters
 
 
@@ -129,8 +130,14 @@ def text(message: str) -> bytes:
     return clean if len(clean) <= _LONGEST_WARNING else clean[: _LONGEST_WARNING - 3] + b"..."
 
 
-def secrets(headers: Iterable[tuple[bytes, bytes]], query: bytes) -> list[str]:
-    """Return what must not be told of a request: its keys, in the forms in which a message could hold them."""
+def secrets(headers: Iterable[tuple[bytes, bytes]], query: bytes, parts: Iterable[str] = ()) -> list[str]:
+    """Return what must not be told of a request: its keys, in the forms in which a message could hold them.
+
+    Args:
+        headers: its headers, names in lower case.
+        query: its query.
+        parts: parts of its path that may be keys.
+    """
     found: set[bytes] = set()
     for name, value in headers:
         if name in _SECRET:
@@ -138,7 +145,8 @@ def secrets(headers: Iterable[tuple[bytes, bytes]], query: bytes) -> list[str]:
             # Without the scheme: `Bearer`.
             found.update(value.split()[1:])
     found.update(part.partition(b"=")[2] for part in query.split(b"&"))
-    return sorted((it.decode("latin-1") for it in found if len(it) >= 4), key=len, reverse=True)
+    texts = {*parts, *(each.decode("latin-1") for each in found)}
+    return sorted((text for text in texts if len(text) >= _SHORTEST_SECRET), key=len, reverse=True)
 
 
 def scrub(message: str, known: Iterable[str]) -> str:

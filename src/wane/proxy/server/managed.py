@@ -13,6 +13,7 @@ import httpx2
 from wane.proxy import jsons
 from wane.proxy.server import form, headers
 from wane.proxy.server.access import Line
+from wane.proxy.server.address import secrets_of
 from wane.proxy.server.client import Client
 from wane.proxy.server.faults import BrokenOffError, OwnFailureError, RefusedError, detail, told
 from wane.proxy.server.limits import dumped
@@ -369,8 +370,7 @@ class Managed:
         await pass_on(self._upstream, self._client, self._request, self._exchange, self._raw, extra)
 
     def _warn(self, error: BaseException) -> None:
-        known = headers.secrets(self._request.headers, self._request.query)
-        report(self._line.what, error, known)
+        report(self._line.what, error, [*self._request.secrets, *secrets_of(self._upstream.url.prefix)])
 
 
 def report(what: str, error: BaseException, known: Sequence[str]) -> None:

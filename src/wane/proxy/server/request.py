@@ -7,6 +7,7 @@ from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
 from wane.proxy.server import headers
+from wane.proxy.server.address import secrets_of, shown_path
 from wane.proxy.server.faults import RefusedError
 
 Scope = dict[str, Any]
@@ -40,8 +41,13 @@ class Request:
 
     @property
     def shown(self) -> str:
-        """The path for the log: without the query, in which there may be keys, and in printable ASCII."""
-        return self.raw_path.decode("ascii", "replace")
+        """The path for the log, without what may be keys: the query, and parts of the path that no API has."""
+        return shown_path(self.raw_path.decode("ascii", "replace"))
+
+    @property
+    def secrets(self) -> list[str]:
+        """What must not be told of it: its keys, in the forms in which a message could hold them."""
+        return headers.secrets(self.headers, self.query, secrets_of(self.raw_path.decode("latin-1")))
 
 
 def head_of(scope: Scope) -> Request:

@@ -26,7 +26,7 @@ from wane.proxy.server.upstream import Upstream
 from wane.proxy.sessions.base import SessionBook
 from wane.proxy.sessions.book import Book
 from wane.proxy.settings import ContextSettings
-from wane.proxy.store import open_store
+from wane.proxy.store import StoreError, open_store
 
 __all__ = ["ListenError", "ProxyOptions", "Running", "in_thread", "running", "serving"]
 
@@ -106,10 +106,19 @@ async def running(options: ProxyOptions) -> AsyncIterator[Running]:
     """Run a proxy in this event loop, until the block ends.
 
     Raises:
-        WaneError: if it cannot listen, or an option cannot work.
+        WaneError: if it cannot listen, its store cannot be reached, or an option cannot work.
     """
     _raise_limits()
-    book = Book(open_store(options.store), options.context, strict=options.server.strict)
+    store = open_store(options.store)
+    try:
+        await store.check()
+    except StoreError as error:
+        await store.close()
+        why = str(error).rstrip(".")
+        raise StoreError(
+            f"sessions cannot be stored: {why}. Start the store, name another with --store, or give --no-store"
+        ) from None
+    book = Book(store, options.context, strict=options.server.strict)
     async with serving(options.server, book, known_wires(options.server.usage), options.context) as proxy:
         yield proxy
 

@@ -87,6 +87,14 @@ class Store(Protocol):
 
     keeps: bool
 
+    async def check(self) -> None:
+        """See that sessions can be stored, as far as that can be told without storing one.
+
+        Raises:
+            StoreError: if the store cannot be reached, or is not to be written.
+        """
+        ...
+
     async def find(self, root: str) -> Sequence[str]:
         """Return the ids of the sessions that began in one way, the last written first, at most some dozens.
 

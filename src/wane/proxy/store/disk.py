@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import glob
 import logging
+import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -50,6 +51,17 @@ class DiskStore:
 
     def __repr__(self) -> str:
         return f"DiskStore({str(self._sessions.root)!r})"
+
+    async def check(self) -> None:
+        """See that files can be written where sessions belong, or the directory be made.
+
+        Raises:
+            StoreError: if not.
+        """
+        folder = self._sessions.directory(self._cwd)
+        there = next(place for place in (folder, *folder.parents) if place.exists())
+        if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
+            raise StoreError(f"{there} is no directory that can be written in")
 
     async def find(self, root: str) -> Sequence[str]:
         """Return the sessions of a root, from the names of their files alone.

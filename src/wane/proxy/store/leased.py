@@ -48,6 +48,9 @@ WAIT: Final = 15.0
 TURN: Final = 1.0
 """Seconds for which a session that was let go is kept for who waits; they ask more often than that."""
 
+_NOBODY: Final = "0" * 24
+"""A root that no session has."""
+
 _POLLS: Final = (0.002, 0.025)
 
 
@@ -153,6 +156,14 @@ class LeasedStore:
 
     def __repr__(self) -> str:
         return f"LeasedStore({self._shelf.name!r})"
+
+    async def check(self) -> None:
+        """See that the database answers, and has what is needed.
+
+        Raises:
+            StoreError: if it does not.
+        """
+        await self._shelf.find(_NOBODY)
 
     async def find(self, root: str) -> Sequence[str]:
         """Return the sessions of a root.

@@ -18,7 +18,9 @@ PREFIX: Final = "wane"
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _HOSTS: Final = re.compile(r"(?:(?:[\w.%-]+|\[[0-9A-Fa-f:.%]+\])?(?::\d+)?(?:,|$))*")
 _PREFIX: Final = re.compile(r"[\w.:-]{1,64}", re.ASCII)
-_SECRET: Final = re.compile(r"password", re.IGNORECASE)
+_SECRET: Final = re.compile(r"pass|secret|token|key", re.IGNORECASE)
+# A database, or a file of the system's: anything else could be a key.
+_PATH: Final = re.compile(r"/?\d{0,4}|/[a-z_][a-z_-]{0,30}\d{0,3}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +29,10 @@ class Location:
 
     Attributes:
         url: for the client library, with whatever is secret in it.
-        name: the same without user, password and options, for people.
+        name: the same without user, password, options and what could be a key, for people.
         expiry: seconds after which a session that nobody wrote to is deleted; 0 if never.
         prefix: how keys begin, where there are keys.
-        secrets: passwords, as they stand in the URL and as they are meant.
+        secrets: passwords and keys, as they stand in the URL and as they are meant.
     """
 
     url: str = field(repr=False)
@@ -72,13 +74,14 @@ def parse_location(url: str) -> Location:
     if url.count("@") != len(at) or parts.fragment or "://" not in url or not _HOSTS.fullmatch(hosts):
         raise _malformed(scheme)
     named = dict(options)
+    plain = not hosts or _PATH.fullmatch(parts.path) is not None
     kept = "&".join(part for part in parts.query.split("&") if part.partition("=")[0] not in ("expire_days", "prefix"))
     return Location(
         url=url.partition("?")[0] + (f"?{kept}" if kept else ""),
-        name=f"{scheme}://{hosts}{parts.path}",
+        name=f"{scheme}://{hosts}{parts.path if plain else '/***'}",
         expiry=_expiry(named.get("expire_days")),
         prefix=_prefix(named.get("prefix", PREFIX)),
-        secrets=_secrets(userinfo.partition(":")[2], parts.query),
+        secrets=_secrets(userinfo.partition(":")[2], parts.query, "" if plain else parts.path[1:]),
     )
 
 
@@ -98,9 +101,9 @@ def _prefix(value: str) -> str:
     return value
 
 
-def _secrets(password: str, query: str) -> tuple[str, ...]:
+def _secrets(password: str, query: str, path: str) -> tuple[str, ...]:
     pairs = (part.partition("=") for part in query.split("&"))
-    raw = [password, *(value for name, _, value in pairs if _SECRET.search(name))]
+    raw = [password, path, *(value for name, _, value in pairs if _SECRET.search(name))]
     # The longest first, so that none is hidden in part.
     return tuple(sorted({form for text in raw for form in (text, unquote(text)) if form}, key=len, reverse=True))
 

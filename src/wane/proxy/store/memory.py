@@ -27,6 +27,9 @@ class MemoryStore:
     def __init__(self, wait: float = _WAIT) -> None:
         self._wait = wait
 
+    async def check(self) -> None:
+        """Do nothing: there is memory."""
+
     async def find(self, root: str) -> Sequence[str]:
         """Return nothing: no session can be brought back.
 
