@@ -8,8 +8,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 import wane
 
 PACKAGE = Path(wane.__file__).parent
@@ -93,27 +91,19 @@ EXPORTED = """
 """
 
 
-def sources(part: str = "") -> list[Path]:
-    return sorted((PACKAGE / part).rglob("*.py"))
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def sources(*parts: str) -> list[Path]:
+    """The package's files, of all parts or of some."""
+    return sorted(path for path in PACKAGE.rglob("*.py") if not parts or part_of(path) in parts)
 
 
 def part_of(path: Path) -> str:
     """The part of the package that a file belongs to: its folder or, of a file at the top, its name."""
     first = path.relative_to(PACKAGE).parts[0]
     return first.removesuffix(".py").replace("__init__", "")
-
-
-def imports(path: Path) -> Iterator[tuple[int, str]]:
-    """Each module that a file imports, wherever in it, with the line."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}:{node.lineno} imports relatively"
-            assert node.module is not None
-            yield node.lineno, node.module
-            if node.module == "wane":
-                yield from ((node.lineno, f"wane.{name.name}") for name in node.names if (PACKAGE / name.name).exists())
 
 
 def floor_of(module: str) -> str | None:
@@ -124,24 +114,58 @@ def floor_of(module: str) -> str | None:
     return names[1] if len(names) > 1 else ""
 
 
-@pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_a_part_imports_only_what_stands_below_it(path: Path) -> None:
-    part = part_of(path)
-    assert part in FLOORS, f"{part} is new: say in FLOORS what it may import"
-    allowed = FLOORS[part] | {part}
-    wrong = [f"line {line}: {name}" for line, name in imports(path) if floor_of(name) not in {None, *allowed}]
+def imports(path: Path) -> Iterator[tuple[str, str]]:
+    """Each module that a file imports, wherever in it, and where; a relative one with its dots."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = ["." * node.level + (node.module or "")]
+            if names == ["wane"]:
+                names += [f"wane.{alias.name}" for alias in node.names if (PACKAGE / alias.name).exists()]
+        else:
+            continue
+        yield from ((place(path, node), name) for name in names)
+
+
+def place(path: Path, node: ast.AST) -> str:
+    return f"{path.relative_to(PACKAGE)}:{getattr(node, 'lineno', 1)}"
+
+
+def test_a_part_imports_only_what_stands_below_it() -> None:
+    parts = {part_of(path) for path in sources()}
+    assert parts == set(FLOORS), "FLOORS says for each part what it may import"
+    wrong = [
+        f"{where}: {name}"
+        for path in sources()
+        for where, name in imports(path)
+        if floor_of(name) not in {None, part_of(path), *FLOORS[part_of(path)]} or name.startswith(".")
+    ]
     assert not wrong
 
 
-@pytest.mark.parametrize("path", [*sources("core"), *sources("inference")], ids=lambda path: path.name)
-def test_the_core_and_the_inference_are_pure(path: Path) -> None:
-    wrong = [f"line {line}: {name}" for line, name in imports(path) if floor_of(name) is None and name not in PURE]
+def test_the_core_and_the_inference_are_pure() -> None:
+    files = sources("core", "inference")
+    assert files
+    wrong = [
+        f"{where}: {name}"
+        for path in files
+        for where, name in imports(path)
+        if floor_of(name) is None and name not in PURE
+    ]
     wrong += [
-        f"line {node.lineno}: {node.id}"
-        for node in ast.walk(ast.parse(path.read_text()))
+        f"{place(path, node)}: {node.id}"
+        for path in files
+        for node in ast.walk(tree(path))
         if isinstance(node, ast.Name) and node.id in IMPURE_BUILTINS
     ]
     assert not wrong
+
+
+def test_a_file_says_what_it_is_about() -> None:
+    assert not [str(path) for path in sources() if not ast.get_docstring(tree(path))], (
+        "a module begins with a docstring"
+    )
 
 
 def test_importing_the_package_loads_the_core_and_the_standard_library_alone() -> None:
@@ -162,8 +186,3 @@ def test_importing_the_package_loads_the_core_and_the_standard_library_alone() -
 def test_the_exported_names_are_locked() -> None:
     assert sorted(wane.__all__) == sorted(EXPORTED.split())
     assert all(hasattr(wane, name) for name in wane.__all__)
-
-
-@pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_a_file_says_what_it_is_about(path: Path) -> None:
-    assert ast.get_docstring(ast.parse(path.read_text())), "a module begins with a docstring"
