@@ -58,6 +58,11 @@ class Terminal:
         """Whether the prompt asks something in these words."""
         return words in "".join(text for _, text in self.chat._message())
 
+    async def there(self, path: Path) -> None:
+        """Wait until a command has made a file."""
+        while not path.exists():
+            await asyncio.sleep(0.01)
+
     async def asked(self, words: str) -> str:
         new = await self.until(words)
         while self.chat._question is None:
@@ -176,12 +181,11 @@ def test_a_delimiter_call_that_is_refused_is_told_in_a_line(repository: Path) ->
 
 
 def test_ctrl_c_stops_the_turn_and_not_the_chat(repository: Path) -> None:
-    replies = [Reply(calls=(Call("shell", {"command": "sleep 60"}),)), Reply("Again.")]
+    replies = [Reply(calls=(Call("shell", {"command": "touch begun; sleep 60"}),)), Reply("Again.")]
 
     async def scene(at: Terminal) -> None:
         at.say("wait")
-        await at.until("● shell sleep 60")
-        await asyncio.sleep(0.2)
+        await at.there(repository / "begun")
         at.say("later")
         await at.until("comes after this turn")
         at.say("/episodes")
@@ -406,7 +410,7 @@ def test_a_chat_needs_a_terminal(repository: Path, monkeypatch: pytest.MonkeyPat
 def test_in_a_real_terminal(repository: Path) -> None:
     import pty
 
-    replies = [Reply("Working.", calls=(Call("shell", {"command": "echo $((6*7)); sleep 60"}),)), Reply("All is well.")]
+    replies = [Reply("Working.", calls=(Call("shell", {"command": "touch begun; sleep 60"}),)), Reply("All is well.")]
     with ScriptedServer(replies) as server:
         environ = {
             **os.environ, "OPENAI_API_KEY": "scripted", "OPENAI_BASE_URL": f"{server.url}/v1", "TERM": "xterm-256color",
@@ -438,8 +442,9 @@ def test_in_a_real_terminal(repository: Path) -> None:
 
         until("/help shows")
         os.write(fd, b"go\r")
-        until("● shell echo")
-        time.sleep(0.3)
+        until("● shell touch")
+        while not (repository / "begun").exists():
+            time.sleep(0.01)
         os.write(fd, b"\x03")
         until("Stopped. What was done stays")
         os.write(fd, b"and now\r")

@@ -179,8 +179,11 @@ def test_stopping_before_the_answer_begins(project: Path) -> None:
         session = AgentSession.create(config(project, server.openai_model(), keep=False))
 
         async def impatient() -> TurnResult:
-            asyncio.get_running_loop().call_later(0.3, session.cancel)
-            return await session.run("go")
+            turn = asyncio.create_task(session.run("go"))
+            while not server.requests:
+                await asyncio.sleep(0.01)
+            session.cancel()
+            return await turn
 
         assert asyncio.run(impatient()).outcome is Outcome.INTERRUPTED
         assert run(session, "again").output == "ok"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import select
@@ -78,8 +77,7 @@ def pty(server: ScriptedServer, directory: Path) -> Iterator[Pty]:
 def test_a_signal_from_outside_stops_the_turn_and_not_the_chat(repository: Path) -> None:
     async def scene(at: Terminal) -> None:
         at.say("wait")
-        await at.until("● shell sleep 60")
-        await asyncio.sleep(0.2)
+        await at.there(repository / "begun")
         os.kill(os.getpid(), signal.SIGINT)
         await at.until("Stopped. What was done stays")
         os.kill(os.getpid(), signal.SIGINT)
@@ -89,7 +87,7 @@ def test_a_signal_from_outside_stops_the_turn_and_not_the_chat(repository: Path)
         at.type(CTRL_D)
         await at.until("wane --resume")
 
-    replies = [Reply(calls=(Call("shell", {"command": "sleep 60"}),)), Reply("Again.")]
+    replies = [Reply(calls=(Call("shell", {"command": "touch begun; sleep 60"}),)), Reply("Again.")]
     with ScriptedServer(replies) as server, terminal(server, repository, yolo=True) as at:
         assert play(at, scene) == 0
 

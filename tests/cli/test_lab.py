@@ -265,7 +265,7 @@ class TestStopping:
         with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             workers = self.workers(process.pid)
             process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=30)
+            out, err = process.communicate(timeout=60)
         assert (process.returncode, out, err) == (130, b"", b"")
         assert len(workers) == 2
         assert not any(Path(f"/proc/{pid}").exists() for pid in workers)

@@ -20,7 +20,7 @@ from wane.proxy.wire.base import Wire
 
 KEY = "sk-a-key-that-nobody-may-see"
 TOKEN = "a-token-of-some-length"
-WAIT = 10.0  # seconds, in which anything that is waited for must happen
+WAIT = 60.0  # seconds, in which anything that is waited for happens also where the machine is busy
 
 
 @dataclass

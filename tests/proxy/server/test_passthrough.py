@@ -91,13 +91,14 @@ def test_body_passes_while_it_comes() -> None:
 
     async def main() -> None:
         got: list[bytes] = []
+        arrived = asyncio.Event()
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.readuntil(b"\r\n\r\n")
             while not got or got[-1] != b"0\r\n":
                 got.append(await reader.readline())
             writer.write(support.stream_head() + support.chunk(b"one"))
-            await asyncio.sleep(0.05)
+            await arrived.wait()
             writer.write(support.chunk(b"two") + b"0\r\n\r\n")
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
@@ -108,6 +109,7 @@ def test_body_passes_while_it_comes() -> None:
             it.send(b"2\r\nde\r\n0\r\n\r\n")
             assert (await it.head()).status == 200
             assert await it.piece() == b"one"
+            arrived.set()
             assert await it.piece() == b"two"
             assert await it.piece() == b""
 

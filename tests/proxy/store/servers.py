@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -21,15 +22,16 @@ PASSWORD = "s3cret/Pass-word"
 
 QUOTED = "s3cret%2FPass-word"
 
-_PATIENCE = 30.0
+_PATIENCE = 60.0
 
 
 def free_port() -> int:
-    """A port that nothing listens on."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
+    """A port that nothing listens on, below those that systems give out by themselves: nobody gets it meanwhile."""
+    while True:
+        port = 16_000 + secrets.randbelow(16_000)
+        with socket.socket() as sock, suppress(OSError):
+            sock.bind(("127.0.0.1", port))
+            return port
 
 
 def wait_until(is_true: Callable[[], object], process: subprocess.Popen[bytes], log: Path) -> None:

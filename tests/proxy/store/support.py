@@ -14,8 +14,9 @@ from wane.proxy.store.leased import LeasedStore, Shelf
 from wane.proxy.store.location import parse_location
 from wane.proxy.store.outage import PATIENCE, Patience
 
-LEASE = 0.6
-WAIT = 20.0
+# Long enough that a busy machine renews it in time; some tests wait until it runs out.
+LEASE = 1.5
+WAIT = 60.0
 
 
 @dataclass(frozen=True)
