@@ -1,12 +1,14 @@
 # Everything that a developer does here. `make` lists it.
 #
-# A virtual environment in .venv is made, with uv where it is installed and with venv and pip otherwise, when
-# there is none or pyproject.toml has changed. To choose the Python: make test PYTHON=python3.13
+# Each target installs what it needs into a virtual environment in .venv, with uv where that is installed and with
+# venv and pip otherwise; again when pyproject.toml has changed. The demo needs a fraction of what the rest does.
+# To choose the Python: make test PYTHON=python3.13
 
 SHELL := /bin/sh
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DEMO_READY := $(VENV)/.demo-ready
 # More arguments for demo, test and bench: make test ARGS="-x -k plan"
 ARGS ?=
 
@@ -16,9 +18,9 @@ export PYTHON
 .PHONY: help demo test check format docs bench clean
 
 help:  ## List what there is to make
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
-demo: $(READY)  ## Watch an agent work in a small window: no key, no network
+demo: $(DEMO_READY)  ## Watch an agent work in a small window: no key, no network
 	@$(BIN)/wane demo $(ARGS)
 
 test: $(READY)  ## Run the tests
@@ -45,6 +47,10 @@ clean:  ## Remove the environment and all caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(READY): pyproject.toml scripts/install.sh
-	@sh scripts/install.sh $(VENV)
+$(DEMO_READY): pyproject.toml scripts/install.sh
+	@sh scripts/install.sh $(VENV) agent
 	@touch $@
+
+$(READY): pyproject.toml scripts/install.sh
+	@sh scripts/install.sh $(VENV) dev
+	@touch $@ $(DEMO_READY)

@@ -1,13 +1,14 @@
 #!/bin/sh
-# Make a virtual environment with the project in it, editable, and all that its development needs.
+# Make a virtual environment with the project in it, editable, and what one of its extras needs.
 #
-#   scripts/install.sh VENV
+#   scripts/install.sh VENV EXTRA
 #
 # With uv where it is installed, else with venv and pip. PYTHON names the interpreter to use; otherwise the
 # first of python3, python3.14 … python3.11 that is new enough.
 set -eu
 
 venv=$1
+extra=$2
 oldest=3.11
 
 new_enough() {
@@ -15,8 +16,12 @@ new_enough() {
     "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1
 }
 
-fail() {
+say() {
     echo "install: $1" >&2
+}
+
+fail() {
+    say "$1"
     exit 1
 }
 
@@ -43,6 +48,7 @@ find_python() {
 
 make_environment() {
     python=$(find_python)
+    say "making $venv with $python"
     if [ -n "$uv" ]; then
         "$uv" venv --quiet --clear --python "$python" "$venv"
         return
@@ -53,16 +59,21 @@ make_environment() {
 }
 
 install_project() {
+    say "installing Wane and what its extra $extra needs into $venv"
     if [ -n "$uv" ]; then
-        "$uv" pip install --quiet --python "$venv/bin/python" --editable '.[dev]'
+        "$uv" pip install --python "$venv/bin/python" --editable ".[$extra]"
         return
     fi
     # An environment that uv made has no pip.
     "$venv/bin/python" -m pip --version >/dev/null 2>&1 || "$venv/bin/python" -m ensurepip >/dev/null
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+    # Of what pip says, the names of the packages are enough. The pipe would hide that it failed.
+    failed=$({
+        { "$venv/bin/python" -m pip install --disable-pip-version-check --editable ".[$extra]" || echo failed >&3; } |
+            sed -n -e 's/^Collecting \([^ ]*\).*/  \1/p' -e 's/^Installing collected .*/install: unpacking them/p' >&2
+    } 3>&1)
+    [ -z "$failed" ] || fail "pip could not install Wane; what it needs is in pyproject.toml"
 }
 
 uv=$(command -v uv || true)
-echo "install: $venv is being brought up to date with ${uv:-venv and pip}" >&2
 new_enough "$venv/bin/python" || make_environment
 install_project

@@ -24,13 +24,19 @@ def tools(tmp_path: Path) -> Path:
     """A directory of commands that stands for all that is installed."""
     folder = tmp_path / "bin"
     folder.mkdir()
-    for name in ("sh", "touch", "rm", "mkdir", "awk"):
+    for name in ("sh", "touch", "rm", "mkdir", "awk", "sed"):
         (folder / name).symlink_to(shutil.which(name) or "")
     return folder
 
 
+def provide(tools: Path, **commands: str) -> None:
+    (tools / "cp").symlink_to(shutil.which("cp") or "")
+    for name, text in commands.items():
+        script(tools / name, text)
+
+
 def install(tools: Path, tmp_path: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = ["sh", str(ROOT / "scripts" / "install.sh"), str(tmp_path / "venv")]
+    command = ["sh", str(ROOT / "scripts" / "install.sh"), str(tmp_path / "venv"), "agent"]
     return subprocess.run(
         command, env={"PATH": str(tools)} | environment, cwd=tmp_path, capture_output=True, text=True, check=False
     )
@@ -40,6 +46,55 @@ def test_make_lists_what_there_is() -> None:
     done = subprocess.run(["make", "-C", str(ROOT), "--no-print-directory"], capture_output=True, text=True, check=True)
     targets = [line.split()[1] for line in done.stdout.splitlines()]
     assert targets == ["help", "demo", "test", "check", "format", "docs", "bench", "clean"]
+
+
+def test_the_demo_installs_less_and_development_serves_the_demo_too(tmp_path: Path) -> None:
+    (tmp_path / "scripts").mkdir()
+    for name in ("Makefile", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    script(tmp_path / "scripts" / "install.sh", 'mkdir -p "$1" && echo "install $2"')
+
+    def made(*targets: str) -> list[str]:
+        command = ["make", "-C", str(tmp_path), "--no-print-directory", *targets]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        return [line for line in done.stdout.splitlines() if line.startswith("install")]
+
+    demo, development = ".venv/.demo-ready", ".venv/.ready"
+    assert made(demo) == ["install agent"]
+    assert made(demo) == []
+    assert made(development, demo) == ["install dev"]
+    shutil.rmtree(tmp_path / ".venv")
+    assert made(development) == ["install dev"]
+    assert made(demo, development) == []
+
+
+class TestInstalling:
+    """With a `pip` that only says what it would say."""
+
+    PYTHON = """case "$*" in
+    *"-m venv"*) mkdir -p "$4/bin"; cp "$0" "$4/bin/python";;
+    *"-m pip install"*) echo "Collecting rich>=14.0 (from wane==0.1.0)"; echo "  Using cached rich.whl"
+        echo "Installing collected packages: rich"; test -z "$BROKEN" || { echo "no such package" >&2; exit 1; };;
+    esac"""
+
+    def test_it_says_what_it_does(self, tools: Path, tmp_path: Path) -> None:
+        provide(tools, python3=self.PYTHON)
+        done = install(tools, tmp_path)
+        venv = tmp_path / "venv"
+        assert (done.returncode, done.stdout) == (0, "")
+        assert done.stderr.splitlines() == [
+            f"install: making {venv} with python3",
+            f"install: installing Wane and what its extra agent needs into {venv}",
+            "  rich>=14.0",
+            "install: unpacking them",
+        ]
+
+    def test_a_failure_is_one(self, tools: Path, tmp_path: Path) -> None:
+        provide(tools, python3=self.PYTHON)
+        done = install(tools, tmp_path, BROKEN="yes")
+        assert done.returncode == 1
+        assert "no such package\n" in done.stderr
+        assert "install: pip could not install Wane" in done.stderr
 
 
 class TestChoosingAPython:
@@ -54,30 +109,31 @@ class TestChoosingAPython:
         return tmp_path / "log"
 
     def test_python3_if_it_is_new_enough(self, tools: Path, tmp_path: Path, log: Path) -> None:
-        self.provide(tools, python3=self.NEW)
+        provide(tools, python3=self.NEW)
         done = install(tools, tmp_path, LOG=str(log))
         assert done.returncode == 0, done.stderr
         assert f"{tools}/python3 -m venv --clear {tmp_path}/venv" in log.read_text()
         assert f"{tmp_path}/venv/bin/python -m pip install" in log.read_text()
+        assert log.read_text().endswith("--editable .[agent]\n")
 
     def test_another_if_python3_is_too_old(self, tools: Path, tmp_path: Path, log: Path) -> None:
-        self.provide(tools, python3=self.OLD, **{"python3.12": self.NEW})
+        provide(tools, python3=self.OLD, **{"python3.12": self.NEW})
         assert install(tools, tmp_path, LOG=str(log)).returncode == 0
         assert f"{tools}/python3.12 -m venv" in log.read_text()
 
     def test_the_one_that_was_named(self, tools: Path, tmp_path: Path, log: Path) -> None:
-        self.provide(tools, python3=self.NEW, mine=self.NEW)
+        provide(tools, python3=self.NEW, mine=self.NEW)
         assert install(tools, tmp_path, LOG=str(log), PYTHON="mine").returncode == 0
         assert f"{tools}/mine -m venv" in log.read_text()
 
     def test_uv_if_it_is_there(self, tools: Path, tmp_path: Path, log: Path) -> None:
-        self.provide(tools, python3=self.NEW, uv='echo "$0 $*" >>"$LOG"')
+        provide(tools, python3=self.NEW, uv='echo "$0 $*" >>"$LOG"')
         assert install(tools, tmp_path, LOG=str(log)).returncode == 0
         assert f"{tools}/uv venv --quiet --clear --python python3 {tmp_path}/venv" in log.read_text()
-        assert f"{tools}/uv pip install --quiet --python {tmp_path}/venv/bin/python" in log.read_text()
+        assert f"{tools}/uv pip install --python {tmp_path}/venv/bin/python --editable .[agent]\n" in log.read_text()
 
     def test_uv_brings_one_where_there_is_none(self, tools: Path, tmp_path: Path, log: Path) -> None:
-        self.provide(tools, uv='echo "$0 $*" >>"$LOG"')
+        provide(tools, uv='echo "$0 $*" >>"$LOG"')
         assert install(tools, tmp_path, LOG=str(log)).returncode == 0
         assert "--python >=3.11" in log.read_text()
 
@@ -99,12 +155,7 @@ class TestChoosingAPython:
         environment: dict[str, str],
         message: str,
     ) -> None:
-        self.provide(tools, **commands)
+        provide(tools, **commands)
         done = install(tools, tmp_path, LOG=os.devnull, **environment)
         assert done.returncode == 1
         assert message in done.stderr
-
-    def provide(self, tools: Path, **commands: str) -> None:
-        (tools / "cp").symlink_to(shutil.which("cp") or "")
-        for name, text in commands.items():
-            script(tools / name, text)
