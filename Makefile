@@ -9,13 +9,15 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO_READY := $(VENV)/.demo-ready
-# More arguments for demo, test and bench: make test ARGS="-x -k plan"
+# More arguments for demo, test, test-all and bench: make test ARGS="-x -k plan"
 ARGS ?=
+# A file of tests is run by one process, as its tests may share something costly.
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile
 
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format docs bench clean
+.PHONY: help demo test test-all check format docs bench clean
 
 help:  ## List what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -23,8 +25,12 @@ help:  ## List what there is to make
 demo: $(DEMO_READY)  ## Watch an agent work in a small window: no key, no network
 	@$(BIN)/wane demo $(ARGS)
 
-test: $(READY)  ## Run the tests
-	@$(BIN)/python -m pytest $(ARGS)
+test: $(READY)  ## Run the tests, on all cores; two or three minutes on two
+	@$(PYTEST) $(ARGS)
+
+# The last -m counts: it takes back the one in pyproject.toml.
+test-all: $(READY)  ## Run these and the slow ones: real servers, real clients, many kills, more examples
+	@$(PYTEST) -m "" --hypothesis-profile full $(ARGS)
 
 check: $(READY)  ## Lint, types, docs and generated help
 	$(BIN)/ruff check .

@@ -1,26 +1,37 @@
 """Settings of the whole suite.
 
-Hypothesis profiles: `ci` (the default) draws the same examples every time, so that a green suite
-stays green; `dev` looks for new ones and keeps what it found; `fuzz` is for a long search. Choose with
-`pytest --hypothesis-profile=fuzz`. A test that wants more says how many times the profile's number.
+Hypothesis profiles: `quick` (the default) and `full` (of `make test-all`) draw the same examples every time,
+so that a green suite stays green; `fuzz` looks for new ones, for long. Choose with
+`pytest --hypothesis-profile=fuzz`. A test that wants more or fewer says how many times the profile's number.
 """
 
 from __future__ import annotations
 
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # No deadlines: a slow machine is no failure. A history is a large example on purpose.
 _quiet = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
+_same = settings(deadline=None, derandomize=True, database=None, suppress_health_check=_quiet)
 
-settings.register_profile(
-    "ci", max_examples=60, deadline=None, derandomize=True, database=None, suppress_health_check=_quiet
-)
-settings.register_profile("dev", max_examples=200, deadline=None, print_blob=True, suppress_health_check=_quiet)
+settings.register_profile("quick", _same, max_examples=25)
+settings.register_profile("full", _same, max_examples=200)
 settings.register_profile("fuzz", max_examples=10_000, deadline=None, print_blob=True, suppress_health_check=_quiet)
-settings.load_profile("ci")
+settings.load_profile("quick")
 
 # A shell that starts a job in the background has it ignore Ctrl-C, and so would all that the tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+SERVED = {"redis_server", "own_redis", "postgres_server", "browser"}
+"""Fixtures that start a real server or browser."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave tests of real servers to the full run; a parameter that asks for one says so itself."""
+    for item in items:
+        if SERVED.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.full)

@@ -1,4 +1,4 @@
-"""`kill -9` at random points of a running agent, a hundred times, then resume.
+"""`kill -9` at random points of a running agent, a hundred times in the full run, then resume.
 
 Nothing acknowledged is lost: what a request to the model held, and what a finished task answered, is in the
 journal. The view is the one that it would have been: the recorded passes are those that the policy runs there,
@@ -208,7 +208,7 @@ def worker() -> Iterator[Worker]:
     worker.close()
 
 
-@pytest.mark.parametrize("seed", range(SESSIONS))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(1, SESSIONS))])
 def test_kill_9(repository: Path, worker: Worker, seed: int) -> None:
     (repository / "long.py").write_text("".join(f"value_{number} = {number}\n" for number in range(300)))
     sessions = repository.parent / "sessions"

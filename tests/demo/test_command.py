@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-STRATEGIES = ("cwl", "truncate", "none")
+STRATEGIES = ["cwl", *(pytest.param(name, marks=pytest.mark.full) for name in ("truncate", "none"))]
 WANE = (sys.executable, "-m", "wane.cli.main")
 KEPT_IN = "kept"
 
@@ -49,20 +49,24 @@ def start(directory: Path, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, env=environment(directory), stdout=pipe, stderr=pipe, encoding="utf-8")
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Run]:
-    """A run with each strategy, all at the same time."""
-    started = {}
-    for strategy in STRATEGIES:
-        directory = tmp_path_factory.mktemp(strategy)
-        arguments = ("--strategy", strategy, "--json", "--keep", str(directory / KEPT_IN))
-        started[strategy] = directory, start(directory, *arguments)
-    ended = {}
-    for strategy, (directory, process) in started.items():
+class Runs(dict[str, Run]):
+    """A run with each strategy that a test asks for."""
+
+    def __init__(self, directories: pytest.TempPathFactory) -> None:
+        self._directories = directories
+
+    def __missing__(self, strategy: str) -> Run:
+        directory = self._directories.mktemp(strategy)
+        process = start(directory, "--strategy", strategy, "--json", "--keep", str(directory / KEPT_IN))
         out, err = process.communicate()
         assert out, err
-        ended[strategy] = Run(json.loads(out), process.returncode, err, directory)
-    return ended
+        self[strategy] = Run(json.loads(out), process.returncode, err, directory)
+        return self[strategy]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Run]:
+    return Runs(tmp_path_factory)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -92,6 +96,7 @@ def test_later_tasks_need_what_earlier_ones_explored_in_every_way(runs: Mapping[
     assert summary["rejected"] >= 2
 
 
+@pytest.mark.full
 def test_truncation_keeps_the_budget_and_loses_the_users_words(runs: Mapping[str, Run]) -> None:
     summary = runs["truncate"].summary
     assert summary["peak_view_tokens"] <= summary["budget"]
@@ -100,6 +105,7 @@ def test_truncation_keeps_the_budget_and_loses_the_users_words(runs: Mapping[str
     assert summary["passes"] == summary["recalled"] == summary["kept"] == 0
 
 
+@pytest.mark.full
 def test_without_management_all_stays_and_the_window_grows(runs: Mapping[str, Run]) -> None:
     summary = runs["none"].summary
     assert summary["user_turns_intact"] is True
@@ -136,11 +142,16 @@ def test_the_repository_is_kept_where_it_was_asked_for(runs: Mapping[str, Run]) 
     assert not list(run.directory.glob("wane-demo-*"))
 
 
-@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize(
+    "number", ["SIGINT", *(pytest.param(name, marks=pytest.mark.full) for name in ("SIGTERM", "SIGHUP"))]
+)
 def test_a_demo_that_is_stopped_leaves_things_tidy(tmp_path: Path, number: str) -> None:
     if not hasattr(signal, number):
         pytest.skip(f"there is no {number} here")
+    # Under nohup it would be ignored.
+    former = signal.signal(getattr(signal, number), signal.SIG_DFL)
     process = start(tmp_path)
+    signal.signal(getattr(signal, number), former)
     assert process.stdout is not None
     session = ""
     for line in process.stdout:

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import wane
 from tests.formats.convert import SIGNATURE, as_input, to_anthropic
 from tests.formats.test_contract import Case, Session, live
-from tests.strategies import policies, sessions
+from tests.strategies import policies, sessions, times
 from wane import FormatError, Kind, Policy
 from wane.formats import Part
 from wane.formats.anthropic import AnthropicFormat
@@ -229,7 +229,7 @@ def test_a_fallback_stays_between_the_thinking_that_it_parts() -> None:
     assert FORMAT.parts(assistant(FALLBACK)) == [Part(Kind.TEXT)]
 
 
-@settings(max_examples=100)
+@times(1.5)
 @given(session=sessions(), budget=st.integers(1, 400), policy=policies())
 def test_a_view_keeps_the_rules_of_signed_thinking(session: Session, budget: int, policy: Policy) -> None:
     case = Case("signed", FORMAT, lambda messages: to_anthropic(messages, signed=True, objects=True))
@@ -248,7 +248,6 @@ def blocks_of(message: dict[str, Any]) -> list[dict[str, Any]]:
     return content if message["role"] == "assistant" and isinstance(content, list) else []
 
 
-@settings(max_examples=60)
 @given(session=sessions(), budget=st.integers(1, 400))
 def test_arguments_as_objects_are_the_same_session(session: Session, budget: int) -> None:
     for message in session:

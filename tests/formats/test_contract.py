@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import wane
@@ -89,7 +89,6 @@ def pairs_of(parts: Sequence[Part]) -> list[tuple[int, int]]:
 
 
 @every_format
-@settings(max_examples=60)
 @given(session=sessions(), budget=st.integers(1, 400), policy=policies())
 def test_the_view_is_a_part_of_the_history(case: Case, session: Session, budget: int, policy: Policy) -> None:
     lived = live(case, session, budget, policy)
@@ -101,7 +100,6 @@ def test_the_view_is_a_part_of_the_history(case: Case, session: Session, budget:
 
 
 @every_format
-@settings(max_examples=60)
 @given(session=sessions(), budget=st.integers(1, 400), policy=policies())
 def test_calls_keep_their_results_and_results_their_calls(
     case: Case, session: Session, budget: int, policy: Policy
@@ -112,7 +110,6 @@ def test_calls_keep_their_results_and_results_their_calls(
 
 
 @every_format
-@settings(max_examples=60)
 @given(session=sessions(), budget=st.integers(1, 400), policy=policies())
 def test_no_message_of_the_view_is_empty(case: Case, session: Session, budget: int, policy: Policy) -> None:
     lived = live(case, session, budget, policy)
@@ -123,7 +120,6 @@ def test_no_message_of_the_view_is_empty(case: Case, session: Session, budget: i
 
 
 @every_format
-@settings(max_examples=60)
 @given(session=sessions(), budget=st.integers(1, 400), policy=policies())
 def test_nothing_is_changed_in_place(case: Case, session: Session, budget: int, policy: Policy) -> None:
     messages = case.write(copy.deepcopy(session))
@@ -137,7 +133,6 @@ def test_nothing_is_changed_in_place(case: Case, session: Session, budget: int, 
 
 
 @every_format
-@settings(max_examples=60)
 @given(session=sessions())
 def test_with_nothing_evicted_the_view_is_the_history_itself(case: Case, session: Session) -> None:
     lived = live(case, session, 10**9, Policy())
@@ -146,7 +141,6 @@ def test_with_nothing_evicted_the_view_is_the_history_itself(case: Case, session
 
 
 @every_format
-@settings(max_examples=60)
 @given(session=sessions(), budget=st.integers(1, 400))
 def test_a_message_that_stays_whole_is_the_same_object(case: Case, session: Session, budget: int) -> None:
     lived = live(case, session, budget, Policy.paper())
@@ -167,7 +161,6 @@ def groups(transcript: Transcript[Any], visible: Sequence[int]) -> dict[int, lis
 
 
 @every_format
-@settings(max_examples=60)
 @given(session=sessions())
 def test_dump_and_load_are_inverse(case: Case, session: Session) -> None:
     messages = case.write(session)

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.formats.convert import to_responses
 from tests.formats.test_contract import Case, Session, live
-from tests.strategies import policies, sessions
+from tests.strategies import policies, sessions, times
 from wane import ContextWindow, FormatError, Kind, Policy
 from wane.formats import Part, Transcript
 from wane.formats.openai import NON_TEXT_TOKENS
@@ -292,7 +292,7 @@ def test_a_call_made_by_a_program_and_the_program_need_each_other() -> None:
     assert needs(program, inner, call("c2", caller={"type": "direct"})) == [{1}, {0}, set()]
 
 
-@settings(max_examples=100)
+@times(1.5)
 @given(session=sessions(), budget=st.integers(1, 400), policy=policies())
 def test_a_view_keeps_the_rules_of_sealed_reasoning(session: Session, budget: int, policy: Policy) -> None:
     case = Case("sealed", FORMAT, lambda messages: to_responses(messages, sealed=True))

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_ai.messages import (
     ModelMessage,
@@ -26,7 +26,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.usage import RequestUsage
 
 from tests.integrations.support import FORMAT, Log, histories, live, responses, shapes_of, standing
-from tests.strategies import policies
+from tests.strategies import policies, times
 from wane import ConfigError, HistoryError, Policy, UnknownEpisodeError
 from wane.integrations.events import (
     BudgetUnmet,
@@ -83,7 +83,7 @@ LONG: list[ModelMessage] = [
 # The same history, however it comes
 
 
-@settings(max_examples=80)
+@times(1.5)
 @given(history=histories(), budget=st.integers(1, 400), policy=policies())
 def test_a_history_taken_in_at_once_gives_the_view_of_the_run_that_made_it(
     history: list[ModelMessage], budget: int, policy: Policy
@@ -96,7 +96,6 @@ def test_a_history_taken_in_at_once_gives_the_view_of_the_run_that_made_it(
     assert replayed.window.item_count == sum(len(FORMAT.parts(message)) for message in history)
 
 
-@settings(max_examples=60)
 @given(history=histories(joined=False), budget=st.integers(1, 400), data=st.data())
 def test_joined_cleaned_and_reloaded_histories_are_continuations(
     history: list[ModelMessage], budget: int, data: st.DataObject
@@ -114,7 +113,7 @@ def test_joined_cleaned_and_reloaded_histories_are_continuations(
     assert not log.of(HistoryReplaced)
 
 
-@settings(max_examples=40)
+@times(0.7)
 @given(history=histories(), budget=st.integers(1, 400))
 def test_syncing_again_changes_nothing(history: list[ModelMessage], budget: int) -> None:
     log = Log()
@@ -128,7 +127,7 @@ def test_syncing_again_changes_nothing(history: list[ModelMessage], budget: int)
     assert len(log) == told
 
 
-@settings(max_examples=40)
+@times(0.7)
 @given(history=histories(), budget=st.integers(1, 400), data=st.data())
 def test_a_restored_window_goes_on_as_if_nothing_had_happened(
     history: list[ModelMessage], budget: int, data: st.DataObject

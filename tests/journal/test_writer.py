@@ -12,10 +12,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.journal.support import NOON, Clock, begin, in_a_child, records, said
+from tests.strategies import times
 from wane.core.errors import JournalError, SessionLockedError, SessionNotFoundError
 from wane.journal import Journal, MessageRecord, NoteRecord, Record, read
 
@@ -23,7 +24,7 @@ posix_only = pytest.mark.skipif(os.name == "nt", reason="needs POSIX permissions
 
 
 @given(st.lists(records, max_size=6))
-@settings(max_examples=40)
+@times(0.7)
 def test_a_session_comes_back_as_it_was(written: list[Record]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         path = begin(Path(directory), written)

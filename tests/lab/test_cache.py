@@ -4,9 +4,10 @@ from dataclasses import replace
 from itertools import accumulate
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.strategies import times
 from wane.core import Kind
 from wane.lab.cache import GENERIC, CacheRules, CacheUse, PrefixCache, rules_for
 from wane.lab.cache.lineage import common_prefix
@@ -387,7 +388,7 @@ RULES = st.builds(
 
 
 @given(RULES, requests(), st.sampled_from([0, 40]))
-@settings(max_examples=400, deadline=None)
+@times(6)
 def test_as_a_simulator_that_remembers_everything(
     rules: CacheRules, series: list[tuple[list[Slot], float, list[int]]], overhead: int
 ) -> None:
@@ -403,7 +404,7 @@ def test_as_a_simulator_that_remembers_everything(
 
 
 @given(requests(), st.lists(SLOTS, max_size=6), st.integers(0, 12))
-@settings(max_examples=100, deadline=None)
+@times(1.5)
 def test_automatic_caching_reads_no_less_of_a_view_that_goes_on(
     series: list[tuple[list[Slot], float, list[int]]], more: list[Slot], stop: int
 ) -> None:

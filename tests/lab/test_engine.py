@@ -123,6 +123,7 @@ class TestWorkers:
         assert not children()
 
 
+@pytest.mark.full
 def test_ray_is_started_and_stopped_with_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     ray = pytest.importorskip("ray", reason="needs the extra ray")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
@@ -145,6 +146,7 @@ def engine() -> Iterator[Engine]:
     ray.shutdown()
 
 
+@pytest.mark.full
 class TestRay:
     def test_the_same_results_as_in_process(self, engine: Engine) -> None:
         assert comparable(run_all(engine, STUDIED, JOBS)) == EXPECTED

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.lab.tales import AUTOMATIC, WRITTEN, Scripted, Tale, tales, working
@@ -251,7 +251,6 @@ def test_the_figures_as_data_have_the_ratio_to_the_baseline() -> None:
 # Properties
 
 
-@settings(max_examples=60, deadline=None)
 @given(tales(), st.sampled_from(STRATEGY_NAMES), st.integers(60, 900), st.sampled_from([AUTOMATIC, WRITTEN]))
 def test_totals_are_the_sums_over_calls_and_the_same_each_time(
     tale: Tale, name: str, budget: int, pricing: Pricing
@@ -270,7 +269,6 @@ def test_totals_are_the_sums_over_calls_and_the_same_each_time(
     assert again.calls == calls
 
 
-@settings(max_examples=60, deadline=None)
 @given(tales(), st.integers(60, 900), st.sampled_from([AUTOMATIC, WRITTEN]), st.sampled_from([1, 200, 1024]))
 def test_nothing_is_lost_without_eviction_and_nobody_is_below_the_floor(
     tale: Tale, budget: int, pricing: Pricing, minimum: int

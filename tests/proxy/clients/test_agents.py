@@ -17,6 +17,8 @@ from tests.proxy.clients.script import ANSWERS, marked, places, plain, turns
 from tests.proxy.clients.world import WANE, Place, difference, mask, proxy, said, tools, work
 from wane.testing import Kind, Reply, Request, ScriptedServer, Usage
 
+pytestmark = pytest.mark.full
+
 AGENTS: dict[str, CodingAgent] = {
     "claude": Claude(),
     "codex": Codex("gpt-5.5"),

@@ -14,6 +14,8 @@ from tests.proxy.clients.sdks import SDKS, Headers, Sdk, SdkHands, turn, turn_as
 from tests.proxy.clients.world import difference, mask, proxy, said
 from wane.testing import Kind, Reply, Request, ScriptedServer
 
+pytestmark = pytest.mark.full
+
 SMALL = 4_000
 TURNS = turns(SdkHands())
 every_sdk = pytest.mark.parametrize("api", SDKS)

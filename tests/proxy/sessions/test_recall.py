@@ -249,6 +249,7 @@ def test_recall_without_episodes_that_the_model_marks_is_a_mistake(values: dict[
     assert context_settings({"recall": True, "strategy": "paper"}).recall is True
 
 
+@pytest.mark.full
 def test_over_the_real_server(tmp_path: Path) -> None:
     """With the SDKs, streamed and whole."""
     agents: dict[str, Recaller] = {}

@@ -38,13 +38,16 @@ def place_of(kind: str, request: pytest.FixtureRequest) -> Place:
     return Place(kind, request.getfixturevalue({"redis": "redis_server", "postgresql": "postgres_server"}[kind]).url)
 
 
-@pytest.fixture(params=["disk", "redis", "postgresql"])
+DATABASES = [pytest.param(kind, marks=pytest.mark.full) for kind in ("redis", "postgresql")]
+
+
+@pytest.fixture(params=["disk", *DATABASES])
 def place(request: pytest.FixtureRequest) -> Place:
     """A store of each kind, one after the other."""
     return place_of(request.param, request)
 
 
-@pytest.fixture(params=["redis", "postgresql"])
+@pytest.fixture(params=DATABASES)
 def shared(request: pytest.FixtureRequest) -> Place:
     """A store of each kind that several processes can use."""
     return place_of(request.param, request)

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 import wane
 from tests.journal.support import records as any_record
 from tests.proxy.store.support import LEASE, Place, add, add_anew, impatient, new_root, note, shelf_of, topics
+from tests.strategies import times
 from wane.journal import MessageRecord, NoteRecord, Record
 from wane.proxy.store import SessionBusyError, Store, StoreError
 from wane.proxy.store.leased import LeasedStore, Shelf, Taken
@@ -62,7 +63,7 @@ def test_a_session_is_begun_found_and_gone_on_with(place: Place) -> None:
     asyncio.run(act())
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(times(0.5), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(batches=st.lists(st.lists(any_record, max_size=4), max_size=4))
 def test_records_of_every_kind_come_back_as_they_were(place: Place, batches: Sequence[Sequence[Record]]) -> None:
     async def act() -> Sequence[Record]:
@@ -434,12 +435,12 @@ def test_a_process_that_lost_its_lease_cannot_add(shared: Place) -> None:
 
 def test_a_lease_that_ran_out_is_lost_even_if_nobody_took_the_session(shared: Place) -> None:
     async def act() -> None:
-        store = impatient(shared.where, lease=0.05)
+        store = impatient(shared.where)
         log = await store.create(new_root(), "openai")
 
         async with log.hold():
             # The whole process stands still, so nothing renews the lease.
-            time.sleep(0.2)
+            time.sleep(1.2 * LEASE)
             with pytest.raises(SessionBusyError, match="nothing was added"):
                 await log.append((note(1),))
         assert topics(await add(log, note(2))) == []

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.proxy.wire.cuts import cuts
@@ -69,7 +69,6 @@ def test_a_reply_without_own_calls_passes_byte_for_byte(places: list[int]) -> No
     assert run(WIRE.reply(request, OWN), stream, places).bytes == stream[0]
 
 
-@settings(deadline=None)
 @given(cuts(), st.booleans())
 def test_cuts_change_nothing(places: list[int], usage: bool) -> None:
     request = body(stream=True, stream_options={"include_usage": usage})

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.proxy.wire.cuts import cuts, pieces
 from tests.proxy.wire.openai_support import OWN
+from tests.strategies import times
 from wane.proxy.wire.base import BrokenReplyError, Reply, Wire
 from wane.proxy.wire.openai_chat import OpenAIChatWire
 from wane.proxy.wire.openai_responses import OpenAIResponsesWire
@@ -61,7 +62,7 @@ def drive(reply: Reply, body: bytes, places: list[int]) -> None:
     assert isinstance(out + reply.finish(), bytes)
 
 
-@settings(deadline=None, max_examples=150)
+@times(2.5)
 @given(st.lists(chunks() | JUNK, max_size=5), cuts())
 def test_streams(data: list[Any], places: list[int]) -> None:
     raw = b"".join(b"data: %b\n\n" % json.dumps(each).encode() for each in data) + b"data: [DONE]\n\n"
@@ -69,14 +70,14 @@ def test_streams(data: list[Any], places: list[int]) -> None:
         drive(wire.reply({"stream": True}, OWN), raw, places)
 
 
-@settings(deadline=None, max_examples=150)
+@times(2.5)
 @given(chunks() | JUNK, cuts())
 def test_whole_replies(data: Any, places: list[int]) -> None:
     for wire in WIRES:
         drive(wire.reply({}, OWN), json.dumps(data).encode(), places)
 
 
-@settings(max_examples=200)
+@times(3)
 @given(
     st.dictionaries(
         st.sampled_from(["messages", "input", "tools", "n", "instructions", "modalities", "functions"]), JUNK

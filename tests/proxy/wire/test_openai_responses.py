@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from tests.proxy.wire.cuts import cuts
 from tests.proxy.wire.openai_support import DELIMITER, GUIDANCE, OWN, Proxy, Told, Upstream, events, mark, run
@@ -74,7 +74,6 @@ def test_a_reply_without_own_calls_passes_byte_for_byte(places: list[int]) -> No
     assert run(WIRE.reply(body(stream=True), OWN), raw, places).bytes == raw[0]
 
 
-@settings(deadline=None)
 @given(cuts())
 def test_cuts_change_nothing(places: list[int]) -> None:
     rounds = streams(ALONE, ALONE, BESIDE)

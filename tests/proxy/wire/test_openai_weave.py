@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.proxy.wire.openai_support import DELIMITER, GUIDANCE, OWN, Proxy, Upstream, mark, run, woven
+from tests.strategies import times
 from wane.proxy.wire.base import Message, Round, Wire, Woven
 from wane.proxy.wire.openai_chat import OpenAIChatWire
 from wane.proxy.wire.openai_responses import OpenAIResponsesWire
@@ -83,7 +84,6 @@ def rounds_of(wire: Wire, provider: Any, script: list[Scripted], *, stream: bool
 
 
 @both
-@settings(deadline=None)
 @given(replies(), st.booleans())
 def test_what_is_shown_stands_for_exactly_the_rounds(
     wire: Wire, provider: Any, script: list[Scripted], stream: bool
@@ -167,7 +167,7 @@ EDITS: list[Callable[[Message], Message]] = [
 
 
 @both
-@settings(deadline=None, max_examples=150)
+@times(2.5)
 @given(st.lists(replies(), min_size=1, max_size=4), st.lists(st.sampled_from(EDITS), max_size=3), st.booleans())
 def test_edits_leave_a_history_that_the_provider_takes(
     wire: Wire, provider: Any, script: list[list[Scripted]], edits: list[Callable[[Message], Message]], stream: bool
