@@ -69,7 +69,12 @@ install_project() {
     # Of what pip says, the names of the packages are enough. The pipe would hide that it failed.
     failed=$({
         { "$venv/bin/python" -m pip install --disable-pip-version-check --editable ".[$extra]" || echo failed >&3; } |
-            sed -n -e 's/^Collecting \([^ ]*\).*/  \1/p' -e 's/^Installing collected .*/install: unpacking them/p' >&2
+            while read -r word next _; do
+                case "$word $next" in
+                    Collecting* | Processing*) echo "  ${next##*/}" >&2 ;;
+                    "Installing collected") say "unpacking them" ;;
+                esac
+            done
     } 3>&1)
     [ -z "$failed" ] || fail "pip could not install Wane; what it needs is in pyproject.toml"
 }

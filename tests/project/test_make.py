@@ -24,7 +24,7 @@ def tools(tmp_path: Path) -> Path:
     """A directory of commands that stands for all that is installed."""
     folder = tmp_path / "bin"
     folder.mkdir()
-    for name in ("sh", "touch", "rm", "mkdir", "awk", "sed"):
+    for name in ("sh", "touch", "rm", "mkdir", "awk"):
         (folder / name).symlink_to(shutil.which(name) or "")
     return folder
 
@@ -74,6 +74,7 @@ class TestInstalling:
     PYTHON = """case "$*" in
     *"-m venv"*) mkdir -p "$4/bin"; cp "$0" "$4/bin/python";;
     *"-m pip install"*) echo "Collecting rich>=14.0 (from wane==0.1.0)"; echo "  Using cached rich.whl"
+        echo "  Installing build dependencies: started"; echo "Processing /wheels/idna-3.whl"
         echo "Installing collected packages: rich"; test -z "$BROKEN" || { echo "no such package" >&2; exit 1; };;
     esac"""
 
@@ -86,6 +87,7 @@ class TestInstalling:
             f"install: making {venv} with python3",
             f"install: installing Wane and what its extra agent needs into {venv}",
             "  rich>=14.0",
+            "  idna-3.whl",
             "install: unpacking them",
         ]
 
