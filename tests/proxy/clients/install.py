@@ -102,7 +102,12 @@ def _install(package: Package, folder: Path) -> None:
     if npm is None:
         raise UnavailableError(f"{package.spec} cannot be installed: there is no npm")
     options = ["--no-audit", "--no-fund", "--no-save", "--ignore-scripts"]
-    options += ["--fetch-retries=1", "--fetch-timeout=30000", "--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"]
+    options += [
+        "--fetch-retries=1",
+        "--fetch-timeout=30000",
+        "--fetch-retry-mintimeout=1000",
+        "--fetch-retry-maxtimeout=5000",
+    ]
     _run([npm, "install", "--prefix", str(folder), *options, package.spec], folder)
     for script in package.after:
         _run(["node", script], folder)
