@@ -111,7 +111,7 @@ def _holder(reading: Reading, state: State, rules: Rules, index: int) -> str:
     """Which field of `Pinned` counts a visible item."""
     owner, kind = reading.owner.get(index), reading.items[index].kind
     if owner is None:
-        return "user" if kind is Kind.USER else "system"
+        return {Kind.USER: "user", Kind.NOTICE: "notices"}.get(kind, "system")
     if exempt(owner, rules):
         return "prologue"
     if owner is reading.active:
@@ -133,6 +133,7 @@ def summary(window: ContextWindow) -> dict[str, object]:
         "active": window.active and window.active.number,
         "episodes": [_shown(episode) for episode in window.episodes],
         "pinned": window.pinned,
+        "notices": window.notices,
         "settings": (window.budget, window.policy, window.overhead),
     }
 
@@ -159,6 +160,13 @@ def assert_agree(window: ContextWindow, life: Life) -> None:
             (ep.number, ep.name, ep.type, ep.implicit, ep.closed, False, level, ep.dependencies, held, ep.description)
         )
     assert [_shown(episode) for episode in window.episodes] == expected
+    notices: dict[int | None, int] = {}
+    for index in shown:
+        if life.items[index].kind is Kind.NOTICE:
+            owner = reading.owner.get(index)
+            number = owner.number if owner else None
+            notices[number] = notices.get(number, 0) + life.meter.scaled(life.items[index].tokens)
+    assert window.notices == notices
 
 
 def assert_same_pass(report: FitReport, outcome: Outcome) -> None:

@@ -165,7 +165,7 @@ def test_a_budget_smaller_than_the_prologue_is_reported_not_raised() -> None:
     assert not report.satisfied
     assert report.excess == 170
     assert report.pinned is not None
-    assert report.pinned.holders() == [("system", 100), ("user turns", 50), ("prologue", 25)]
+    assert report.pinned.holders() == [("system prompt and tools", 100), ("user turns", 50), ("prologue", 25)]
     assert "170 over the budget of 5" in report.explain()
 
 

@@ -46,7 +46,8 @@ class Pinned:
     Attributes:
         overhead: system prompt and tool definitions sent with every request, and what the provider's last report
             holds beyond the items.
-        system: system items, and notices ahead of the first assistant message (R15).
+        system: system items.
+        notices: those ahead of the first assistant message, which stand with the system's (R15).
         user: user items, wherever they stand.
         prologue: unannotated work ahead of the first accepted start, where the policy protects it (R7).
         active: the active episode.
@@ -58,6 +59,7 @@ class Pinned:
 
     overhead: int = 0
     system: int = 0
+    notices: int = 0
     user: int = 0
     prologue: int = 0
     active: int = 0
@@ -69,21 +71,23 @@ class Pinned:
     @property
     def total(self) -> int:
         """All of it."""
-        return sum(tokens for _, tokens in self.holders()) + self.overhead
+        return sum(tokens for _, tokens in self._rows())
 
     def holders(self) -> list[tuple[str, int]]:
-        """What holds tokens, as (label, tokens), without what holds none and without the overhead."""
-        active = f"active episode {brief(self.active_name)!r}" if self.active_name else "active episode"
-        rows = [
-            ("system", self.system),
+        """What holds tokens, as (label, tokens), the most first."""
+        return sorted(((label, tokens) for label, tokens in self._rows() if tokens > 0), key=lambda row: -row[1])
+
+    def _rows(self) -> list[tuple[str, int]]:
+        return [
+            ("system prompt and tools", self.overhead + self.system),
+            ("opening notices", self.notices),
             ("user turns", self.user),
             ("prologue", self.prologue),
-            (active, self.active),
+            ("active episode", self.active),
             ("not yet settled", self.unsettled),
             ("needed by an unfinished act", self.needed),
             ("descriptions", self.descriptions),
         ]
-        return [(label, tokens) for label, tokens in rows if tokens]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +134,9 @@ class FitReport:
         """By how much the view is over the budget, and what holds the tokens, as a sentence; empty if it is not."""
         if self.pinned is None:
             return ""
-        rows = [("system prompt and tools", max(0, self.pinned.overhead) + self.pinned.system)]
-        rows += [(label, tokens) for label, tokens in self.pinned.holders() if label != "system"]
-        held = ", ".join(f"{label} {tokens:,}" for label, tokens in sorted(rows, key=lambda row: -row[1]) if tokens)
+        named = f" {brief(self.pinned.active_name)!r}" if self.pinned.active_name else ""
+        names = {"active episode": f"active episode{named}"}
+        held = ", ".join(f"{names.get(label, label)} {tokens:,}" for label, tokens in self.pinned.holders())
         return (
             f"The view holds {self.tokens_after:,} tokens, {self.excess:,} over the budget of {self.budget:,}, "
             f"and nothing more may be evicted: {held}."

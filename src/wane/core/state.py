@@ -50,6 +50,7 @@ def export_window(window: ContextWindow) -> dict[str, Any]:
         "closings": [_export_episode(episode) for _, episode in sorted(window._eviction.closings)],
         "count": window._count,
         "fixed": {kind.value: tokens for kind, tokens in window._fixed.items()},
+        "notices": [list(entry) for entry in window._notices.items()],
         "active": window._active and window._active.number,
         "implicit": window._implicit and window._implicit.number,
         "calls": [
@@ -100,6 +101,7 @@ def _restore_into(window: ContextWindow, state: Mapping[str, Any]) -> None:
     window._protocol = _restore_protocol(state["started"], window._active)
     window._count = state["count"]
     window._fixed = {Kind(kind): tokens for kind, tokens in state["fixed"].items()}
+    window._notices = dict(state["notices"])
     for call_id, owner, rank, index in state["calls"]:
         call = OpenCall(live[owner], rank, index)
         window._calls.setdefault(call_id, []).append(call)
