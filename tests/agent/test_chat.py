@@ -189,7 +189,7 @@ def test_ctrl_c_stops_the_turn_and_not_the_chat(repository: Path) -> None:
         at.say("later")
         await at.until("comes after this turn")
         at.say("/episodes")
-        await at.until("No episode")
+        await at.until("not finished")
         at.type(CTRL_C)
         await at.until("Stopped. What was done stays")
         at.type("half a word")

@@ -16,7 +16,8 @@ from tests.conformance import conformance_cases, policy_of
 from wane.cli import layout
 from wane.cli.picture import Block, Role, Row, StepRow, episode_table, step_table, window_picture
 
-LETTERS = set("SUPEeAaIi·")
+LETTERS = set("SUNnPpEeAaIi·")
+NOTICE = f"<system-reminder>{'The todo list is empty. ' * 4}</system-reminder>"
 
 
 def drawn(renderable: Any, width: int = 80) -> list[str]:
@@ -33,10 +34,10 @@ def tape(lines: list[str], label: str) -> str:
 
 def blocks() -> st.SearchStrategy[Block]:
     tokens, kept = st.integers(0, 10**7), st.booleans()
-    fixed = st.builds(Block, st.sampled_from([Role.SYSTEM, Role.USER, Role.PROLOGUE]), tokens, kept)
-    types = [Role.EXPL, Role.ACT, Role.IMPLICIT]
+    fixed = st.builds(Block, st.sampled_from([Role.SYSTEM, Role.USER, Role.NOTICE]), tokens, kept)
+    types = [Role.EXPL, Role.ACT, Role.IMPLICIT, Role.PROLOGUE, Role.NOTICE]
     return fixed | st.integers(0, 9).flatmap(
-        lambda number: st.builds(Block, st.just(types[number % 3]), tokens, kept, st.just(number))
+        lambda number: st.builds(Block, st.just(types[number % 5]), tokens, kept, st.just(number))
     )
 
 
@@ -129,17 +130,21 @@ class TestLayout:
     def test_what_is_drawn_adds_up(self, case: dict[str, Any]) -> None:
         plan = wane.plan(case["messages"], budget=case["budget"], policy=policy_of(case), annotate="model")
         blocks = layout.blocks(plan.item_kinds, plan.item_tokens, plan.episodes, plan.visible)
-        rows = layout.rows(blocks, plan.episodes)
+        rows = layout.rows(blocks, plan.episodes, policy_of(case))
         before, after = case["expect"]["tokens"]["before"], case["expect"]["tokens"]["after"]
         assert sum(block.tokens for block in blocks) == sum(row.before for row in rows) == before
         assert sum(block.tokens for block in blocks if block.kept) == sum(row.after for row in rows) == after
-        assert [row.after for row in layout.episode_rows(blocks, plan.episodes)] == [e.tokens for e in plan.episodes]
+        held = layout.held_by(blocks)
+        assert [held.get(e.number, (0, 0))[1] for e in plan.episodes] == [e.tokens for e in plan.episodes]
+        notices = sum(t for kind, t in zip(plan.item_kinds, plan.item_tokens, strict=True) if kind is wane.Kind.NOTICE)
+        assert sum(row.before for row in rows if row.role is Role.NOTICE) == notices
         assert all(row.why for row in rows)
 
     def reasons(self, chat: Chat, **options: Any) -> dict[str, str]:
         plan = wane.plan(chat.messages, **{"budget": 10**6} | options)
         needed = layout.dependents(plan.episodes)
-        return {layout.name_of(e.number, e.name): layout.why(e, needed) for e in plan.episodes}
+        policy = plan.report.policy
+        return {layout.name_of(e.number, e.name): layout.why(e, needed, policy) for e in plan.episodes}
 
     def test_reasons_to_stay(self) -> None:
         chat = Chat()
@@ -177,3 +182,44 @@ class TestLayout:
         kept = wane.Policy.paper()
         assert self.reasons(chat, budget=80, policy=kept)["look"] == "description stays"
         assert self.reasons(chat, budget=1)["look"] == "gone"
+
+    def test_work_ahead_of_the_first_start(self) -> None:
+        chat = Chat()
+        chat.call("ls", {}, "some files")
+        chat.start("look", "expl")
+        chat.end("what it was")
+        chat.say("done")
+        assert self.reasons(chat)["(implicit #0)"] == "may go"
+        assert self.reasons(chat, policy=wane.Policy.paper())["(implicit #0)"] == "never evicted"
+        plan = wane.plan(chat.messages, budget=10**6)
+        assert [layout.role_of(episode) for episode in plan.episodes] == [Role.PROLOGUE, Role.EXPL, Role.IMPLICIT]
+
+    def test_notices_are_a_kind_of_their_own(self) -> None:
+        chat = Chat()
+        chat.user(NOTICE)
+        chat.start("look", "expl")
+        chat.call("read", {}, "x" * 400)
+        chat.user(NOTICE * 2)
+        chat.end("what it was")
+        chat.say("done")
+        plan = wane.plan(chat.messages, budget=130, policy=wane.Policy(guard=0.0))
+        blocks = layout.blocks(plan.item_kinds, plan.item_tokens, plan.episodes, plan.visible)
+        rows = {row.name: row for row in layout.rows(blocks, plan.episodes, plan.report.policy)}
+        size = wane.chars(NOTICE)
+        assert rows["(opening notices)"] == Row(Role.NOTICE, "(opening notices)", size, size, why="never evicted")
+        later = rows["(later notices)"]
+        assert (later.before, later.after, later.why) == (wane.chars(NOTICE * 2), 0, "go with their episodes")
+        look = layout.held_by(blocks)[plan.episodes[0].number]
+        assert rows["look"].before == look[0] - later.before
+        assert "N notices" in "\n".join(drawn(window_picture(blocks, 130)))
+
+    def test_an_unfinished_episode_of_which_calls_were_taken_says_so(self) -> None:
+        chat = Chat()
+        chat.start("never-ends", "expl")
+        for _ in range(3):
+            chat.call("read", {}, "x" * 4_000)
+        plan = wane.plan(chat.messages, budget=2_000)
+        blocks = layout.blocks(plan.item_kinds, plan.item_tokens, plan.episodes, plan.visible)
+        (row,) = layout.episode_rows(blocks, plan.episodes, plan.report.policy)
+        assert (row.level, row.why) == ("none", "active, in part gone")
+        assert row.after < row.before

@@ -91,7 +91,7 @@ def _context(host: Host, _: str) -> None:
     report = session.next_pass()
     blocks = view_blocks(session, report)
     window = session.window
-    rows = layout.rows(blocks, window.episodes)
+    rows = layout.rows(blocks, window.episodes, window.policy)
     labels = ("view", "then")
     table = picture.episode_table(rows, limit=_ROWS, labels=labels)
     host.console.print(picture.titled("What the view holds, and what the next pass would leave", table))
@@ -130,10 +130,12 @@ def _outlook(session: AgentSession, report: FitReport) -> str:
     if strategy not in BY_EPISODE:
         return f"{state} The strategy {strategy} keeps it: {describe(strategy)}. /cwl on evicts by episode instead."
     freed = report.tokens_before - report.tokens_after
+    due = window.tokens > window.budget
     if not freed:
-        return f"{state} Nothing could be evicted now."
-    if window.tokens > window.budget:
-        return f"{state} A pass is due before the next model call: it would take {freed:,}."
+        return f"{state} Nothing could be evicted now.{f' {report.shortfall}' if due else ''}"
+    if due:
+        told = f"{state} A pass is due before the next model call: it would take {freed:,}."
+        return f"{told} {report.shortfall}".rstrip()
     return f"{state} A pass is due when it is full: of what is there now it would take {freed:,}."
 
 
@@ -147,7 +149,7 @@ def _episodes(host: Host, _: str) -> None:
     blocks = layout.blocks(
         [item.kind for item in items], [item.tokens for item in items], session.episodes, session.window.visible
     )
-    rows = layout.episode_rows(blocks, session.episodes)
+    rows = layout.episode_rows(blocks, session.episodes, session.window.policy)
     host.console.print(picture.episode_table(rows, limit=_ROWS, labels=("whole", "view")))
 
 

@@ -7,12 +7,12 @@ from itertools import groupby
 from typing import Final, TypeVar
 
 from wane.cli.picture import Block, Role, Row, StepRow
-from wane.core import Episode, EpisodeType, Kind, Level, Step
+from wane.core import Episode, EpisodeType, Kind, Level, Policy, Step
 from wane.core.report import brief
 
-_FIXED: Final = {Kind.SYSTEM: Role.SYSTEM, Kind.USER: Role.USER}
+_KINDS: Final = {Kind.SYSTEM: Role.SYSTEM, Kind.USER: Role.USER, Kind.NOTICE: Role.NOTICE}
 _KeyT = TypeVar("_KeyT")
-_FIXED_NAMES: Final = {Role.SYSTEM: "(system)", Role.USER: "(user turns)", Role.PROLOGUE: "(prologue)"}
+_NEVER: Final = "never evicted"
 
 
 def name_of(number: int, name: str | None) -> str:
@@ -23,7 +23,7 @@ def name_of(number: int, name: str | None) -> str:
 def role_of(episode: Episode) -> Role:
     """Return the role in which an episode is drawn."""
     if episode.implicit:
-        return Role.IMPLICIT
+        return Role.PROLOGUE if episode.prologue else Role.IMPLICIT
     return Role.EXPL if episode.type is EpisodeType.EXPL else Role.ACT
 
 
@@ -53,7 +53,7 @@ def blocks(
 
     def pieces() -> Iterator[tuple[tuple[Role, int | None, bool], int]]:
         for index, owner in enumerate(owners):
-            role = role_of(owner) if owner else _FIXED.get(kinds[index], Role.PROLOGUE)
+            role = _KINDS.get(kinds[index]) or (role_of(owner) if owner else Role.IMPLICIT)
             number, left = owner.number if owner else None, instead.get(index, 0) if instead else 0
             if left:
                 yield (role, number, True), left
@@ -65,40 +65,67 @@ def blocks(
     ]
 
 
-def rows(parts: Sequence[Block], episodes: Sequence[Episode]) -> list[Row]:
-    """Return the table of what a window holds: what is never evicted, then the episodes in order of start.
+def rows(parts: Sequence[Block], episodes: Sequence[Episode], policy: Policy) -> list[Row]:
+    """Return the table of what a window holds: what is no episode's work, then the episodes in order of start.
 
     Args:
         parts: the window's blocks.
         episodes: all its episodes, as they are after the pass.
+        policy: what a pass may evict.
     """
-    return fixed_rows(parts) + episode_rows(parts, episodes)
+    return fixed_rows(parts) + [row for row in episode_rows(parts, episodes, policy) if is_told(row)]
+
+
+def is_told(row: Row) -> bool:
+    """Whether an episode's row tells anything: of unannotated work that was notices alone, they have their own."""
+    return bool(row.before) or row.role not in (Role.IMPLICIT, Role.PROLOGUE)
 
 
 def fixed_rows(parts: Iterable[Block]) -> list[Row]:
-    """Return the rows of what is never evicted and no episode (R13)."""
-    held = _held((part.role, part) for part in parts if part.episode is None)
-    present = {role: tokens for role, tokens in held.items() if any(tokens)}
-    return [
-        Row(role, name, *present[role], why="never evicted") for role, name in _FIXED_NAMES.items() if role in present
+    """Return the rows of the system's and the user's words (R13), of notices (R15), and of work in no episode."""
+    held = _held(((part.role, part.episode is None), part) for part in parts)
+    told = [
+        (Role.SYSTEM, True, "(system)", _NEVER),
+        (Role.NOTICE, True, "(opening notices)", _NEVER),
+        (Role.USER, True, "(user turns)", _NEVER),
+        (Role.IMPLICIT, True, "(outside episodes)", "in no episode"),
+        (Role.NOTICE, False, "(later notices)", "go with their episodes"),
     ]
+    found = [(role, name, held.get((role, alone), (0, 0)), why) for role, alone, name, why in told]
+    return [Row(role, name, *tokens, why=why) for role, name, tokens, why in found if any(tokens)]
 
 
-def episode_rows(parts: Iterable[Block], episodes: Sequence[Episode]) -> list[Row]:
-    """Return the rows of the episodes, in order of start."""
-    held = _held((part.episode, part) for part in parts if part.episode is not None)
+def episode_rows(parts: Iterable[Block], episodes: Sequence[Episode], policy: Policy) -> list[Row]:
+    """Return the rows of the episodes, in order of start; the notices among them have a row of their own.
+
+    Args:
+        parts: the window's blocks.
+        episodes: its episodes.
+        policy: what a pass may evict.
+    """
+    held = _held((part.episode, part) for part in parts if part.episode is not None and part.role is not Role.NOTICE)
     needed = dependents(episodes)
-    return [
-        Row(
+    found = []
+    for episode in episodes:
+        before, after = held.get(episode.number, (0, 0))
+        # What overflow takes is no level that an episode reaches (R16).
+        part = ", in part gone" if after < before and not episode.removed and episode.level is Level.NONE else ""
+        row = Row(
             role_of(episode),
             name_of(episode.number, episode.name),
-            *held.get(episode.number, (0, 0)),
+            before,
+            after,
             level=episode.level.value,
-            why=why(episode, needed),
+            why=f"{why(episode, needed, policy)}{part}",
             builds_on=tuple(map(brief, episode.dependencies)),
         )
-        for episode in episodes
-    ]
+        found.append(row)
+    return found
+
+
+def held_by(parts: Iterable[Block]) -> dict[int, tuple[int, int]]:
+    """Return what each episode holds before and after, its notices included, by its number."""
+    return _held((part.episode, part) for part in parts if part.episode is not None)
 
 
 def step_rows(steps: Sequence[Step]) -> list[StepRow]:
@@ -116,15 +143,18 @@ def dependents(episodes: Iterable[Episode]) -> dict[str, list[str]]:
     return holding
 
 
-def why(episode: Episode, needed: Mapping[str, Sequence[str]]) -> str:
+def why(episode: Episode, needed: Mapping[str, Sequence[str]], policy: Policy) -> str:
     """Return in a few words why an episode is where it is (R6, R7, R11 to R13).
 
     Args:
         episode: the episode.
         needed: what `dependents` gave for all of them.
+        policy: what a pass may evict.
     """
     if episode.removed:
         return _why_removed(episode)
+    if episode.prologue and policy.prologue == "whole":
+        return _NEVER
     if not episode.closed:
         return "not finished" if episode.implicit else "active"
     if episode.open_calls:

@@ -30,6 +30,7 @@ class Role(StrEnum):
 
     SYSTEM = "system"
     USER = "user"
+    NOTICE = "notice"
     PROLOGUE = "prologue"
     EXPL = "expl"
     ACT = "act"
@@ -104,6 +105,7 @@ class StepRow:
 LETTERS: Final = {
     Role.SYSTEM: "S",
     Role.USER: "U",
+    Role.NOTICE: "N",
     Role.PROLOGUE: "P",
     Role.EXPL: "E",
     Role.ACT: "A",
@@ -112,6 +114,7 @@ LETTERS: Final = {
 _MEANING: Final = {
     Role.SYSTEM: "system",
     Role.USER: "user",
+    Role.NOTICE: "notices",
     Role.PROLOGUE: "prologue",
     Role.EXPL: "explores",
     Role.ACT: "acts",
@@ -120,6 +123,7 @@ _MEANING: Final = {
 _TAPE_STYLES: Final = {
     Role.SYSTEM: "black on white",
     Role.USER: "black on green",
+    Role.NOTICE: "white on red",
     Role.PROLOGUE: "black on cyan",
     Role.EXPL: "white on blue",
     Role.ACT: "white on magenta",

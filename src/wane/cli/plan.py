@@ -182,7 +182,7 @@ def _print_picture(result: Plan, session: RecordedSession | None, limit: int | N
         console.print(line)
     blocks = layout.blocks(result.item_kinds, result.item_tokens, result.episodes, result.visible)
     blocks = [picture.Block(picture.Role.SYSTEM, result.pinned.overhead), *blocks]
-    rows = layout.rows(blocks, result.episodes)
+    rows = layout.rows(blocks, result.episodes, result.report.policy)
     console.print(picture.titled("What the window holds", picture.episode_table(rows, limit=limit)))
     if result.report.steps:
         steps = layout.step_rows(result.report.steps)

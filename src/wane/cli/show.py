@@ -49,7 +49,7 @@ def show_session(name: str, *, full: bool = False, as_json: bool = False) -> int
 def session_dict(session: Session) -> dict[str, Any]:
     """Return a session as JSON-able data: what `wane show --json` prints."""
     header, window = session.file.header, session.replayed.window
-    rows = layout.episode_rows(session.blocks, session.replayed.episodes)
+    held = layout.held_by(session.blocks)
     return {
         "id": header.id,
         "path": str(session.file.path),
@@ -77,9 +77,9 @@ def session_dict(session: Session) -> dict[str, Any]:
                 "dependencies": list(episode.dependencies),
                 "description": episode.description,
                 "turn": session.turn_of(episode),
-                "tokens": {"history": row.before, "view": row.after},
+                "tokens": dict(zip(("history", "view"), held.get(episode.number, (0, 0)), strict=True)),
             }
-            for episode, row in zip(session.replayed.episodes, rows, strict=True)
+            for episode in session.replayed.episodes
         ],
         "passes": [_pass_dict(record) for record in session.passes],
     }
@@ -94,9 +94,11 @@ def tree(session: Session, *, full: bool) -> list[Row]:
     """
     episodes = session.replayed.episodes
     below: dict[int, list[Row]] = {}
-    for episode, row in zip(episodes, layout.episode_rows(session.blocks, episodes), strict=True):
+    policy = session.replayed.window.policy
+    for episode, row in zip(episodes, layout.episode_rows(session.blocks, episodes, policy), strict=True):
         note = _cut(episode.description or ("(inferred)" if episode.inferred else ""), full)
-        below.setdefault(session.turn_of(episode), []).append(replace(row, note=note, depth=1))
+        if layout.is_told(row):
+            below.setdefault(session.turn_of(episode), []).append(replace(row, note=note, depth=1))
     top = [row for row in layout.fixed_rows(session.blocks) if row.role is not Role.USER]
     rows = top + below.get(-1, [])
     for number, (turn, tokens) in enumerate(_turns(session)):
@@ -181,6 +183,9 @@ def _summary(session: Session) -> RenderableType:
         "window",
         f"{view.tokens:,} of {session.replayed.window.budget:,} tokens; with all that was evicted {session.whole:,}",
     )
+    if view.by_episode and view.tokens > session.replayed.window.budget:
+        held = printable(session.replayed.window.pinned.explain())
+        table.add_row("over", Text(f"no pass may take: {held}", style="red"))
     if session.file.torn:
         cut = f"the last record was cut short ({session.file.torn_bytes:,} bytes); resuming the session repairs it"
         table.add_row("damage", Text(cut, style="red"))

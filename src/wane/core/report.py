@@ -77,6 +77,12 @@ class Pinned:
         """What holds tokens, as (label, tokens), the most first."""
         return sorted(((label, tokens) for label, tokens in self._rows() if tokens > 0), key=lambda row: -row[1])
 
+    def explain(self) -> str:
+        """What holds tokens, the most first, for people."""
+        named = f" {brief(self.active_name)!r}" if self.active_name else ""
+        names = {"active episode": f"active episode{named}"}
+        return ", ".join(f"{names.get(label, label)} {tokens:,}" for label, tokens in self.holders())
+
     def _rows(self) -> list[tuple[str, int]]:
         return [
             ("system prompt and tools", self.overhead + self.system),
@@ -134,12 +140,9 @@ class FitReport:
         """By how much the view is over the budget, and what holds the tokens, as a sentence; empty if it is not."""
         if self.pinned is None:
             return ""
-        named = f" {brief(self.pinned.active_name)!r}" if self.pinned.active_name else ""
-        names = {"active episode": f"active episode{named}"}
-        held = ", ".join(f"{names.get(label, label)} {tokens:,}" for label, tokens in self.pinned.holders())
         return (
             f"The view holds {self.tokens_after:,} tokens, {self.excess:,} over the budget of {self.budget:,}, "
-            f"and nothing more may be evicted: {held}."
+            f"and nothing more may be evicted: {self.pinned.explain()}."
         )
 
     def explain(self) -> str:

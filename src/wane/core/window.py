@@ -393,7 +393,7 @@ class ContextWindow:
             self._notices[index] = None
             if self._latest >= 0:
                 added = self._add_work(item, index)
-                self._notices[index] = added.episode and added.episode.number
+                self._notices[index] = added.episode.number if added.episode else None
                 return added
         self._fixed[item.kind] += item.tokens
         return Added(index, closed=self._close_implicit() if item.kind is Kind.USER else None)
