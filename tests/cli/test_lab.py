@@ -33,8 +33,22 @@ pytest.importorskip("genai_prices", reason="needs the extra lab")
 
 KEYS = {
     *("name", "cost_usd", "cost_ratio", "input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens"),
-    *("model_calls_added", "mean_view", "peak_view", "over_budget_calls", "prefix_breaks_per_100", "reference_recall"),
-    *("reference_recall_at_best", "edit_grounding", "user_turns_intact", "invalid_pairs", "manager_ms_per_call"),
+    *(
+        "model_calls_added",
+        "mean_view",
+        "peak_view",
+        "over_budget_calls",
+        "over_budget_reasons",
+        "prefix_breaks_per_100",
+    ),
+    *(
+        "reference_recall",
+        "reference_recall_at_best",
+        "edit_grounding",
+        "user_turns_intact",
+        "invalid_pairs",
+        "manager_ms_per_call",
+    ),
 }
 
 

@@ -49,6 +49,9 @@ class Tale:
     def user(self, tokens: int, text: str = "please") -> Tale:
         return self._add(Part(Kind.USER, text), tokens)
 
+    def notice(self, tokens: int, text: str = "remember") -> Tale:
+        return self._add(Part(Kind.NOTICE, text), tokens)
+
     def result(self, call_id: str, tokens: int, text: str = "done") -> Tale:
         return self._add(Part(Kind.RESULT, text, call_id), tokens)
 

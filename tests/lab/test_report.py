@@ -378,6 +378,21 @@ def test_the_scrubber_shows_what_was_visible_and_why_not(shown: Browser, page: P
 
 
 @needs_chromium
+def test_notices_are_told_and_what_holds_a_view_that_is_over_its_budget(browser: Browser, tmp_path: Path) -> None:
+    told = Tale().system(50).notice(300, "the rules").user(1_900, "all of this")
+    told.calls("r0", 20, "read").result("r0", 400).notice(70, "a reminder").says(10)
+    write_report(tmp_path / "report.html", comparison(told, names=("cwl",)))
+    page = Page(tmp_path / "report.html")
+    assert page.data["sessions"][0]["kinds"] == "snucont"
+    assert page.data["strategies"][0]["values"]["over_budget_calls"] == 2
+    browser.look(1280, 900)
+    browser.open(tmp_path / "report.html", "#strategy=cwl&call=1")
+    assert browser.text(".kind-n") == "notice"
+    held = "350 over the budget. It held: user turns 1,900, notices 300, system prompt and tools 150."
+    assert browser.text(".status .over") == held
+
+
+@needs_chromium
 def test_it_can_be_used_from_the_keyboard(shown: Browser) -> None:
     shown.run("document.body.focus()")
     shown.press("ArrowRight")

@@ -33,8 +33,8 @@ Show what one pass over a recorded session would evict, and why.
 
 Nothing is changed. It reads what wane replay reads: sessions of Claude Code, Codex, pi and wane, and messages in any
 known format. Where the agent marked no episodes, they are inferred from its tool calls. The picture has a letter for
-each share of the window: S system, U user, P prologue, E an exploration, A an act, I work outside episodes. The
-letter's case changes where another episode begins.
+each share of the window: S system, U user, N notices (what the harness put in), E an exploration, A an act, I work
+outside episodes, P such work ahead of the first episode. The letter's case changes where another episode begins.
 
 Examples:
   wane plan ~/.claude/projects/-home-me-code/6c0a282a.jsonl

@@ -169,7 +169,8 @@ class FitReport:
         done += f"evicted {freed:,} of them: {after} stay"
         if self.tokens_after <= self.target:
             return f"{done}."
-        return f"{done}, as the rest is protected, or is the newest work, which goes only if the budget demands it."
+        newest = "" if self.overflowed else ", or is the newest work, which goes only if the budget demands it"
+        return f"{done}, as the rest is protected{newest}."
 
     def _told_steps(self) -> Iterator[str]:
         steps = self.steps

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from wane.core import Kind
 from wane.lab.compare import Comparison
 from wane.lab.counting import Material
 from wane.lab.gathering import Studied
@@ -36,6 +37,8 @@ def facts_of(material: Material) -> list[Fact]:
         ("User turns", f"{len(session.user_turns):,}"),
         ("History", f"{sum(item.tokens for item in material.items):,} tokens"),
     ]
+    if notices := sum(item.tokens for item in material.items if item.kind is Kind.NOTICE):
+        facts.append(("Notices", f"{notices:,} tokens"))
     if whole:
         largest = max(it.total_input for it in usages)
         facts += [

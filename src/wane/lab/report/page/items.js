@@ -53,7 +53,7 @@ function rowsOf(of, now, filter, toggled) {
   const rows = now.aside.map((aside) => ({ aside }));
   let group = null;
   for (let index = 0; index < now.known; index++) {
-    const key = of.kinds[index] === "u" ? `u${index}` : of.kinds[index] === "s" ? "s" : of.owner[index] >= 0 ? `e${of.owner[index]}` : "p";
+    const key = of.kinds[index] === "u" ? `u${index}` : of.kinds[index] === "s" || (of.kinds[index] === "n" && of.owner[index] < 0) ? "s" : of.owner[index] >= 0 ? `e${of.owner[index]}` : "p";
     if (!group || group.key !== key) {
       if (group) close(rows, group, filter, toggled);
       group = { key, first: index, items: [], count: 0, kept: 0, tokens: 0, keptTokens: 0, states: new Set() };

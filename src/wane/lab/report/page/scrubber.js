@@ -17,7 +17,7 @@ function scrubberSection() {
     ui.number.max = String(callCount());
     if (document.activeElement !== ui.number) ui.number.value = String(app.call + 1);
     ui.of.textContent = `of ${n0(callCount())}`;
-    ui.status.replaceChildren(...statusLines(of, it));
+    ui.status.replaceChildren(...statusLines(of, it, local.now));
     fillStates(ui.states, local, refilter);
     drawSpark(ui.spark, it);
     if (!it.changes) ui.states.prepend(h("p", { class: "small" }, "What was taken out was not recorded in this replay."));
@@ -155,7 +155,7 @@ function itemAt(geometry, canvas, event) {
   return of.tokens.findIndex((tokens) => (sum += tokens) > token);
 }
 
-function statusLines(of, it) {
+function statusLines(of, it, now) {
   const size = it.sizes[app.call];
   const known = it.reported && !it.reported[app.call];
   const share = it.budget ? ` of ${n0(it.budget)} tokens (${percent(size / it.budget)})` : " tokens";
@@ -164,11 +164,14 @@ function statusLines(of, it) {
   if (it.read && it.read[app.call]) facts.push(`${percent(it.read[app.call] / size)} from the cache`);
   if (it.cost) facts.push(`${UNITS.usd(spent(it, app.call))} so far`);
   const line = h("p", { class: "now-line" }, facts.map((fact, at) => [at ? " · " : "", fact]));
+  const over = it.budget && size > it.budget;
+  const parts = it.changes ? heldAt(of, now).map(([what, tokens]) => `${what} ${n0(tokens)}`).join(", ") : "";
+  const held = parts && h("p", { class: over ? "small over" : "small" }, `${over ? `${n0(size - it.budget)} over the budget. ` : ""}It held: ${parts}.`);
   const happened = whatHappened(of, it, app.call);
   const used = of.uses && it.found && of.uses[app.call]
     ? `The answer used ${many(of.uses[app.call], "known name")}; ${it.found[app.call] === of.uses[app.call] ? "all were in view" : `${n0(it.found[app.call])} in view`}.`
     : "";
-  return [line, h("p", { class: "small" }, [happened, used].filter(Boolean).join(" ") || "Nothing was taken out just before it.")];
+  return [line, held, h("p", { class: "small" }, [happened, used].filter(Boolean).join(" ") || "Nothing was taken out just before it.")].filter(Boolean);
 }
 
 function spent(it, call) {

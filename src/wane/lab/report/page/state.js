@@ -58,6 +58,18 @@ function totals(of, state, known, placed) {
   return sums;
 }
 
+// What a request held, by what it is, the most first.
+function heldAt(of, now) {
+  const held = { "system prompt and tools": of.overhead, "user turns": 0, notices: 0, work: 0 };
+  const names = { s: "system prompt and tools", u: "user turns", n: "notices" };
+  for (let index = 0; index < now.known; index++) {
+    const tokens = now.state[index] === SHORTENED ? now.placed.get(index).tokens : now.state[index] < SHORTENED ? of.tokens[index] : 0;
+    held[names[of.kinds[index]] || "work"] += tokens;
+  }
+  for (const aside of now.aside) held.summaries = (held.summaries || 0) + aside.tokens;
+  return Object.entries(held).filter(([, tokens]) => tokens).sort((one, other) => other[1] - one[1]);
+}
+
 // Which level took an item, for strategies that evict by episode.
 function levelsOf(it) {
   if (!it.levels) {
@@ -90,6 +102,7 @@ function reason(of, it, now, index) {
     const bar = of.bars[taken.number];
     const level = data.levels[taken.level];
     const name = bar ? `with ${bar.type === "work" ? "" : "the episode "}${episodeName(bar)}` : "by a pass";
+    if (level === "overflow") return `Taken ${name} ${when}, as one of the oldest calls of work that was not finished, ${size}.`;
     if (level === "description") return `The description went too, ${when}, ${size}.`;
     const deep = level === "remove" ? "with all that was left of it" : `level ${level}`;
     return `Removed ${name} ${when}, ${deep}, ${size}.`;
