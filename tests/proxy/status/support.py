@@ -65,6 +65,7 @@ def session(
             "act" if place % 3 == 1 else "expl",
             states[min(len(states) - 1, place * len(states) // max(1, episodes))],
             300 + 7_000 * (place * 37 % 11) // (episodes + number % 3),
+            100,
         )
         for place in range(episodes)
     )
@@ -80,7 +81,8 @@ def session(
     }
     last = NOW - timedelta(seconds=seconds)
     about = Facts(**{**known, **facts})
-    return SessionStatus(about, title, last - timedelta(minutes=number), last, 7 * number, 2_900, shown, number % 5)
+    began, notices = last - timedelta(minutes=number), 110 + sum(it.notices for it in shown)
+    return SessionStatus(about, title, began, last, 7 * number, 900, 1_890, notices, shown, number % 5)
 
 
 def about(upstream: str = "https://api.anthropic.com") -> About:

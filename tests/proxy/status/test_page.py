@@ -82,8 +82,9 @@ def test_sessions_are_shown_with_what_there_is_to_know(browser: Browser) -> None
         assert len(texts(browser, "tbody tr")) == 6
         assert browser.text("tbody tr:last-child").startswith("episode-5exploration")
         label = browser.run("document.querySelector('.bar').getAttribute('aria-label')")
-        assert label.startswith("37,398 of 80,000 tokens: user, system, prologue 2,900; exploration ")
-        assert label.endswith("going on 10,800; tool definitions and the like 1,200; free 42,602")
+        first = "system prompt and tools 2,100; user turns 1,890; notices 710; exploration "
+        assert label.startswith(f"37,398 of 80,000 tokens: {first}")
+        assert label.endswith("going on 10,700; free 42,602")
         assert not browser.errors
         assert set(browser.requested) - {"about:blank", "data:,"} == {url, f"{url}status"}
 
@@ -108,7 +109,7 @@ def test_a_part_tells_what_it_is_under_the_pointer(browser: Browser) -> None:
         visit(browser, url)
         box = browser.run("(({left, top}) => [left, top])(document.querySelector('.bar').getBoundingClientRect())")
         point(browser, box[0] + 5, box[1] + 5, "!document.getElementById('tip').hidden")
-        assert browser.text("#tip") == "user, system, prologue2,900"
+        assert browser.text("#tip") == "system prompt and tools2,100"
         point(browser, 1, 1, "document.getElementById('tip').hidden")
 
 

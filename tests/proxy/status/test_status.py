@@ -62,10 +62,13 @@ def test_a_session_is_told_with_its_sizes_and_episodes() -> None:
             "evicted": 31_000,
             "satisfied": False,
             "note": "too small",
-            "user": 2_900,
+            "system": 900,
+            "user": 1_890,
+            "notices": 310,
             "removed": 0,
             "episodes": [
-                {"name": it.name, "type": it.type, "state": it.state, "tokens": it.tokens} for it in told.episodes
+                {"name": it.name, "type": it.type, "state": it.state, "tokens": it.tokens, "notices": it.notices}
+                for it in told.episodes
             ],
         }
     ]

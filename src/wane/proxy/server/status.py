@@ -135,10 +135,13 @@ def _session(session: SessionStatus) -> dict[str, Any]:
         "evicted": facts.evicted,
         "satisfied": facts.satisfied,
         "note": facts.note,
+        "system": session.system,
         "user": session.user,
+        "notices": session.notices,
         "removed": session.removed,
         "episodes": [
-            {"name": it.name, "type": it.type, "state": it.state, "tokens": it.tokens} for it in session.episodes
+            {"name": it.name, "type": it.type, "state": it.state, "tokens": it.tokens, "notices": it.notices}
+            for it in session.episodes
         ],
     }
 

@@ -80,12 +80,14 @@ class EpisodeStatus:
         type: `expl` or `act`.
         state: `active`, `closed`, or the level to which it has been stripped.
         tokens: what of it is in the view.
+        notices: those of them that the harness put in.
     """
 
     name: str | None
     type: str
     state: str
     tokens: int
+    notices: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,9 @@ class SessionStatus:
         created: when its first request came, in UTC.
         last: when its last one came, in UTC.
         requests: how many came.
-        user: tokens of the user's turns, the system's and the prologue, which never go.
+        system: tokens of the system's messages, which never go.
+        user: tokens of the user's turns, which never go.
+        notices: tokens of what the harness put in, in the view.
         episodes: the episodes of which something is in the view, in order of start.
         removed: how many episodes have gone as a whole.
     """
@@ -108,7 +112,9 @@ class SessionStatus:
     created: datetime
     last: datetime
     requests: int
+    system: int
     user: int
+    notices: int
     episodes: tuple[EpisodeStatus, ...]
     removed: int
 

@@ -162,18 +162,19 @@ class Live:
             return None
         window = self.conversation.window
         episodes = [] if window is None else window.episodes
+        notices = {} if window is None else window.notices
         shown = tuple(
             EpisodeStatus(
                 episode.name,
                 episode.type.value,
                 "active" if not episode.closed else episode.level.value if episode.rank else "closed",
                 episode.tokens,
+                notices.get(episode.number, 0),
             )
             for episode in episodes
             if episode.tokens
         )
         pinned = None if window is None else window.pinned
-        fixed = 0 if pinned is None else pinned.system + pinned.user + pinned.prologue
         started = 0 if window is None else window.started
         return SessionStatus(
             self.facts,
@@ -181,7 +182,9 @@ class Live:
             self.created,
             self.last,
             self.requests,
-            fixed,
+            0 if pinned is None else pinned.system,
+            0 if pinned is None else pinned.user,
+            sum(notices.values()),
             shown,
             max(0, started - len(episodes)),
         )

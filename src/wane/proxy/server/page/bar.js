@@ -22,10 +22,15 @@ function colourOf(episode) {
 
 // What a view consists of, scaled to what it holds: its size may be the provider's, those of its parts are estimates.
 function partsOf(session) {
-  const parts = [{ label: "user, system, prologue", tokens: session.user, colour: "var(--user)" }];
-  for (const it of session.episodes) parts.push({ label: `${nameOf(it)}, ${stateOf(it)}`, tokens: it.tokens, colour: colourOf(it) });
+  const parts = [
+    { label: "system prompt and tools", tokens: session.system, colour: "var(--other)" },
+    { label: "user turns", tokens: session.user, colour: "var(--user)" },
+    { label: "notices", tokens: session.notices, colour: "var(--notice)" },
+  ];
+  for (const it of session.episodes) parts.push({ label: `${nameOf(it)}, ${stateOf(it)}`, tokens: it.tokens - it.notices, colour: colourOf(it) });
   const known = parts.reduce((sum, it) => sum + it.tokens, 0);
-  if (known < session.view) parts.push({ label: "tool definitions and the like", tokens: session.view - known, colour: "var(--other)" });
+  // What a request carries besides its messages: tool definitions, and a system prompt that is none of them.
+  parts[0].tokens += Math.max(0, session.view - known);
   const scale = known > session.view ? session.view / known : 1;
   let at = 0;
   for (const it of parts) {
