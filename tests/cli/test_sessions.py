@@ -155,6 +155,13 @@ class TestShow:
         assert (done.code, done.err) == (0, "")
         assert matches_snapshot("show", done.out)
 
+    def test_why_a_view_is_over_its_budget_is_said(self, run: Run, tmp_path: Path) -> None:
+        within, over = (sample.save(tmp_path / str(budget), cwd=tmp_path, budget=budget) for budget in (BUDGET, 200))
+        assert " over " not in run("show", within).out
+        shown = " ".join(run("show", over).out.split())
+        assert "over by 88 tokens; no pass may take: active episode 'bump-version' 118, needed by an" in shown
+        assert "system prompt and tools 56, user turns 52" in shown
+
     def test_what_every_request_carries_counts_in_the_whole_as_in_the_view(
         self, run: Run, store: SessionStore, saved: Path, here: Path
     ) -> None:

@@ -184,8 +184,8 @@ def _summary(session: Session) -> RenderableType:
         f"{view.tokens:,} of {session.replayed.window.budget:,} tokens; with all that was evicted {session.whole:,}",
     )
     if view.by_episode and view.tokens > session.replayed.window.budget:
-        held = printable(session.replayed.window.pinned.explain())
-        table.add_row("over", Text(f"no pass may take: {held}", style="red"))
+        excess, held = view.tokens - session.replayed.window.budget, session.replayed.window.pinned.explain()
+        table.add_row("over", Text(printable(f"by {excess:,} tokens; no pass may take: {held}"), style="red"))
     if session.file.torn:
         cut = f"the last record was cut short ({session.file.torn_bytes:,} bytes); resuming the session repairs it"
         table.add_row("damage", Text(cut, style="red"))
