@@ -28,12 +28,6 @@ RECALL_DESCRIPTION: Final = (
 )
 """What the model reads about `recall`."""
 
-RECALL_GUIDANCE: Final = (
-    "- If you need the exact content of an episode that has left your view, `recall` it by its name, "
-    "rather than doing the work again."
-)
-"""What the instructions say about `recall`."""
-
 PAGE_SHARE: Final = 0.1
 """Share of the budget that one page of a recall may take."""
 

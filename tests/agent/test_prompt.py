@@ -4,7 +4,7 @@ from pathlib import Path
 
 from wane.agent.measure import measured
 from wane.agent.prompt import MAX_REPO_CONTEXT, system_prompt
-from wane.core.delimiter import GUIDANCE
+from wane.core.guidance import guidance
 from wane.testing import Reply, ScriptedServer
 
 DOCS = Path(__file__).parents[2] / "docs" / "agent.md"
@@ -21,7 +21,7 @@ def test_the_system_prompt_is_short_and_holds_the_guidance(repository: Path) -> 
         asyncio.run(session.run("go"))
         (request,) = server.requests
     prompt = request.system.partition("<git-status>")[0]
-    assert GUIDANCE in prompt
+    assert guidance(recall=True) in prompt
     assert "Search before you read: `grep` for text, `list_files` for names" in prompt
     assert len(prompt) / 4 < 1_000
 

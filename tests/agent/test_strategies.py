@@ -137,7 +137,7 @@ def test_what_each_strategy_shows(project: Path) -> None:
     assert "value_" in results[-1]
     assert last["fold"].texts(Kind.RESULT)[:2] == (
         'Started exploration "look-0". End it with a description of what you learned.',
-        'Ended exploration "look-0".',
+        'Ended exploration "look-0"; its start and steps may leave your view.',
     )
 
 

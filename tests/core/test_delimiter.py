@@ -1,12 +1,13 @@
 """The protocol (R3): what is accepted, what is rejected, and that a rejection teaches."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wane.core.delimiter import GUIDANCE, SCHEMA, Protocol
+from wane.core.delimiter import DESCRIPTION, SCHEMA, Protocol
 from wane.core.episodes import EpisodeType
 
 
@@ -111,6 +112,42 @@ def test_an_act_may_depend_on_nothing(state: str, dependencies: list[str]) -> No
     assert STATES[state]().judge(call(action="start", name="a", type="act", dependencies=dependencies)).accepted
 
 
+def test_an_act_that_builds_on_nothing_is_told_so_where_there_is_something_to_build_on() -> None:
+    start = call(action="start", name="a", type="act", dependencies=[])
+    assert explored().judge(start).text == 'Started action "a", building on nothing.'
+    assert Protocol().judge(start).text == 'Started action "a".'
+    # One that is not closed yet is nothing to build on.
+    protocol = Protocol()
+    protocol.judge(call(action="start", name="b", type="act", dependencies=[]))
+    protocol.judge(call(action="end"))
+    assert protocol.judge(start).text == 'Started action "a".'
+
+
+def test_what_has_left_the_view_is_told_and_accepted_all_the_same() -> None:
+    start = call(action="start", name="fix", type="act", dependencies=["look", "look-more"])
+    protocol = in_expl()
+    protocol.judge(call(action="end", description="seen"))
+    before = replace(protocol, started=dict(protocol.started))
+    verdict = protocol.judge(start, {"look"}.__contains__)
+    assert (verdict.dependencies, verdict.left) == (("look", "look-more"), ("look",))
+    here = 'Started action "fix", building on "look", "look-more".'
+    gone = f'{here} The steps of "look" have left your view.'
+    assert verdict.text == verdict.answer(recall=False) == gone
+    assert verdict.answer(recall=True) == f"{gone} `recall` brings them back, exactly."
+    there = before.judge(start)
+    assert there.text == there.answer(recall=True) == here
+
+
+def test_a_closing_pair_stands_for_itself_when_the_rest_has_left() -> None:
+    # By the name that the model is asked for in the call, and by what the result says.
+    lesson = json.loads(in_expl().judge(call(action="end")).text.split("A right call: ")[1])
+    assert lesson["name"] == "look-more"
+    assert json.loads(in_act().judge("").text.split("A right call: ")[1]) == {"action": "end", "name": "fix"}
+    assert DESCRIPTION.count('"action":"end","name":"<its name>"') == 2
+    text = in_expl().judge(call(action="end", name="look-more", description="seen")).text
+    assert text == 'Ended exploration "look-more"; its start and steps may leave your view.'
+
+
 def test_a_description_may_speak_of_tags() -> None:
     assert in_expl().judge(call(action="end", description="<main> holds it")).accepted
 
@@ -144,7 +181,3 @@ def test_no_arguments_raise(arguments: str) -> None:
 def test_the_schema_is_the_paper_s() -> None:
     assert set(SCHEMA["properties"]) == {"action", "name", "type", "dependencies", "description"}
     assert SCHEMA["required"] == ["action"]
-
-
-def test_the_guidance_is_short() -> None:
-    assert len(GUIDANCE) / 4 < 400

@@ -240,6 +240,22 @@ def test_recall_names_the_items_of_an_episode_evicted_or_not() -> None:
         window.members("nope")
 
 
+def test_an_act_that_names_what_has_left_the_view_is_told_so() -> None:
+    window = worked(2_100)
+    start = json.dumps({"action": "start", "name": "fix-more", "type": "act", "dependencies": ["look"]})
+    assert not window.has_left("look")
+    assert window.foresee([start])[0].left == ()
+    window.budget = 1
+    window.fit()
+    assert window.has_left("look")
+    foreseen = window.foresee([start])
+    (told, _) = window.extend(call("again", "delimiter", **json.loads(start)))
+    assert [told.verdict] == foreseen
+    assert foreseen[0].left == ("look",)
+    restored = ContextWindow.restore(window.export())
+    assert restored.has_left("look")
+
+
 def test_late_results_and_user_turns_split_an_episode_s_place() -> None:
     window = ContextWindow()
     items = episode("look", LOOK)

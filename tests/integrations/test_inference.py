@@ -16,7 +16,6 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from tests.integrations.support import Log, histories, live, standing
 from wane import ConfigError, ContextWindow, EpisodeType, Policy
 from wane.core import Mark
-from wane.core.delimiter import GUIDANCE
 from wane.integrations.events import EpisodeOpened, MessageTaken, PassRan, Reminded
 from wane.integrations.pydantic_ai import ContextLifecycle, Tracker
 
@@ -103,7 +102,7 @@ def test_an_agent_that_marks_nothing_stays_within_its_budget() -> None:
     assert all(event.report.satisfied for event in log.of(PassRan))
     # It knows nothing of episodes: no tools, no instructions, no reminders.
     assert {tool.name for info in given for tool in info.function_tools} == {"read", "edit"}
-    assert not any(GUIDANCE in (info.instructions or "") for info in given)
+    assert not any("delimiter" in (info.instructions or "") for info in given)
     assert not log.of(Reminded)
 
 

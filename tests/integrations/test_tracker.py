@@ -450,9 +450,9 @@ def test_recall_says_what_is_wrong() -> None:
 # Reminders
 
 
-def test_the_agent_is_reminded_once_for_each_share_that_fills() -> None:
+def test_the_agent_is_reminded_by_what_the_history_tells_and_its_listeners_with_it() -> None:
     log = Log()
-    tracker = Tracker(400, listener=log, remind_at=0.5)
+    tracker = Tracker(4_000, listener=log)
     history: list[ModelMessage] = [user()]
     said = []
 
@@ -460,22 +460,19 @@ def test_the_agent_is_reminded_once_for_each_share_that_fills() -> None:
         live(tracker, history, known=responses(history) - 1)
         return tracker.reminder
 
-    for number in range(8):
+    for number in range(16):
         history += [reply(ToolCallPart("grep", {}, f"c{number}")), ModelRequest([result(f"c{number}", "x" * 300)])]
         said.append(ask() is not None)
-    # 76 tokens a turn: due after three turns, and after three more.
-    assert said == [False, False, True, False, False, True, False, False]
+    # 76 tokens a turn; a quarter of a fifth of the budget are 200, and the whole of it 800.
+    assert [number for number, reminded in enumerate(said) if reminded] == [2, 13]
     assert len(log.of(Reminded)) == 2
-    history += [reply(mark("m", action="start", name="x", type="expl")), ModelRequest([result("m", "x" * 700)])]
+    history += [reply(mark("m", action="start", name="x", type="expl")), ModelRequest([result("m", "x" * 5_000)])]
     assert ask() is None
-    history += [reply(ToolCallPart("read", {}, "r")), ModelRequest([result("r", "x" * 300)])]
-    assert 'inside the episode "x"' in str(ask())
-
-
-def test_user_turns_do_not_call_for_a_reminder() -> None:
-    tracker = Tracker(100, remind_at=0.5)
-    live(tracker, [user("x" * 4_000)])
-    assert tracker.reminder is None
+    # The same history, taken in again, says the same.
+    again = Tracker(4_000, listener=(other := Log()))
+    live(again, history, known=0)
+    assert len(other.of(Reminded)) == 2
+    assert again.reminder is None
 
 
 @pytest.mark.parametrize("share", [0, -1, float("nan")])

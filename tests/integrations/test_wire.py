@@ -16,7 +16,8 @@ from tests.integrations.worksite import INSTRUCTIONS, THINKING, expected_views, 
 from tests.strategies import RAW
 from tests.testing.support import every_protocol, model_of, run, streamed_or_not
 from wane import Kind, Policy
-from wane.core.delimiter import GUIDANCE, SCHEMA
+from wane.core.delimiter import SCHEMA
+from wane.core.guidance import guidance
 from wane.integrations.events import HistoryReplaced, MessageTaken, PassRan, UsageObserved
 from wane.integrations.pydantic_ai import ContextLifecycle, Tracker
 from wane.testing import Call, Reply, Request, ScriptedServer, Usage
@@ -78,7 +79,7 @@ def test_instructions_and_system_prompts_are_in_every_request(protocol: str) -> 
     with ScriptedServer(session(*"abc")) as server:
         asyncio.run(work(server, protocol, False, ContextLifecycle(BUDGET, recall=True), system_prompt="Be careful."))
     assert len({request.system for request in server.requests}) == 1
-    for text in (INSTRUCTIONS, GUIDANCE, "Be careful.", "`recall` it by its name"):
+    for text in (INSTRUCTIONS, guidance(recall=True), "Be careful."):
         assert text in server.requests[-1].system
     assert all(request.texts(Kind.USER)[0] == "Go." for request in server.requests)
 
@@ -112,7 +113,7 @@ def test_parallel_calls_are_judged_in_their_order_though_their_tools_run_at_once
     results = [text for text in server.requests[1].results.values() if len(text) < 300]
     assert results[0].startswith('Started exploration "x"')
     assert results[1].startswith('Error: episode "x" is still active')
-    assert results[2] == 'Ended exploration "x".'
+    assert results[2] == 'Ended exploration "x"; its start and steps may leave your view.'
     assert results[3] == 'Started action "y", building on "x".'
 
 
@@ -280,7 +281,7 @@ def test_a_reminder_leaves_the_cached_prefix_as_it_is(protocol: str, name: str, 
     with ScriptedServer(script) as server:
         model = getattr(server, protocol)(name)
         extras = (Caching(),) if caching else ()
-        asyncio.run(run(worker(model, ContextLifecycle(700), *extras), "Go.", True))
+        asyncio.run(run(worker(model, ContextLifecycle(7_000), *extras), "Go.", True))
     assert server.refusals == ()
     (number,) = (n for n, request in enumerate(server.requests) if "Automatic note" in request.raw.decode())
     reminded, after = server.requests[number], server.requests[number + 1]
@@ -295,7 +296,7 @@ def test_a_reminder_leaves_the_cached_prefix_as_it_is(protocol: str, name: str, 
 def test_a_breakpoint_stays_on_the_last_that_the_next_request_has(name: str) -> None:
     script = [Reply(calls=(Call("grep", {"pattern": f"p{n}"}),)) for n in range(4)] + [Reply("Done.")]
     with ScriptedServer(script) as server:
-        worker(server.anthropic_model(name), ContextLifecycle(700), Caching()).run_sync("Go.")
+        worker(server.anthropic_model(name), ContextLifecycle(7_000), Caching()).run_sync("Go.")
     (reminded,) = (request for request in server.requests if "Automatic note" in request.raw.decode())
     result, note = reminded.body["messages"][-1]["content"]
     assert (result["type"], "cache_control" in result) == ("tool_result", True)
@@ -308,7 +309,7 @@ def test_models_that_take_notes_for_a_request_get_them_so(name: str) -> None:
     # The automatic breakpoint passes over such an entry, by the provider's rule.
     script = [Reply(calls=(Call("grep", {"pattern": f"p{n}"}),)) for n in range(4)] + [Reply("Done.")]
     with ScriptedServer(script) as server:
-        worker(server.anthropic_model(name), ContextLifecycle(700), Caching()).run_sync("Go.")
+        worker(server.anthropic_model(name), ContextLifecycle(7_000), Caching()).run_sync("Go.")
     (reminded,) = (request for request in server.requests if "Automatic note" in request.raw.decode())
     *_, result, note = reminded.body["messages"]
     assert result["content"][-1]["type"] == "tool_result"

@@ -10,7 +10,9 @@ import pytest
 from scripts import check_docs
 
 from tests.cli import sample
-from wane import Kind
+from wane import Kind, Policy
+from wane.conversation.reminder import REMIND_AT
+from wane.core.guidance import guidance
 from wane.testing import Call, Reply, Request, ScriptedServer
 
 GUIDE = Path(__file__).parents[2] / "docs" / "library.md"
@@ -48,6 +50,13 @@ def test_the_guides_examples_run(
     assert read == "Buy milk."
     assert refused.startswith('Error: episode "look" is still active')
     assert missing.startswith("Error: ")
-    assert ended == 'Ended exploration "look".'
+    assert ended.startswith('Ended exploration "look"')
     assert last.texts(Kind.USER) == ("What is in notes.txt?",)
     assert "Buy milk." in names["text"]
+    assert last.texts(Kind.SYSTEM) == (guidance(Policy()),)
+
+
+def test_what_the_guide_says_the_model_is_told_is_what_it_is_told() -> None:
+    (shown,) = (block.text for block in check_docs.parse(GUIDE).blocks if block.language == "text")
+    assert shown == guidance(Policy(), recall=True)
+    assert (REMIND_AT, REMIND_AT / 4) == (0.20, 0.05)

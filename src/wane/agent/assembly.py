@@ -55,7 +55,7 @@ def build_agent(
         *tools.capabilities,
         # Ahead of the lifecycle, which makes ready for the provider whatever is to be shown.
         *([ContextStrategy(keeper, summarise)] if keeper else []),
-        ContextLifecycle(tracker=tracker, recall=settings.recall, guidance=guidance_for(settings.strategy)),
+        ContextLifecycle(tracker=tracker, recall=settings.recall, guidance=guidance_for(settings)),
         Caching(),
         # At the tail of the view, so after what makes the view; then nothing but the call itself is left.
         GitStatus(cwd),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 import platformdirs
 
 from wane.agent.options import AgentOptions, PolicyName, Strategy
+from wane.conversation.reminder import REMIND_AT
 from wane.core import DEFAULT_BUDGET, Policy, parse_budget
 from wane.core.errors import ConfigError
 from wane.core.items import read_tool_classes
@@ -50,6 +51,7 @@ class Settings:
         strategy: how the context is kept (`docs/lab/strategies.md`).
         annotate: who marks episodes: the model itself, or `infer` what its tool calls tell.
         recall: whether the model may bring evicted episodes back.
+        remind_at: share of the budget that unannotated work may fill before the model is reminded; None for never.
         yolo: whether commands and file changes need no approval.
         cost_limit: dollars after which a session makes no further model call; None for no limit.
         tool_classes: classes of tools by name, on top of the defaults.
@@ -61,6 +63,7 @@ class Settings:
     strategy: Strategy = "cwl"
     annotate: Annotate = "model"
     recall: bool = True
+    remind_at: float | None = REMIND_AT
     yolo: bool = False
     cost_limit: float | None = None
     tool_classes: Mapping[str, str] = field(default_factory=dict)
@@ -219,6 +222,14 @@ def _dollars(value: object) -> float:
     return float(value)
 
 
+def _reminders(value: object) -> float | None:
+    if value is False:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
+        raise ConfigError("it must be a share of the budget, above 0 to 1, or false")
+    return float(value)
+
+
 def _classes(value: object) -> Mapping[str, str]:
     if not isinstance(value, dict):
         raise ConfigError('it must be a table such as {run_query = "bulk"}')
@@ -242,6 +253,7 @@ _CHECKS: Final[Mapping[str, Callable[[object], Any]]] = {
     "strategy": _strategy,
     "annotate": _annotate,
     "recall": _flag,
+    "remind_at": _reminders,
     "yolo": _flag,
     "cost_limit": _dollars,
     "tool_classes": _classes,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wane.agent.costs import price
 from wane.agent.options import BY_EPISODE
-from wane.core.delimiter import GUIDANCE
+from wane.core.guidance import guidance
 from wane.integrations.keeper import Keeper, unanchor
 from wane.journal import NoteRecord, Record, UsageRecord
 from wane.strategies.base import Resumable
@@ -29,9 +29,9 @@ SUMMARY_NOTE: Final = "summary"
 _UNKEPT: Final = BY_EPISODE | {"none"}
 
 
-def guidance_for(strategy: str) -> str:
-    """Return what the model is told of the marks that it makes."""
-    return FOLDING if strategy == "fold" else GUIDANCE
+def guidance_for(settings: Settings) -> str | None:
+    """Return what the model is told of the marks that it makes, where that does not follow from the policy."""
+    return guidance(recall=settings.recall, leaving=FOLDING) if settings.strategy == "fold" else None
 
 
 def keeper_for(settings: Settings, tracker: Tracker) -> Keeper | None:

@@ -165,6 +165,7 @@ def _model_and_tracker(settings: Settings) -> tuple[Model, Tracker]:
         budget,
         settings.eviction,
         tool_classes=settings.tool_classes,
+        remind_at=settings.remind_at,
         manage=managed,
         annotate=settings.annotate,
     )

@@ -1,7 +1,7 @@
 """The system prompt: short, because every request carries it.
 
 Run `python -m wane.agent.prompt` to see what it costs, with and without the tools' schemas; the figures
-stand in `docs/agent.md`. What the model reads about episodes is `wane.core.delimiter.GUIDANCE`, which the
+stand in `docs/agent.md`. What the model reads about episodes is `wane.core.guidance`, which the
 `ContextLifecycle` capability adds.
 """
 

@@ -8,9 +8,10 @@ so the same history always gives the same episodes.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count, islice
-from typing import Any, Final, Literal, NoReturn
+from typing import Any, Final, Literal, NoReturn, TypeAlias
 
 from wane.core.episodes import EpisodeType
 
@@ -18,7 +19,10 @@ SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
     "properties": {
         "action": {"type": "string", "enum": ["start", "end"], "description": "Open or close an episode."},
-        "name": {"type": "string", "description": "start: a short name not used before, such as find-login-bug."},
+        "name": {
+            "type": "string",
+            "description": "start: task and object, not used before, such as login-500-find-cause. end: the episode's.",
+        },
         "type": {
             "type": "string",
             "enum": ["expl", "act"],
@@ -27,11 +31,11 @@ SCHEMA: Final[dict[str, Any]] = {
         "dependencies": {
             "type": "array",
             "items": {"type": "string"},
-            "description": "start of an act: names of the closed expl episodes that it builds on.",
+            "description": "start of an act: names of the closed expl episodes that it will use; [] if none.",
         },
         "description": {
             "type": "string",
-            "description": "end of an expl: what was learned. It stays when the rest of the episode is evicted.",
+            "description": "end of an expl: what was learned, the answer first. It stays when the rest leaves.",
         },
     },
     "required": ["action"],
@@ -40,23 +44,16 @@ SCHEMA: Final[dict[str, Any]] = {
 """JSON schema of the tool's arguments (paper, section 4.2)."""
 
 DESCRIPTION: Final = (
-    "Mark the start or end of an episode of your work, so that old context can be evicted safely. "
+    "Mark the start or end of an episode of your work, so that finished work can leave your context window. "
     "One episode at a time. The four calls: "
-    '{"action":"start","name":"...","type":"expl"} · {"action":"end","description":"what you learned"} · '
-    '{"action":"start","name":"...","type":"act","dependencies":["expl name"]} · {"action":"end"}'
+    '{"action":"start","name":"<task-object>","type":"expl"} · '
+    '{"action":"end","name":"<its name>","description":"<what you learned>"} · '
+    '{"action":"start","name":"<task-object>","type":"act","dependencies":["<an expl it will use>"]} · '
+    '{"action":"end","name":"<its name>"}'
 )
 """What the model reads about the tool."""
 
-GUIDANCE: Final = """\
-Your context window is managed by episodes, which you mark with the `delimiter` tool.
-- Gather information inside an `expl` episode: search, list, read. End it with a description of what you \
-learned that stands on its own: paths, names, line numbers, decisions. It outlives the episode's raw output.
-- Change things inside an `act` episode: edits, commands, tests. Name in `dependencies` the expl episodes \
-it builds on; those stay in view until the act has been evicted.
-- One episode at a time: end one before you start the next. Keep episodes small, one question or one change each.
-- When the window fills, finished act episodes go first, then old exploration, oldest first; user messages never go. \
-The environment keeps what your acts did: look there again for what has left your view."""
-"""What a system prompt says about the protocol."""
+HasLeft: TypeAlias = Callable[[str], bool]
 
 _NAMES_SHOWN: Final = 8
 
@@ -73,6 +70,7 @@ class Verdict:
         type: the episode's type when accepted.
         dependencies: for an accepted start of an act, the explorations it builds on, in the order given.
         description: for an accepted end of an expl, what it learned.
+        left: those of `dependencies` that have left the view, all but their descriptions.
     """
 
     accepted: bool
@@ -82,6 +80,11 @@ class Verdict:
     type: EpisodeType | None = None
     dependencies: tuple[str, ...] = ()
     description: str | None = None
+    left: tuple[str, ...] = ()
+
+    def answer(self, *, recall: bool) -> str:
+        """Return the tool result for a model that may have the tool `recall`: `text`, and what that brings back."""
+        return f"{self.text} `recall` brings them back, exactly." if recall and self.left else self.text
 
 
 @dataclass(slots=True)
@@ -97,15 +100,16 @@ class Protocol:
     started: dict[str, bool] = field(default_factory=dict)
     active: tuple[str, EpisodeType] | None = None
 
-    def judge(self, arguments: str | None) -> Verdict:
+    def judge(self, arguments: str | None, has_left: HasLeft = lambda _: False) -> Verdict:
         """Accept or reject one call and move to the state after it.
 
         Args:
             arguments: the call's raw JSON arguments, as the model wrote them.
+            has_left: says of an episode, by its name, whether it has left the view. Only the text depends on it.
         """
         try:
             fields = _parse(arguments)
-            verdict = self._start(fields) if fields["action"] == "start" else self._end(fields)
+            verdict = self._start(fields, has_left) if fields["action"] == "start" else self._end(fields)
         except _Rejection as rejection:
             return Verdict(accepted=False, text=f"Error: {rejection.why}. {self._lesson(rejection)}")
         self._advance(verdict)
@@ -121,45 +125,48 @@ class Protocol:
             self.active = None
             self.started[verdict.name] = verdict.type is EpisodeType.EXPL
 
-    def _start(self, fields: dict[str, Any]) -> Verdict:
+    def _start(self, fields: dict[str, Any], has_left: HasLeft) -> Verdict:
         name, type_ = fields["name"], fields["type"]
         if self.active is not None:
-            raise _Rejection(f"episode {_quote(self.active[0])} is still active, and there is one at a time")
+            raise _Rejection(f"episode {quote(self.active[0])} is still active, and there is one at a time")
         if not name:
             raise _Rejection('a start needs a "name"', type=type_)
         if name in self.started:
-            why = f"the name {_quote(name)} was used before in this session, and names are used once"
+            why = f"the name {quote(name)} was used before in this session, and names are used once"
             raise _Rejection(why, name, type_)
         if type_ == "expl":
             return self._start_expl(name, fields["dependencies"])
         if type_ == "act":
-            return self._start_act(name, fields["dependencies"])
-        found = f"{_quote(type_)} is no type" if type_ else "no type was given"
+            return self._start_act(name, fields["dependencies"], has_left)
+        found = f"{quote(type_)} is no type" if type_ else "no type was given"
         raise _Rejection(f'a start needs a "type", "expl" or "act", and {found}', name)
 
     def _start_expl(self, name: str, dependencies: list[str] | None) -> Verdict:
         if dependencies:
             raise _Rejection("an expl takes no dependencies, as exploration has nothing behind it", name)
-        text = f"Started exploration {_quote(name)}. End it with a description of what you learned."
+        text = f"Started exploration {quote(name)}. End it with a description of what you learned."
         return Verdict(True, text, "start", name, EpisodeType.EXPL)
 
-    def _start_act(self, name: str, dependencies: list[str] | None) -> Verdict:
+    def _start_act(self, name: str, dependencies: list[str] | None, has_left: HasLeft) -> Verdict:
         if dependencies is None:
             raise _Rejection('an act needs the field "dependencies"', name, "act")
         for dependency in dependencies:
             if not self.started.get(dependency, False):
                 what = "is not a closed expl" if dependency in self.started else "was never started"
-                raise _Rejection(f"the dependency {_quote(dependency)} {what}", name, "act")
-        behind = f", building on {', '.join(map(_quote, dependencies))}" if dependencies else ""
-        text = f"Started action {_quote(name)}{behind}."
-        return Verdict(True, text, "start", name, EpisodeType.ACT, tuple(dependencies))
+                raise _Rejection(f"the dependency {quote(dependency)} {what}", name, "act")
+        behind = ", ".join(map(quote, dependencies)) or ("nothing" if any(self.started.values()) else "")
+        text = f"Started action {quote(name)}, building on {behind}." if behind else f"Started action {quote(name)}."
+        left = tuple(filter(has_left, dependencies))
+        if left:
+            text += f" The steps of {', '.join(map(quote, left))} have left your view."
+        return Verdict(True, text, "start", name, EpisodeType.ACT, tuple(dependencies), left=left)
 
     def _end(self, fields: dict[str, Any]) -> Verdict:
         if self.active is None:
             raise _Rejection("no episode is active, so there is nothing to end")
         name, type_ = self.active
         if fields["name"] and fields["name"] != name:
-            raise _Rejection(f"the active episode is {_quote(name)}, not {_quote(fields['name'])}")
+            raise _Rejection(f"the active episode is {quote(name)}, not {quote(fields['name'])}")
         description = fields["description"] or None
         if type_ is EpisodeType.ACT:
             if description is not None:
@@ -167,20 +174,24 @@ class Protocol:
         elif description is None:
             raise _Rejection('ending an expl needs a "description" of what was learned')
         elif _is_placeholder(description):
-            raise _Rejection(f"the description {_quote(description)} is a placeholder, and would be all that stays")
-        word = "exploration" if type_ is EpisodeType.EXPL else "action"
-        return Verdict(True, f"Ended {word} {_quote(name)}.", "end", name, type_, description=description)
+            raise _Rejection(f"the description {quote(description)} is a placeholder, and would be all that stays")
+        if type_ is EpisodeType.ACT:
+            return Verdict(True, f"Ended action {quote(name)}.", "end", name, type_)
+        # The call and this result may come to stand alone (R9): they are not to look like an end without a start.
+        text = f"Ended exploration {quote(name)}; its start and steps may leave your view."
+        return Verdict(True, text, "end", name, type_, description=description)
 
     def _lesson(self, rejection: _Rejection) -> str:
         """Show the call that would be right in this state and comes nearest to what was meant."""
         if self.active is not None:
-            is_expl = self.active[1] is EpisodeType.EXPL
-            return _right(action="end", description="<what you learned>") if is_expl else _right(action="end")
+            name, type_ = self.active
+            learned = {"description": "<what you learned>"} if type_ is EpisodeType.EXPL else {}
+            return _right(action="end", name=name, **learned)
         name = self._unused(rejection.name or "<task-and-object>")
         if rejection.type != "act":
             return _right(action="start", name=name, type="expl")
         closed = list(islice((n for n in reversed(self.started) if self.started[n]), _NAMES_SHOWN))
-        names = f"Closed explorations, latest first: {', '.join(map(_quote, closed))}. " if closed else ""
+        names = f"Closed explorations, latest first: {', '.join(map(quote, closed))}. " if closed else ""
         chosen = ["<an expl it will use>"] if closed else []
         return names + _right(action="start", name=name, type="act", dependencies=chosen)
 
@@ -245,6 +256,7 @@ def _right(**arguments: Any) -> str:
     return f"A right call: {shown if shown.isprintable() else json.dumps(arguments)}"
 
 
-def _quote(name: str) -> str:
+def quote(name: str) -> str:
+    """Return a name as texts for the model have it: a JSON string."""
     # A lone surrogate, which JSON can spell, must not reach an encoder as it is.
     return json.dumps(name, ensure_ascii=not name.isprintable())

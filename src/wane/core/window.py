@@ -213,6 +213,10 @@ class ContextWindow:
             return tuple(range(first, stop) for first, stop in spans)
         raise UnknownEpisodeError(f"no episode is named {name!r}; {self._known_names()}")
 
+    def has_left(self, name: str) -> bool:
+        """Whether an annotated episode has left the view, all but its description (R9)."""
+        return name in self._graph.archive
+
     def foresee(self, arguments: Iterable[str | None]) -> list[Verdict]:
         """Return what would become of `delimiter` calls that came next, in this order; nothing changes.
 
@@ -220,7 +224,7 @@ class ContextWindow:
             arguments: the raw JSON arguments of each call.
         """
         ahead = replace(self._protocol, started=dict(self._protocol.started))
-        return [ahead.judge(raw) for raw in arguments]
+        return [ahead.judge(raw, self.has_left) for raw in arguments]
 
     # What the caller tells it
 
@@ -412,7 +416,7 @@ class ContextWindow:
     def _add_work(self, item: Item, index: int) -> Added:
         verdict = None
         if item.kind is Kind.CALL and item.tool == DELIMITER:
-            verdict = self._protocol.judge(item.arguments)
+            verdict = self._protocol.judge(item.arguments, self.has_left)
             if verdict.accepted:
                 return self._add_boundary(item, index, verdict)
         owner, opened = self._owner()

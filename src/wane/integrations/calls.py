@@ -6,16 +6,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from wane.core import DELIMITER, Item, Kind, Verdict
-from wane.core.delimiter import Protocol
+from wane.core.delimiter import HasLeft, Protocol
 from wane.formats.base import Part
 
 
 class Calls:
-    """Follows calls and results by their ids, which may come back once they are answered."""
+    """Follows calls and results by their ids, which may come back once they are answered.
 
-    __slots__ = ("_ahead", "_foreseen", "_open", "_protocol", "_verdicts")
+    Args:
+        has_left: says of an episode, by its name, whether it has left the view.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_ahead", "_foreseen", "_has_left", "_open", "_protocol", "_verdicts")
+
+    def __init__(self, has_left: HasLeft) -> None:
+        self._has_left = has_left
         self._open: dict[str, int] = {}
         # The window judges by itself; this one says the same of histories that it was restored from, and ahead of them.
         self._protocol = Protocol()
@@ -34,7 +39,7 @@ class Calls:
         self._open[item.call_id] = self._open.get(item.call_id, 0) + 1
         if item.tool != DELIMITER:
             return None
-        verdict = self._verdicts[item.call_id] = self._protocol.judge(item.arguments)
+        verdict = self._verdicts[item.call_id] = self._protocol.judge(item.arguments, self._has_left)
         return verdict
 
     def reserve(self, name: str) -> None:
@@ -61,7 +66,7 @@ class Calls:
         if not self._foreseen:
             self._ahead = replace(self._protocol, started=dict(self._protocol.started))
         if call_id not in self._foreseen:
-            self._foreseen[call_id] = self._ahead.judge(arguments)
+            self._foreseen[call_id] = self._ahead.judge(arguments, self._has_left)
 
     def _answer(self, call_id: str) -> None:
         if self._open[call_id] == 1:

@@ -17,9 +17,10 @@ from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
+from wane.conversation.reminder import REMIND_AT
 from wane.core import DEFAULT_BUDGET, Counter, Policy, ToolClass
-from wane.core.delimiter import GUIDANCE
 from wane.core.errors import MissingExtraError
+from wane.core.guidance import guidance
 from wane.core.items import DELIMITER
 
 try:
@@ -37,7 +38,7 @@ from wane.integrations.stale_thinking import carry_drop_record
 from wane.integrations.stream_events import stream_event
 from wane.integrations.tools import LifecycleToolset
 from wane.integrations.tracker import CACHE_LIFETIME, Tracker
-from wane.recall import RECALL, RECALL_GUIDANCE
+from wane.recall import RECALL
 from wane.strategies.base import Annotate
 
 if TYPE_CHECKING:
@@ -66,8 +67,8 @@ class ContextLifecycle(AbstractCapability[Any]):
         recall: whether the agent gets the `recall` tool.
         counter: `chars`, `tiktoken`, or a function from text to tokens.
         tool_classes: classes of tools by name, on top of the defaults.
-        remind_at: share of the budget that may fill without any annotation before the agent is reminded;
-            None never reminds.
+        remind_at: share of the budget that unannotated work may fill before the agent is reminded, a quarter of it
+            ahead of the first start; None never reminds.
         manage: whether to manage the context at all; if not, there are no tools and no instructions, and
             nothing is evicted.
         annotate: who marks episodes: `model`, the agent itself, or `infer`, what its tool calls tell
@@ -75,7 +76,7 @@ class ContextLifecycle(AbstractCapability[Any]):
         cache_lifetime: seconds after which the provider's cache has expired, for a policy with `evict_when_cold`.
         listener: called with each event of `wane.integrations.events`, at once.
         tracker: keeps the window over several runs.
-        guidance: what the agent is told of the marks that it makes.
+        guidance: what the agent is told of the marks that it makes; made from the policy in force if None.
 
     Raises:
         ConfigError: for a budget, counter, tool class or share that cannot work.
@@ -89,13 +90,13 @@ class ContextLifecycle(AbstractCapability[Any]):
     recall: bool = False
     counter: str | Counter = "chars"
     tool_classes: Mapping[str, ToolClass | str] | None = None
-    remind_at: float | None = 0.5
+    remind_at: float | None = REMIND_AT
     manage: bool = True
     annotate: Annotate = "model"
     cache_lifetime: float = CACHE_LIFETIME
     listener: Listener | None = None
     tracker: Tracker | None = None
-    guidance: str = GUIDANCE
+    guidance: str | None = None
     # An agent has one context window, so it has one of these.
     id: str | None = "context_lifecycle"
 
@@ -121,7 +122,7 @@ class ContextLifecycle(AbstractCapability[Any]):
         """Return the guidance on annotation (paper, section 4.2)."""
         if self._current is None or not self._current.annotates:
             return None
-        return f"{self.guidance}\n{RECALL_GUIDANCE}" if self.recall else self.guidance
+        return self.guidance or guidance(self._current.tracker.window.policy, recall=self.recall)
 
     def get_model_settings(self) -> Callable[[RunContext[Any]], ModelSettings] | None:
         """Return what keeps the system prompt the same with a reminder and without one."""

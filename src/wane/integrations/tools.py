@@ -94,7 +94,7 @@ class LifecycleToolset(AbstractToolset[Any]):
         verdict = self._tracker.verdict(tool_call_id) if tool_call_id else None
         if verdict is None:
             return "Error: `delimiter` marks the conversation, so it works only as a tool call of its own in a message."
-        return verdict.text
+        return verdict.answer(recall=self._recall)
 
     def _page(self, raw: str) -> str:
         if beyond_json(raw):

@@ -11,6 +11,7 @@ from typing import Final, get_args
 
 from pydantic_ai.messages import ModelMessage, ModelResponse
 
+from wane.conversation.reminder import REMIND_AT, Reminder
 from wane.core import (
     DEFAULT_BUDGET,
     Added,
@@ -18,7 +19,6 @@ from wane.core import (
     Counter,
     Episode,
     Item,
-    Kind,
     Mark,
     Policy,
     ToolClass,
@@ -45,7 +45,6 @@ from wane.integrations.events import (
 )
 from wane.integrations.hidden import Hidden
 from wane.integrations.history import Fresh, Known, growth
-from wane.integrations.reminder import Reminder
 from wane.integrations.usage import context_tokens, model_of
 from wane.recall import page
 from wane.strategies.base import Annotate
@@ -66,8 +65,8 @@ class Tracker:
         policy: what a pass evicts, and how far; `Policy()` if None.
         counter: `chars`, `tiktoken`, or a function from text to tokens.
         tool_classes: classes of tools by name, on top of the defaults.
-        remind_at: share of the budget that may fill without any annotation before the agent is reminded;
-            None never reminds.
+        remind_at: share of the budget that unannotated work may fill before the agent is reminded, a quarter of it
+            ahead of the first start; None never reminds.
         manage: whether to evict and remind at all. While it is off, everything is still taken in.
         annotate: who marks episodes: `model`, the agent itself, or `infer`, what its tool calls tell. It is never
             reminded then, and the first `delimiter` call that is accepted ends the inference for good.
@@ -100,7 +99,7 @@ class Tracker:
         *,
         counter: str | Counter = "chars",
         tool_classes: Mapping[str, ToolClass | str] | None = None,
-        remind_at: float | None = 0.5,
+        remind_at: float | None = REMIND_AT,
         manage: bool = True,
         annotate: Annotate = "model",
         cache_lifetime: float = CACHE_LIFETIME,
@@ -158,11 +157,7 @@ class Tracker:
     @property
     def reminder(self) -> str | None:
         """What to add at the end of the request that is about to go out, if it is time to remind the agent."""
-        if not self._may_remind or not self._reminder.due:
-            return None
-        active = self.window.active
-        # An inferred episode is none that the agent could end.
-        return self._reminder.text(None if active is None or active.inferred else active)
+        return self._reminder.text if self._may_remind else None
 
     @property
     def inferring(self) -> bool:
@@ -295,7 +290,7 @@ class Tracker:
         self.transcript = Transcript(PydanticAIFormat(), self._counter)
         self.episodes = []
         self._known = []
-        self._calls = Calls()
+        self._calls = Calls(window.has_left)
         self._received: ModelResponse | None = None
         self._answered: datetime | None = None
         self._asked: datetime | None = None
@@ -347,10 +342,7 @@ class Tracker:
         for mark in marks:
             self._calls.reserve(mark.name)
         verdict = self._calls.note(item)
-        if verdict is not None and verdict.accepted:
-            self._reminder.annotated()
-        elif item.kind not in (Kind.SYSTEM, Kind.USER, Kind.NOTICE):
-            self._reminder.worked(item.tokens)
+        self._reminder.note(item, verdict)
         return verdict
 
     def _note_message(self, message: ModelMessage) -> None:
@@ -389,7 +381,8 @@ class Tracker:
         events: list[Event] = [PassRan(report)] if report.ran else []
         if not report.satisfied:
             events.append(BudgetUnmet(report))
-        if self._may_remind and self._reminder.check(self.window.budget):
+        window, overflowed = self.window, report.overflowed
+        if self._may_remind and self._reminder.ask(window.budget, overflowed=overflowed, active=window.active):
             events.append(Reminded())
         self._tell(*events)
 

@@ -12,15 +12,11 @@ from wane.inference import Annotator, add_annotated
 from wane.strategies.base import Fitted, Settings, Slot
 from wane.strategies.groups import Groups
 
-FOLDING: Final = """\
-Your context window is managed by episodes, which you mark with the `delimiter` tool.
-- Gather information inside an `expl` episode: search, list, read. End it with a description of what you \
-learned that stands on its own: paths, names, line numbers, decisions.
-- Change things inside an `act` episode: edits, commands, tests. Name in `dependencies` the expl episodes it builds on.
-- One episode at a time: end one before you start the next. Keep episodes small, one question or one change each.
-- As soon as an episode ends, its steps leave your view. What stays is the call that started it and the message in \
-which you end it: say there all that you will need. The environment keeps what your acts did: look there again."""
-"""What a system prompt says about the protocol, where finished episodes are folded."""
+FOLDING: Final = (
+    "As soon as an episode ends, its steps leave. What stays is the call that started it and the message in which you "
+    "end it: say there all that you will need. User messages never leave; what your acts did is in the environment."
+)
+"""How finished episodes leave where they are folded, for the model's guidance (`wane.core.guidance`)."""
 
 
 class Fold:

@@ -20,11 +20,12 @@ import pytest
 from tests.proxy.clients import install
 from tests.proxy.clients.agents import CodingAgent
 from tests.proxy.clients.script import PROMPTS, furnish
-from wane.proxy.sessions.book import PROXY_GUIDANCE
+from wane.core.guidance import guidance
 from wane.testing import Kind, Request
 
 PATIENCE = 90  # seconds for one turn of an agent
 WANE = (sys.executable, "-m", "wane.cli.main")
+GUIDANCE = guidance()
 
 # What differs from run to run with nothing to do with what was said.
 _MASKS = (
@@ -97,9 +98,9 @@ def said(request: Request) -> list[Any]:
     """Return what a request says, without what the proxy put in."""
     own = {part.call_id for part in request.parts if part.kind is Kind.CALL and part.tool == "delimiter"}
     return [
-        (part.kind.name, mask(part.text.removesuffix(f"\n\n{PROXY_GUIDANCE}")), part.tool)
+        (part.kind.name, mask(part.text.removesuffix(f"\n\n{GUIDANCE}")), part.tool)
         for part in request.parts
-        if part.text != PROXY_GUIDANCE and not (part.call_id in own and part.call_id is not None)
+        if part.text != GUIDANCE and not (part.call_id in own and part.call_id is not None)
     ]
 
 

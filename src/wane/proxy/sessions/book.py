@@ -11,8 +11,9 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from wane.core import DELIMITER
-from wane.core.delimiter import DESCRIPTION, GUIDANCE, SCHEMA
+from wane.core.delimiter import DESCRIPTION, SCHEMA
 from wane.core.errors import FormatError, HistoryError, JournalError
+from wane.core.guidance import guidance
 from wane.journal import Record
 from wane.proxy.sessions import notes
 from wane.proxy.sessions.base import Facts, SessionStatus
@@ -25,18 +26,10 @@ from wane.proxy.settings import EPISODIC, ContextSettings
 from wane.proxy.store.base import SessionBusyError, Store, StoreError
 from wane.proxy.store.memory import MemoryStore
 from wane.proxy.wire.base import Body, Message, OwnTool, Wire
-from wane.recall import RECALL, RECALL_DESCRIPTION, RECALL_GUIDANCE, RECALL_SCHEMA
+from wane.recall import RECALL, RECALL_DESCRIPTION, RECALL_SCHEMA
 
-PROXY_GUIDANCE: Final = f"""{GUIDANCE}
-- Call `delimiter` in the same message as your other tool calls wherever you can, such as the end of one episode, \
-the start of the next and its first call together: it takes no turn of its own then."""
-"""What the model is told about `delimiter`."""
-
-TOOLS: Final = (
-    (OwnTool(DELIMITER, DESCRIPTION, SCHEMA), PROXY_GUIDANCE),
-    (OwnTool(RECALL, RECALL_DESCRIPTION, RECALL_SCHEMA), RECALL_GUIDANCE),
-)
-"""The tools that requests gain, with what the model is told about each."""
+TOOLS: Final = (OwnTool(DELIMITER, DESCRIPTION, SCHEMA), OwnTool(RECALL, RECALL_DESCRIPTION, RECALL_SCHEMA))
+"""The tools that requests may gain."""
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _TRIES: Final = 4
@@ -373,8 +366,8 @@ class Book:
 
     def _equipped(self, wire: Wire, body: Body) -> Body:
         own = self._own(wire, body)
-        gained = [(tool, guidance) for tool, guidance in TOOLS if tool.name in own]
-        return wire.equip(body, [tool for tool, _ in gained], "\n".join(guidance for _, guidance in gained))
+        told = guidance(self._settings.passes, recall=RECALL in own) if own else ""
+        return wire.equip(body, [tool for tool in TOOLS if tool.name in own], told)
 
 
 def _arrivals(wire: Wire, messages: Sequence[Message]) -> list[Arrival]:

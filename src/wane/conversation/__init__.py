@@ -1,0 +1,1 @@
+"""Conversations at the level of messages: messages in, requests out."""

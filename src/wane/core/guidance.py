@@ -1,0 +1,53 @@
+"""What a system prompt says of the `delimiter` protocol, made from the policy in force so that it is true under it.
+
+Every request carries it, so it is short: at most 300 tokens in every variant.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wane.core.policy import Policy
+
+_PROTOCOL: Final = """\
+Your context window is limited: finished work leaves it, episode by episode. Mark them with `delimiter`.
+- Start one before your first tool call; end it before you answer the user. Each is one question (`expl`) or one \
+change (`act`, a few reads included), some 3 to 15 calls.
+- Its name says task and object (`login-500-find-cause`): it may be all that is left.
+- End an `expl` only after you have read its results. Write a description that replaces them: the answer first, then \
+path:line, exact names and values, what you ruled out, what is open. Where one suffices, do not explore anew.
+- `dependencies` of an `act`: the `expl` episodes it will use, `[]` if none.
+- Name the episode in its end, too. An end without its start, further up, is of an episode that has left.
+- Call `delimiter` in one message with other tools: an end, the next start, its first call."""
+
+_RECALL: Final = "- To see exactly what has left, `recall` it by its name rather than redo it."
+
+
+def guidance(policy: Policy | None = None, *, recall: bool = False, leaving: str | None = None) -> str:
+    """Return what to tell a model that marks its own work, for its system prompt.
+
+    Args:
+        policy: what a pass evicts, and how far; `Policy()` if None.
+        recall: whether the model has the tool `recall`.
+        leaving: how finished work leaves, in words for the model, where something other than a policy decides.
+    """
+    lines = [_PROTOCOL, f"- {leaving or _leaving(policy or Policy())}"]
+    return "\n".join([*lines, _RECALL] if recall else lines)
+
+
+def _leaving(policy: Policy) -> str:
+    """How work leaves under a policy (R8, R11, R13, R16)."""
+    by_paper = policy.order == "paper"
+    first = (
+        "finished acts leave first, then the oldest explorations"
+        if by_paper
+        else "what went unused longest leaves first"
+    )
+    level = ", search results before the rest" if policy.by_level else ""
+    share = policy.description_share
+    kept = "descriptions stay" if share is None else "descriptions stay longer" if share else "descriptions leave too"
+    after = "If that is not enough, open episodes are cut" if policy.overflow == "strip" else "Open episodes stay whole"
+    return (
+        f"When the window is full, {first}{level}; {kept}. {after}. "
+        "User messages never leave; what your acts did is in the environment."
+    )
