@@ -10,6 +10,8 @@ from wane import Kind
 from wane.testing import Call, Reply, Request
 
 RESULT = "line of output, as long as lines are\n" * 12
+NOTES = ("<reminder>", "[Automatic note")
+"""How words begin that stand where the user's do, and are of a client or the proxy."""
 
 
 @dataclass
@@ -37,7 +39,7 @@ class Worker:
     def __call__(self, request: Request) -> Reply:
         self._number += 1
         said = [part for part in request.parts if part.kind is not Kind.SYSTEM]
-        heard = [part.kind for part in said if not part.text.startswith("<reminder>")]
+        heard = [part.kind for part in said if not part.text.startswith(NOTES)]
         if heard[-1] is Kind.USER:
             self._left = self._rng.randint(1, self.steps)
         reasoning = f"thought {self._number}" if self.reasons and self._rng.random() < 0.7 else None

@@ -34,6 +34,13 @@ CONTEXT: Final = (
         "Give the model a second tool, recall, by which it reads again, exactly, what an evicted episode held.",
     ),
     Flag(
+        ("--remind-at",),
+        "remind_at",
+        "Share of the budget that work outside episodes may fill before the model is reminded to mark it, or none for "
+        "never. The default is 0.2, and a quarter of that as long as no episode has been started.",
+        "SHARE",
+    ),
+    Flag(
         ("--policy",),
         "policy",
         "How cwl evicts: default (in batches) or paper (the smallest steps that do).",

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from wane.cli.failure import UsageError
-from wane.cli.plan import choose_policy, parse_tool_classes, parse_window
+from wane.cli.plan import NO_SHARE, choose_policy, parse_tool_classes, parse_window
 from wane.core import parse_budget
 from wane.core.errors import ConfigError, MissingExtraError
 
@@ -76,7 +76,8 @@ def context_settings(values: Mapping[str, Any]) -> ContextSettings:
     """Return how contexts are to be kept.
 
     Raises:
-        UsageError: if episodes are to be marked where the strategy knows none, or recalled where the model marks none.
+        UsageError: if episodes are to be marked where the strategy knows none, or recalled where the model marks none,
+            or the model to be reminded of marks that it does not make.
         ConfigError: for a value that cannot work.
     """
     from wane.core.items import read_tool_classes
@@ -85,6 +86,8 @@ def context_settings(values: Mapping[str, Any]) -> ContextSettings:
     given = {key: values[key] for key in ("strategy", "annotate", "recall") if key in values}
     if "idle" in values:
         given["idle"] = _seconds("--idle", values["idle"])
+    if "remind_at" in values:
+        given["remind_at"] = _remind_at(values["remind_at"])
     classes = parse_tool_classes(values.get("tool_classes", ()))
     read_tool_classes(classes)
     settings = ContextSettings(
@@ -97,12 +100,28 @@ def context_settings(values: Mapping[str, Any]) -> ContextSettings:
         raise UsageError(
             "--recall gives back episodes that the model marks: it needs --strategy cwl or paper, and --annotate model"
         )
+    if "remind_at" in values and (settings.strategy not in EPISODIC or settings.annotate != "model"):
+        raise UsageError(
+            "--remind-at is for models that mark episodes: it needs --strategy cwl or paper, and --annotate model"
+        )
     if settings.strategy not in EPISODIC and settings.annotate == "infer":
         raise UsageError(
             f"--annotate infer has no effect with --strategy {settings.strategy}, which knows no episodes: "
             "leave it out, or give --strategy cwl or paper"
         )
     return settings
+
+
+def _remind_at(text: str) -> float | None:
+    if text.strip().lower() == NO_SHARE:
+        return None
+    try:
+        share = float(text)
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= 1:
+        raise ConfigError(f"--remind-at is {text!r}; it must be a share of the budget, above 0 to 1, or {NO_SHARE!r}")
+    return share
 
 
 def parse_size(text: str) -> int:

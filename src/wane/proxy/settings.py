@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from wane.conversation.reminder import REMIND_AT
 from wane.core import DEFAULT_BUDGET, Policy, ToolClass
 from wane.strategies.base import Annotate
 
@@ -27,6 +28,8 @@ class ContextSettings:
         annotate: who marks episodes: the model, through the tool that requests gain, or inference from its calls.
         recall: whether requests that gain `delimiter` gain `recall` too, which gives back what evicted episodes held.
         tool_classes: classes of tools by name, on top of the defaults.
+        remind_at: share of the budget that unannotated work may fill before a model that was given `delimiter` is
+            reminded of it, a quarter of it ahead of the first start; None never reminds.
         cache_lifetime: seconds after which a provider's unused cache has expired.
         idle: seconds after which a session that no request came for leaves memory.
     """
@@ -37,6 +40,7 @@ class ContextSettings:
     annotate: Annotate = "model"
     recall: bool = False
     tool_classes: Mapping[str, ToolClass | str] | None = None
+    remind_at: float | None = REMIND_AT
     cache_lifetime: float = 300.0
     idle: float = 900.0
 

@@ -37,7 +37,7 @@ from wane.testing import Call, Reply, Usage
 every_client = pytest.mark.parametrize(
     "make", [AnthropicClient, ChatClient, ResponsesClient], ids=lambda client: client.__name__
 )
-SMALL = ContextSettings(budget=2_400)
+SMALL = ContextSettings(budget=2_400, remind_at=None)
 
 
 def result(tool: str, arguments: Any) -> str:
@@ -104,7 +104,7 @@ def test_without_own_calls_and_evictions_the_client_s_messages_go_out_as_they_ar
 def test_a_restart_before_every_request_changes_nothing(
     make: type[Client], seed: int, strategy: Any, tmp_path: Path
 ) -> None:
-    settings = replace(SMALL, strategy=strategy)
+    settings = replace(SMALL, strategy=strategy, remind_at=0.2)
 
     async def main() -> None:
         one, other = make(), make()

@@ -354,8 +354,9 @@ class Book:
             satisfied=satisfied,
             note=live.warning or live.told_once() or ("" if satisfied or report is None else report.shortfall),
         )
-        plain = wire.equip(body, [], "")
-        return LiveTurn(self, live, wire, equipped, plain, history, view.messages, self._own(wire, body))
+        own = self._own(wire, body)
+        note = conversation.reminder if DELIMITER in own else None
+        return LiveTurn(self, live, wire, equipped, wire.equip(body, [], ""), history, view.messages, own, note)
 
     def _own(self, wire: Wire, body: Body) -> frozenset[str]:
         """The proxy's own tools, unless the client marks its work by itself."""

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from typing import Any, Final
 
-from wane.core import Added, ContextWindow, FitReport, Mark, chars
+from wane.conversation.reminder import Reminder
+from wane.core import Added, ContextWindow, FitReport, Item, Level, Mark, chars
 from wane.core.errors import HistoryError, JournalError
 from wane.formats.base import Part
 from wane.journal import (
@@ -21,6 +22,7 @@ from wane.journal import (
     MarkedMessageRecord,
     MessageRecord,
     NoteRecord,
+    PassRecord,
     Record,
     UsageRecord,
 )
@@ -87,6 +89,7 @@ class Conversation:
         self.entries = Entries()
         self.keeping: Keeping = keeping_for(settings, infer=infer)
         self._settings = settings
+        self._reminder = Reminder(settings.remind_at)
         self._overhead = 0
         self._layout = Layout(wire)
         self._places: dict[int, _Place] = {}  # by entry
@@ -220,8 +223,14 @@ class Conversation:
             later, again = self.keeping.fit(cold=cold)
             records, report = [*records, *later], again if report is None or again is None else _joined(report, again)
             shown = self._shown(history, body)
+        self._remind(overflowed=report is not None and report.overflowed)
         evicted = self.keeping.evicted - self._required
         return View([message for _, message in shown], [*records, *self._set_up()], report, evicted)
+
+    @property
+    def reminder(self) -> str | None:
+        """What the request that was made ready is to carry at its end, if its model was given `delimiter`."""
+        return self._reminder.text
 
     def woven(self, arrivals: Sequence[Arrival]) -> History:
         """Return the whole history, from all that the client has just sent, which was taken in.
@@ -258,10 +267,15 @@ class Conversation:
         )
         return [record]
 
-    def answers(self, calls: Sequence[OwnCall]) -> list[str]:
-        """Return the results of calls of `delimiter` that come next, in this order; nothing changes."""
+    def answers(self, calls: Sequence[OwnCall], *, recall: bool) -> list[str]:
+        """Return the results of calls of `delimiter` that come next, in this order; nothing changes.
+
+        Args:
+            calls: the calls.
+            recall: whether their model has the tool `recall`.
+        """
         assert self.window is not None
-        return [verdict.text for verdict in self.window.foresee(call.arguments for call in calls)]
+        return [verdict.answer(recall=recall) for verdict in self.window.foresee(call.arguments for call in calls)]
 
     def recall(self, call: OwnCall, history: History) -> str:
         """Return the result of a call of `recall`.
@@ -312,6 +326,8 @@ class Conversation:
                 self._anchor(record.input_tokens)
             else:
                 self.keeping.redo(record)
+                if isinstance(record, PassRecord):
+                    self._remind(overflowed=any(step.level is Level.OVERFLOW for step in record.steps))
 
     def inherit(self, other: Conversation) -> list[Record]:
         """Take over the rounds of a session that this one, which is new, goes on with in another way."""
@@ -361,6 +377,7 @@ class Conversation:
         added: list[Added] = []
         for item, part in self._layout.items(message, parts):
             meaning = self.keeping.add(item, part)
+            self._note_work(item, meaning)
             if meaning is not None:
                 added.append(meaning)
         annotations = [record for record in map(AnnotationRecord.of, added) if record is not None]
@@ -383,6 +400,7 @@ class Conversation:
         elif note.topic == notes.EDITS:
             self.amend(notes.edits_of(note))
         elif note.topic == notes.REPLY:
+            self._remind(overflowed=False)  # as its request was, ahead of it
             self._note(notes.reply_of(note))
         else:
             self.keeping.redo(note)
@@ -396,7 +414,7 @@ class Conversation:
             else {}
         )
         for item, part in self._layout.items(dict(record.message)):
-            self.keeping.follow(item, part, marks.get(len(self._layout) - 1, ()))
+            self._note_work(item, self.keeping.follow(item, part, marks.get(len(self._layout) - 1, ())))
         self._followed += 1
         if self._followed == self._due[0].messages:
             self._followed = 0
@@ -431,6 +449,14 @@ class Conversation:
         self.keeping.overhead += tokens - self._required
         self._required = tokens
 
+    def _note_work(self, item: Item, added: Added | None) -> None:
+        self._reminder.note(item, added.verdict if added is not None else None)
+
+    def _remind(self, *, overflowed: bool) -> None:
+        window = self.window
+        if window is not None:
+            self._reminder.ask(window.budget, overflowed=overflowed, active=window.active)
+
     def _configure(self, config: ConfigRecord) -> None:
         self._config = replace(config, at=None)
         self.keeping.overhead = config.overhead + self._required
@@ -443,7 +469,9 @@ def _joined(first: FitReport, second: FitReport) -> FitReport:
     """The report of two passes ahead of one request."""
     freed = first.tokens_before - first.tokens_after
     trace = (*first.trace, *second.trace)
-    return replace(second, ran=first.ran or second.ran, trace=trace, tokens_before=second.tokens_before + freed)
+    ran, overflowed = first.ran or second.ran, first.overflowed or second.overflowed
+    before = second.tokens_before + freed
+    return replace(second, ran=ran, overflowed=overflowed, trace=trace, tokens_before=before)
 
 
 _EMPTY: Final = shape_of([])

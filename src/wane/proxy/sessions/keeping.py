@@ -56,7 +56,7 @@ class Keeping(Protocol):
         """Take in the next item of the history."""
         ...
 
-    def follow(self, item: Item, part: Part, marks: Sequence[Mark]) -> None:
+    def follow(self, item: Item, part: Part, marks: Sequence[Mark]) -> Added | None:
         """Take in the next item of a recorded history."""
         ...
 
@@ -135,9 +135,9 @@ class ByEpisode:
         """Take in the next item of the history."""
         return self._strategy.add(item, part)
 
-    def follow(self, item: Item, part: Part, marks: Sequence[Mark]) -> None:
+    def follow(self, item: Item, part: Part, marks: Sequence[Mark]) -> Added:
         """Take in the next item of a recorded history."""
-        self._strategy.follow(item, part, marks)
+        return self._strategy.follow(item, part, marks)
 
     def fit(self, *, cold: bool) -> tuple[list[Record], FitReport | None]:
         """Run a pass if one is due."""
@@ -208,9 +208,9 @@ class ByMessage:
         self._accounting.items += item.tokens
         return self._strategy.add(item, part)
 
-    def follow(self, item: Item, part: Part, marks: Sequence[Mark]) -> None:  # noqa: ARG002 - episodes mean nothing here
+    def follow(self, item: Item, part: Part, marks: Sequence[Mark]) -> Added | None:  # noqa: ARG002 - no episodes here
         """Take in the next item of a recorded history."""
-        self.add(item, part)
+        return self.add(item, part)
 
     def fit(self, *, cold: bool) -> tuple[list[Record], FitReport | None]:
         """Have the strategy say what the request shows."""

@@ -13,6 +13,7 @@ from wane.proxy.sessions.base import Facts
 from wane.proxy.sessions.layout import History
 from wane.proxy.sessions.live import Live
 from wane.proxy.wire.base import MAX_ROUNDS, Body, Mending, Message, OwnCall, Round, Wire, Woven
+from wane.recall import RECALL
 
 if TYPE_CHECKING:
     from wane.proxy.sessions.book import Book
@@ -41,6 +42,7 @@ class LiveTurn:
         history: the whole history, of which episodes are recalled.
         view: the messages of it that the request shows.
         own: names of the own tools.
+        note: what the first request upstream carries at its end, if anything.
 
     Attributes:
         body: what goes upstream first.
@@ -58,13 +60,15 @@ class LiveTurn:
         history: History,
         view: Sequence[Message],
         own: frozenset[str],
+        note: str | None = None,
     ) -> None:
         assert live.facts is not None
         self.own = own
         self.facts: Facts = live.facts
         self._book, self._live, self._wire = book, live, wire
         self._equipped, self._plain, self._history, self._view = equipped, plain, history, view
-        self.body = live.placed(equipped, view)
+        placed = live.placed(equipped, view)
+        self.body = placed if note is None else wire.noted(placed, note)
         self._rounds: list[Round] = []
         self._woven: list[Woven] = []
         self._recalls = 0
@@ -108,7 +112,7 @@ class LiveTurn:
         conversation = self._live.conversation
         marks = [call for round_ in self._rounds for call in round_.own if call.tool == DELIMITER]
         count = sum(call.tool == DELIMITER for call in calls)
-        verdicts = iter(conversation.answers(marks)[len(marks) - count :])
+        verdicts = iter(conversation.answers(marks, recall=RECALL in self.own)[len(marks) - count :])
         return [(call, next(verdicts) if call.tool == DELIMITER else self._recalled(call)) for call in calls]
 
     def _recalled(self, call: OwnCall) -> str:

@@ -14,7 +14,7 @@ from wane.proxy import jsons
 from wane.proxy.wire import anthropic_weave
 from wane.proxy.wire.anthropic_blocks import THINKING, Block, blocks_of, plain
 from wane.proxy.wire.anthropic_errors import error_body
-from wane.proxy.wire.anthropic_place import placed
+from wane.proxy.wire.anthropic_place import noted, placed
 from wane.proxy.wire.anthropic_reply import StreamedReply
 from wane.proxy.wire.anthropic_turn import led, required, thinks_on_budget, turn_of, unled, without
 from wane.proxy.wire.anthropic_whole import WholeReply
@@ -113,6 +113,10 @@ class AnthropicWire:
     def place(self, body: Body, messages: Sequence[Message]) -> Body:
         """Return a body with these messages in place of its own; see `Wire.place`."""
         return {**body, "messages": placed(messages, body["messages"])}
+
+    def noted(self, body: Body, text: str) -> Body:
+        """Return a body with a note as the last block of its last message; see `Wire.noted`."""
+        return noted(body, text)
 
     def weave(self, message: Message, rounds: Sequence[Woven]) -> list[Message]:
         """Return the messages that a client's message stands for; see `Wire.weave`."""

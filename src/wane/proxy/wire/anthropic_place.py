@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any, Final, TypeAlias
 
 from wane.proxy.wire.anthropic_blocks import Block, blocks_of, is_blank
-from wane.proxy.wire.base import Message
+from wane.proxy.wire.base import Body, Message
 
 _Place: TypeAlias = tuple[int, int]
 """A message of the view, and a block of it."""
@@ -43,6 +43,29 @@ def placed(messages: Sequence[Message], sent: Sequence[Message]) -> list[Message
 def joined_up(messages: Sequence[Message]) -> list[Message]:
     """Return messages with all neighbours of one role joined."""
     return placed(messages, [])
+
+
+def noted(body: Body, text: str) -> Body:
+    """Return a body with a note as the last block of its last message, which is the user's or the system's.
+
+    Results stay ahead of all else, roles alternate as before, and breakpoints stay where they are. The automatic one,
+    which would fall on the note, goes where it would have fallen without it.
+    """
+    messages: Sequence[Message] = body["messages"]
+    if messages[-1].get("role") == "assistant":
+        return body
+    noted = {key: value for key, value in body.items() if key != "cache_control"}
+    if "cache_control" in body and (place := _last_carrier(messages)) is not None:
+        messages = _marked(messages, {place: body["cache_control"]})
+    content = [*blocks_of(messages[-1]), {"type": "text", "text": text}]
+    return {**noted, "messages": [*messages[:-1], {**messages[-1], "content": content}]}
+
+
+def _last_carrier(messages: Sequence[Message]) -> _Place | None:
+    """The last block on which a breakpoint may stand."""
+    blocks = ((n, place, block) for n, each in enumerate(messages) for place, block in enumerate(blocks_of(each)))
+    carriers = [(number, place) for number, place, block in blocks if _may_carry(block)]
+    return carriers[-1] if carriers else None
 
 
 def _seated(messages: Sequence[Message]) -> Sequence[Message]:

@@ -248,6 +248,18 @@ class Wire(Protocol):
         """
         ...
 
+    def noted(self, body: Body, text: str) -> Body:
+        """Return a body, which is ready to be sent, with a note to the model behind all else.
+
+        It is for this request alone: no later one has it, so no cache breakpoint may stand on it. A body that ends in
+        the model's own words, with which it is to go on, is returned as it is.
+
+        Args:
+            body: the body.
+            text: the note.
+        """
+        ...
+
     def weave(self, message: Message, rounds: Sequence[Woven]) -> list[Message]:
         """Return the provider's messages that a client's assistant message stands for.
 

@@ -123,6 +123,17 @@ class OpenAIChatWire:
         placed["messages"] = self._guided(messages, placed.guidance) if placed.guidance else list(messages)
         return placed
 
+    def noted(self, body: Body, text: str) -> Body:
+        """Return a body with a note at the end of its last message, be it the user's or a tool's.
+
+        Not in a message of its own: Mistral's API and some models' chat templates refuse a user's message behind a
+        tool's, and two of one role.
+        """
+        *before, last = body["messages"]
+        if last.get("role") == "assistant":
+            return body
+        return {**body, "messages": [*before, {**last, "content": _appended(last.get("content"), text)}]}
+
     def weave(self, message: Message, rounds: Sequence[Woven]) -> list[Message]:
         """Return the provider's messages that a client's assistant message stands for."""
         return weave(message, rounds)

@@ -118,6 +118,11 @@ class OpenAIResponsesWire:
         same = isinstance(body.get("input"), str) and items == _items(body)
         return dict(body) if same else {**body, "input": items}
 
+    def noted(self, body: Body, text: str) -> Body:
+        """Return a body with a note as the last item of its input."""
+        item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
+        return {**body, "input": [*_items(body), item]}
+
     def weave(self, message: Message, rounds: Sequence[Woven]) -> list[Message]:
         """Return the provider's messages that a client's message stands for."""
         return weave(message, rounds)

@@ -1,0 +1,187 @@
+"""Reminders through the proxy: at the tail of a request that goes upstream, and nowhere else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.proxy.agents import RESULT, Worker
+from tests.proxy.world import CLIENTS, AnthropicClient, Client, Exchange, Upstream, exchange, run_turn
+from wane import ConfigError
+from wane.cli.failure import UsageError
+from wane.cli.proxy_options import context_settings
+from wane.journal import SessionStore
+from wane.proxy.sessions.book import Book
+from wane.proxy.settings import ContextSettings
+from wane.proxy.store.disk import DiskStore
+from wane.proxy.store.memory import MemoryStore
+from wane.testing import Call, Reply, Request
+
+every_client = pytest.mark.parametrize("make", CLIENTS, ids=lambda client: client.__name__)
+SETTINGS = ContextSettings(budget=20_000)
+NOTE = "Automatic note on the context window"
+
+
+def result(tool: str, arguments: Any) -> str:
+    return f"{tool} {json.dumps(arguments)}\n{RESULT}"
+
+
+def work(client: Client, settings: ContextSettings, model: Any, turns: int = 3) -> tuple[list[Exchange], Book]:
+    """Let an agent work; return its exchanges, and the sessions.
+
+    Each request is looked at ahead, too: `peek` says what would be sent upstream, without a reminder.
+    """
+
+    async def main() -> tuple[list[Exchange], Book]:
+        book, upstream = Book(MemoryStore(), settings), Upstream(client.provider, model)
+        done: list[Exchange] = []
+        for number in range(turns):
+            client.say(f"User turn {number}.")
+            while True:
+                body = client.body()
+                bare = await book.peek(client.wire, body) if done else None
+                done.append(await exchange(book, client, upstream))
+                if bare is not None:
+                    sent = done[-1].bodies[0]
+                    assert sent == (client.wire.noted(bare, note) if (note := text_of(sent)) else bare)
+                if not client.take(done[-1].answer, result):
+                    break
+        return done, book
+
+    return asyncio.run(main())
+
+
+def text_of(body: dict[str, Any]) -> str:
+    """The note in a body; empty if there is none."""
+    raw = json.dumps(body)
+    found = raw.find(f"[{NOTE}")
+    return json.loads(f'"{raw[found : raw.index("]", found) + 1]}"') if found >= 0 else ""
+
+
+@every_client
+def test_a_model_that_marks_nothing_is_reminded_and_nothing_else_changes(make: type[Client]) -> None:
+    client = make()
+    done, book = work(client, SETTINGS, Worker(3, steps=20, marks=False))
+    notes = [text_of(body) for each in done for body in each.bodies]
+    # 5 % of the budget are 1,000 tokens, and a result has some 120.
+    assert 2 <= len(list(filter(None, notes))) <= len(notes) / 5
+    assert all("you have not started an episode yet" in note for note in notes if note)
+    # The client never saw it, and each of its requests was known again.
+    assert NOTE not in json.dumps(client.history)
+    assert len(book.status()) == 1
+
+
+class Endless(Worker):
+    """Starts one episode, and never ends it."""
+
+    def __call__(self, request: Request) -> Reply:
+        reply = super().__call__(request)
+        if self._number > 1:
+            return reply
+        return Reply(calls=(Call("delimiter", {"action": "start", "name": "endless", "type": "expl"}),))
+
+
+@every_client
+def test_a_model_that_never_ends_is_told_what_it_holds_is_going(make: type[Client]) -> None:
+    settings = replace(SETTINGS, budget=3_000)
+    done, _ = work(make(), settings, Endless(3, steps=20, marks=False), turns=5)
+    notes = list(filter(None, (text_of(body) for each in done for body in each.bodies)))
+    assert notes
+    assert all('End the episode "endless" with `delimiter`' in note for note in notes)
+    assert all(each.facts.view <= 3_000 for each in done)
+
+
+@every_client
+@pytest.mark.parametrize("kind", [Worker, Endless])
+def test_a_restart_before_every_request_changes_no_reminder(
+    make: type[Client], kind: type[Worker], tmp_path: Path
+) -> None:
+    settings = replace(SETTINGS, budget=4_000)
+
+    def book(name: str) -> Book:
+        return Book(DiskStore(SessionStore(tmp_path / name), fsync=False), settings)
+
+    async def main() -> None:
+        clients = make(), make()
+        upstreams = [Upstream(each.provider, kind(3, steps=20, marks=False)) for each in clients]
+        steady, notes = book("steady"), 0
+        for number in range(4):
+            calls = 1
+            for client in clients:
+                client.say(f"User turn {number}.")
+            while calls:
+                restarted = book("restarted")
+                one = await exchange(steady, clients[0], upstreams[0])
+                other = await exchange(restarted, clients[1], upstreams[1])
+                await restarted.close()
+                assert one.bodies == other.bodies
+                notes += bool(text_of(one.bodies[0]))
+                calls, _ = (
+                    client.take(each.answer, result) for client, each in zip(clients, (one, other), strict=True)
+                )
+        await steady.close()
+        assert notes >= 3
+
+    asyncio.run(main())
+
+
+def test_a_round_that_only_marks_is_not_reminded_again() -> None:
+    marked: list[bool] = []
+
+    def model(request: Request) -> Reply:
+        if NOTE in request.raw.decode():
+            marked.append(True)
+            return Reply(calls=(Call("delimiter", {"action": "start", "name": "late", "type": "expl"}),))
+        return Reply(calls=(Call("read", {"n": len(request.parts)}),)) if not marked else Reply("Done.")
+
+    done, _ = work(AnthropicClient(), SETTINGS, model, turns=1)
+    first, second = done[-1].bodies
+    assert text_of(first)
+    assert not text_of(second)
+
+
+@every_client
+@pytest.mark.parametrize("why", ["off", "inferred", "marks by itself", "no episodes"])
+def test_nobody_is_reminded_who_cannot_mark_or_does_not_want_it(make: type[Client], why: str) -> None:
+    changes: dict[str, dict[str, Any]] = {
+        "off": {"remind_at": None},
+        "inferred": {"annotate": "infer"},
+        "marks by itself": {},
+        "no episodes": {"strategy": "truncate"},
+    }
+    tools = ("read", "bash", "edit", "delimiter") if why == "marks by itself" else ("read", "bash", "edit")
+    done, _ = work(make(tools), replace(SETTINGS, **changes[why]), Worker(3, steps=20, marks=False))
+    assert not any(text_of(body) for each in done for body in each.bodies)
+
+
+@every_client
+def test_a_history_that_comes_as_a_whole_is_no_reason(make: type[Client]) -> None:
+    async def main() -> None:
+        client = make()
+        upstream = Upstream(client.provider, Worker(3, steps=20, marks=False))
+        before = Book(MemoryStore(), replace(SETTINGS, strategy="none"))
+        for number in range(3):
+            client.say(f"User turn {number}.")
+            await run_turn(before, client, upstream, result)
+        client.say("Go on.")
+        done = await exchange(Book(MemoryStore(), SETTINGS), client, upstream)
+        assert not text_of(done.bodies[0])
+
+    asyncio.run(main())
+
+
+def test_the_share_is_an_option() -> None:
+    assert context_settings({}).remind_at == 0.2
+    assert context_settings({"remind_at": "0.1"}).remind_at == 0.1
+    assert context_settings({"remind_at": "none"}).remind_at is None
+    for wrong in ("0", "-1", "1.5", "nan", "often"):
+        with pytest.raises(ConfigError, match="--remind-at is"):
+            context_settings({"remind_at": wrong})
+    for useless in ({"strategy": "truncate"}, {"annotate": "infer"}):
+        with pytest.raises(UsageError, match="--remind-at is for models that mark"):
+            context_settings({"remind_at": "0.1", **useless})

@@ -1,0 +1,95 @@
+"""A note at the tail of a request: valid in every protocol, and behind all that a provider caches."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from wane.proxy.wire.anthropic import AnthropicWire
+from wane.proxy.wire.openai_chat import OpenAIChatWire
+from wane.proxy.wire.openai_responses import OpenAIResponsesWire
+
+NOTE = "[Note.]"
+MARK = {"type": "ephemeral"}
+ANTHROPIC, CHAT, RESPONSES = AnthropicWire(), OpenAIChatWire(), OpenAIResponsesWire()
+
+TEXT = {"type": "text", "text": "Go."}
+CALLED = {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "read", "input": {}}]}
+ANSWER = {"type": "tool_result", "tool_use_id": "c", "content": "r"}
+NOTED = {"type": "text", "text": NOTE}
+
+
+def noted(wire: Any, body: dict[str, Any]) -> dict[str, Any]:
+    before = copy.deepcopy(body)
+    after: dict[str, Any] = wire.noted(body, NOTE)
+    assert body == before, "nothing is changed in place"
+    return after
+
+
+@pytest.mark.parametrize(
+    ("last", "content"),
+    [
+        ({"role": "user", "content": "Go."}, [TEXT, NOTED]),
+        ({"role": "user", "content": [ANSWER]}, [ANSWER, NOTED]),
+        ({"role": "user", "content": [{**ANSWER, "cache_control": MARK}]}, [{**ANSWER, "cache_control": MARK}, NOTED]),
+        ({"role": "system", "content": "Be quick."}, [{"type": "text", "text": "Be quick."}, NOTED]),
+    ],
+)
+def test_anthropic_gets_it_as_the_last_block_behind_results_and_breakpoints(last: Any, content: Any) -> None:
+    body = {"system": "S", "messages": [{"role": "user", "content": "Hi"}, CALLED, last]}
+    after = noted(ANTHROPIC, body)
+    assert after == {**body, "messages": [*body["messages"][:-1], {**last, "content": content}]}
+
+
+@pytest.mark.parametrize("last", [{"role": "user", "content": [ANSWER]}, {"role": "user", "content": "Go."}])
+def test_the_automatic_breakpoint_of_anthropic_stands_where_it_would_without_the_note(last: Any) -> None:
+    after = noted(ANTHROPIC, {"cache_control": MARK, "messages": [CALLED, last]})
+    assert "cache_control" not in after
+    *_, marked, note = after["messages"][-1]["content"]
+    assert (marked["cache_control"], note) == (MARK, NOTED)
+    # One that the client has put there itself counts.
+    own = {**ANSWER, "cache_control": {**MARK, "ttl": "1h"}}
+    after = noted(ANTHROPIC, {"cache_control": MARK, "messages": [CALLED, {"role": "user", "content": [own]}]})
+    assert after["messages"][-1]["content"] == [own, NOTED]
+
+
+def test_an_automatic_breakpoint_passes_over_what_cannot_carry_it() -> None:
+    empty = {"role": "user", "content": [{"type": "text", "text": " "}]}
+    after = noted(ANTHROPIC, {"cache_control": MARK, "messages": [{"role": "user", "content": "Hi"}, CALLED, empty]})
+    assert after["messages"][1]["content"][0]["cache_control"] == MARK
+    assert json.dumps(after).count("cache_control") == 1
+
+
+@pytest.mark.parametrize(
+    ("last", "content"),
+    [
+        ({"role": "user", "content": "Go."}, f"Go.\n\n{NOTE}"),
+        ({"role": "tool", "tool_call_id": "c", "content": "r"}, f"r\n\n{NOTE}"),
+        ({"role": "tool", "tool_call_id": "c", "content": ""}, NOTE),
+        ({"role": "user", "content": [{**TEXT, "cache_control": MARK}]}, [{**TEXT, "cache_control": MARK}, NOTED]),
+    ],
+)
+def test_chat_gets_it_at_the_end_of_the_last_message_as_some_take_no_user_behind_a_tool(
+    last: Any, content: Any
+) -> None:
+    body = {"model": "m", "messages": [{"role": "system", "content": "S"}, last]}
+    assert noted(CHAT, body) == {**body, "messages": [body["messages"][0], {**last, "content": content}]}
+
+
+@pytest.mark.parametrize(
+    "given", ["Go.", [{"role": "user", "content": "Go."}], [{"type": "function_call_output", "call_id": "c"}]]
+)
+def test_responses_get_it_as_the_last_item(given: Any) -> None:
+    after = noted(RESPONSES, {"model": "m", "input": given})
+    *before, note = after["input"]
+    assert before == ([{"role": "user", "content": "Go."}] if isinstance(given, str) else given)
+    assert note == {"type": "message", "role": "user", "content": [{"type": "input_text", "text": NOTE}]}
+
+
+@pytest.mark.parametrize("wire", [ANTHROPIC, CHAT])
+def test_words_of_the_model_that_it_is_to_go_on_with_stay_the_last(wire: Any) -> None:
+    body = {"messages": [{"role": "user", "content": "Go."}, {"role": "assistant", "content": "{"}]}
+    assert noted(wire, body) == body
