@@ -70,7 +70,7 @@ def test_recall_brings_an_evicted_episode_back_at_the_end() -> None:
     script = [*session("a", "b")[:-1], Reply(calls=(recall,)), Reply("Done.")]
     log = Log()
     with ScriptedServer(script) as server:
-        agent = worker(server.anthropic_model(), ContextLifecycle(3_200, Policy.paper(), recall=True, listener=log))
+        agent = worker(server.anthropic_model(), ContextLifecycle(3_300, Policy.paper(), recall=True, listener=log))
         agent.run_sync("Go.")
     assert evicted(log)
     before, after = server.requests[-2:]

@@ -22,10 +22,10 @@ _WORK: Final = frozenset({Kind.TEXT, Kind.REASONING, Kind.CALL, Kind.RESULT})
 class Reminder:
     """Counts a model's work, and says what the request that goes out next reminds it of.
 
-    It reminds a model that has filled a share of the budget outside any episode (the first time a quarter of that share,
-    if it has started none), and one with an active episode when a pass has had to take of what is not finished (R16).
-    After a reminder the share must fill before the next one, so as not to nag. What stands ahead of the first request is not counted: the model
-    had not been told of episodes then.
+    It reminds a model that has filled a share of the budget outside any episode (the first time a quarter of that
+    share, if it has started none), and one with an active episode when a pass had to take of what is not finished (R16).
+    After a reminder the share must fill before the next one, so as not to nag. What stands ahead of the first request
+    is not counted: the model had not been told of episodes then.
 
     Args:
         share: the share; None never reminds.
