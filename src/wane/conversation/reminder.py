@@ -23,9 +23,9 @@ class Reminder:
     """Counts a model's work, and says what the request that goes out next reminds it of.
 
     It reminds a model that has filled a share of the budget outside any episode (the first time a quarter of that
-    share, if it has started none), and one with an active episode when a pass had to take of what is not finished (R16).
-    After a reminder the share must fill before the next one, so as not to nag. What stands ahead of the first request
-    is not counted: the model had not been told of episodes then.
+    share, if it has started none), and one with an active episode when a pass had to take of what is not finished
+    (R16). After a reminder the share must fill before the next one, so as not to nag. What stands ahead of the first
+    request is not counted: the model had not been told of episodes then.
 
     Args:
         share: the share; None never reminds.
