@@ -97,6 +97,7 @@ class Conversation:
         self._replies: list[Replied] = []  # with rounds, not woven in yet
         self._recent: deque[bytes] = deque(maxlen=_RECENT)  # shapes of replies
         self._setup: Mapping[str, Any] = {}
+        self._anchored = -1  # items of the history that the last report was on
         self._required = 0  # tokens that requests show of what was evicted, as the provider demands it
         self._config: ConfigRecord | None = None
         # While records are followed: entries whose messages are yet to come, and how many of the first one's have.
@@ -343,8 +344,12 @@ class Conversation:
     def _anchor(self, input_tokens: int) -> None:
         """Count from what the provider said a request held, unless it cannot have meant all of it.
 
-        Some services leave out what they had in their cache.
+        Some services leave out what they had in their cache. Of several reports on the same history it is the first
+        one's: the others are of further rounds, which are not in it yet.
         """
+        if self._anchored == self.items:
+            return
+        self._anchored = self.items
         self.keeping.sent()
         counted = self.history - self.keeping.evicted + self.keeping.overhead
         if input_tokens >= _BELIEVED * counted:
