@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from wane.cli.main import main
-from wane.testing import Reply, ScriptedServer
+from wane.testing import Call, Reply, ScriptedServer, Usage
 
 WANE = [sys.executable, "-m", "wane.cli.main", "run"]
 
@@ -145,6 +145,18 @@ def test_quiet_and_without_a_store_nothing_is_left_but_the_log(
     assert not list(tmp_path.rglob("*.jsonl"))
     (log,) = tmp_path.rglob("run-*.log")
     assert " view " in log.read_text()
+
+
+@pytest.mark.parametrize(("options", "told"), [((), 130), (("--usage", "auto"), 230), (("--usage", "sum"), 230)])
+def test_an_agent_is_told_the_usage_of_the_last_round(
+    tmp_path: Path, environ: dict[str, str], options: tuple[str, ...], told: int
+) -> None:
+    agent(tmp_path, ASKING.replace('["content"][0]["text"]', '["usage"]["input_tokens"]').replace("sys.exit(7)", ""))
+    marks = Call("delimiter", {"action": "start", "name": "look", "type": "expl"})
+    with ScriptedServer([Reply(calls=(marks,), usage=Usage(100, 1)), Reply("Hello.", usage=Usage(130, 1))]) as server:
+        environ["ANTHROPIC_BASE_URL"] = server.url
+        done = run(environ, "-q", "--no-store", *options, "--", "claude", cwd=tmp_path)
+    assert done.stdout.splitlines()[0] == f"{told} 80000"
 
 
 def test_warnings_are_named_with_the_log(tmp_path: Path, environ: dict[str, str]) -> None:

@@ -17,6 +17,7 @@ from wane.proxy.wire.anthropic import AnthropicWire
 from wane.proxy.wire.base import Wire
 from wane.proxy.wire.openai_chat import OpenAIChatWire
 from wane.proxy.wire.openai_responses import OpenAIResponsesWire
+from wane.proxy.wire.usage import Tally, summed
 from wane.testing import Reply, Request, Usage
 from wane.testing.anthropic import Anthropic
 from wane.testing.openai_chat import OpenAIChat
@@ -195,11 +196,11 @@ class Exchange:
     facts: Facts
 
 
-async def exchange(book: SessionBook, client: Client, upstream: Upstream) -> Exchange:
+async def exchange(book: SessionBook, client: Client, upstream: Upstream, tally: Tally = summed) -> Exchange:
     """Send a client's history through a book, as the server does, and return the client's answer."""
     body = client.body()
     turn = await book.turn(client.wire, body)
-    reply = client.wire.reply(body, turn.own)
+    reply = client.wire.reply(body, turn.own, tally)
     bodies: list[dict[str, Any]] = []
     asked: dict[str, Any] | None = turn.body
     out = b""

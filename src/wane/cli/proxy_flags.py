@@ -84,10 +84,11 @@ TREATMENT: Final = (
     Flag(
         ("--usage",),
         "usage",
-        "What a client is told of the usage of a reply that took several requests to the provider: their sum, the "
-        "default, or that of the last one, for clients that compact their context by what a reply reports.",
+        "What a client is told of the usage of a reply that took several requests to the provider: their sum, or that "
+        "of the last one, for agents that compact their context by it. auto, the default, tells Claude Code, Codex and "
+        "pi the last, and others the sum; with wane run, the default is last.",
         "WHAT",
-        choices=("sum", "last"),
+        choices=("auto", "sum", "last"),
     ),
     Flag(
         ("--max-body",),

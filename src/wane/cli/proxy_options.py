@@ -65,7 +65,7 @@ def proxy_options(values: Mapping[str, Any], environ: Mapping[str, str]) -> Prox
         listen=Address.parse(values["listen"]) if "listen" in values else Address(),
         token=values.get("token") or environ.get(TOKEN_VARIABLE) or None,
         strict=values.get("strict", False),
-        usage=values.get("usage", "sum"),
+        usage=values.get("usage", "auto"),
         max_body=parse_size(values["max_body"]) if "max_body" in values else MAX_BODY,
         timeouts=timeouts,
     )

@@ -60,6 +60,8 @@ def run_agent(values: dict[str, Any]) -> int:
         return failure.NOT_FOUND
     # Nobody else reaches this proxy: of what is set for others, it heeds where sessions are kept.
     stored = {name: value for name, value in asked.environ.items() if name == STORE_VARIABLE}
+    # An agent that is run may go by what a reply reports, whatever it is.
+    values = {"usage": "last", **values}
     options = proxy_options({**values, "upstream": asked.upstream or agent.upstream(asked)}, stored)
     return _run(agent, asked, found, options, values)
 

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.proxy.clients.agents import Claude, Codex, CodingAgent, Pi
-from tests.proxy.clients.script import ANSWERS, marked, places, plain, turns
+from tests.proxy.clients.script import ANSWERS, marked, places, plain, start, turns
 from tests.proxy.clients.world import WANE, Place, difference, mask, proxy, said, tools, work
+from wane.proxy.server.apis import COMPACTING
 from wane.testing import Kind, Reply, Request, ScriptedServer, Usage
 
 pytestmark = pytest.mark.full
@@ -82,6 +83,7 @@ def test_over_a_small_budget_the_work_is_the_same(name: str, tmp_path: Path) -> 
     assert done.answers == list(ANSWERS)
     assert place.files()["a.py"] == "print(42)\n"
     assert place.files()["notes.txt"] == "a.py prints 42\n"
+    assert {request.headers["user-agent"].startswith(COMPACTING) for request in asked} == {True}
     views, gone = views_of(log)
     assert len(views) == len(asked) - sum(len([s for s in turn if s.alone]) for turn in turns(agent.hands(place.work)))
     assert max(views) <= agent.budget
@@ -123,3 +125,19 @@ def test_codex_compacts_its_history_through_the_proxy(tmp_path: Path) -> None:
     assert done.answers == list(ANSWERS)
     assert kinds[1][-1] == "compaction_trigger"
     assert all("compaction" in each and "function_call" not in each for each in kinds[2:])
+
+
+@pytest.mark.parametrize("options", [(), ("--usage", "sum")], ids=["by default", "of the sum"])
+def test_codex_compacts_by_the_last_round_and_not_by_the_sum(options: tuple[str, ...], tmp_path: Path) -> None:
+    """Two rounds of 142,000 tokens are a context of 142,000, and the model's window is 272,000."""
+    agent, place = Codex("gpt-5.5"), Place.make(tmp_path / "agent")
+    usage = Usage(142_000, 10)
+    marks = Reply(calls=(start("look", "expl"),), usage=usage)
+    look = Reply("I look.", calls=(agent.hands(place.work).read("a.py"),), usage=usage)
+    script = [marks, look, *([Reply("SEALED")] if options else []), *(Reply(answer) for answer in ANSWERS)]
+    with ScriptedServer(script) as server, proxy(server.url, tmp_path, *options) as url:
+        done = work(agent, place, upstream=url)
+        kinds = [[item["type"] for item in request.body["input"]] for request in server.requests]
+        assert (server.refusals, server.remaining) == ((), 0)
+    assert done.answers == list(ANSWERS)
+    assert any("compaction_trigger" in each for each in kinds) is bool(options)

@@ -504,9 +504,9 @@ def test_a_client_is_told_the_sum_of_all_rounds_or_the_last_one(make: type[Clien
 
     async def main() -> None:
         client = make()
-        client.wire = type(client.wire)(tally)
         client.say("Go.")
-        done = await exchange(Book(MemoryStore(), SMALL), client, Upstream(client.provider, lambda _: next(replies)))
+        upstream = Upstream(client.provider, lambda _: next(replies))
+        done = await exchange(Book(MemoryStore(), SMALL), client, upstream, tally)
         assert USAGES[client.wire.name](done.answer["usage"]) == told
 
     asyncio.run(main())

@@ -56,6 +56,7 @@ def test_a_session_is_told_with_its_sizes_and_episodes() -> None:
             "created": "2026-03-01T11:54:56.000+00:00",
             "last": "2026-03-01T11:59:56.000+00:00",
             "requests": 35,
+            "used": {"input": 0, "output": 0, "cache_read": 0, "cache_write": 0},
             "budget": 80_000,
             "view": told.facts.view,
             "history": told.facts.history,

@@ -84,10 +84,13 @@ class Agent(Protocol):
     Attributes:
         program: what its program is called.
         install: the command that installs it; empty if there is none to name.
+        user_agents: how the header `user-agent` of its requests begins. It takes the usage that a reply reports for
+            the size of its context, and compacts by it.
     """
 
     program: str
     install: str
+    user_agents: tuple[str, ...]
 
     def upstream(self, asked: Asked) -> str:
         """Return the base URL of the provider that it would ask by itself.

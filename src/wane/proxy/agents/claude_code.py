@@ -24,6 +24,7 @@ class ClaudeCode:
 
     program = "claude"
     install = "npm install -g @anthropic-ai/claude-code"
+    user_agents: tuple[str, ...] = ("claude-cli/",)
 
     def upstream(self, asked: Asked) -> str:
         """Return the provider, by the settings files or the environment; Anthropic by default."""

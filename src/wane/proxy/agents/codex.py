@@ -22,6 +22,7 @@ class Codex:
 
     program = "codex"
     install = "npm install -g @openai/codex"
+    user_agents: tuple[str, ...] = ("codex_", "codex-")
 
     def upstream(self, asked: Asked) -> str:
         """Return the provider: of the configuration, or else OpenAI, or ChatGPT if it is logged in there."""

@@ -26,6 +26,7 @@ class Other:
     """
 
     install = ""
+    user_agents: tuple[str, ...] = ()
 
     def __init__(self, program: str) -> None:
         self.program = program

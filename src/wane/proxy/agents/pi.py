@@ -41,6 +41,7 @@ class Pi:
 
     program = "pi"
     install = "npm install -g @earendil-works/pi-coding-agent"
+    user_agents: tuple[str, ...] = ("pi (", "pi/")
 
     def upstream(self, asked: Asked) -> str:
         """Return the address of the provider of its model."""

@@ -6,16 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from wane.proxy.agents.known import AGENTS
 from wane.proxy.server import headers
 from wane.proxy.server.settings import ReportedUsage
 from wane.proxy.wire.anthropic import AnthropicWire
 from wane.proxy.wire.base import Wire
 from wane.proxy.wire.openai_chat import OpenAIChatWire
 from wane.proxy.wire.openai_responses import OpenAIResponsesWire
-from wane.proxy.wire.usage import latest, summed
+from wane.proxy.wire.usage import Tally, latest, summed
 
 Wires = Mapping[str, Wire]
 """The protocols by name: `anthropic`, `openai` and `openai_responses`."""
+
+COMPACTING: Final = tuple(prefix for agent in AGENTS for prefix in agent.user_agents)
+"""How agents call themselves that compact their context by the usage that a reply reports."""
 
 # Suffix of the path, name of the wire, and whether it counts tokens only.
 _SUFFIXES: Final = (
@@ -57,12 +61,20 @@ def speaker(wires: Wires, path: str, sent: headers.Headers) -> Wire | None:
     return wires.get("openai") or next(iter(wires.values()), None)
 
 
-def known_wires(usage: ReportedUsage = "sum") -> dict[str, Wire]:
-    """Return all the protocols that the proxy knows.
+def tally_for(usage: ReportedUsage, sent: headers.Headers) -> Tally:
+    """Return what makes the usage that a client is told of a reply that took several rounds.
 
     Args:
-        usage: what clients are told of the usage of a reply that took several rounds.
+        usage: what clients are told of it.
+        sent: the headers of the client's request, which tell whose it is.
     """
-    tally = summed if usage == "sum" else latest
-    wires: tuple[Wire, ...] = (AnthropicWire(tally), OpenAIChatWire(tally), OpenAIResponsesWire(tally))
+    if usage == "auto":
+        client = (headers.first(sent, b"user-agent") or b"").decode("latin-1")
+        usage = "last" if client.startswith(COMPACTING) else "sum"
+    return summed if usage == "sum" else latest
+
+
+def known_wires() -> dict[str, Wire]:
+    """Return all the protocols that the proxy knows."""
+    wires: tuple[Wire, ...] = (AnthropicWire(), OpenAIChatWire(), OpenAIResponsesWire())
     return {wire.name: wire for wire in wires}

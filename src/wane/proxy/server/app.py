@@ -160,6 +160,7 @@ class ProxyApp:
             exchange,
             line,
             strict=settings.strict,
+            usage=settings.usage,
         )
         await (managed.count() if api.counts else managed.reply())
 

@@ -14,15 +14,17 @@ from wane.proxy import jsons
 from wane.proxy.server import form, headers
 from wane.proxy.server.access import Line
 from wane.proxy.server.address import secrets_of
+from wane.proxy.server.apis import tally_for
 from wane.proxy.server.client import Client
 from wane.proxy.server.faults import BrokenOffError, OwnFailureError, RefusedError, detail, told
 from wane.proxy.server.limits import dumped
 from wane.proxy.server.passthrough import ask, pass_on, relay
 from wane.proxy.server.request import Request
+from wane.proxy.server.settings import ReportedUsage
 from wane.proxy.server.traffic import Exchange
 from wane.proxy.server.upstream import Answer, Upstream
 from wane.proxy.sessions.base import SessionBook, Turn
-from wane.proxy.wire.base import MAX_ROUNDS, Body, BrokenReplyError, Reply, Round, Wire
+from wane.proxy.wire.base import MAX_ROUNDS, NO_USAGE, Body, BrokenReplyError, Reply, Round, Wire
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _MENDED: Final = 2
@@ -50,6 +52,7 @@ class Managed:
         exchange: is told how it goes.
         line: the line in the log.
         strict: whether the client gets an error when Wane fails, instead of what it asked for without Wane.
+        usage: what clients are told of the usage of several rounds.
     """
 
     def __init__(
@@ -65,12 +68,15 @@ class Managed:
         line: Line,
         *,
         strict: bool,
+        usage: ReportedUsage,
     ) -> None:
         self._upstream, self._book, self._wire = upstream, book, wire
         self._client, self._request = client, request
         self._raw, self._body = raw, body
         self._exchange, self._line = exchange, line
         self._strict = strict
+        self._tally = tally_for(usage, request.headers)
+        self._used = NO_USAGE  # by the rounds that are over
         self._head: tuple[int, headers.Headers] = (200, [])
         self._warning = ""
         # What makes the client's reply, once there is a turn; and whether the provider streams it.
@@ -93,7 +99,7 @@ class Managed:
             size = len(self._raw)
             with _ours():
                 turn = await _unbroken(self._book.turn(self._wire, self._body, size=size))
-                self._reply = self._wire.reply(self._body, turn.own)
+                self._reply = self._wire.reply(self._body, turn.own, self._tally)
                 self._more = self._wire.headers(turn.body)
                 first = await dumped(turn.body, size)
         except OwnFailureError as failure:
@@ -260,7 +266,7 @@ class Managed:
         elif streams is not None and streams is not self._streams:
             self._streams = streams
             with _ours():
-                self._reply = self._wire.reply({**self._body, "stream": streams}, turn.own)
+                self._reply = self._wire.reply({**self._body, "stream": streams}, turn.own, self._tally)
 
     async def _broken_off(self, error: httpx2.HTTPError) -> NoReturn:
         """The provider's body of a round has not come to its end, or cannot be decoded."""
@@ -291,6 +297,7 @@ class Managed:
             await self._end(turn, self._reply.rest())
             return None
         self._exchange.round(round_)
+        self._used += round_.usage or NO_USAGE
         return round_
 
     def _unusable(self, what: str) -> RefusedError:
@@ -321,6 +328,8 @@ class Managed:
             (headers.BUDGET, b"%d" % facts.budget),
             (headers.EVICTED, b"%d" % facts.evicted),
         ]
+        used = facts.used + self._used
+        extra += [(headers.USED_INPUT, b"%d" % used.input), (headers.USED_OUTPUT, b"%d" % used.output)]
         if self._warning:
             extra.append((headers.WARNING, headers.text(self._warning)))
         if length is not None:

@@ -119,7 +119,7 @@ async def running(options: ProxyOptions) -> AsyncIterator[Running]:
             f"sessions cannot be stored: {why}. Start the store, name another with --store, or give --no-store"
         ) from None
     book = Book(store, options.context, strict=options.server.strict)
-    async with serving(options.server, book, known_wires(options.server.usage), options.context) as proxy:
+    async with serving(options.server, book, known_wires(), options.context) as proxy:
         yield proxy
 
 

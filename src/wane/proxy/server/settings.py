@@ -13,11 +13,11 @@ from wane.proxy.server.address import Address, UpstreamUrl
 MAX_BODY: Final = 128 * 1024 * 1024
 """Bytes that a model request may have unless told otherwise; no provider takes as many."""
 
-ReportedUsage = Literal["sum", "last"]
+ReportedUsage = Literal["auto", "sum", "last"]
 """What clients are told of the usage of a reply that took several rounds: the sum, or that of the last round.
 
 The sum is what was used. But some clients take what a reply reports for the size of their context, and compact it by
-themselves once it is large: they are better told of the last round.
+themselves once it is large: with `auto`, those that are known for it are told of the last round, all others the sum.
 """
 
 SHORTEST_TOKEN: Final = 16
@@ -79,7 +79,7 @@ class ServerSettings:
     listen: Address
     token: str | None = field(default=None, repr=False)
     strict: bool = False
-    usage: ReportedUsage = "sum"
+    usage: ReportedUsage = "auto"
     max_body: int = MAX_BODY
     timeouts: Timeouts = field(default_factory=Timeouts)
 

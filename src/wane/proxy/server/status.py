@@ -120,7 +120,7 @@ def status_data(sessions: Iterable[SessionStatus], traffic: Traffic, about: Abou
 
 
 def _session(session: SessionStatus) -> dict[str, Any]:
-    facts = session.facts
+    facts, used = session.facts, session.used
     return {
         "id": facts.session,
         "title": session.title,
@@ -129,6 +129,12 @@ def _session(session: SessionStatus) -> dict[str, Any]:
         "created": session.created.isoformat(timespec="milliseconds"),
         "last": session.last.isoformat(timespec="milliseconds"),
         "requests": session.requests,
+        "used": {
+            "input": used.input,
+            "output": used.output,
+            "cache_read": used.cache_read,
+            "cache_write": used.cache_write,
+        },
         "budget": facts.budget,
         "view": facts.view,
         "history": facts.history,

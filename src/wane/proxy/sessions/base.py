@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from wane.proxy.wire.base import Body, Mending, Round, Wire
+from wane.proxy.wire.base import NO_USAGE, Body, Mending, Round, TokenUsage, Wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,7 @@ class Facts:
         history: tokens of all that was said in the session so far, evicted or not.
         evicted: tokens that are not in the view.
         evicted_now: how many of them were evicted for this request.
+        used: what all rounds of the session took before this request, as the provider reported it.
         satisfied: whether the view is within the budget.
         note: what a person should know, such as why the budget cannot be met or that a session could not be
             stored; empty as a rule.
@@ -36,6 +37,7 @@ class Facts:
     history: int
     evicted: int
     evicted_now: int = 0
+    used: TokenUsage = NO_USAGE
     satisfied: bool = True
     note: str = ""
 
@@ -105,6 +107,7 @@ class SessionStatus:
         notices: tokens of what the harness put in, in the view.
         episodes: the episodes of which something is in the view, in order of start.
         removed: how many episodes have gone as a whole.
+        used: what all its rounds took, as the provider reported it.
     """
 
     facts: Facts
@@ -117,6 +120,7 @@ class SessionStatus:
     notices: int
     episodes: tuple[EpisodeStatus, ...]
     removed: int
+    used: TokenUsage = NO_USAGE
 
 
 class SessionBook(Protocol):

@@ -351,6 +351,7 @@ class Book:
             history=keeping.tokens + view.evicted,
             evicted=view.evicted,
             evicted_now=0 if report is None else report.tokens_before - report.tokens_after,
+            used=conversation.used,
             satisfied=satisfied,
             note=live.warning or live.told_once() or ("" if satisfied or report is None else report.shortfall),
         )

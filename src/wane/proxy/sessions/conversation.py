@@ -34,7 +34,7 @@ from wane.proxy.sessions.keeping import Keeping, keeping_for
 from wane.proxy.sessions.layout import History, Layout
 from wane.proxy.sessions.notes import Edit, Replied
 from wane.proxy.settings import ContextSettings
-from wane.proxy.wire.base import Body, Message, OwnCall, Round, TokenUsage, Wire, Woven
+from wane.proxy.wire.base import NO_USAGE, Body, Message, OwnCall, Round, TokenUsage, Wire, Woven
 from wane.recall import answer, page
 
 _RECENT: Final = 64  # replies by which a client is known that comes back with one
@@ -81,6 +81,7 @@ class Conversation:
         infer: see above.
         entries: the client's messages so far.
         keeping: keeps its view.
+        used: what its rounds took, as the provider reported it.
     """
 
     def __init__(self, wire: Wire, settings: ContextSettings, *, infer: bool) -> None:
@@ -88,6 +89,7 @@ class Conversation:
         self.infer = infer
         self.entries = Entries()
         self.keeping: Keeping = keeping_for(settings, infer=infer)
+        self.used = NO_USAGE
         self._settings = settings
         self._reminder = Reminder(settings.remind_at)
         self._overhead = 0
@@ -257,7 +259,7 @@ class Conversation:
         """Take in what the provider said a request took."""
         if usage.input <= 0:
             return []
-        self._anchor(usage.input)
+        self._take_usage(usage)
         record = UsageRecord(
             items=len(self._layout),
             input_tokens=usage.input,
@@ -324,7 +326,8 @@ class Conversation:
             elif isinstance(record, ConfigRecord):
                 self._configure(record)
             elif isinstance(record, UsageRecord):
-                self._anchor(record.input_tokens)
+                read, write = record.cache_read_tokens, record.cache_write_tokens
+                self._take_usage(TokenUsage(record.input_tokens, record.output_tokens, read, write))
             else:
                 self.keeping.redo(record)
                 if isinstance(record, PassRecord):
@@ -340,6 +343,10 @@ class Conversation:
         return [notes.reply_note(replied) for replied in self._replies]
 
     # How it does it
+
+    def _take_usage(self, usage: TokenUsage) -> None:
+        self.used += usage
+        self._anchor(usage.input)
 
     def _anchor(self, input_tokens: int) -> None:
         """Count from what the provider said a request held, unless it cannot have meant all of it.

@@ -187,6 +187,7 @@ class Live:
             sum(notices.values()),
             shown,
             max(0, started - len(episodes)),
+            self.conversation.used,
         )
 
     def _warn(self, error: StoreError) -> None:

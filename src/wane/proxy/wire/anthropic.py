@@ -33,17 +33,10 @@ _DROP: Final = "drop_block"
 
 
 class AnthropicWire:
-    """The Messages API.
-
-    Args:
-        tally: what a client is told of the usage of several rounds: their sum, or the latest one's.
-    """
+    """The Messages API."""
 
     name = "anthropic"
     format: Format[Message] = AnthropicFormat()
-
-    def __init__(self, tally: Tally = summed) -> None:
-        self._tally = tally
 
     def unmanaged(self, body: Body) -> str | None:
         """Return why a request cannot or need not be managed, None if it can be."""
@@ -185,9 +178,9 @@ class AnthropicWire:
         thinking = body.get("thinking")
         return {"anthropic-beta": BINDING_BETA} if isinstance(thinking, dict) and "block_binding" in thinking else {}
 
-    def reply(self, body: Body, own: frozenset[str]) -> Reply:
+    def reply(self, body: Body, own: frozenset[str], tally: Tally = summed) -> Reply:
         """Return what makes the client's reply, streamed or whole."""
-        return StreamedReply(own, self._tally) if body.get("stream") is True else WholeReply(own, self._tally)
+        return StreamedReply(own, tally) if body.get("stream") is True else WholeReply(own, tally)
 
     def error(self, status: int, message: str) -> bytes:
         """Return an error body in Anthropic's shape."""

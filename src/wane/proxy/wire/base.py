@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 
 from wane.core.errors import WaneError
 from wane.formats.base import Format
+from wane.proxy.wire.usage import Tally, summed
 
 Body = dict[str, Any]
 """A request's body, parsed. Never changed in place: what is derived from it shares what it keeps."""
@@ -84,6 +85,19 @@ class TokenUsage:
     cache_read: int = 0
     cache_write: int = 0
 
+    def __add__(self, other: TokenUsage) -> TokenUsage:
+        """Return what two requests took."""
+        return TokenUsage(
+            self.input + other.input,
+            self.output + other.output,
+            self.cache_read + other.cache_read,
+            self.cache_write + other.cache_write,
+        )
+
+
+NO_USAGE: Final = TokenUsage(0, 0)
+"""What nothing took."""
+
 
 @dataclass(frozen=True, slots=True)
 class Round:
@@ -129,7 +143,8 @@ class Reply(Protocol):
     The server calls `feed` with what the provider sends, `end` when the provider's body is over and, if the round
     was alone, begins again with `feed` for the next one; then `finish`. Events that need no change are given out
     as the bytes that came in. Of later rounds the client sees the content only, under the head of the first;
-    indexes and sequence numbers go on, and the usage in the end is the sum of all rounds, field by field.
+    indexes and sequence numbers go on, and the usage in the end is the sum of all rounds, field by field, or the last
+    one's.
     """
 
     @property
@@ -343,12 +358,13 @@ class Wire(Protocol):
         """
         ...
 
-    def reply(self, body: Body, own: frozenset[str]) -> Reply:
+    def reply(self, body: Body, own: frozenset[str], tally: Tally = summed) -> Reply:
         """Return what makes the client's reply.
 
         Args:
             body: the client's request, which says whether it streams and what it wants to be told.
             own: names of the proxy's own tools.
+            tally: what the client is told of the usage of several rounds: their sum, or the latest one's.
         """
         ...
 

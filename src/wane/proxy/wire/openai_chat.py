@@ -31,17 +31,12 @@ class _Equipped(dict[str, Any]):
 
 
 class OpenAIChatWire:
-    """The Chat Completions protocol, with what compatible services add to it.
-
-    Args:
-        tally: what a client is told of the usage of several rounds: their sum, or the latest one's.
-    """
+    """The Chat Completions protocol, with what compatible services add to it."""
 
     name = "openai"
 
-    def __init__(self, tally: Tally = summed) -> None:
+    def __init__(self) -> None:
         self.format: Format[Message] = OpenAIFormat()
-        self._tally = tally
 
     def unmanaged(self, body: Body) -> str | None:
         """Return why a request cannot or need not be managed, None if it can be."""
@@ -181,14 +176,12 @@ class OpenAIChatWire:
         """Return no headers: none depend on the body."""
         return {}
 
-    def reply(self, body: Body, own: frozenset[str]) -> Reply:
+    def reply(self, body: Body, own: frozenset[str], tally: Tally = summed) -> Reply:
         """Return what makes the client's reply."""
         if not body.get("stream"):
-            return WholeChat(own, self._tally)
+            return WholeChat(own, tally)
         options = body.get("stream_options")
-        return StreamedChat(
-            own, self._tally, wants_usage=bool(isinstance(options, Mapping) and options.get("include_usage"))
-        )
+        return StreamedChat(own, tally, wants_usage=bool(isinstance(options, Mapping) and options.get("include_usage")))
 
     def error(self, status: int, message: str) -> bytes:
         """Return an error body in OpenAI's shape."""

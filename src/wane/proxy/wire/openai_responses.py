@@ -32,17 +32,12 @@ _OUTPUTS: Final = ("output", "result", "tools")
 
 
 class OpenAIResponsesWire:
-    """The Responses protocol, of clients that send their whole input with every request.
-
-    Args:
-        tally: what a client is told of the usage of several rounds: their sum, or the latest one's.
-    """
+    """The Responses protocol, of clients that send their whole input with every request."""
 
     name = "openai_responses"
 
-    def __init__(self, tally: Tally = summed) -> None:
+    def __init__(self) -> None:
         self.format: Format[Message] = OpenAIResponsesFormat()
-        self._tally = tally
 
     def unmanaged(self, body: Body) -> str | None:
         """Return why a request cannot or need not be managed, None if it can be."""
@@ -176,9 +171,9 @@ class OpenAIResponsesWire:
         """Return no headers: none depend on the body."""
         return {}
 
-    def reply(self, body: Body, own: frozenset[str]) -> Reply:
+    def reply(self, body: Body, own: frozenset[str], tally: Tally = summed) -> Reply:
         """Return what makes the client's reply."""
-        return StreamedResponse(body, own, self._tally) if body.get("stream") else WholeResponse(body, own, self._tally)
+        return StreamedResponse(body, own, tally) if body.get("stream") else WholeResponse(body, own, tally)
 
     def error(self, status: int, message: str) -> bytes:
         """Return an error body in OpenAI's shape."""

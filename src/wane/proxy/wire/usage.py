@@ -32,7 +32,7 @@ def latest(before: Any, more: Any) -> Any:
 
 
 def count(usage: object, *path: str) -> int:
-    """Return one count of a usage, in tokens; 0 if it is not reported.
+    """Return one count of a usage, in tokens; 0 if it is not reported, or is no count.
 
     Args:
         usage: the usage, as JSON data.
@@ -40,7 +40,7 @@ def count(usage: object, *path: str) -> int:
     """
     for key in path:
         usage = usage.get(key) if isinstance(usage, Mapping) else None
-    return usage if isinstance(usage, int) and not isinstance(usage, bool) else 0
+    return max(0, usage) if isinstance(usage, int) and not isinstance(usage, bool) else 0
 
 
 def _is_number(value: object) -> bool:

@@ -1,0 +1,90 @@
+"""What clients are told of the usage of a reply that took several rounds, and where the sums stand."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.proxy.server.support import MARK, Asked, ask, body, message, provider, proxy, response, run
+from wane.proxy.server.apis import tally_for
+from wane.proxy.server.settings import ReportedUsage
+from wane.proxy.wire.usage import latest, summed
+
+CLAUDE = "claude-cli/2.1.329 (external, sdk-cli)"
+CODEX = "codex_exec/0.169.0 (Debian 12.0.0; x86_64) dumb (codex_exec; 0.169.0)"
+PI = "pi (linux 6.18.44; x64)"
+OTHER = "OpenAI/Python 2.30.0"
+OWN = {"type": "tool_use", "id": "o1", "name": "delimiter", "input": MARK}
+ALONE = message(content=[OWN], stop_reason="tool_use", usage={"input_tokens": 100, "output_tokens": 7})
+SAID = message("hi", usage={"input_tokens": 130, "output_tokens": 5})
+
+
+@pytest.mark.parametrize(
+    ("usage", "client", "last"),
+    [
+        *(("auto", client, True) for client in (CLAUDE, CODEX, "codex_cli_rs/0.1", "codex-tui/1", PI, "pi/0.9")),
+        *(("auto", client, False) for client in (OTHER, "", "pip/26", "my claude-cli/1")),
+        ("sum", CLAUDE, False),
+        ("last", OTHER, True),
+    ],
+)
+def test_agents_that_compact_by_it_are_told_the_last(usage: ReportedUsage, client: str, last: bool) -> None:
+    sent = [(b"user-agent", client.encode())] if client else []
+    assert tally_for(usage, sent) is (latest if last else summed)
+
+
+async def marks(asked: Asked, writer: asyncio.StreamWriter) -> None:
+    first = asked.json["messages"][-1]["role"] == "user" and len(asked.json["messages"]) % 4 == 1
+    writer.write(response(ALONE if first else SAID))
+
+
+def turn(number: int, **more: Any) -> dict[str, Any]:
+    """The request of one turn of the user, in which the model marks alone first."""
+    said = [{"role": "assistant", "content": "hi"}, {"role": "user", "content": "More."}]
+    sent = body(stream=False, **more)
+    return {**sent, "messages": [*sent["messages"], *said * number]}
+
+
+@pytest.mark.parametrize(("client", "told"), [(CLAUDE, (130, 5)), (OTHER, (230, 12))])
+def test_the_sums_stand_in_headers_status_and_metrics(client: str, told: tuple[int, int]) -> None:
+    async def main() -> None:
+        async with provider(marks) as up, proxy(up.url) as running:
+            for number in (1, 2):
+                answer = await ask(running, turn(number - 1), headers={"user-agent": client})
+                usage = answer.json["usage"]
+                assert (usage["input_tokens"], usage["output_tokens"]) == told
+                assert answer.header("x-wane-used-input") == str(230 * number)
+                assert answer.header("x-wane-used-output") == str(12 * number)
+            assert len(up.asked) == 4
+            status = await ask(running, b"", "/wane/status", "GET")
+            used = {"input": 460, "output": 24, "cache_read": 0, "cache_write": 0}
+            assert status.json["sessions"][0]["used"] == used
+            metrics = (await ask(running, b"", "/wane/metrics", "GET")).body.decode()
+            assert 'wane_tokens_total{api="anthropic",kind="input"} 460.0' in metrics
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    "usage", [{"input_tokens": 0, "output_tokens": 0}, {"input_tokens": -9, "output_tokens": -1}, {}, None]
+)
+def test_a_report_of_nothing_is_no_report(usage: dict[str, int] | None) -> None:
+    async def says(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(response(message("hi", usage=usage)))
+
+    async def main() -> None:
+        async with provider(says) as up, proxy(up.url) as running:
+            sent = body("word " * 2_000, stream=False)
+            views = []
+            for _ in range(2):
+                answer = await ask(running, sent)
+                assert (answer.status, answer.json["usage"]) == (200, usage)
+                views.append(int(answer.header("x-wane-view") or 0))
+                sent["messages"] += [{"role": "assistant", "content": "hi"}, {"role": "user", "content": "More."}]
+            # It is counted as if nothing had been said of it.
+            assert 2_500 < views[0] < views[1] < views[0] + 10
+            assert answer.header("x-wane-used-input") == "0"
+
+    run(main)
