@@ -201,7 +201,7 @@ class Witness:
         """Hold the first request after a restart against the last one before it."""
         before, self._last = self._last, ids
         same = ids[: len(before)] == before
-        passed = not same and self._due(before, ids)
+        passed = not same and self._due(before, ids, request.tool_tokens)
         # By calls and results, which have ids: words may be said twice.
         known, now = (list(filter(self._has_id, numbers)) for numbers in (before, ids))
         newest = max(known, default=-1)
@@ -215,15 +215,11 @@ class Witness:
     def _has_id(self, number: int) -> bool:
         return self._kinds[number] in (Kind.CALL, Kind.RESULT)
 
-    def _due(self, before: Sequence[int], ids: Sequence[int]) -> bool:
+    def _due(self, before: Sequence[int], ids: Sequence[int], tool_tokens: int) -> bool:
         """Whether a pass was due: all that was in view, with what has come since, is over the budget."""
         fresh = [number for number in ids if number > max(before, default=-1)]
-        return self._sum(before) + self._sum(fresh) + self._overhead > self.budget
-
-    @property
-    def _overhead(self) -> int:
-        # A pass is due by the agent's own count, which may differ by a few tokens for each part.
-        return int(0.02 * self.budget)
+        # The agent goes by its own count of what has come since the last report, which may differ a little.
+        return tool_tokens + self._sum(before) + self._sum(fresh) > 0.995 * self.budget
 
     def _sum(self, numbers: Sequence[int]) -> int:
         return sum(self._tokens[number] for number in numbers)
