@@ -79,12 +79,12 @@ def test_what_was_kept_can_be_looked_at(runs: Mapping[str, Figures], tmp_path_fa
 
 
 def test_the_same_seed_gives_the_same_run(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["lab", "closed-loop", "--tasks", "1", "--budget", "11k", "--tokens", "1", "--json"]
+    arguments = ["lab", "closed-loop", "--tasks", "1", "--budget", "11k", "--tokens", "1k", "--json"]
     assert main(arguments) == 0
     told: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert told["model"] == "scripted"
     assert [run["name"] for run in told["runs"]] == ["cwl"]
-    again = ClosedLoop(LoopOptions(tasks=1, budget=11_000, tokens=1)).play()
+    again = ClosedLoop(LoopOptions(tasks=1, budget=11_000, tokens=1_000)).play()
     assert [asdict(result) for result in again.results] == [
         {**result, "ties": tuple(map(tuple, result["ties"]))} for result in told["runs"][0]["results"]
     ]
