@@ -17,7 +17,9 @@ REASONS: Final = (FIXED, USER, LATEST, REST)
 """What may fill a request, in the order in which it is looked at."""
 
 
-def why_over(view: Iterable[Slot], items: Sequence[Item], overhead: int, budget: int, latest: int) -> str:
+def why_over(
+    view: Iterable[Slot], items: Sequence[Item], overhead: int, budget: int, *, first: int, latest: int
+) -> str:
     """Return the first of `REASONS` that, with those before it, holds more than the budget.
 
     What stands there can be no smaller, so all that a strategy evicts would not help: but for `REST`, which is
@@ -28,7 +30,8 @@ def why_over(view: Iterable[Slot], items: Sequence[Item], overhead: int, budget:
         items: the history.
         overhead: tokens that every request carries besides.
         budget: tokens that the request may hold.
-        latest: index of the latest assistant message's first item; 0 before the first.
+        first: index of the first assistant message's first item: notices ahead of it stand for system items (R15).
+        latest: the same of the latest assistant message; 0 before the first.
     """
     held = dict.fromkeys(REASONS, 0)
     held[FIXED] = overhead
@@ -36,7 +39,8 @@ def why_over(view: Iterable[Slot], items: Sequence[Item], overhead: int, budget:
         if isinstance(slot, Substitute):
             held[REST] += slot.tokens
         else:
-            held[_part(items[slot].kind, newest=slot >= latest > 0)] += items[slot].tokens
+            opening = items[slot].kind is Kind.NOTICE and slot < first
+            held[FIXED if opening else _part(items[slot].kind, newest=slot >= latest > 0)] += items[slot].tokens
     total = 0
     for reason in REASONS:
         total += held[reason]

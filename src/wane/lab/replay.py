@@ -212,8 +212,10 @@ class _Run:
     def _over(self, number: int, view: Sequence[Slot], total: int) -> Counter[str]:
         if total <= self._budget:
             return Counter()
-        latest = self._session.calls[number - 1].first if number else 0
-        return Counter([why_over(view, self._material.items, self._material.overhead, self._budget, latest)])
+        calls, material = self._session.calls, self._material
+        latest = calls[number - 1].first if number else 0
+        reason = why_over(view, material.items, material.overhead, self._budget, first=calls[0].first, latest=latest)
+        return Counter([reason])
 
     def _summary_call(self, needed: SummaryNeeded, at: float | None) -> Totals:
         """A model call of the strategy's own: it reads the view as it was, and writes a summary."""
