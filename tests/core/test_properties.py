@@ -149,7 +149,9 @@ def test_a_pass_stops_only_at_its_target_or_with_nothing_left(scenario: Scenario
         if report.ran and report.tokens_after > scenario.budget * scenario.policy.low_water:
             assert spared.issuperset(left)
             assert report.satisfied or not left
-        if not report.satisfied and rules.overflow == "strip":
+        # What overflow had to pass over, as an item of another episode needed it, may be free by the end of the pass.
+        coupled = any(item.needs for item in scenario.items)
+        if not report.satisfied and rules.overflow == "strip" and not coupled:
             for index in set(window.visible) & set(reading.owner):
                 free = not settled(reading, reading.owner[index]) and not exempt(reading.owner[index], rules)
                 assert not (free and exchange(reading, state, rules, index, durable=False))
