@@ -126,6 +126,8 @@ def test_edits_are_refused_inside_an_exploration_by_their_place_in_the_message(p
     assert first[0].startswith("Wrote")
     assert first[2].startswith('Error: write_file was refused, because the exploration "look" is active')
     assert '"dependencies": ["look"]' in first[2]
+    # Shown so that it is not taken over as it is: the protocol refuses a description in angle brackets.
+    assert '{"action": "end", "name": "look", "description": "<what you learned>"}' in first[2]
     assert "edit_file was refused" in second[3]
     assert second[-1].startswith("Wrote")
     assert (project / "app.py").read_text().endswith("41\n")

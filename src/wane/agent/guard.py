@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from typing_extensions import override
 
 from wane.agent.tools import EDIT_TOOLS
 from wane.core import DELIMITER, Episode, EpisodeType, Kind
+from wane.core.delimiter import quote
 from wane.integrations.events import Event, MessageTaken
 
 if TYPE_CHECKING:
@@ -60,11 +60,9 @@ class ExplorationGuard(AbstractCapability[Any]):
 
 
 def _refusal(tool: str, exploration: str) -> str:
-    end = json.dumps({"action": "end", "description": "what you learned"})
-    start = {"action": "start", "name": "my-change", "type": "act", "dependencies": [exploration]}
-    name = json.dumps(exploration, ensure_ascii=False)
+    end = {"action": "end", "name": exploration, "description": "<what you learned>"}
+    start = {"action": "start", "name": "<task-object>", "type": "act", "dependencies": [exploration]}
     return (
-        f"Error: {tool} was refused, because the exploration {name} is active, and files are changed in an action."
-        f" End it and start an action, then edit: {DELIMITER} {end}, then"
-        f" {DELIMITER} {json.dumps(start, ensure_ascii=False)}"
+        f"Error: {tool} was refused, because the exploration {quote(exploration)} is active, and files are changed in "
+        f"an action. End it and start an action, then edit: {DELIMITER} {quote(end)}, then {DELIMITER} {quote(start)}"
     )

@@ -252,11 +252,11 @@ def _names(value: object) -> list[str] | None:
 
 
 def _right(**arguments: Any) -> str:
-    shown = json.dumps(arguments, ensure_ascii=False)
-    return f"A right call: {shown if shown.isprintable() else json.dumps(arguments)}"
+    return f"A right call: {quote(arguments)}"
 
 
-def quote(name: str) -> str:
-    """Return a name as texts for the model have it: a JSON string."""
+def quote(value: object) -> str:
+    """Return a name, or a call's arguments, as texts for the model have it: JSON."""
+    text = json.dumps(value, ensure_ascii=False)
     # A lone surrogate, which JSON can spell, must not reach an encoder as it is.
-    return json.dumps(name, ensure_ascii=not name.isprintable())
+    return text if text.isprintable() else json.dumps(value)
