@@ -103,7 +103,7 @@ def test_a_session_may_go_over_to_inference_before_anything_was_marked(project: 
         )
         assert resumed.warnings == session.warnings
         run(resumed, "task 0")
-        assert [episode.inferred for episode in resumed.episodes] == [True, True]
+        assert [episode.inferred for episode in resumed.episodes] == [False, True, True]  # first comes the "Hello."
         resumed.close()
         again = AgentSession.resume(path_of(session), settings)
         assert again.settings.annotate == "infer"

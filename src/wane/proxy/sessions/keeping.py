@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from wane.core import Added, ContextWindow, FitReport, Item, Mark, Step
+from wane.core import Added, ContextWindow, FitReport, Item, Mark
 from wane.core.accounting import Accounting
 from wane.core.errors import HistoryError
 from wane.core.policy import MAX_BUDGET
@@ -105,7 +105,12 @@ class ByEpisode:
     def __init__(self, strategy: WindowStrategy) -> None:
         self._strategy = strategy
         self._slots: Sequence[Slot] = ()
-        self.evicted = 0
+        self._total = 0
+
+    @property
+    def evicted(self) -> int:
+        """Tokens of the history that the view does not hold, by our own count."""
+        return self._total - self.window.item_tokens
 
     @property
     def window(self) -> ContextWindow:
@@ -133,10 +138,12 @@ class ByEpisode:
 
     def add(self, item: Item, part: Part) -> Added:
         """Take in the next item of the history."""
+        self._total += item.tokens
         return self._strategy.add(item, part)
 
     def follow(self, item: Item, part: Part, marks: Sequence[Mark]) -> Added:
         """Take in the next item of a recorded history."""
+        self._total += item.tokens
         return self._strategy.follow(item, part, marks)
 
     def fit(self, *, cold: bool) -> tuple[list[Record], FitReport | None]:
@@ -145,7 +152,6 @@ class ByEpisode:
         self._slots = fitted.view
         report = fitted.report
         assert report is not None
-        self.evicted += _freed(report.trace)
         return [PassRecord.of(report, self.window)] if report.ran else [], report
 
     def redo(self, record: Record) -> None:
@@ -154,7 +160,6 @@ class ByEpisode:
             if record.items != self.window.item_count:
                 raise HistoryError(f"a pass was recorded after {record.items} items, not {self.window.item_count}")
             self._strategy.apply(record.trace)
-            self.evicted += _freed(record.trace)
 
     def sent(self) -> None:
         """The view as it stands is what a request showed."""
@@ -263,7 +268,3 @@ class ByMessage:
         self._accounting.items = sum(
             slot.tokens if isinstance(slot, Substitute) else self._tokens[slot] for slot in fitted.view
         )
-
-
-def _freed(trace: Sequence[Step]) -> int:
-    return sum(step.tokens_before - step.tokens_after for step in trace)
