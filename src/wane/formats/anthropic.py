@@ -105,8 +105,9 @@ def slots(message: Message) -> list[Slot]:
         raise FormatError(f"role {role!r} is unknown; known: {', '.join(_ROLES)}")
     if role == "system":
         text, extra = _content(content)
-        kind = Kind.NOTICE if not extra and is_notice(text, system=True) else Kind.SYSTEM
-        return [(_WHOLE, Part(kind, text, extra_tokens=extra))]
+        if not extra and is_notice(text, system=True):
+            return [(_WHOLE, Part(Kind.NOTICE, text, system=True))]
+        return [(_WHOLE, Part(Kind.SYSTEM, text, extra_tokens=extra))]
     if isinstance(content, str):
         return [(_WHOLE, _said(role, content))] if content or role == "user" else []
     blocks = _blocks(content)

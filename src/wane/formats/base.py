@@ -30,6 +30,7 @@ class Part:
         arguments: for a call, its raw JSON arguments.
         needs: parts that must stay as long as this one does, as offsets from it (R12).
         extra_tokens: tokens for what is no text, such as an image.
+        system: for a notice, whether it stands where the system's words would, not a person's.
     """
 
     kind: Kind
@@ -39,6 +40,7 @@ class Part:
     arguments: str | None = None
     needs: tuple[int, ...] = ()
     extra_tokens: int = 0
+    system: bool = False
 
     def item(self, counter: Counter, message: int) -> Item:
         """Return the item of this part. A call's text is its name followed by its raw arguments."""
@@ -53,11 +55,12 @@ def standing(parts: list[Part], *, answered: bool) -> list[Part]:
 
     Args:
         parts: the parts, as a format gives them.
-        answered: whether an assistant's message stands before them. If not, what the harness says is the system's.
+        answered: whether an assistant's message stands before them. If not, what stands in the system's place is the
+            system's, whoever wrote it.
     """
-    if answered or all(part.kind is not Kind.NOTICE for part in parts):
+    if answered or not any(part.system for part in parts):
         return parts
-    return [replace(part, kind=Kind.SYSTEM) if part.kind is Kind.NOTICE else part for part in parts]
+    return [replace(part, kind=Kind.SYSTEM, system=False) if part.system else part for part in parts]
 
 
 def is_answer(parts: Iterable[Part]) -> bool:

@@ -30,4 +30,6 @@ class Couplings:
             return part
         needs = tuple(sorted([other - number for other in needed]))
         # Spelt out: `replace` takes three times as long, and histories are taken apart on every request.
-        return Part(part.kind, part.text, part.call_id, part.tool, part.arguments, needs, part.extra_tokens)
+        return Part(
+            part.kind, part.text, part.call_id, part.tool, part.arguments, needs, part.extra_tokens, part.system
+        )

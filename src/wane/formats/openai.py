@@ -106,18 +106,22 @@ def _told(message: Message) -> list[Placed]:
     system = kind is Kind.SYSTEM
     if not isinstance(content, list):
         text, _ = _content(content)
-        return [((), Part(Kind.NOTICE if is_notice(text, system=system) else kind, text))]
+        return [((), _notice(text, system=system) if is_notice(text, system=system) else Part(kind, text))]
     told = [_content([piece]) for piece in content]
     marked = [not extra and is_notice(text, system=system) for text, extra in told]
     found: list[Placed] = []
     for notice, run in groupby(range(len(told)), marked.__getitem__):
         if notice:
-            found += [((place,), Part(Kind.NOTICE, told[place][0])) for place in run]
+            found += [((place,), _notice(told[place][0], system=system)) for place in run]
         else:
             places = tuple(run)
             texts, extras = zip(*(told[place] for place in places), strict=True)
             found.append((places, Part(kind, "".join(texts), extra_tokens=sum(extras))))
     return found or [((), Part(kind))]
+
+
+def _notice(text: str, *, system: bool) -> Part:
+    return Part(Kind.NOTICE, text, system=system)
 
 
 def _assistant_parts(message: Message) -> list[tuple[str | int, Part]]:

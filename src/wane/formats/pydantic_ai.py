@@ -16,7 +16,7 @@ What each part becomes:
 | either of the two without the other | text |
 | a call or return of `load_capability`, `search_tools`, `tool_search` | system |
 
-System items are never evicted (R13), and a notice ahead of the first response is one of them: a system prompt in
+System items are never evicted (R13). A system prompt ahead of the first response is one of them, and one in
 mid-conversation is what the host program has to say. Pydantic AI reads the last row back from the messages that it
 sends, to know which tools the model has been given. A request without parts gives a system item too: it is a turn, and
 stays.
@@ -131,7 +131,7 @@ def _request_part(part: _m.ModelRequestPart) -> Part:
         return Part(Kind.NOTICE if _is_notice(part) else Kind.USER, text, extra_tokens=extra)
     if isinstance(part, _m.SystemPromptPart):
         # One that is scoped to its request is not sent again, so it weighs nothing from then on.
-        return Part(Kind.NOTICE, "" if part.scope == "request" else part.content)
+        return Part(Kind.NOTICE, "" if part.scope == "request" else part.content, system=True)
     if isinstance(part, _m.SpeechPart):
         return Part(Kind.USER, part.content, extra_tokens=_speech_tokens(part))
     if isinstance(part, _m.RetryPromptPart):  # type: ignore[deprecated, unused-ignore]

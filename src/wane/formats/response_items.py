@@ -112,7 +112,9 @@ def _message(item: Entry) -> Part | None:
     text, extra = _content(item.get("content"))
     if kind is Kind.TEXT:
         return Part(kind, text, extra_tokens=extra) if text or extra or item.get("id") else None
-    return Part(Kind.NOTICE if is_harness_made(item) else kind, text, extra_tokens=extra)
+    if is_harness_made(item):
+        return Part(Kind.NOTICE, text, extra_tokens=extra, system=kind is Kind.SYSTEM)
+    return Part(kind, text, extra_tokens=extra)
 
 
 def is_harness_made(item: Mapping[str, Any]) -> bool:

@@ -116,9 +116,10 @@ class _Step:
         whole = "\n".join(filter(None, [message, *calls, *(content for content, _ in results)]))
         extra += sum(tokens for _, tokens in results)
         if whole or extra or kind is Kind.USER:
-            if not extra and is_notice(whole, system=kind is Kind.SYSTEM):
-                kind = Kind.NOTICE
-            take(self._builder, [Part(kind, whole, extra_tokens=extra)], answer=False)
+            system = kind is Kind.SYSTEM
+            notice = not extra and is_notice(whole, system=system)
+            told = Part(Kind.NOTICE, whole, system=system) if notice else Part(kind, whole, extra_tokens=extra)
+            take(self._builder, [told], answer=False)
 
     def _agent(self) -> None:
         message, extra = _content(self._step.get("message"))

@@ -82,7 +82,7 @@ class SessionBuilder:
     def add(self, part: Part, *, line: int | None = None) -> bool:
         """Append a part that no model wrote: system, user, notice or result, as a message of its own.
 
-        Ahead of the first answer a notice is the system's.
+        Ahead of the first answer a notice in the system's place is the system's.
 
         Args:
             part: the part, with its call's id as recorded.

@@ -104,7 +104,9 @@ def _message(item: Mapping[str, Any]) -> Message | Output:
     role = item.get("role")
     if role == "assistant":
         return Output((Part(Kind.TEXT, written, extra_tokens=extra),) if written or extra else ())
-    kind = Kind.NOTICE if is_harness_made(item) else Kind.USER if role == "user" else Kind.SYSTEM
+    if is_harness_made(item):
+        return Message(Part(Kind.NOTICE, written, extra_tokens=extra, system=role != "user"))
+    kind = Kind.USER if role == "user" else Kind.SYSTEM
     return Message(Part(kind, written, extra_tokens=extra), is_turn=kind is Kind.USER)
 
 
