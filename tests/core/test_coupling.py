@@ -89,6 +89,19 @@ def test_an_item_held_by_another_episode_goes_with_its_holder() -> None:
     ]
 
 
+def test_a_result_that_a_turn_of_the_user_needs_stays_with_its_call() -> None:
+    """The user spoke while the tool ran, and the provider has the words in the result."""
+    said = Item(Kind.USER, 10, message=2, needs=(1,))
+    items = [
+        *(start("look", 0), result("look")),
+        *(call("g", 1, "grep"), call("h", 1, "grep"), said, result("g"), result("h")),
+        *(end("look", 3), result("end look"), *CLOSING),
+    ]
+    assert taken(run(items)) == [("look", "bulk", (3, 6)), ("look", "remove", (0, 1))]
+    active = [*items[:7], Item(Kind.TEXT, 10, message=4)]
+    assert taken(run(active, Policy(overflow="strip"))) == [("look", "overflow", (3, 6))]
+
+
 def test_a_thought_of_the_prologue_holds_the_first_start() -> None:
     """OpenAI Responses: a reasoning item needs what follows it. The prologue stays, and so does the start."""
     items = [

@@ -238,8 +238,10 @@ def test_what_stands_for_the_past_or_shows_tools_is_never_evicted(item: Item) ->
     assert part(item).kind is Kind.SYSTEM
 
 
-def test_a_message_of_another_agent_is_a_turn() -> None:
-    assert part({"type": "agent_message", "content": [{"type": "input_text", "text": "Go."}]}) == Part(Kind.USER, "Go.")
+def test_a_message_of_another_agent_is_a_turn_if_it_sets_a_task() -> None:
+    task = "Message Type: NEW_TASK\nPayload:\nGo."
+    assert part({"type": "agent_message", "content": [{"type": "input_text", "text": task}]}) == Part(Kind.USER, task)
+    assert part({"type": "agent_message", "content": "Done."}) == Part(Kind.NOTICE, "Done.")
 
 
 def test_calls_of_each_kind_pair_with_their_outputs_in_a_window() -> None:

@@ -82,7 +82,7 @@ def call(id_: str = "c1", tool: str = "grep") -> ToolCallPart:
 
 
 def test_every_part_of_a_request_gives_one_item() -> None:
-    assert one(SystemPromptPart("Be brief.")) == (Kind.SYSTEM, "Be brief.", 0)
+    assert one(SystemPromptPart("Be brief.")) == (Kind.NOTICE, "Be brief.", 0)
     assert one(UserPromptPart("Go.")) == (Kind.USER, "Go.", 0)
     assert one(UserPromptPart("")) == (Kind.USER, "", 0)
     assert one(ToolReturnPart("grep", "hit", "c1")) == (Kind.RESULT, "hit", 0)
@@ -135,7 +135,7 @@ def test_the_frameworks_records_are_system_items() -> None:
 
 
 def test_a_system_prompt_for_one_request_weighs_nothing_later() -> None:
-    assert one(SystemPromptPart("Left: 3.", scope="request")) == (Kind.SYSTEM, "", 0)
+    assert one(SystemPromptPart("Left: 3.", scope="request")) == (Kind.NOTICE, "", 0)
 
 
 def test_what_a_user_said_aloud_is_a_user_turn() -> None:

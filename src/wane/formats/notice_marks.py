@@ -36,7 +36,8 @@ class Mark:
 
     Attributes:
         what: what it marks.
-        mark: the characters that tell it; `*` stands for up to 200 others on the same line.
+        mark: the characters that tell it; `*` stands for a word where it comes first, elsewhere for up to 200
+            others on the same line.
         source: where it was seen.
         form: how it stands in a text.
         end: the characters at the end.

@@ -17,7 +17,8 @@ _ROWS: Final = tuple(chain.from_iterable(MARKS.values()))
 
 
 def _pattern(marks: Iterable[str]) -> str:
-    return "|".join(re.escape(mark).replace(r"\*", r"[^\n]{0,200}?") for mark in marks)
+    patterns = (re.sub(r"^\\\*", r"\\S{1,200}?", re.escape(mark)) for mark in marks)
+    return "|".join(pattern.replace(r"\*", r"[^\n]{0,200}?") for pattern in patterns)
 
 
 class _Marks:

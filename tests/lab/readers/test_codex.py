@@ -130,7 +130,7 @@ def test_reasoning_is_coupled_to_what_follows_and_goes_with_the_next_turn(tmp_pa
         call("a"),
         output("a"),
         cost(1, out=50, reasoning=31),
-        message("user", "<turn_aborted>x"),
+        message("user", "<turn_aborted>x</turn_aborted>"),
         message("user", "two"),
         item(**REASONING, content=[{"type": "reasoning_text", "text": "hmmm" * 5}]),
         message("assistant", "x"),
@@ -275,10 +275,10 @@ def test_a_file_of_nothing_gives_nothing(tmp_path: Path, lines: list[Any]) -> No
 @pytest.mark.parametrize(
     ("name", "calls", "parts", "turns", "compactions", "total"),
     [
-        ("agentv-00_34f597b72d_1", 180, 582, 11, [175, 378], 11_070_182),
-        ("agentv-0b_9f2ac6f3aa_1", 172, 1035, 39, [713], 19_615_319),
-        ("agentv-33_5841c2d678_0", 173, 943, 15, [647], 19_562_425),
-        ("agentv-79_6eaddfe2f9_0", 327, 1622, 10, [486, 845, 1248], 42_223_125),
+        ("agentv-00_34f597b72d_1", 180, 582, 10, [175, 378], 11_070_182),
+        ("agentv-0b_9f2ac6f3aa_1", 172, 1035, 36, [713], 19_615_319),
+        ("agentv-33_5841c2d678_0", 173, 943, 13, [647], 19_562_425),
+        ("agentv-79_6eaddfe2f9_0", 327, 1622, 9, [486, 845, 1248], 42_223_125),
     ],
 )
 def test_the_shared_sessions(name: str, calls: int, parts: int, turns: int, compactions: list[int], total: int) -> None:

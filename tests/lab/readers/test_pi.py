@@ -138,7 +138,7 @@ def test_a_call_without_a_result_gets_the_one_that_pi_sends(tmp_path: Path) -> N
     assert texts(session)[3:5] == ["x", "No result provided"]
 
 
-def test_what_the_user_ran_and_what_extensions_say_are_turns_of_the_user(tmp_path: Path) -> None:
+def test_what_the_user_ran_and_what_extensions_say_are_notices(tmp_path: Path) -> None:
     run = {
         "role": "bashExecution",
         "command": "ls",
@@ -162,6 +162,7 @@ def test_what_the_user_ran_and_what_extensions_say_are_turns_of_the_user(tmp_pat
         "from a hook",
         "from an extension",
     ]
+    assert kinds(session) == ["notice"] * 3
     assert problems(session) == [
         "8: a line of the unknown type 'strange'",
         "9: a message of the unknown role 'alien'",
@@ -197,7 +198,7 @@ def test_a_header_alone_is_an_empty_session(tmp_path: Path) -> None:
 def test_the_shared_sessions() -> None:
     (long,) = read_session(SESSIONS / "pi" / "before-compaction.jsonl")
     check(long)
-    assert (len(long.calls), len(long.parts), len(long.user_turns)) == (471, 1258, 58)
+    assert (len(long.calls), len(long.parts), len(long.user_turns)) == (471, 1258, 55)
     assert [(c.position, c.kept, c.tokens_before) for c in long.compactions] == [(448, 360, 175004), (796, 699, 185014)]
     assert sum(call.usage.total_input for call in long.calls if call.usage) == 56_382_684
     (large,) = read_session(SESSIONS / "pi" / "large-session.jsonl")

@@ -49,7 +49,7 @@ RESPONSES: list[dict[str, Any]] = [
     {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "one: a.py"}]},
 ]
 TURN = ["reasoning", "call", "call", "result", "result"]
-KINDS = {"anthropic": ["user", "user", *TURN, "user", "text"], "openai_responses": ["user", *TURN, "text"]}
+KINDS = {"anthropic": ["notice", "user", *TURN, "user", "text"], "openai_responses": ["user", *TURN, "text"]}
 TOOLS = [{"name": "bash", "description": "runs a command"}]
 
 

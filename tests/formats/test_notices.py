@@ -1,0 +1,361 @@
+"""Notices: what each mark tells, what stays a person's, and how each format takes messages apart by them (R15)."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic_ai.messages import ModelRequest, ModelResponse, SystemPromptPart, TextPart, UserPromptPart
+
+from wane import ContextWindow, Kind, Policy
+from wane.formats import Format, Transcript, get_format
+from wane.formats.base import Part
+from wane.formats.notice_marks import MARKS, Form, Mark
+from wane.formats.notices import has_notice_behind, is_notice, is_persons, without_prompts
+from wane.formats.openai import NON_TEXT_TOKENS
+
+ROWS = [pytest.param(row, id=f"{client}: {row.mark!r}") for client, rows in MARKS.items() for row in rows]
+REMINDER = "<system-reminder>\nToday's date is 2026-11-22.\n</system-reminder>"
+QUEUED = "The user sent a new message while you were working:\nlook at b, too\n\nThis is how it comes."
+IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
+
+
+def of(*forms: Form, rows: Any = ROWS) -> list[Any]:
+    return [param for param in rows if param.values[0].form in forms]
+
+
+def specimen(row: Mark) -> str:
+    """A text as a client writes it."""
+    mark = row.mark.replace("*", "PostToolUse:Read" if row.mark.startswith("*") else "/home/me/a file.txt")
+    if row.form is Form.SECTION:
+        return f"{mark}{'from=' + json.dumps('x') + '>' if mark.endswith(' ') else ''}\nbody\n{row.end}\n"
+    if row.form is Form.LINE:
+        return f"<task-notification>\nbody\n</task-notification>\n{mark}"
+    return f"{mark}{'' if row.form is Form.WHOLE else ' body'}{row.end}"
+
+
+# What marks tell
+
+
+@pytest.mark.parametrize("row", of(Form.SECTION, Form.LINE, Form.START, Form.WHOLE))
+def test_a_mark_tells_a_notice(row: Mark) -> None:
+    text = specimen(row)
+    assert is_notice(text, system=row.system)
+    assert is_notice(f"\n{text} ", system=row.system)
+    assert is_notice(text, system=True)
+    assert not is_persons(text)
+
+
+@pytest.mark.parametrize("row", of(Form.SECTION, Form.LINE, Form.START, Form.WHOLE))
+def test_a_mark_of_the_systems_place_tells_nothing_in_a_persons(row: Mark) -> None:
+    assert is_notice(specimen(row)) is not row.system
+
+
+@pytest.mark.parametrize("row", of(Form.SECTION, Form.LINE, Form.START, Form.WHOLE))
+def test_a_mark_in_the_middle_tells_nothing(row: Mark) -> None:
+    assert not is_notice(f"What is this? {specimen(row)}", system=row.system)
+
+
+@pytest.mark.parametrize("row", of(Form.SECTION, Form.LINE, Form.WHOLE))
+def test_words_behind_a_mark_are_a_persons(row: Mark) -> None:
+    text = specimen(row)
+    assert not is_notice(f"{text}\nGo on.", system=row.system)
+    assert not is_notice(f"{text}\nGo on.\n{text}", system=row.system)
+
+
+@pytest.mark.parametrize("row", [param for param in of(Form.START) if param.values[0].end])
+def test_what_begins_like_a_frame_and_does_not_end_like_it_is_a_persons(row: Mark) -> None:
+    assert not is_notice(f"{row.mark} is wrong, mend it.", system=row.system)
+
+
+@pytest.mark.parametrize("row", of(Form.PERSON))
+def test_what_a_person_said_is_theirs_whatever_tag_is_around_it(row: Mark) -> None:
+    tag = row.mark[: row.mark.index(">") + 1].split(" ")[0].strip("<>") if row.mark.startswith("<") else ""
+    text = f"{row.mark}\nlook at b, too{f'</{tag}>' if tag else ''}"
+    assert is_persons(text)
+    assert not is_notice(text)
+    assert not is_notice(f"{REMINDER}\n{text}")
+
+
+@pytest.mark.parametrize("row", of(Form.BEHIND))
+def test_a_result_says_that_a_notice_is_behind_it(row: Mark) -> None:
+    assert has_notice_behind(f"{row.mark}tidy")
+    assert not has_notice_behind(f"It says {row.mark}tidy")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<system-reminder>\na\n</system-reminder>\n\n<task-notification>b</task-notification>",
+        "<bash-stdout>a\nb</bash-stdout><bash-stderr></bash-stderr>",
+        "<system-reminder></system-reminder>",
+        "[Request interrupted by user]\n",
+        "Tool loaded.",
+        "Base directory for this skill: /work/.claude/skills/tidy\n\n# Tidy\n\nSort the lines.",
+        "# AGENTS.md instructions for /work\n\n<INSTRUCTIONS>\nBe brief.\n</INSTRUCTIONS>",
+    ],
+)
+def test_what_clients_write_is_a_notice(text: str) -> None:
+    assert is_notice(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Go.",
+        "<div>a</div>",
+        "<system-reminder>",
+        "</system-reminder>",
+        "<system-reminder>a",
+        "<system-reminder>a</task-notification>",
+        "<system-reminders>a</system-reminders>",
+        "<system-reminder>a</system-reminder> b <system-reminder>c</system-reminder>",
+        "Why is <system-reminder>a</system-reminder> there?",
+        "<command-message>tidy</command-message>\n<command-name>/tidy</command-name>\n<command-args>it</command-args>",
+        "<command-name>/model</command-name>\n  <command-message>model</command-message>",
+        "<bash-input>ls</bash-input>",
+        'See:\n\n<pasted_content id="fe91">\n<system-reminder>a</system-reminder>\n</pasted_content id="fe91">',
+        "[Request interrupted by user] is what it says, why?",
+        "Tool loaded. Now use it.",
+        "# AGENTS.md instructions are missing: write some.",
+        QUEUED,
+    ],
+)
+def test_what_a_person_types_is_theirs(text: str) -> None:
+    assert not is_notice(text)
+
+
+@given(st.text(max_size=200), st.booleans())
+def test_any_text_is_judged_and_none_is_changed(text: str, system: bool) -> None:
+    assert is_notice(text, system=system) in (True, False)
+    rest, prompts = without_prompts(text)
+    assert (rest, prompts) == (text, "")
+
+
+def test_prompts_at_the_end_of_a_result_are_parted_from_it() -> None:
+    prompt = f"<system-reminder>\n{QUEUED}\n</system-reminder>"
+    other = prompt.replace("look", "and look")
+    assert without_prompts(f"found\n\n{prompt}\n\n{REMINDER}") == (f"found\n\n{REMINDER}", prompt)
+    assert without_prompts(f"found\n\n{REMINDER}\n\n{prompt}\n\n{other}\n") == (
+        f"found\n\n{REMINDER}",
+        f"{prompt}\n\n{other}",
+    )
+    # A file that speaks of prompts holds none.
+    for result in (f"found\n\n{REMINDER}", f"{prompt}\n\nis what it looks like", f"1: {QUEUED}"):
+        assert without_prompts(result) == (result, "")
+
+
+# Formats
+
+
+def kinds(format_: Format[Any], message: Any) -> list[tuple[str, str]]:
+    return [(part.kind.value, part.text) for part in format_.parts(message)]
+
+
+def chat(role: str, *texts: str) -> dict[str, Any]:
+    return {"role": role, "content": [{"type": "text", "text": text} for text in texts]}
+
+
+def responses(role: str, *texts: str, kinds: list[str] | None = None) -> dict[str, Any]:
+    content = [{"type": "input_text", "text": text} for text in texts]
+    about = {"internal_chat_message_metadata_passthrough": {"content_item_kinds": kinds}} if kinds else {}
+    return {"items": [{"type": "message", "role": role, "content": content, **about}]}
+
+
+@pytest.mark.parametrize("role", ["user", "system", "developer"])
+def test_chat_messages_of_one_text(role: str) -> None:
+    openai = get_format("openai")
+    kind = "user" if role == "user" else "system"
+    assert kinds(openai, {"role": role, "content": REMINDER}) == [("notice", REMINDER)]
+    assert kinds(openai, {"role": role, "content": "Go."}) == [(kind, "Go.")]
+    assert kinds(openai, {"role": role, "content": f"{REMINDER} Go."}) == [(kind, f"{REMINDER} Go.")]
+
+
+def test_chat_messages_of_several_texts() -> None:
+    openai = get_format("openai")
+    message = chat("user", REMINDER, "Go", " on.", REMINDER, REMINDER)
+    message["content"][3:3] = [{"type": "image_url", "image_url": {"url": "x"}}]
+    assert kinds(openai, message) == [("notice", REMINDER), ("user", "Go on."), *[("notice", REMINDER)] * 2]
+    assert openai.parts(message)[1].extra_tokens == NON_TEXT_TOKENS
+    assert openai.keep(message, [1, 3]) == {**message, "content": [*message["content"][1:4], message["content"][5]]}
+
+
+def test_blocks_of_anthropic_are_judged_each_by_itself() -> None:
+    anthropic = get_format("anthropic")
+    skill = "Base directory for this skill: /x\n\n# Tidy"
+    message = chat("user", REMINDER, "Go on.", skill, QUEUED)
+    message["content"][:0] = [{"type": "tool_result", "tool_use_id": "c1", "content": "Launching skill: tidy"}, IMAGE]
+    assert [part.kind.value for part in anthropic.parts(message)] == [
+        *("result", "user", "notice", "user", "notice", "user")
+    ]
+    assert anthropic.keep(message, [0, 3, 5])["content"] == [message["content"][place] for place in (0, 3, 5)]
+    assert kinds(anthropic, {"role": "user", "content": REMINDER}) == [("notice", REMINDER)]
+
+
+def test_what_a_tool_gave_is_the_text_behind_its_result() -> None:
+    anthropic = get_format("anthropic")
+    launched = [
+        {"type": "tool_result", "tool_use_id": name, "content": f"Launching skill: {name}"} for name in ("one", "two")
+    ]
+    message = chat("user", "Review the changes.", "Greet Tom.", "And mine?")
+    message["content"][:0] = launched
+    assert [part.kind.value for part in anthropic.parts(message)] == ["result", "result", "notice", "notice", "user"]
+    interrupted = chat("user", QUEUED, "Greet Tom.")
+    interrupted["content"][:0] = launched[:1]
+    assert [part.kind.value for part in anthropic.parts(interrupted)] == ["result", "user", "user"]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (REMINDER, "notice"),
+        ("<total_tokens>900 tokens left</total_tokens>\n\nUserPromptSubmit hook additional context: x", "notice"),
+        ("PostToolUse:Read hook additional context: x", "notice"),
+        ("From now on answer in French.", "system"),
+    ],
+)
+def test_system_messages_of_anthropic(text: str, kind: str) -> None:
+    anthropic = get_format("anthropic")
+    for content in (text, [{"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}]):
+        assert kinds(anthropic, {"role": "system", "content": content}) == [(kind, text)]
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        (responses("user", "Go."), "user"),
+        (responses("user", REMINDER), "notice"),
+        (responses("user", REMINDER, "Go."), "user"),
+        (responses("developer", "PROMPT-HOOK"), "system"),
+        (responses("developer", "PROMPT-HOOK", kinds=["hooks.additional_context"]), "notice"),
+        (responses("developer", "<collaboration_mode># Plan</collaboration_mode>"), "notice"),
+        (responses("user", "# AGENTS.md instructions\n\n<INSTRUCTIONS>\nx\n</INSTRUCTIONS>", REMINDER), "notice"),
+        (responses("user", REMINDER, kinds=["user.text"]), "user"),
+        (responses("user", "a", "b", kinds=["agents_md.instructions", "user.text"]), "user"),
+        (responses("user", "a", REMINDER, kinds=["agents_md.instructions", "unknown"]), "notice"),
+        (responses("user", "a", "b", kinds=["agents_md.instructions"]), "user"),
+        (responses("user", '<codex_internal_context source="user_goal">x</codex_internal_context>'), "user"),
+        (responses("user", '<codex_internal_context source="goal">x</codex_internal_context>'), "notice"),
+        ({"items": [{"type": "agent_message", "content": "Message Type: NEW_TASK\nPayload:\nx"}]}, "user"),
+        ({"items": [{"type": "agent_message", "content": "Message Type: FINAL_ANSWER\nPayload:\nx"}]}, "notice"),
+    ],
+)
+def test_items_of_responses_are_judged_as_a_whole(message: dict[str, Any], kind: str) -> None:
+    (part,) = get_format("openai_responses").parts(message)
+    assert part.kind.value == kind
+
+
+def test_parts_of_pydantic_ai() -> None:
+    pydantic = get_format("pydantic_ai")
+    message = ModelRequest(
+        [
+            SystemPromptPart("Be brief."),
+            UserPromptPart(REMINDER),
+            UserPromptPart([REMINDER, REMINDER]),
+            UserPromptPart([REMINDER, "Go."]),
+        ]
+    )
+    assert [part.kind.value for part in pydantic.parts(message)] == ["notice", "notice", "notice", "user"]
+
+
+# In a history
+
+
+def test_ahead_of_the_first_answer_the_systems_words_are_the_systems() -> None:
+    words = "<permissions instructions>x</permissions instructions>"
+    transcript = Transcript(get_format("openai"))
+    for message in (
+        {"role": "developer", "content": words},
+        {"role": "user", "content": REMINDER},
+        {"role": "assistant", "content": "Yes."},
+        {"role": "developer", "content": words},
+    ):
+        transcript.append(message)
+    taken = [[item.kind.value for item, _ in transcript.items(number)] for number in range(4)]
+    assert taken == [["system"], ["notice"], ["text"], ["notice"]]
+    assert transcript.text([0, 3]) == f"[system]\n{words}\n\n[notice]\n{words}"
+
+
+def test_a_system_prompt_in_mid_conversation_goes_and_the_first_stays() -> None:
+    window, transcript = ContextWindow(1, Policy(low_water=1.0)), Transcript(get_format("pydantic_ai"))
+    messages = [
+        ModelRequest([SystemPromptPart("Be brief."), UserPromptPart("Go.")]),
+        ModelResponse([TextPart("a")]),
+        ModelRequest([SystemPromptPart("The deploy is done." * 9)]),
+        ModelResponse([TextPart("b")]),
+        ModelRequest([UserPromptPart("On.")]),
+        ModelResponse([TextPart("c")]),
+    ]
+    for message in messages:
+        window.extend(transcript.append(message))
+    window.fit()
+    assert [part.content for message in transcript.view(window.visible) for part in message.parts] == [
+        *("Be brief.", "Go.", "On.", "c")
+    ]
+
+
+def prompted(id_: str, said: str = "") -> list[dict[str, Any]]:
+    """A call of a tool and its result, at the end of which a person may have said something."""
+    told = f"\n\n<system-reminder>\nThe user sent a new message while you were working:\n{said}\n</system-reminder>"
+    found = "found " * 50 + (told if said else "")
+    return [
+        {"role": "assistant", "content": [{"type": "tool_use", "id": id_, "name": "grep", "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": id_, "content": found}]},
+    ]
+
+
+def test_a_result_in_which_a_person_spoke_stays_with_its_call() -> None:
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "Go."}]
+    for number in range(6):
+        messages += prompted(f"c{number}", "look at b, too" if number == 2 else "")
+    messages += [{"role": "assistant", "content": "Done."}]
+    saved = copy.deepcopy(messages)
+    for policy in (Policy(), Policy(overflow="strip", low_water=0.01)):
+        window, transcript = ContextWindow(20, policy), Transcript(get_format("anthropic"))
+        for message in messages:
+            window.extend(transcript.append(message))
+        window.fit()
+        assert transcript.view(window.visible) == [messages[0], *messages[5:7], messages[-1]]
+    assert messages == saved
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                *("user", "notice", "both", "system"),
+                *("call", "call"),
+            ]
+        ),
+        max_size=14,
+    ),
+    st.integers(1, 300),
+)
+def test_what_a_person_said_is_always_in_view(turns: list[str], budget: int) -> None:
+    anthropic = get_format("anthropic")
+    messages: list[dict[str, Any]] = [chat("user", REMINDER, "Go.")]
+    for number, turn in enumerate(turns):
+        if turn == "call":
+            messages += prompted(f"c{number}", "mine" if number % 3 == 0 else "")
+            continue
+        messages.append({"role": "assistant", "content": f"Answer {number}, which is long enough to be evicted."})
+        texts = {"user": [f"Turn {number}."], "notice": [REMINDER], "both": [REMINDER, f"Turn {number}.", REMINDER]}
+        messages.append({"role": "system", "content": REMINDER} if turn == "system" else chat("user", *texts[turn]))
+    messages.append({"role": "assistant", "content": "Done."})
+    window, transcript = ContextWindow(budget), Transcript(anthropic)
+    for message in messages:
+        window.extend(transcript.append(message))
+    window.fit()
+
+    def said(history: list[Any]) -> list[Part]:
+        return [part for message in history for part in anthropic.parts(message) if part.kind is Kind.USER]
+
+    view = transcript.view(window.visible)
+    assert said(view) == said(messages)
+    assert [part.text for message in view[:1] for part in anthropic.parts(message)] == [REMINDER, "Go."]
