@@ -111,7 +111,7 @@ def _holder(reading: Reading, state: State, rules: Rules, index: int) -> str:
     """Which field of `Pinned` counts a visible item."""
     owner, kind = reading.owner.get(index), reading.items[index].kind
     if owner is None:
-        return {Kind.USER: "user", Kind.NOTICE: "notices"}.get(kind, "system")
+        return "user" if kind is Kind.USER else "system"
     if exempt(owner, rules):
         return "prologue"
     if owner is reading.active:
@@ -160,12 +160,10 @@ def assert_agree(window: ContextWindow, life: Life) -> None:
             (ep.number, ep.name, ep.type, ep.implicit, ep.closed, False, level, ep.dependencies, held, ep.description)
         )
     assert [_shown(episode) for episode in window.episodes] == expected
-    notices: dict[int | None, int] = {}
+    notices: dict[int, int] = {}
     for index in shown:
-        if life.items[index].kind is Kind.NOTICE:
-            owner = reading.owner.get(index)
-            number = owner.number if owner else None
-            notices[number] = notices.get(number, 0) + life.meter.scaled(life.items[index].tokens)
+        if life.items[index].kind is Kind.NOTICE and (owner := reading.owner.get(index)):
+            notices[owner.number] = notices.get(owner.number, 0) + life.meter.scaled(life.items[index].tokens)
     assert window.notices == notices
 
 

@@ -205,10 +205,10 @@ class TestLayout:
         plan = wane.plan(chat.messages, budget=130, policy=wane.Policy(guard=0.0))
         blocks = layout.blocks(plan.item_kinds, plan.item_tokens, plan.episodes, plan.visible)
         rows = {row.name: row for row in layout.rows(blocks, plan.episodes, plan.report.policy)}
-        size = wane.chars(NOTICE)
-        assert rows["(opening notices)"] == Row(Role.NOTICE, "(opening notices)", size, size, why="never evicted")
-        later = rows["(later notices)"]
-        assert (later.before, later.after, later.why) == (wane.chars(NOTICE * 2), 0, "go with their episodes")
+        # Ahead of the first answer it is the system's.
+        assert rows["(system)"].before > wane.chars(NOTICE)
+        later = Row(Role.NOTICE, "(notices)", wane.chars(NOTICE * 2), 0, why="go with their episodes")
+        assert rows["(notices)"] == later
         look = layout.held_by(blocks)[plan.episodes[0].number]
         assert rows["look"].before == look[0] - later.before
         assert "N notices" in "\n".join(drawn(window_picture(blocks, 130)))

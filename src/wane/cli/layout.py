@@ -10,7 +10,7 @@ from wane.cli.picture import Block, Role, Row, StepRow
 from wane.core import Episode, EpisodeType, Kind, Level, Policy, Step
 from wane.core.report import brief
 
-_KINDS: Final = {Kind.SYSTEM: Role.SYSTEM, Kind.USER: Role.USER, Kind.NOTICE: Role.NOTICE}
+_FIXED: Final = {Kind.SYSTEM: Role.SYSTEM, Kind.USER: Role.USER}
 _KeyT = TypeVar("_KeyT")
 _NEVER: Final = "never evicted"
 
@@ -53,7 +53,7 @@ def blocks(
 
     def pieces() -> Iterator[tuple[tuple[Role, int | None, bool], int]]:
         for index, owner in enumerate(owners):
-            role = _KINDS.get(kinds[index]) or (role_of(owner) if owner else Role.IMPLICIT)
+            role = _FIXED.get(kinds[index]) or _role_in(owner, kinds[index])
             number, left = owner.number if owner else None, instead.get(index, 0) if instead else 0
             if left:
                 yield (role, number, True), left
@@ -63,6 +63,13 @@ def blocks(
         Block(role, sum(held for _, held in group), kept, number)
         for (role, number, kept), group in groupby(pieces(), lambda piece: piece[0])
     ]
+
+
+def _role_in(owner: Episode | None, kind: Kind) -> Role:
+    """The role of what neither the system nor the user said."""
+    if kind is Kind.NOTICE:
+        return Role.NOTICE
+    return role_of(owner) if owner else Role.IMPLICIT
 
 
 def rows(parts: Sequence[Block], episodes: Sequence[Episode], policy: Policy) -> list[Row]:
@@ -83,16 +90,14 @@ def is_told(row: Row) -> bool:
 
 def fixed_rows(parts: Iterable[Block]) -> list[Row]:
     """Return the rows of the system's and the user's words (R13), of notices (R15), and of work in no episode."""
-    held = _held(((part.role, part.episode is None), part) for part in parts)
+    held = _held((part.role, part) for part in parts if part.episode is None or part.role is Role.NOTICE)
     told = [
-        (Role.SYSTEM, True, "(system)", _NEVER),
-        (Role.NOTICE, True, "(opening notices)", _NEVER),
-        (Role.USER, True, "(user turns)", _NEVER),
-        (Role.IMPLICIT, True, "(outside episodes)", "in no episode"),
-        (Role.NOTICE, False, "(later notices)", "go with their episodes"),
+        (Role.SYSTEM, "(system)", _NEVER),
+        (Role.USER, "(user turns)", _NEVER),
+        (Role.IMPLICIT, "(outside episodes)", "in no episode"),
+        (Role.NOTICE, "(notices)", "go with their episodes"),
     ]
-    found = [(role, name, held.get((role, alone), (0, 0)), why) for role, alone, name, why in told]
-    return [Row(role, name, *tokens, why=why) for role, name, tokens, why in found if any(tokens)]
+    return [Row(role, name, *held[role], why=why) for role, name, why in told if any(held.get(role, ()))]
 
 
 def episode_rows(parts: Iterable[Block], episodes: Sequence[Episode], policy: Policy) -> list[Row]:

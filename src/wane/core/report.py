@@ -46,8 +46,7 @@ class Pinned:
     Attributes:
         overhead: system prompt and tool definitions sent with every request, and what the provider's last report
             holds beyond the items.
-        system: system items.
-        notices: those ahead of the first assistant message, which stand with the system's (R15).
+        system: system items, and notices ahead of the first assistant message (R15).
         user: user items, wherever they stand.
         prologue: unannotated work ahead of the first accepted start, where the policy protects it (R7).
         active: the active episode.
@@ -59,7 +58,6 @@ class Pinned:
 
     overhead: int = 0
     system: int = 0
-    notices: int = 0
     user: int = 0
     prologue: int = 0
     active: int = 0
@@ -86,7 +84,6 @@ class Pinned:
     def _rows(self) -> list[tuple[str, int]]:
         return [
             ("system prompt and tools", self.overhead + self.system),
-            ("opening notices", self.notices),
             ("user turns", self.user),
             ("prologue", self.prologue),
             ("active episode", self.active),

@@ -96,8 +96,8 @@ class ContextWindow:
         self._accounting = Accounting(overhead=overhead)
         self._eviction = Eviction(self._graph, self._view, self._accounting)
         self._count = 0
-        self._fixed = {Kind.SYSTEM: 0, Kind.USER: 0, Kind.NOTICE: 0}
-        self._notices: dict[int, int | None] = {}  # by index, the number of a notice's episode; None if it has none
+        self._fixed = {Kind.SYSTEM: 0, Kind.USER: 0}
+        self._notices: dict[int, int] = {}  # by index, the number of a notice's episode
         self._active: Episode | None = None
         self._implicit: Episode | None = None
         self._calls: dict[str, list[OpenCall]] = {}
@@ -172,7 +172,6 @@ class ContextWindow:
             overhead=round(accounting.overhead * accounting.ratio + accounting.drift),
             system=scaled(self._fixed[Kind.SYSTEM]),
             user=scaled(self._fixed[Kind.USER]),
-            notices=scaled(self._fixed[Kind.NOTICE]),
             prologue=scaled(self._prologue),
             active=scaled(active.tokens) if active else 0,
             active_name=active.name if active else None,
@@ -182,9 +181,9 @@ class ContextWindow:
         )
 
     @property
-    def notices(self) -> dict[int | None, int]:
-        """Tokens of the notices in view, by number of their episode; None for those that never go (R15)."""
-        held: dict[int | None, int] = {}
+    def notices(self) -> dict[int, int]:
+        """Tokens of the notices in view, by number of the episode that they belong to (R15)."""
+        held: dict[int, int] = {}
         for index, number in self._notices.items():
             if index in self._view.tokens:
                 held[number] = held.get(number, 0) + self._accounting.scaled(self._view.tokens[index])
@@ -398,13 +397,12 @@ class ContextWindow:
         if item.kind in _ASSISTANT:
             self._view.say(index, reasoning=item.kind is Kind.REASONING)
             return self._add_work(item, index)
-        if item.kind is Kind.NOTICE:
-            self._notices[index] = None
-            if self._latest >= 0:
-                added = self._add_work(item, index)
-                self._notices[index] = added.episode.number if added.episode else None
-                return added
-        self._fixed[item.kind] += item.tokens
+        if item.kind is Kind.NOTICE and self._latest >= 0:
+            added = self._add_work(item, index)
+            assert added.episode is not None
+            self._notices[index] = added.episode.number
+            return added
+        self._fixed[Kind.USER if item.kind is Kind.USER else Kind.SYSTEM] += item.tokens
         return Added(index, closed=self._close_implicit() if item.kind is Kind.USER else None)
 
     def _mark(self, mark: Mark) -> Episode | None:

@@ -81,8 +81,8 @@ def session(
     }
     last = NOW - timedelta(seconds=seconds)
     about = Facts(**{**known, **facts})
-    began, notices = last - timedelta(minutes=number), 110 + sum(it.notices for it in shown)
-    return SessionStatus(about, title, began, last, 7 * number, 900, 1_890, notices, shown, number % 5)
+    began, notices = last - timedelta(minutes=number), sum(it.notices for it in shown)
+    return SessionStatus(about, title, began, last, 7 * number, 900, 2_000, notices, shown, number % 5)
 
 
 def about(upstream: str = "https://api.anthropic.com") -> About:

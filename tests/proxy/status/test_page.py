@@ -82,7 +82,7 @@ def test_sessions_are_shown_with_what_there_is_to_know(browser: Browser) -> None
         assert len(texts(browser, "tbody tr")) == 6
         assert browser.text("tbody tr:last-child").startswith("episode-5exploration")
         label = browser.run("document.querySelector('.bar').getAttribute('aria-label')")
-        first = "system prompt and tools 2,100; user turns 1,890; notices 710; exploration "
+        first = "system prompt and tools 2,100; user turns 2,000; notices 600; exploration "
         assert label.startswith(f"37,398 of 80,000 tokens: {first}")
         assert label.endswith("going on 10,700; free 42,602")
         assert not browser.errors

@@ -64,8 +64,8 @@ def test_a_session_is_told_with_its_sizes_and_episodes() -> None:
             "satisfied": False,
             "note": "too small",
             "system": 900,
-            "user": 1_890,
-            "notices": 310,
+            "user": 2_000,
+            "notices": 200,
             "removed": 0,
             "episodes": [
                 {"name": it.name, "type": it.type, "state": it.state, "tokens": it.tokens, "notices": it.notices}

@@ -104,7 +104,7 @@ class SessionStatus:
         requests: how many came.
         system: tokens of the system's messages, which never go.
         user: tokens of the user's turns, which never go.
-        notices: tokens of what the harness put in, in the view.
+        notices: tokens of notices in the view, which belong to its episodes.
         episodes: the episodes of which something is in the view, in order of start.
         removed: how many episodes have gone as a whole.
         used: what all its rounds took, as the provider reported it.
