@@ -135,6 +135,14 @@ def test_a_turn_with_approvals_and_the_commands(repository: Path) -> None:
         await at.until("app.py:2:    return 41")
         at.say("/recall nothing")
         await at.until("no episode is named 'nothing'")
+        at.say("/budget 1k")
+        await at.until("of 1,000 tokens")
+        at.say("/context")
+        shown = " ".join((await at.until("may be evicted: ", "user turns")).split())
+        assert re.search(
+            r"A pass is due before the next model call: it would take [\d,]+\. [\d,]+ tokens stay, ", shown
+        )
+        assert "over the budget of 1,000, and nothing more may be evicted: system prompt and tools " in shown
         at.say("/budget 9k")
         await at.until("of 9,000 tokens")
         at.say("/budget lots")

@@ -211,6 +211,16 @@ class TestPicture:
     def test_the_snapshot_of_a_budget_that_cannot_be_met(self, run: Run, chat: Path) -> None:
         assert matches_snapshot("plan-over-budget", run("plan", chat, "--budget", "0.7k", "--policy", "paper").out)
 
+    def test_the_snapshot_of_a_session_with_notices(self, run: Run, tmp_path: Path) -> None:
+        reminder = {"role": "user", "content": f"<system-reminder>{'Keep the list. ' * 40}</system-reminder>"}
+        messages: list[dict[str, Any]] = []
+        for number, message in enumerate(sample.messages()):
+            # Never between a call and its result.
+            messages += [reminder, message] if number % 3 == 0 and message["role"] == "assistant" else [message]
+        done = run("plan", write(tmp_path / "chat.json", messages), "--budget", "3200")
+        assert done.code == 0, done.err
+        assert matches_snapshot("plan-notices", done.out)
+
     @pytest.mark.parametrize("columns", [60, 80, 120])
     def test_no_line_is_longer_than_the_terminal(
         self, run: Run, chat: Path, monkeypatch: pytest.MonkeyPatch, columns: int
@@ -236,7 +246,7 @@ class TestPicture:
     def test_what_holds_the_tokens_is_told_where_nothing_can_go(self, run: Run, tmp_path: Path) -> None:
         messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello " * 100}]
         out = " ".join(run("plan", write(tmp_path / "chat.json", messages), "--budget", "0.02k").out.split())
-        assert "The view holds 151 tokens, 131 over the budget of 20, and nothing more may be evicted: " in out
+        assert "151 tokens stay, 131 over the budget of 20, and nothing more may be evicted: " in out
         assert out.endswith(" 150, user turns 1.")
 
     def test_no_messages(self, run: Run, tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def _context(host: Host, _: str) -> None:
         steps = picture.step_table(layout.step_rows(report.steps), limit=_ROWS)
         host.console.print(picture.titled("What the next pass would take, in this order", steps))
     host.console.print(picture.window_picture(blocks, window.budget, labels=labels))
-    host.console.print(_outlook(session, report))
+    host.console.print(Text(printable(_outlook(session, report))))
 
 
 def view_blocks(session: AgentSession, report: FitReport) -> list[Block]:

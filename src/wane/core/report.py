@@ -138,7 +138,7 @@ class FitReport:
         if self.pinned is None:
             return ""
         return (
-            f"The view holds {self.tokens_after:,} tokens, {self.excess:,} over the budget of {self.budget:,}, "
+            f"{self.tokens_after:,} tokens stay, {self.excess:,} over the budget of {self.budget:,}, "
             f"and nothing more may be evicted: {self.pinned.explain()}."
         )
 
@@ -159,7 +159,7 @@ class FitReport:
         if not freed:
             return f"{held}{cold}. A pass found nothing to evict."
         if not self.satisfied:
-            return f"{held}. A pass evicted {freed:,} of them, all that it might."
+            return f"{held}. A pass evicted {freed:,} of them."
         if self.target == self.budget:
             return f"{held}{cold}. A pass evicted {freed:,} of them, no more than it had to: {after} stay."
         done = f"{held}{cold}. A pass, which goes on down to low water ({self.target:,}) so that passes are few, "
