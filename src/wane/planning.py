@@ -79,6 +79,7 @@ def plan(
     policy: Policy | None = None,
     format: str = "auto",  # noqa: A002 - the word for it everywhere else
     counter: str | Counter = "chars",
+    overhead: int = 0,
     tool_classes: Mapping[str, ToolClass | str] | None = None,
     annotate: AnnotateChoice = "auto",
 ) -> Plan:
@@ -92,6 +93,7 @@ def plan(
         policy: what to evict, and how far; `Policy()` if None, `Policy.paper()` for the paper's.
         format: one of `wane.formats.FORMAT_NAMES`, or `auto`.
         counter: `chars`, `tiktoken`, or a function from text to tokens.
+        overhead: tokens that every request carries besides the messages (tool definitions, a system prompt apart).
         tool_classes: classes of tools by name, on top of the defaults.
         annotate: who marks episodes: `model`, the agent's own `delimiter` calls; `infer`, what its tool calls
             tell; `auto`, the agent's own where one was accepted, else inferred.
@@ -108,7 +110,9 @@ def plan(
     chosen = detect_format(messages) if format == "auto" else get_format(format)
     transcript = Transcript(chosen, count)
     taken = [pair for message in chosen.load(messages) for pair in transcript.take(message)]
-    planned = plan_items(taken, budget=budget, policy=policy, tool_classes=tool_classes, annotate=annotate)
+    planned = plan_items(
+        taken, budget=budget, policy=policy, overhead=overhead, tool_classes=tool_classes, annotate=annotate
+    )
     return replace(planned, messages=transcript.view(planned.visible), _format=chosen)
 
 

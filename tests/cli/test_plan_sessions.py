@@ -14,7 +14,8 @@ from tests.cli import sample
 from tests.cli.conftest import Run
 from tests.lab.readers.promises import SESSIONS, needs_sessions
 from tests.lab.readers.writing import write_lines
-from wane.journal import SessionStore
+from wane.core import Policy
+from wane.journal import ConfigRecord, MessageRecord, SessionStore
 
 Line = dict[str, Any]
 
@@ -189,6 +190,34 @@ def test_a_session_of_wane_is_found_by_its_id(run: Run, tmp_path: Path) -> None:
     refused = run("plan", "77")
     assert (refused.code, refused.out) == (2, "")
     assert "there is no file 77, and no session has an id that begins with '77'" in refused.err
+
+
+def test_what_every_request_of_a_session_of_wane_carried_counts(run: Run, tmp_path: Path) -> None:
+    store = SessionStore(tmp_path / "sessions")
+    with store.create(tmp_path, message_format="openai", session_id="0b5e", fsync=False) as journal:
+        journal.append(ConfigRecord(budget=80_000, policy=Policy(), overhead=2_000))
+        for message in chat():
+            journal.append(MessageRecord(message=message))
+    data = json.loads(run("plan", "0b5e", "--json").out)
+    messages = tmp_path / "chat.json"
+    messages.write_text(json.dumps(list(chat())), encoding="utf-8")
+    bare = json.loads(run("plan", messages, "--json").out)["tokens"]
+    assert data["tokens"]["before"] == bare["before"] + 2_000
+    assert data["tokens"]["pinned"] == bare["pinned"] + 2_000
+    out = " ".join(run("plan", "0b5e", "--budget", "1k").out.split())
+    assert "nothing more may be evicted: system prompt and tools 2,000, " in out
+
+
+def test_a_damaged_session_of_wane_is_read_as_far_as_it_is_whole(run: Run, tmp_path: Path) -> None:
+    path = sample.save(tmp_path / "sessions", cwd=tmp_path)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:20], b"{broken\n", *lines[21:]]))
+    done = run("plan", path, "--budget", "4k", "--json")
+    assert done.code == 0, done.err
+    data = json.loads(done.out)
+    assert data["session"]["source"] == "journal"
+    assert data["session"]["problems"][0]["line"] == 21
+    assert data["tokens"]["before"] > 3_000
 
 
 def test_a_folder_or_a_pattern_may_stand_for_one_session(run: Run, tmp_path: Path) -> None:

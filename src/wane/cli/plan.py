@@ -66,7 +66,7 @@ def run_plan(options: PlanOptions) -> int:
     found = read_one(options.file, options.format)
     if isinstance(found, Messages):
         session = None
-        result = plan(found.data, format=found.format, counter=counter, **settings)
+        result = plan(found.data, format=found.format, counter=counter, overhead=found.overhead, **settings)
     else:
         from wane.lab.counting import count
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from wane.cli.failure import InputError
 from wane.cli.text import printable
-from wane.core.errors import FormatError, SessionNotFoundError
+from wane.core.errors import FormatError, JournalError, SessionNotFoundError
 from wane.formats import FORMAT_NAMES, detect_format
 from wane.formats.recordings import is_journal, recording_agent
 from wane.lab.readers import STDIN, find_files, head, plain_file, read_plain
@@ -33,10 +33,12 @@ class Messages:
     Attributes:
         data: JSON data, as the format's `load` takes it.
         format: the format's name.
+        overhead: tokens that every request carried besides, as far as it is recorded.
     """
 
     data: Any
     format: str
+    overhead: int = 0
 
 
 def located(name: str) -> str:
@@ -87,7 +89,11 @@ def _read(plain: Path, format_: str, shown: str) -> Messages | RecordedSession:
         return Messages(_parse(_decode(plain.read_bytes(), shown), shown), format_)
     beginning = head(plain) if format_ == "auto" else []
     if format_ == "journal" or is_journal(beginning):
-        return _from_journal(plain)
+        try:
+            return _from_journal(plain)
+        except JournalError:
+            # What is whole of a damaged one can be read all the same.
+            format_ = "journal"
     if format_ == "auto" and recording_agent(beginning) is None:
         data = _parse(_decode(plain.read_bytes(), shown), shown)
         try:
@@ -107,12 +113,12 @@ def _only(sessions: list[RecordedSession], shown: str) -> RecordedSession:
 
 
 def _from_journal(path: Path) -> Messages:
-    from wane.journal import MessageRecord, read
+    from wane.journal import ConfigRecord, MessageRecord, read
 
     found = read(path)
-    return Messages(
-        [record.message for record in found.records if isinstance(record, MessageRecord)], found.header.format
-    )
+    messages = [record.message for record in found.records if isinstance(record, MessageRecord)]
+    settings = [record for record in found.records if isinstance(record, ConfigRecord)]
+    return Messages(messages, found.header.format, settings[-1].overhead if settings else 0)
 
 
 def _decode(raw: bytes, shown: str) -> str:

@@ -46,6 +46,19 @@ def test_each_call_has_the_usage_that_was_reported_of_it(make: type[Client], see
 
 
 @every_client
+def test_it_can_be_planned(make: type[Client], keep: Keep, run: Run) -> None:
+    kept = keep(make())
+    done = run("plan", kept.path, "--budget", "1000", "--json")
+    assert done.code == 0, done.err
+    data = json.loads(done.out)
+    assert data["annotation"] == "agent"
+    assert data["tokens"]["before"] > sum(item.tokens for item in load_session(kept.path).items)
+    assert {episode["name"] for episode in data["episodes"]} >= {
+        episode.name for episode in load_session(kept.path).replayed.episodes
+    }
+
+
+@every_client
 def test_passes_and_marks_are_read(make: type[Client], keep: Keep) -> None:
     kept = keep(make())
     session, shown = only(kept.path), load_session(kept.path)
