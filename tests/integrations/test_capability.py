@@ -14,6 +14,7 @@ from pydantic_ai.capabilities import AbstractCapability, Capability, ProcessHist
 from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import (
     ModelMessage,
+    ModelMessagesTypeAdapter,
     ModelRequest,
     ModelResponse,
     TextPart,
@@ -27,7 +28,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from tests.integrations.support import Log, delimiter, shapes_of, shapes_on_wire
 from tests.integrations.worksite import session, task, worker
 from wane import ConfigError, Kind, Policy
-from wane.integrations.events import BudgetUnmet, HistoryReplaced, MessageTaken, PassRan, Reminded
+from wane.integrations.events import BudgetUnmet, HistoryReplaced, MessageTaken, PassRan, Reminded, UsageObserved
 from wane.integrations.pydantic_ai import ContextLifecycle, Tracker
 from wane.integrations.stream_events import (
     BudgetUnmetEvent,
@@ -207,6 +208,52 @@ def test_the_runs_event_stream_tells_what_happens(way: str) -> None:
     assert all(event.tokens_after < event.tokens_before for event in ran)
     assert kinds.count(RemindedEvent.__name__) == 1
     assert {event.capability_id for event in opened} == {"context_lifecycle"}
+
+
+def events_of(server: ScriptedServer, log: Log, runs: int) -> list[list[Any]]:
+    """The capability's events on the stream of each of several runs, which go on with one history."""
+    told: list[list[Any]] = []
+
+    async def listen(ctx: RunContext[Any], events: Any) -> None:
+        told[-1] += [event async for event in events if event.event_kind == "capability"]
+
+    async def go() -> None:
+        history: list[Any] = []
+        for _ in range(runs):
+            told.append([])
+            capability = ContextLifecycle(BUDGET, Policy.paper(), remind_at=0.2, listener=log)
+            agent = worker(server.anthropic_model(), capability)
+            done = await agent.run("Go.", message_history=history, event_stream_handler=listen)
+            # As a program does that keeps its histories.
+            history = ModelMessagesTypeAdapter.validate_json(done.all_messages_json())
+
+    asyncio.run(go())
+    return told
+
+
+def test_a_continued_run_does_not_tell_earlier_events_again() -> None:
+    log = Log()
+    with ScriptedServer([*session(*"ab"), *session(*"cd"), Reply("Well."), *session("e")]) as server:
+        told = events_of(server, log, 4)
+        assert server.remaining == 0
+    opened = [[event.name for event in each if isinstance(event, EpisodeOpenedEvent)] for each in told]
+    assert opened == [
+        ["find-a", "fix-a", "find-b", "fix-b"],
+        ["find-c", "fix-c", "find-d", "fix-d"],
+        [],
+        ["find-e", "fix-e"],
+    ]
+    closed = [event.name for each in told for event in each if isinstance(event, EpisodeClosedEvent)]
+    assert len(closed) == len(set(closed)) == 10
+    ran = [event for each in told for event in each if isinstance(event, PassRanEvent)]
+    assert ran
+    # A listener is told just the same.
+    assert len(log.of(PassRan)) == len(ran)
+    assert len(log.of(UsageObserved)) == len(server.requests)
+    prompts = [
+        part for event in log.of(MessageTaken) for part in event.message.parts if part.part_kind == "user-prompt"
+    ]
+    assert len(prompts) == 4
 
 
 def test_a_budget_that_cannot_be_met_is_told_and_the_run_goes_on() -> None:

@@ -58,7 +58,7 @@ class ContextLifecycle(AbstractCapability[Any]):
     history, runs a pass ahead of each model request and sends the view.
 
     Each run has a tracker of its own, which takes in the run's `message_history` first, so a history that is
-    continued has the view that it had. With `tracker=`, that one is used for every run, one at a time: it then
+    continued has the view that it had; of what happened in earlier runs nothing is told again. With `tracker=`, that one is used for every run, one at a time: it then
     holds the settings, and those given here other than `recall` play no part.
 
     Args:
@@ -106,9 +106,12 @@ class ContextLifecycle(AbstractCapability[Any]):
             # What cannot work is to be told where it is written, not in the first run.
             self._new_tracker()
 
-    async def for_run(self, ctx: RunContext[Any]) -> Self:  # noqa: ARG002 - the interface's
+    async def for_run(self, ctx: RunContext[Any]) -> Self:
         """Return an instance with the run's own tracker, so that runs may go on at the same time."""
-        tracker = self.tracker or self._new_tracker()
+        tracker = self.tracker
+        if tracker is None:
+            tracker = self._new_tracker()
+            tracker.past = sum(isinstance(message, ModelResponse) for message in ctx.messages)
         run = copy(self)
         run._current = _Run(tracker, managed=tracker.manage, annotates=tracker.annotate == "model")
         return run

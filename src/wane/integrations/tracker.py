@@ -82,6 +82,8 @@ class Tracker:
         annotate: see above.
         evicts: whether passes run while it is managed; False where another strategy keeps the budget.
         listeners: called with each event at once, in order.
+        past: responses of the history to come of which nothing is told, nor of what was before them: they are another
+            run's.
 
     Raises:
         ConfigError: for a budget, counter, tool class, share or way to annotate that cannot work.
@@ -108,6 +110,7 @@ class Tracker:
         self.manage = manage
         self.evicts = True
         self.annotate = _checked(annotate)
+        self.past = 0
         self._untold: list[Event] = []
         self.listeners: list[Listener] = [] if listener is None else [listener]
         self._counter = get_counter(counter) if isinstance(counter, str) else counter
@@ -322,6 +325,8 @@ class Tracker:
         added = tuple(self._add(item, part) for item, part in taken)
         self._ready = False
         self._tell(MessageTaken(kept, first, items, added), *chain.from_iterable(map(_episode_events, added)))
+        if self.past and isinstance(message, ModelResponse):
+            self.past -= 1
 
     def _add(self, item: Item, part: Part) -> Added:
         added = add_annotated(self.window, item, part, self._annotator)
@@ -405,7 +410,7 @@ class Tracker:
         return message if len(kept) == len(parts) else self.transcript.format.keep(message, kept)
 
     def _tell(self, *events: Event) -> None:
-        self._untold += events
+        self._untold += () if self.past else events
         self._deliver()
 
     def _deliver(self) -> None:
