@@ -8,7 +8,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -62,13 +62,16 @@ class Process:
 
 
 @asynccontextmanager
-async def wane_proxy(upstream: str, *options: str, **environment: str) -> AsyncIterator[Process]:
+async def wane_proxy(
+    upstream: str, *options: str, before: Callable[[], object] | None = None, **environment: str
+) -> AsyncIterator[Process]:
     process = await asyncio.create_subprocess_exec(
         *WANE,
         *("proxy", "--upstream", upstream, "--listen", "127.0.0.1:0", *options),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, **environment},
+        preexec_fn=before,
     )
     assert process.stdout is not None
     lines = []
@@ -174,6 +177,24 @@ def test_a_key_in_an_upstream_that_is_none_is_not_told(url: str) -> None:
         UpstreamUrl.parse(url)
     assert "KEY" not in str(caught.value)
     assert "KEY" not in repr(UpstreamUrl.parse("https://h/KEY"))
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there is no SIGHUP here")
+@pytest.mark.parametrize("ignored", [False, True], ids=["in a terminal", "under nohup"])
+def test_a_terminal_that_is_closed_ends_it_unless_that_is_ignored(ignored: bool) -> None:
+    async def main() -> None:
+        do = signal.SIG_IGN if ignored else signal.SIG_DFL
+        started = wane_proxy("http://127.0.0.1:9", "--no-store", before=lambda: signal.signal(signal.SIGHUP, do))
+        async with started as it:
+            it.process.send_signal(signal.SIGHUP)
+            if ignored:
+                answer = await ask(it, b"", "/wane/status", "GET")  # type: ignore[arg-type]
+                assert answer.status == 200
+                it.process.send_signal(signal.SIGTERM)
+            code, _, _ = await it.end()
+            assert code == failure.OK
+
+    run(main)
 
 
 async def thinks(asked: Asked, writer: asyncio.StreamWriter) -> None:
