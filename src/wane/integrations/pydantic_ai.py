@@ -58,8 +58,9 @@ class ContextLifecycle(AbstractCapability[Any]):
     history, runs a pass ahead of each model request and sends the view.
 
     Each run has a tracker of its own, which takes in the run's `message_history` first, so a history that is
-    continued has the view that it had; of what happened in earlier runs nothing is told again. With `tracker=`, that one is used for every run, one at a time: it then
-    holds the settings, and those given here other than `recall` play no part.
+    continued has the view that it had; of what happened in earlier runs nothing is told again. With `tracker=`, that
+    one is used for every run, one at a time: it then holds the settings, and those given here other than `recall`
+    play no part.
 
     Args:
         budget: tokens that the view may hold.

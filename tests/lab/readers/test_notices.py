@@ -1,4 +1,4 @@
-"""What recorded sessions hold of a person and of the harness: line by line, and in the recordings beside the repository."""
+"""What recorded sessions hold of a person and of the harness, by the line and in whole recordings."""
 
 from __future__ import annotations
 
