@@ -8,9 +8,12 @@ so that a green suite stays green; `fuzz` looks for new ones, for long. Choose w
 from __future__ import annotations
 
 import signal
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.conformance import conformance_cases
 
 # No deadlines: a slow machine is no failure. A history is a large example on purpose.
 _quiet = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
@@ -35,3 +38,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if SERVED.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.full)
+
+
+@pytest.fixture
+def shared_cases() -> list[dict[str, Any]]:
+    """The conformance cases, for a test that goes through all of them; it is skipped where there are none."""
+    found = conformance_cases()
+    if found[0].marks:
+        pytest.skip(found[0].marks[0].kwargs["reason"])
+    return [case.values[0] for case in found]

@@ -12,7 +12,7 @@ from rich.console import Console
 
 import wane
 from tests.cli.sample import Chat
-from tests.conformance import conformance_cases, policy_of
+from tests.conformance import policy_of
 from wane.cli import layout
 from wane.cli.picture import Block, Role, Row, StepRow, episode_table, step_table, window_picture
 
@@ -126,8 +126,12 @@ class TestTables:
 
 
 class TestLayout:
-    @pytest.mark.parametrize("case", conformance_cases())
-    def test_what_is_drawn_adds_up(self, case: dict[str, Any]) -> None:
+    def test_what_is_drawn_adds_up(self, shared_cases: list[dict[str, Any]], subtests: pytest.Subtests) -> None:
+        for case in shared_cases:
+            with subtests.test(case["name"]):
+                self.check(case)
+
+    def check(self, case: dict[str, Any]) -> None:
         plan = wane.plan(case["messages"], budget=case["budget"], policy=policy_of(case), annotate="model")
         blocks = layout.blocks(plan.item_kinds, plan.item_tokens, plan.episodes, plan.visible)
         rows = layout.rows(blocks, plan.episodes, policy_of(case))

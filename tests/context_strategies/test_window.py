@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import wane
-from tests.conformance import conformance_cases, policy_of
+from tests.conformance import policy_of
 from tests.strategies import Scenario, scenarios
 from wane.core import DELIMITER, ContextWindow, Item, Kind, Policy
 from wane.formats import get_format
@@ -141,16 +141,17 @@ def test_a_view_says_whether_it_lost_anything(scenario: Scenario, cold: bool) ->
     assert not strategy.fit().ran or fitted.report is None or not fitted.report.satisfied
 
 
-@pytest.mark.parametrize("case", conformance_cases())
-def test_the_conformance_cases(case: dict[str, Any]) -> None:
-    policy = policy_of(case)
-    strategy = WindowStrategy("cwl", Settings(budget=case["budget"]), policy)
-    for item, part in in_openai(case["messages"]):
-        strategy.add(item, part)
-    fitted = strategy.fit()
-    planned = wane.plan(case["messages"], budget=case["budget"], policy=policy, annotate="model")
-    assert list(fitted.view) == list(planned.visible) == case["expect"]["visible"]
-    assert fitted.report == planned.report
+def test_the_conformance_cases(shared_cases: list[dict[str, Any]], subtests: pytest.Subtests) -> None:
+    for case in shared_cases:
+        policy = policy_of(case)
+        strategy = WindowStrategy("cwl", Settings(budget=case["budget"]), policy)
+        for item, part in in_openai(case["messages"]):
+            strategy.add(item, part)
+        fitted = strategy.fit()
+        planned = wane.plan(case["messages"], budget=case["budget"], policy=policy, annotate="model")
+        with subtests.test(case["name"]):
+            assert list(fitted.view) == list(planned.visible) == case["expect"]["visible"]
+            assert fitted.report == planned.report
 
 
 def in_openai(messages: list[Any]) -> list[tuple[Item, Part]]:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import wane
-from tests.conformance import conformance_cases, policy_of
+from tests.conformance import policy_of
 from tests.formats.convert import joined_runs, to_anthropic, to_pydantic_ai, to_responses
 from tests.strategies import policies, sessions
 from wane import ContextWindow, Kind, Policy
@@ -210,13 +210,21 @@ def test_a_message_with_parallel_calls_is_split(case: Case) -> None:
 
 
 @every_format
-@pytest.mark.parametrize("shared", conformance_cases())
-def test_the_conformance_cases_come_out_the_same(case: Case, shared: dict[str, Any]) -> None:
-    messages = case.write(shared["messages"])
-    plan = wane.plan(messages, budget=shared["budget"], policy=policy_of(shared), format=case.format.name).to_dict()
-    assert plan["steps"] == shared["expect"]["steps"]
-    assert plan["visible"] == shared["expect"]["visible"]
-    assert json.loads(json.dumps(plan))["satisfied"] == shared["expect"]["satisfied"]
+def test_the_conformance_cases_come_out_the_same(
+    case: Case, shared_cases: list[dict[str, Any]], subtests: pytest.Subtests
+) -> None:
+    for shared in shared_cases:
+        with subtests.test(shared["name"]):
+            plan = wane.plan(
+                case.write(shared["messages"]),
+                budget=shared["budget"],
+                policy=policy_of(shared),
+                format=case.format.name,
+                annotate="model",
+            ).to_dict()
+            assert plan["steps"] == shared["expect"]["steps"]
+            assert plan["visible"] == shared["expect"]["visible"]
+            assert json.loads(json.dumps(plan))["satisfied"] == shared["expect"]["satisfied"]
 
 
 @every_format
