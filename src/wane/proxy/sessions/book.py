@@ -262,10 +262,10 @@ class Book:
         live.remark = unread if made else ""
         return live
 
-    async def _retaken(self, live: Live, arrivals: Sequence[Arrival], root: str) -> Live:
-        """A session that begins anew with a history which its client has rewritten."""
+    async def _retaken(self, live: Live, arrivals: Sequence[Arrival], root: str, common: int | None = None) -> Live:
+        """A session that begins anew: its client has rewritten the history, or parts from another one in `common`."""
         conversation = self._conversation(live.conversation.wire, infer=live.conversation.infer)
-        return await self._begun(conversation, arrivals, root, conversation.inherit(live.conversation))
+        return await self._begun(conversation, arrivals, root, conversation.inherit(live.conversation, common))
 
     async def _stored_anew(self, live: Live, arrivals: Sequence[Arrival], root: str) -> Live:
         """A session that the store has lost, such as a database that was emptied, or restarted without its data."""
@@ -278,12 +278,12 @@ class Book:
     async def _forked(self, live: Live, alignment: Alignment, arrivals: Sequence[Arrival], root: str) -> Live:
         """A session that parts from another one, with all that happened to what they share."""
         if not self._store.keeps:
-            return await self._retaken(live, arrivals, root)
+            return await self._retaken(live, arrivals, root, alignment.common)
         try:
             records = notes.prefix(await self._store.read(live.id), alignment.common)
         except StoreError as error:
             _LOGGER.warning("%s", error)
-            return await self._retaken(live, arrivals, root)
+            return await self._retaken(live, arrivals, root, alignment.common)
         forked = self._brought_back(live.conversation.wire, root, "", records)
         return await self._begun(forked.conversation, arrivals, root, records)
 

@@ -333,13 +333,23 @@ class Conversation:
                 if isinstance(record, PassRecord):
                     self._remind(overflowed=any(step.level is Level.OVERFLOW for step in record.steps))
 
-    def inherit(self, other: Conversation) -> list[Record]:
-        """Take over the rounds of a session that this one, which is new, goes on with in another way."""
+    def inherit(self, other: Conversation, common: int | None = None) -> list[Record]:
+        """Take over the rounds of a session that this one, which is new, goes on with in another way.
+
+        Args:
+            other: the session.
+            common: how many messages of the client both begin with, if it parts from it there; None if the client
+                has rewritten its history. Rounds behind them belong to the other session alone.
+        """
+        stop = len(other.entries) if common is None else common
         for number in sorted(other._places):
             place = other._places[number]
+            if number > stop or (number == stop and not place.ahead):
+                continue
             shape = _EMPTY if place.ahead else other.entries[number].shape
             self._replies.append(Replied(shape, place.rounds, inherited=True))
-        self._replies += [replace(replied, inherited=True) for replied in other._replies]
+        if stop == len(other.entries):
+            self._replies += [replace(replied, inherited=True) for replied in other._replies]
         return [notes.reply_note(replied) for replied in self._replies]
 
     # How it does it
