@@ -124,6 +124,12 @@ def flat(text: str) -> str:
 
 
 class TestReplay:
+    def test_what_the_harness_put_in_is_told_apart(self, run: Run, tmp_path: Path) -> None:
+        path = tmp_path / "chat.json"
+        reminder = {"role": "user", "content": f"<system-reminder>{'Keep the list. ' * 800}</system-reminder>"}
+        path.write_text(json.dumps([*messages(3), reminder, {"role": "assistant", "content": "So."}]))
+        assert "(3k of them notices), 1 turn of the user." in flat(run("replay", path, "--workers", "1").out)
+
     def test_json(self, run: Run, chat: Path) -> None:
         data = replayed(run, chat, "--budget", "2k")
         assert (data["budget"], data["price"]) == (2000, "anthropic:claude-sonnet-4-5")

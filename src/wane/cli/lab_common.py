@@ -21,6 +21,7 @@ from wane.cli.picture import plain_table
 from wane.cli.progress import Bar
 from wane.cli.reading import located
 from wane.cli.text import printable
+from wane.core import Kind
 from wane.core.errors import ConfigError
 from wane.lab.engine import Engine, get_engine
 from wane.lab.gathering import Gathered, Studied, gather, study
@@ -108,9 +109,9 @@ def print_json(data: dict[str, Any], gathered: Gathered) -> None:
 def read_lines(gathered: Gathered, studied: Sequence[Studied]) -> list[str]:
     """Return what was read, and what could not be, a paragraph each."""
     calls = sum(len(it.found.session.calls) for it in studied)
-    tokens = sum(item.tokens for it in studied for item in it.subject.material.items)
+    items = ((item.kind, item.tokens) for it in studied for item in it.subject.material.items)
     turns = sum(len(it.found.session.user_turns) for it in studied)
-    first = f"{counted(len(studied), 'session')}: {counted(calls, 'model call')}, {short(tokens)} tokens"
+    first = f"{counted(len(studied), 'session')}: {counted(calls, 'model call')}, {held_by_kind(items)}"
     lines = [f"{first}, {counted(turns, 'turn')} of the user."]
     inferred = sum(it.inferred for it in studied)
     if inferred:
@@ -125,6 +126,15 @@ def read_lines(gathered: Gathered, studied: Sequence[Studied]) -> list[str]:
     unread = [it.why for it in gathered.unread]
     lines += _named("passed over", counted(len(unread), "file"), unread)
     return lines
+
+
+def held_by_kind(items: Iterable[tuple[Kind, int]]) -> str:
+    """Return what items hold in tokens, and how much of it is notices, from the kind and the tokens of each."""
+    total = notices = 0
+    for kind, tokens in items:
+        total += tokens
+        notices += tokens if kind is Kind.NOTICE else 0
+    return f"{short(total)} tokens{f' ({short(notices)} of them notices)' if notices else ''}"
 
 
 def problem_lines(sessions: Iterable[RecordedSession]) -> list[str]:

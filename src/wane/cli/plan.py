@@ -198,11 +198,11 @@ def _read_lines(result: Plan, session: RecordedSession | None) -> list[str]:
     inferred = ["Episodes are inferred from tool calls: the agent marked none."] if result.inferred else []
     if session is None:
         return [*inferred, ""] if inferred else []
-    from wane.cli.lab_common import counted, problem_lines, short
+    from wane.cli.lab_common import counted, held_by_kind, problem_lines
 
     calls, turns = counted(len(session.calls), "model call"), counted(len(session.user_turns), "turn")
-    tokens = short(sum(result.item_tokens))
-    lines = [f"Session {printable(session.name)} ({session.source}): {calls}, {tokens} tokens, {turns} of the user."]
+    held = held_by_kind(zip(result.item_kinds, result.item_tokens, strict=True))
+    lines = [f"Session {printable(session.name)} ({session.source}): {calls}, {held}, {turns} of the user."]
     if session.sidechains:
         lines.append(f"{counted(len(session.sidechains), 'session')} of sub-agents left aside.")
     return [*lines, *inferred, *problem_lines([session]), ""]
