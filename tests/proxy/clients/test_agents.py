@@ -30,7 +30,7 @@ AGENTS: dict[str, CodingAgent] = {
 }
 # One way or the other for what differs in the protocol alone: each takes seconds.
 unevicted = pytest.mark.parametrize("name", ["claude", "codex", "pi-anthropic", "pi-responses"])
-evicted = pytest.mark.parametrize("name", ["claude", "codex", "codex-code-mode", "pi-chat"])
+evicted = pytest.mark.parametrize("name", ["claude", "codex", "codex-code-mode", "pi-chat", "pi-anthropic"])
 
 
 def replies(agent: CodingAgent, place: Place, *, marks: bool, aloud: bool = False) -> list[Reply]:

@@ -375,11 +375,15 @@ class Conversation:
     def _settle(self, shape: bytes) -> None:
         """Find the rounds that stand behind the client's next message; they wait for it no longer."""
         made = shape[:1] == ASSISTANT
-        found = [replied for replied in self._replies if replied.shape == (shape if made else _EMPTY)]
-        if not found:
+        wanted = shape if made else _EMPTY
+        found = [replied for replied in self._replies if replied.shape == wanted]
+        # Of several that look alike the client has the latest.
+        gone = [replied for replied in found if not replied.inherited]
+        if not gone and wanted not in self._recent:
+            # Those of another session come in their order.
+            gone = found[:1]
+        if not gone:
             return
-        # Of several that look alike the client has the latest; those of another session come in their order.
-        gone = found[:1] if found[0].inherited else found
         self._replies = [replied for replied in self._replies if all(replied is not other for other in gone)]
         self._places[len(self.entries)] = _Place(gone[-1].rounds, ahead=not made)
 
