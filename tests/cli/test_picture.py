@@ -209,8 +209,9 @@ class TestLayout:
         plan = wane.plan(chat.messages, budget=130, policy=wane.Policy(guard=0.0))
         blocks = layout.blocks(plan.item_kinds, plan.item_tokens, plan.episodes, plan.visible)
         rows = {row.name: row for row in layout.rows(blocks, plan.episodes, plan.report.policy)}
-        # Ahead of the first answer it is the system's.
-        assert rows["(system)"].before > wane.chars(NOTICE)
+        size = wane.chars(NOTICE)
+        # Ahead of the first answer it stands with the system's words (R15).
+        assert rows["(opening notices)"] == Row(Role.NOTICE, "(opening notices)", size, size, why="never evicted")
         later = Row(Role.NOTICE, "(notices)", wane.chars(NOTICE * 2), 0, why="go with their episodes")
         assert rows["(notices)"] == later
         look = layout.held_by(blocks)[plan.episodes[0].number]

@@ -90,14 +90,16 @@ def is_told(row: Row) -> bool:
 
 def fixed_rows(parts: Iterable[Block]) -> list[Row]:
     """Return the rows of the system's and the user's words (R13), of notices (R15), and of work in no episode."""
-    held = _held((part.role, part) for part in parts if part.episode is None or part.role is Role.NOTICE)
+    held = _held(((part.role, part.episode is None), part) for part in parts)
     told = [
-        (Role.SYSTEM, "(system)", _NEVER),
-        (Role.USER, "(user turns)", _NEVER),
-        (Role.IMPLICIT, "(outside episodes)", "in no episode"),
-        (Role.NOTICE, "(notices)", "go with their episodes"),
+        (Role.SYSTEM, True, "(system)", _NEVER),
+        (Role.NOTICE, True, "(opening notices)", _NEVER),
+        (Role.USER, True, "(user turns)", _NEVER),
+        (Role.IMPLICIT, True, "(outside episodes)", "in no episode"),
+        (Role.NOTICE, False, "(notices)", "go with their episodes"),
     ]
-    return [Row(role, name, *held[role], why=why) for role, name, why in told if any(held.get(role, ()))]
+    found = [(role, name, held.get((role, alone), (0, 0)), why) for role, alone, name, why in told]
+    return [Row(role, name, *tokens, why=why) for role, name, tokens, why in found if any(tokens)]
 
 
 def episode_rows(parts: Iterable[Block], episodes: Sequence[Episode], policy: Policy) -> list[Row]:

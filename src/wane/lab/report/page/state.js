@@ -60,11 +60,13 @@ function totals(of, state, known, placed) {
 
 // What a request held, by what it is, the most first.
 function heldAt(of, now) {
-  const held = { "system prompt and tools": of.overhead, "user turns": 0, notices: 0, work: 0 };
+  const held = { "system prompt and tools": of.overhead, "user turns": 0, "opening notices": 0, notices: 0, work: 0 };
   const names = { s: "system prompt and tools", u: "user turns", n: "notices" };
+  // Those that no episode owns stand with the system's words, and never go.
+  const nameOf = (index) => (of.kinds[index] === "n" && of.owner[index] < 0 ? "opening notices" : names[of.kinds[index]] || "work");
   for (let index = 0; index < now.known; index++) {
     const tokens = now.state[index] === SHORTENED ? now.placed.get(index).tokens : now.state[index] < SHORTENED ? of.tokens[index] : 0;
-    held[names[of.kinds[index]] || "work"] += tokens;
+    held[nameOf(index)] += tokens;
   }
   for (const aside of now.aside) held.summaries = (held.summaries || 0) + aside.tokens;
   return Object.entries(held).filter(([, tokens]) => tokens).sort((one, other) => other[1] - one[1]);
