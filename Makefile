@@ -38,13 +38,15 @@ check: $(READY)  ## Lint, types, docs and generated help
 	$(BIN)/mypy
 	$(BIN)/python scripts/check_docs.py
 	$(BIN)/python scripts/help_doc.py --check docs/cli.md
+	$(BIN)/python scripts/notices_doc.py --check docs/notices.md
 
 format: $(READY)  ## Put the code into its format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(READY)  ## Make docs/cli.md from the command's help
+docs: $(READY)  ## Make docs/cli.md from the command's help, and the tables of docs/notices.md
 	$(BIN)/python scripts/help_doc.py docs/cli.md
+	$(BIN)/python scripts/notices_doc.py docs/notices.md
 
 bench: $(READY)  ## Measure speed and memory of the core; benchmarks/ has more
 	@$(BIN)/python benchmarks/core.py $(ARGS)

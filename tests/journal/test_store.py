@@ -238,6 +238,8 @@ INIT = "<command-message>init</command-message>\n<command-name>/init</command-na
         (["<open-tag> and the rest"], "<open-tag> and the rest"),
         ([INIT, "Look at the project"], "Look at the project"),
         ([INIT], "/init"),
+        (["[Request interrupted by user]", "Base directory for this skill: /s\n\n# Tidy", "fix it"], "fix it"),
+        (["This session is being continued from a previous conversation that ran out of context. It was long."], None),
         ([f"{INIT}\n<command-args>the docs</command-args>"], "/init the docs"),
     ],
 )

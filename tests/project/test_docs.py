@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from scripts import check_docs, help_doc
+from scripts import check_docs, help_doc, notices_doc
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,6 +26,17 @@ def test_a_help_page_that_is_out_of_date_is_told(tmp_path: Path, capsys: pytest.
     page.write_text(page.read_text() + "\n")
     assert help_doc.main(["--check", str(page)]) == 1
     assert "make docs" in capsys.readouterr().err
+
+
+def test_the_tables_of_notices_are_up_to_date(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept = ROOT / "docs" / "notices.md"
+    assert notices_doc.main(["--check", str(kept)]) == 0
+    page = tmp_path / "notices.md"
+    page.write_text(kept.read_text().replace("| the body of a skill |", "| a skill |"))
+    assert notices_doc.main(["--check", str(page)]) == 1
+    assert "make docs" in capsys.readouterr().err
+    assert notices_doc.main([str(page)]) == 0
+    assert page.read_text() == kept.read_text()
 
 
 @pytest.mark.parametrize(

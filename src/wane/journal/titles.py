@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any, Final
 
+from wane.formats.notices import is_notice
+
 TITLE_LENGTH: Final = 120
 """Characters after which a title is cut."""
 
@@ -32,7 +34,7 @@ def title_of(message: Mapping[str, Any]) -> str | None:
     list of sessions must show those of any format, also where the format itself is not installed. Of a message that
     holds but a command of the agent's, such as `/init`, it is the command.
     """
-    texts = list(_texts(message))
+    texts = [text for text in _texts(message) if not is_notice(text)]
     words = chain(map(_own, texts), map(_command, texts))
     return next((title for text in words if (title := _one_line(text))), None)
 

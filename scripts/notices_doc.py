@@ -1,0 +1,71 @@
+"""Make the tables of docs/notices.md from the marks themselves; what stands ahead of them is written by hand.
+
+    python scripts/notices_doc.py docs/notices.md            write them
+    python scripts/notices_doc.py --check docs/notices.md    exit with 1 if they are out of date
+
+A row is a mark; see `wane.formats.notice_marks`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+
+from wane.formats.notice_marks import MARKS, Form, Mark
+
+BEGIN = "<!-- Made from wane.formats.notice_marks by scripts/notices_doc.py; `make docs` makes it anew. -->\n"
+
+
+def document(page: str) -> str:
+    """Return the page with its tables as the marks are now."""
+    head, _, _ = page.partition(BEGIN)
+    return "\n".join([head + BEGIN, *chain.from_iterable(table(client, rows) for client, rows in MARKS.items())])
+
+
+def table(client: str, rows: Iterable[Mark]) -> Iterator[str]:
+    """Yield the lines of one client."""
+    yield f"## {client}\n\n| what | the text … | where | seen in |\n|---|---|---|---|"
+    for row in rows:
+        what = f"{row.what} (**the user's**)" if row.form is Form.PERSON else row.what
+        yield f"| {what} | {how(row)} | {'system messages' if row.system else 'any'} | {row.source} |"
+    yield ""
+
+
+def how(row: Mark) -> str:
+    """Say how the mark stands in a text."""
+    mark, end = _code(row.mark), _code(row.end)
+    match row.form:
+        case Form.SECTION:
+            return f"is a section from {mark} to {end}"
+        case Form.LINE:
+            return f"is a line behind sections: {mark}"
+        case Form.WHOLE:
+            return f"is {mark}"
+        case Form.BEHIND:
+            return f"stands behind a tool's result that begins with {mark}"
+        case _:
+            return f"begins with {mark}" + (f" and ends with {end}" if row.end else "")
+
+
+def _code(text: str) -> str:
+    return f"`{text.replace(chr(10), '⏎')}`"
+
+
+def main(args: list[str]) -> int:
+    """Write the tables, or check those that are there."""
+    path = Path(args[-1])
+    page = path.read_text(encoding="utf-8")
+    made = document(page)
+    if "--check" not in args:
+        path.write_text(made, encoding="utf-8")
+        return 0
+    if page == made:
+        return 0
+    print(f"{path} is out of date: run `make docs`", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
