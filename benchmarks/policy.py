@@ -18,7 +18,6 @@ from statistics import geometric_mean
 from clairvoyant import Bound, BoundJob
 from wane import Policy
 from wane.core.errors import WaneError
-from wane.core.policy import Order
 from wane.lab.counting import count
 from wane.lab.engine import Job, Processes
 from wane.lab.figures import Totals
@@ -30,7 +29,6 @@ from wane.strategies.base import Settings
 BUDGETS = (50_000, 80_000, 120_000)
 PRICES = ("anthropic:claude-sonnet-4-5", "openai:gpt-5.2")
 LOW_WATERS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-ORDERS: tuple[Order, ...] = ("paper", "last_use")
 GUARDS = (0.1, 0.2, 0.3, 0.5, 0.7)
 RIVALS = ("truncate", "compact", "clear-tools")
 HARNESS = "ohmyposh"
@@ -304,26 +302,45 @@ def summary(name: str, subjects: Sequence[Subject]) -> None:
         print(f"| {' | '.join(cells)} |", flush=True)
 
 
-def fit(subjects: Sequence[Subject]) -> None:
-    """The grid that the default was chosen from."""
-    grid = [
-        Contender(
-            f"{order}{', by level' if by_level else ''}, low water {low}, guard {guard}{', cold' if cold else ''}",
-            "cwl",
-            Policy(order, by_level=by_level, low_water=low, guard=guard, evict_when_cold=cold),
-        )
-        for order, by_level, low, guard, cold in [
-            *product(ORDERS, (False, True), (0.4, 0.5, 0.7), (0.0, 0.3, 0.4, 0.5), (False,)),
-            *product(ORDERS[1:], (False,), (0.4, 0.5), (0.3, 0.4, 0.5), (True,)),
-        ]
+def grid() -> list[Contender]:
+    """The settings that the default was chosen from."""
+    around, wide = (0.35, 0.4, 0.45, 0.5, 0.55, 0.6), (0.3, 0.35, 0.4, 0.45, 0.5, 0.6)
+    few, some = (0.4, 0.5), (0.3, 0.4, 0.5)
+    settings = {
+        "": [Policy(low_water=low, guard=guard) for low, guard in product(around, wide)],
+        ", no guard": [Policy(low_water=low, guard=0.0) for low in (*few, 0.7)],
+        ", order paper": [Policy("paper", low_water=low, guard=guard) for low, guard in product(few, some)],
+        ", by level": [Policy(by_level=True, low_water=low, guard=guard) for low, guard in product(few, some)],
+        ", not when cold": [
+            Policy(evict_when_cold=False, low_water=low, guard=guard) for low, guard in product(few, some)
+        ],
+    }
+    return [
+        Contender(f"low water {policy.low_water}, guard {policy.guard}{name}", "cwl", policy)
+        for name, policies in settings.items()
+        for policy in policies
     ]
+
+
+def fit(subjects: Sequence[Subject]) -> None:
+    """The grid that the default was chosen from, and what of it is better than the default in one and worse in none."""
     base = [Contender(it, it) for it in ("paper", "none")]
+    tried = grid()
     for price, budget in product(PRICES[:1], BUDGETS):
         chosen = fitting(subjects, budget)
-        found = rows(measure(chosen, [*base, *BOUNDS, *grid, *rivals()], budget, price))
+        found = rows(measure(chosen, [OURS, *base, *BOUNDS, *tried, *rivals()], budget, price))
         print(f"\n### τ = {budget:,}, {price}, {counted(chosen)}\n\n{HEAD}")
         for entry in sorted(found.values(), key=lambda it: it.cost):
             print(entry.line())
+        better = [it.name for it in tried if dominates(found[it.name], found[OURS.name])]
+        print(f"\nBetter than `Policy()` in one and worse in none: {'; '.join(better) or 'nothing'}.")
+
+
+def dominates(it: Row, other: Row) -> bool:
+    """Whether it costs no more, recalls no less and grounds no fewer edits, and is not the same in all of it."""
+    mine = (-it.cost, it.recall, it.grounding)
+    theirs = (-other.cost, other.recall, other.grounding)
+    return mine != theirs and all(one >= two for one, two in zip(mine, theirs, strict=True))
 
 
 def main() -> None:

@@ -73,9 +73,13 @@ def started(*command: str) -> Iterator[tuple[int, str]]:
         process.stdout.close()
 
 
+Parties = tuple[str, str, int]
+"""URLs of the provider and of the proxy, and the proxy's process id."""
+
+
 @contextmanager
-def parties(idle: float = 900.0) -> Iterator[tuple[str, str, int]]:
-    """Run a provider and `wane proxy` before it; gives the URLs of both, and the proxy's process id.
+def parties(idle: float = 900.0) -> Iterator[Parties]:
+    """Run a provider and `wane proxy` before it.
 
     Args:
         idle: seconds after which sessions leave memory.
@@ -98,12 +102,14 @@ class Compared:
         through: answers through the proxy.
         begin: the first answer through the proxy, which knew nothing of the history.
         size: bytes of the last body.
+        used: processor time of the proxy for one request.
     """
 
     direct: list[Answer] = field(default_factory=list)
     through: list[Answer] = field(default_factory=list)
     begin: Answer | None = None
     size: int = 0
+    used: float = 0.0
 
     def added(self, of: Callable[[Answer], float]) -> tuple[float, float]:
         """Return what the proxy added to a time, as milliseconds: the median and the 95th percentile.
@@ -114,12 +120,16 @@ class Compared:
         return tuple(1e3 * (it - direct) for it in middle([of(it) for it in self.through]))  # type: ignore[return-value]
 
 
-async def compared(direct: str, proxy: str, session: Session, requests: int, more: str = "") -> Compared:
+async def compared(parties: Parties, session: Session, requests: int, more: str = "") -> Compared:
     """Have a session go on through the proxy, and send each of its requests directly too."""
+    direct, proxy, pid = parties
     both = Compared()
     straight, around = Connection(direct), Connection(proxy)
+    before = 0.0
     try:
         for number in range(WARM + requests):
+            if number == WARM:
+                before = cpu(pid)
             body = session.body()
             bare = await straight.post(session.path, body, more)
             answer = await around.post(session.path, body, more)
@@ -131,6 +141,7 @@ async def compared(direct: str, proxy: str, session: Session, requests: int, mor
                 both.direct.append(bare)
                 both.through.append(answer)
             session.go_on(answer.text, answer.call)
+        both.used = (cpu(pid) - before) / requests
     finally:
         await straight.close()
         await around.close()
@@ -151,22 +162,24 @@ def ms(pair: tuple[float, float]) -> str:
 def added(effort: Effort) -> Table:
     """What the proxy adds to a request, by protocol, whole and streamed."""
     table = Table(title="Added by the proxy to a request of 80,000 tokens, in ms")
-    for column in ("API", "reply", "direct", "whole reply", "first text", "first token", "a token"):
+    for column in ("API", "reply", "direct", "processor", "whole reply", "first text", "first token", "a token"):
         table.add_column(column, justify="left" if column in ("API", "reply") else "right")
-    with parties() as (direct, proxy, _):
+    with parties() as both_ways:
         for number, wire in enumerate(SHAPES):
             for stream in (False, True):
                 session = Session(wire, 80_000, 10 * number + stream, stream=stream)
-                both = asyncio.run(compared(direct, proxy, session, effort.requests))
-                row = [f"{1e3 * middle([it.whole for it in both.direct])[0]:.1f}", ms(both.added(lambda it: it.whole))]
+                both = asyncio.run(compared(both_ways, session, effort.requests))
+                row = [f"{1e3 * middle([it.whole for it in both.direct])[0]:.1f}", f"{1e3 * both.used:.1f}"]
+                row.append(ms(both.added(lambda it: it.whole)))
                 if stream:
                     row.append(ms(both.added(lambda it: it.first)))
                     row.append(ms(both.added(lambda it: it.ways[0])))
                     row.append(ms(both.added(lambda it: middle(list(it.ways))[0])))
                 table.add_row(NAMES[wire], "streamed" if stream else "whole", *row)
     table.caption = (
-        "Median / 95th percentile, less the median of direct requests. First text: from the request's sending, with all"
-        " that the proxy does to it. First token, a token: from the provider's writing it to the client's having it."
+        "Processor: of the proxy, for a request. The rest: median / 95th percentile, less the median of direct requests."
+        " First text: from the request's sending, with all that the proxy does to it. First token, a token: from the"
+        " provider's writing it to the client's having it."
     )
     return table
 
@@ -174,16 +187,16 @@ def added(effort: Effort) -> Table:
 def growth(effort: Effort) -> Table:
     """What the proxy adds, by length of the client's history, against a request that it passes on unread."""
     table = Table(title="Added to the first text by length of the history, in ms (Anthropic)")
-    columns = ("tokens", "messages", "MB", "added", "per MB", "unmanaged", "unknown", "view")
+    columns = ("tokens", "messages", "MB", "processor", "added", "per MB", "unmanaged", "unknown", "view")
     for column in columns:
         table.add_column(column, justify="right")
-    with parties() as (direct, proxy, _):
+    with parties() as both_ways:
         for number, tokens in enumerate((20_000, 80_000, 200_000, 800_000)):
             session = Session("anthropic", tokens, number, stream=True)
             messages = session.messages
-            both = asyncio.run(compared(direct, proxy, session, effort.requests // 2))
+            both = asyncio.run(compared(both_ways, session, effort.requests // 2))
             bare = Session("anthropic", tokens, number, stream=True, tools=False)
-            passed = asyncio.run(compared(direct, proxy, bare, effort.requests // 2))
+            passed = asyncio.run(compared(both_ways, bare, effort.requests // 2))
             size = both.size / 1e6
             pair = both.added(lambda it: it.first)
             assert both.begin is not None
@@ -191,6 +204,7 @@ def growth(effort: Effort) -> Table:
                 f"{tokens:,}",
                 f"{messages:,}",
                 f"{size:.2f}",
+                f"{1e3 * both.used:.1f}",
                 ms(pair),
                 f"{pair[0] / size:.1f}",
                 f"{passed.added(lambda it: it.first)[0]:.1f}",
