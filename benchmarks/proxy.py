@@ -177,7 +177,7 @@ def added(effort: Effort) -> Table:
                     row.append(ms(both.added(lambda it: middle(list(it.ways))[0])))
                 table.add_row(NAMES[wire], "streamed" if stream else "whole", *row)
     table.caption = (
-        "Processor: of the proxy, for a request. The rest: median / 95th percentile, less the median of direct requests."
+        "Processor: of the proxy, for a request. The rest: median / 95th percentile, less the direct median."
         " First text: from the request's sending, with all that the proxy does to it. First token, a token: from the"
         " provider's writing it to the client's having it."
     )
