@@ -93,7 +93,7 @@ def test_later_tasks_need_what_earlier_ones_explored_in_every_way(runs: Mapping[
     # The guard spares what is newest, so that nothing is in view for its dependents alone.
     for how in ("described", "re_read", "recalled", "in_view"):
         assert summary[how] >= 1, how
-    assert summary["rejected"] >= 2
+    assert summary["rejected"] >= 1
 
 
 @pytest.mark.full

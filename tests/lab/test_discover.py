@@ -22,9 +22,10 @@ def claude(text: str, **data: Any) -> Line:
     }
 
 
+AGENTS_MD = "# AGENTS.md instructions for /w\n\n<INSTRUCTIONS>\nBe brief.\n</INSTRUCTIONS>"
 CODEX: tuple[Line, ...] = (
     {"type": "session_meta", "payload": {"id": "s", "cwd": "/w"}},
-    {"type": "response_item", "payload": {"type": "message", "role": "user", "content": "# AGENTS.md instructions"}},
+    {"type": "response_item", "payload": {"type": "message", "role": "user", "content": AGENTS_MD}},
     {"type": "event_msg", "payload": {"type": "user_message", "message": "do it in Codex"}},
 )
 PI: tuple[Line, ...] = (

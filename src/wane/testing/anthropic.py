@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from wane.testing.script import Call, Reply, Usage
 
 _KINDS: Final = {"system": Kind.SYSTEM, "user": Kind.USER, "assistant": Kind.TEXT}
-_UNSCRIPTED: Final = "Let me see."
+UNSCRIPTED: Final = "Let me see."
+"""What a model with a budget for thinking thinks as it begins a turn, where the script says nothing."""
+
 _REASONED_CALL: Final = re.compile(r"toolu_r[0-9a-f]+_\d+")
 _ERRORS: Final = {
     401: "authentication_error",
@@ -278,7 +280,7 @@ def _thought(request: Request, reply: Reply) -> Reply:
     """Return the reply with thinking, if it begins a turn and has none: with a budget for it a model always thinks."""
     enabled = (request.body.get("thinking") or {}).get("type") == "enabled"
     begins = enabled and not reply.reasoning and begins_turn(_joined(request.body["messages"]))
-    return replace(reply, reasoning=_UNSCRIPTED) if begins else reply
+    return replace(reply, reasoning=UNSCRIPTED) if begins else reply
 
 
 def _content(request: Request, reply: Reply) -> list[dict[str, Any]]:

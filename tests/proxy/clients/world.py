@@ -22,6 +22,7 @@ from tests.proxy.clients.agents import CodingAgent
 from tests.proxy.clients.script import PROMPTS, furnish
 from wane.core.guidance import guidance
 from wane.testing import Kind, Request
+from wane.testing.anthropic import UNSCRIPTED
 
 PATIENCE = 90  # seconds for one turn of an agent
 WANE = (sys.executable, "-m", "wane.cli.main")
@@ -82,6 +83,8 @@ class Place:
 
 def mask(value: Any) -> Any:
     """Return JSON data without what differs from run to run."""
+    if isinstance(value, list):
+        value = [each for each in value if not (isinstance(each, dict) and each.get("thinking") == UNSCRIPTED)]
     if isinstance(value, dict):
         return {key: mask(each) for key, each in value.items() if key not in _NEVER}
     if isinstance(value, list | tuple):
@@ -100,7 +103,7 @@ def said(request: Request) -> list[Any]:
     return [
         (part.kind.name, mask(part.text.removesuffix(f"\n\n{GUIDANCE}")), part.tool)
         for part in request.parts
-        if part.text != GUIDANCE and not (part.call_id in own and part.call_id is not None)
+        if part.text not in (GUIDANCE, UNSCRIPTED) and not (part.call_id in own and part.call_id is not None)
     ]
 
 
