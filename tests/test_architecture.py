@@ -25,7 +25,8 @@ FLOORS: dict[str, set[str]] = {
     "strategies": {"core", "formats", "inference"},
     "lab": {"core", "counters", "tools", "formats", "journal", "inference", "strategies"},
     "conversation": {"core"},
-    "recall": {"core"},
+    "search": set(),
+    "recall": {"core", "formats", "search"},
     "integrations": {"conversation", "core", "counters", "formats", "inference", "strategies", "recall"},
     "agent": {
         "conversation",

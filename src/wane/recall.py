@@ -1,30 +1,43 @@
-"""The tool `recall`: what a model is told of it, what its calls ask for, and pages of an episode's exact content."""
+"""The tool `recall`: an episode's exact content, page by page, or the places where a pattern stands in the history."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Final, Self
 
+from wane.core import ContextWindow, Episode, Kind
 from wane.core.errors import UnknownEpisodeError
+from wane.formats.base import Part, Transcript, readable
+from wane.search import MOST_IN_A_TEXT, Findings, Found, search
 
 RECALL: Final = "recall"
-"""Name of the tool that brings back an episode."""
+"""Name of the tool that brings back what has left the view."""
 
 RECALL_SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
     "properties": {
-        "name": {"type": "string", "description": "Name of the episode."},
-        "offset": {"type": "integer", "minimum": 0, "description": "Where to begin, in characters; 0 if left out."},
+        "name": {"type": "string", "description": "Name of the episode to read again."},
+        "search": {
+            "type": "string",
+            "description": "Text or regular expression to look for, in the whole conversation or in the episode named.",
+        },
+        "offset": {
+            "type": "integer",
+            "minimum": 0,
+            "description": "Where to go on: characters to skip or, of a search, places; 0 if left out.",
+        },
     },
-    "required": ["name"],
     "additionalProperties": False,
 }
 """JSON schema of the arguments of `recall`."""
 
 RECALL_DESCRIPTION: Final = (
-    "Read again, exactly, what one of your episodes held, after it has left your context window. "
-    "Long episodes come in pages; the end of a page says how to get the next."
+    "Read again, exactly, what has left your context window: one of your episodes by its `name`, or excerpts from "
+    "wherever a `search` is found in this conversation. Long answers come in pages; the end of a page says how to get "
+    "the next."
 )
 """What the model reads about `recall`."""
 
@@ -32,6 +45,11 @@ PAGE_SHARE: Final = 0.1
 """Share of the budget that one page of a recall may take."""
 
 _MIN_PAGE: Final = 400
+_EXCERPT: Final = 700  # characters, at most
+_LEAST_EXCERPT: Final = 200
+_MOST_PLACES: Final = 8  # on a page
+_LONGEST: Final = 1_000  # characters of a search
+_SHORT: Final = 100  # characters of a call's arguments that tell it from others
 _CHARS_PER_TOKEN: Final = 4
 
 
@@ -62,24 +80,239 @@ def page(name: str, text: str, offset: int, budget: int) -> str:
     return f"{head}\n\n{text[offset:stop]}\n\n[There is more. Go on with: {call}]"
 
 
-def answer(arguments: str, read: Callable[[str, int], str]) -> str:
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """A whole history, as a recall reads it: by item, evicted or not.
+
+    Attributes:
+        budget: tokens that the view may hold; a page takes a tenth of it.
+        members: gives the items of the episode of a name, in order, or raises `UnknownEpisodeError`.
+        part: gives an item with its content; None for one whose content is gone.
+        texts: gives what each item says, to be searched; empty where nothing is to be found.
+        visible: gives the items in view.
+        episodes: every episode so far.
+        message: gives the ordinal of the message that an item is part of.
+        messages: how many messages there are.
+    """
+
+    budget: int
+    members: Callable[[str], Iterable[int]]
+    part: Callable[[int], Part | None]
+    texts: Callable[[], Sequence[str]]
+    visible: Callable[[], Collection[int]]
+    episodes: Sequence[Episode]
+    message: Callable[[int], int]
+    messages: int
+
+    @classmethod
+    def of(
+        cls,
+        window: ContextWindow,
+        transcript: Transcript[Any],
+        episodes: Sequence[Episode],
+        texts: Callable[[], Sequence[str]] | None = None,
+    ) -> Self:
+        """Return the archive of a history whose messages are at hand.
+
+        Args:
+            window: its window.
+            transcript: its messages.
+            episodes: every episode so far.
+            texts: see the attribute; None to take the messages apart for each search.
+        """
+        return cls(
+            window.budget,
+            lambda name: chain.from_iterable(window.members(name)),
+            transcript.part,
+            texts or (lambda: searchable(part for m in transcript.messages for part in transcript.format.parts(m))),
+            lambda: window.visible,
+            episodes,
+            transcript.message_of,
+            len(transcript.messages),
+        )
+
+    def read(self, name: str, offset: int = 0) -> str:
+        """Return a page of an episode's exact content, evicted or not.
+
+        Args:
+            name: name of the episode.
+            offset: where the page begins, in characters.
+
+        Raises:
+            UnknownEpisodeError: if no episode of that name was started.
+        """
+        return page(name, "\n\n".join(self._blocks(self.members(name))), offset, self.budget)
+
+    def find(self, pattern: str, offset: int = 0, name: str | None = None) -> str:
+        """Return excerpts from where a pattern stands, each with its place: first what has left the view, latest first.
+
+        Args:
+            pattern: text, or a regular expression that is matched line by line.
+            offset: how many places to skip.
+            name: the episode to look in; None for the whole history.
+
+        Raises:
+            UnknownEpisodeError: if no episode of that name was started.
+        """
+        texts, visible = self.texts(), set(self.visible())
+        members = range(len(texts)) if name is None else [i for i in self.members(name) if i < len(texts)]
+        latest_first = members[::-1]
+        gone = [index for index in latest_first if index not in visible]
+        findings = search(pattern, texts, [*gone, *(index for index in latest_first if index in visible)])
+        shown = findings.found[offset : offset + _places(self.budget)]
+        if not shown:
+            return _nothing(pattern, findings, offset)
+        size = page_size(self.budget) // len(shown)
+        entries = [
+            f"{number}. {self._place(found, seen=found.index in visible)}\n{_excerpt(texts[found.index], found, size)}"
+            for number, found in enumerate(shown, offset + 1)
+        ]
+        left = len(findings.found) - offset - len(shown)
+        asked = {"search": pattern} if name is None else {"name": name, "search": pattern}
+        more = [f"[{left} more. Go on with: {_json({**asked, 'offset': offset + len(shown)})}]"] if left else []
+        return "\n\n".join([_heading(pattern, findings), *entries, *more])
+
+    def _blocks(self, indexes: Iterable[int]) -> list[str]:
+        return [readable(part) for index in indexes if (part := self.part(index)) is not None]
+
+    def _place(self, found: Found, *, seen: bool) -> str:
+        """Where an item stands, and how to read around it."""
+        index = found.index
+        said = [f"Message {self.message(index) + 1} of {self.messages}", self._what(index)]
+        episode = next((each for each in self.episodes if any(a <= index < b for a, b in each.spans)), None)
+        if episode is not None and episode.name is not None:
+            said.append(f"in episode {_json(episode.name)}")
+        said.append("in view" if seen else "not in view")
+        if found.count > 1:
+            most = "at least " if found.count == MOST_IN_A_TEXT else ""
+            said.append(f"{most}{found.count} matches")
+        place = ", ".join(said)
+        if episode is None or episode.name is None:
+            return f"{place}:"
+        around = {"name": episode.name, "offset": self._offset(episode, found)}
+        return f"{place}; read on there with {_json(around)}:"
+
+    def _what(self, index: int) -> str:
+        part = self.part(index)
+        if part is None:
+            return "gone"
+        if part.kind is Kind.CALL:
+            return f"call of `{part.tool}`"
+        if part.kind is not Kind.RESULT:
+            return {Kind.USER: "the user", Kind.SYSTEM: "system"}.get(part.kind, str(part.kind))
+        for before in range(index - 1, -1, -1):
+            call = self.part(before)
+            if call is not None and call.kind is Kind.CALL and call.call_id == part.call_id:
+                return f"result of `{call.tool}` {_short(call.arguments or '')}".rstrip()
+        return "result"
+
+    def _offset(self, episode: Episode, found: Found) -> int:
+        """Where a match stands in the text that a recall of its episode gives."""
+        members = [index for a, b in episode.spans for index in range(a, b) if index <= found.index]
+        blocks = self._blocks(members)
+        before = sum(len(block) + 2 for block in blocks[:-1])
+        part = self.part(found.index)
+        head = 0 if part is None else len(readable(part)) - len(_said(part))
+        return before + head + found.start
+
+
+def searchable(parts: Iterable[Part]) -> list[str]:
+    """Return what of each item of a history is searched: nothing of what recalls themselves asked for and brought."""
+    recalls: set[str | None] = set()
+    texts = []
+    for part in parts:
+        own = part.tool == RECALL if part.kind is Kind.CALL else part.kind is Kind.RESULT and part.call_id in recalls
+        if own and part.kind is Kind.CALL:
+            recalls.add(part.call_id)
+        elif own:
+            recalls.remove(part.call_id)
+        texts.append("" if own else _said(part))
+    return texts
+
+
+def answer(arguments: str, archive: Archive) -> str:
     """Return the result of a call of `recall`; arguments that are wrong in any way get one that says what is right.
 
     Args:
         arguments: the raw JSON arguments, as the model wrote them.
-        read: gives the page of the episode of a name that begins at an offset, or raises `UnknownEpisodeError`.
+        archive: the history.
     """
     try:
         asked = json.loads(arguments)
     except (ValueError, RecursionError):
         asked = None
-    name = asked.get("name") if isinstance(asked, dict) else None
-    if not isinstance(name, str) or not name.strip():
-        return 'Error: `recall` needs the name of an episode. A right call: {"name": "my-episode"}'
+    name, pattern = _field(asked, "name"), _field(asked, "search")
+    if name is None and pattern is None:
+        return (
+            "Error: `recall` needs the name of an episode, or a text to search for. "
+            'Right calls: {"name": "my-episode"}, {"search": "connection refused"}'
+        )
+    if pattern is not None and len(pattern) > _LONGEST:
+        return f"Error: a search has at most {_LONGEST} characters, and this one {len(pattern)}. Look for a part of it."
     offset = asked.get("offset")
     if offset is not None and (isinstance(offset, bool) or not isinstance(offset, int)):
-        return f'Error: "offset" must be a whole number. A right call: {json.dumps({"name": name, "offset": 0})}'
+        right = {"search": pattern} if name is None else {"name": name}
+        return f'Error: "offset" must be a whole number. A right call: {json.dumps({**right, "offset": 0})}'
     try:
-        return read(name.strip(), offset or 0)
+        if pattern is not None:
+            return archive.find(pattern, max(0, offset or 0), name)
+        assert name is not None
+        return archive.read(name, offset or 0)
     except UnknownEpisodeError as error:
         return f"Error: {error}"
+
+
+def _field(asked: object, key: str) -> str | None:
+    value = asked.get(key) if isinstance(asked, Mapping) else None
+    # A pattern may begin or end with a space; a name is compared without.
+    return (value if key == "search" else value.strip()) if isinstance(value, str) and value.strip() else None
+
+
+def _said(part: Part) -> str:
+    return (part.arguments or "") if part.kind is Kind.CALL else part.text
+
+
+def _places(budget: int) -> int:
+    return min(_MOST_PLACES, page_size(budget) // _LEAST_EXCERPT)
+
+
+def _heading(pattern: str, findings: Findings) -> str:
+    count = len(findings.found)
+    notes = [f"It is looked for as plain text: {findings.plain}."] if findings.plain else []
+    notes += ["Case is ignored."] if findings.any_case else []
+    notes += [] if findings.complete else ["Only a part was looked through, as it takes too long; be more exact."]
+    where = "1 place" if count == 1 else f"{count} places"
+    order = "" if count == 1 else " What has left your view comes first, the latest first."
+    return " ".join([f"{_json(pattern)} stands in {where}.{order}", *notes])
+
+
+def _nothing(pattern: str, findings: Findings, offset: int) -> str:
+    if findings.found:
+        places = "1 place" if len(findings.found) == 1 else f"{len(findings.found)} places"
+        return f"{_json(pattern)} stands in {places}; offset {offset} is outside of them. Begin with offset 0."
+    looked = "in this conversation" if findings.complete else "as far as was looked, which would take too long"
+    plain = f" It was looked for as plain text: {findings.plain}." if findings.plain else ""
+    return f"Nothing matches {_json(pattern)} {looked}, with case or without.{plain} Try a shorter text."
+
+
+def _excerpt(text: str, found: Found, size: int) -> str:
+    """A match with what stands around it, in whole lines where they are short enough."""
+    size = min(_EXCERPT, size)
+    room = max(0, size - (found.stop - found.start))
+    start = max(0, found.start - room // 3)
+    stop = min(len(text), start + size)
+    if start and (line := text.find("\n", start, found.start)) >= 0:
+        start = line + 1
+    if stop < len(text) and (line := text.rfind("\n", found.stop, stop)) >= 0:
+        stop = line
+    cut = "" if (start, stop) == (0, len(text)) else f"[characters {start} to {stop} of {len(text)}]\n"
+    return cut + text[start:stop]
+
+
+def _short(arguments: str) -> str:
+    line = " ".join(arguments.split())
+    return line if len(line) <= _SHORT else f"{line[: _SHORT - 1]}…"
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

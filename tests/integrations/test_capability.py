@@ -71,7 +71,7 @@ def test_recall_brings_an_evicted_episode_back_at_the_end() -> None:
     script = [*session("a", "b")[:-1], Reply(calls=(recall,)), Reply("Done.")]
     log = Log()
     with ScriptedServer(script) as server:
-        agent = worker(server.anthropic_model(), ContextLifecycle(3_300, Policy.paper(), recall=True, listener=log))
+        agent = worker(server.anthropic_model(), ContextLifecycle(3_367, Policy.paper(), recall=True, listener=log))
         agent.run_sync("Go.")
     assert evicted(log)
     before, after = server.requests[-2:]
@@ -86,12 +86,12 @@ def test_recall_brings_an_evicted_episode_back_at_the_end() -> None:
     ("arguments", "answer"),
     [
         ({"name": "nobody"}, "Error: no episode is named 'nobody'; no episode has been started"),
-        ({}, "Error: `recall` needs the name of an episode"),
-        ({"name": 7}, "Error: `recall` needs the name of an episode"),
-        ({"name": " "}, "Error: `recall` needs the name of an episode"),
-        ("[1]", "Error: `recall` needs the name of an episode"),
-        ('{"name": ', "Error: `recall` needs the name of an episode"),
-        ("[" * 20_000, "Error: `recall` needs the name of an episode"),
+        ({}, "Error: `recall` needs the name of an episode, or"),
+        ({"name": 7}, "Error: `recall` needs the name of an episode, or"),
+        ({"name": " "}, "Error: `recall` needs the name of an episode, or"),
+        ("[1]", "Error: `recall` needs the name of an episode, or"),
+        ('{"name": ', "Error: `recall` needs the name of an episode, or"),
+        ("[" * 20_000, "Error: `recall` needs the name of an episode, or"),
         ({"name": "x", "offset": "1"}, 'Error: "offset" must be a whole number'),
         ({"name": "x", "offset": True}, 'Error: "offset" must be a whole number'),
     ],

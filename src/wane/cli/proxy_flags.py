@@ -31,7 +31,8 @@ CONTEXT: Final = (
     Flag(
         ("--recall",),
         "recall",
-        "Give the model a second tool, recall, by which it reads again, exactly, what an evicted episode held.",
+        "Give the model a second tool, recall, by which it reads again, exactly, what was evicted: an episode, or what "
+        "a search finds.",
     ),
     Flag(
         ("--remind-at",),

@@ -20,7 +20,7 @@ path:line, exact names and values, what you ruled out, what is open. Where one s
 - Name the episode in its end, too. An end without its start, further up, is of an episode that has left.
 - Call `delimiter` in one message with other tools: an end, the next start, its first call."""
 
-_RECALL: Final = "- To see exactly what has left, `recall` it by its name rather than redo it."
+_RECALL: Final = "- To see exactly what has left, `recall` it by its name or by a search."
 
 
 def guidance(policy: Policy | None = None, *, recall: bool = False, leaving: str | None = None) -> str:

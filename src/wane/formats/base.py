@@ -172,6 +172,11 @@ class Transcript(Generic[MessageT]):
         """Position of an item among those of its message."""
         return index - self._first[self._owner[index]]
 
+    def part(self, index: int) -> Part:
+        """Return an item with its content."""
+        number = self._owner[index]
+        return self.format.parts(self.messages[number])[index - self._first[number]]
+
     def message_of(self, index: int) -> int:
         """Position of the message that an item came from."""
         return self._owner[index]

@@ -99,4 +99,4 @@ class LifecycleToolset(AbstractToolset[Any]):
     def _page(self, raw: str) -> str:
         if beyond_json(raw):
             return f"Error: {BEYOND_JSON}"
-        return answer(raw, self._tracker.recall)
+        return answer(raw, self._tracker.archive)

@@ -46,7 +46,7 @@ from wane.integrations.events import (
 from wane.integrations.hidden import Hidden
 from wane.integrations.history import Fresh, Known, growth
 from wane.integrations.usage import context_tokens, model_of
-from wane.recall import page
+from wane.recall import Archive
 from wane.strategies.base import Annotate
 
 CACHE_LIFETIME: Final = 300.0
@@ -177,8 +177,12 @@ class Tracker:
         Raises:
             UnknownEpisodeError: if no episode of that name was started.
         """
-        indexes = chain.from_iterable(self.window.members(name))
-        return page(name, self.transcript.text(indexes), offset, self.window.budget)
+        return self.archive.read(name, offset)
+
+    @property
+    def archive(self) -> Archive:
+        """The whole history, to be recalled."""
+        return Archive.of(self.window, self.transcript, self.episodes)
 
     # What it is told
 

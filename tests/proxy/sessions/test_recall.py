@@ -145,6 +145,33 @@ def test_an_edited_message_is_recalled_as_the_client_has_it_now(make: type[Clien
 
 
 @every_client
+def test_a_search_finds_what_was_evicted_and_what_the_client_has_changed(make: type[Client]) -> None:
+    replies = [
+        Reply(calls=(start("look"), Call("read", {"path": "a"}), Call("bash", {"run": "needle-7"}))),
+        Reply("The needle-8 is seen.", calls=(END,)),
+        Reply("Done."),
+        Reply("Done again."),
+        Reply(calls=(Call("recall", {"search": r"needle-\d"}), Call("recall", {"search": "cleared"}))),
+        Reply("Read."),
+    ]
+
+    async def main() -> None:
+        client = make()
+        book, upstream = Book(MemoryStore(), replace(RECALLING, budget=20_000)), scripted(client, replies)
+        await work(book, client, upstream, 2)
+        client.history = [*cleared(client.history[:-2]), *client.history[-2:]]
+        await work(book, client, upstream, 1)
+        found, changed = recalled(upstream.requests[-1])
+        assert "stands in 2 places" in found
+        assert found.index("The needle-8 is seen.") < found.index('{"run":"needle-7"}')
+        assert found.count('in episode "look", in view') == 2
+        assert changed.count("result of `") == 2
+        assert hidden(client)
+
+    asyncio.run(main())
+
+
+@every_client
 def test_answers_keep_the_order_of_calls(make: type[Client]) -> None:
     """Those that are wrong as well; and what was marked in this very reply is not in the history yet."""
     calls = (

@@ -13,7 +13,7 @@ from itertools import chain, groupby
 from typing import Any, Final
 
 from wane.conversation.reminder import Reminder
-from wane.core import Added, ContextWindow, FitReport, Item, Level, Mark, chars
+from wane.core import Added, ContextWindow, FitReport, Item, Kind, Level, Mark, chars
 from wane.core.errors import HistoryError, JournalError
 from wane.formats.base import Part
 from wane.journal import (
@@ -35,7 +35,7 @@ from wane.proxy.sessions.layout import History, Layout
 from wane.proxy.sessions.notes import Edit, Replied
 from wane.proxy.settings import ContextSettings
 from wane.proxy.wire.base import NO_USAGE, Body, Message, OwnCall, Round, TokenUsage, Wire, Woven
-from wane.recall import answer, page
+from wane.recall import Archive, answer, searchable
 
 _RECENT: Final = 64  # replies by which a client is known that comes back with one
 _BELIEVED: Final = 0.5  # share of our own count below which a provider's is not believed
@@ -287,14 +287,19 @@ class Conversation:
             call: the call.
             history: the whole history as of the request.
         """
-        window = self.window
+        window, parts = self.window, self._layout.parts(history)
         assert window is not None
-
-        def read(name: str, offset: int) -> str:
-            text = self._layout.text(history, chain.from_iterable(window.members(name)))
-            return page(name, text, offset, window.budget)
-
-        return answer(call.arguments, read)
+        archive = Archive(
+            window.budget,
+            lambda name: (index for index in chain.from_iterable(window.members(name)) if index < history.items),
+            parts.__getitem__,
+            lambda: searchable(part or _GONE for part in parts),
+            lambda: window.visible,
+            self.keeping.episodes,
+            self._layout.message_of,
+            len(history.messages),
+        )
+        return answer(call.arguments, archive)
 
     def keep(self, rounds: Sequence[Round], woven: Sequence[Woven]) -> list[Record]:
         """Take note of a reply that the client is given.
@@ -501,6 +506,7 @@ def _joined(first: FitReport, second: FitReport) -> FitReport:
 
 
 _EMPTY: Final = shape_of([])
+_GONE: Final = Part(Kind.TEXT)
 
 
 def _tokens(part: Part) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from wane.core import Added, ContextWindow, FitReport, Item, Mark
+from wane.core import Added, ContextWindow, Episode, FitReport, Item, Mark
 from wane.core.accounting import Accounting
 from wane.core.errors import HistoryError
 from wane.core.policy import MAX_BUDGET
@@ -50,6 +50,11 @@ class Keeping(Protocol):
     @property
     def window(self) -> ContextWindow | None:
         """The window, if it evicts by episode."""
+        ...
+
+    @property
+    def episodes(self) -> Sequence[Episode]:
+        """Every episode so far, if it evicts by episode."""
         ...
 
     def add(self, item: Item, part: Part) -> Added | None:
@@ -118,6 +123,11 @@ class ByEpisode:
         return self._strategy.window
 
     @property
+    def episodes(self) -> Sequence[Episode]:
+        """Every episode so far."""
+        return self._strategy.episodes
+
+    @property
     def overhead(self) -> int:
         """Tokens that every request carries besides the items."""
         return self.window.overhead
@@ -174,6 +184,7 @@ class ByMessage:
     """The strategies that know no episodes."""
 
     window = None
+    episodes: Sequence[Episode] = ()
 
     def __init__(self, strategy: Strategy) -> None:
         self._strategy = strategy

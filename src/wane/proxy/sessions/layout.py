@@ -5,12 +5,11 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, replace
 from typing import Final
 
 from wane.core import Item, Kind, chars
-from wane.formats.base import Part, is_answer, keep_some, readable, standing
+from wane.formats.base import Part, is_answer, keep_some, standing
 from wane.proxy.wire.base import Message, Wire
 from wane.strategies.base import Slot, Substitute
 
@@ -119,23 +118,25 @@ class Layout:
         more = {place: more[place] for place in sorted(more.keys() - known)}
         return _merged(slots, more), sum(more.values())
 
-    def text(self, history: History, indexes: Iterable[int]) -> str:
-        """Return items as a recall gives them: readable, exact and in order, as the client now sends them.
+    def parts(self, history: History) -> list[Part | None]:
+        """Return the items of a history with their content, as the client now sends them.
 
-        Of an edited message these are the calls and results by their ids, and all that the model said in it.
-
-        Args:
-            history: the history.
-            indexes: the items, ascending; those beyond the history are left out.
+        An edited message gives its calls and results by their ids, and all that the model said in it; an item of which
+        nothing is left in it is None.
         """
-        wanted = [index for index in indexes if index < history.items]
-        blocks: list[str] = []
-        for number, group in groupby(wanted, self._owners.__getitem__):
-            parts = self._wire.format.parts(history.messages[number])
-            known, first = frozenset(group), self._first[number]
+        found: list[Part | None] = [None] * history.items
+        for number, message in enumerate(history.messages):
+            parts, first = self._wire.format.parts(message), self._first[number]
             places = self._matched(number, parts) if number in history.edited else range(first, first + len(parts))
-            blocks += [readable(part) for part, place in zip(parts, places, strict=True) if place in known]
-        return "\n\n".join(blocks)
+            for part, place in zip(parts, places, strict=True):
+                if place is not None and place < history.items:
+                    before = found[place]
+                    found[place] = part if before is None else replace(part, text=f"{before.text}\n\n{part.text}")
+        return found
+
+    def message_of(self, index: int) -> int:
+        """Return which message of the history an item is part of."""
+        return self._owners[index]
 
     def _by_message(self, slots: Sequence[Slot]) -> dict[int, dict[int, Slot]]:
         """What a view shows of each message, by place."""

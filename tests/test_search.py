@@ -1,0 +1,149 @@
+"""Looking for a pattern: what is found where, what is taken for plain text, and that no pattern takes for ever."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wane.search import MOST_IN_A_TEXT, STEPS, Findings, Found, search
+
+LINES = "first line\nport 8443\nToken-17, token-18\n"
+
+
+def spans(pattern: str, *texts: str) -> list[tuple[int, str]]:
+    """Which texts match, and what the first match of each is."""
+    return [(found.index, texts[found.index][found.start : found.stop]) for found in search(pattern, texts).found]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "match"),
+    [
+        ("8443", "8443"),
+        (r"port\s+\d+", "port 8443"),
+        (r"\d{4}", "8443"),
+        (r"[Tt]oken-\d+", "Token-17"),
+        ("(?:nothing|port) 8", "port 8"),
+        ("nothing|8443", "8443"),
+        ("nothing|first|port", "first"),
+        (".*8443.*", "port 8443"),
+        ("^port", "port"),
+        (r"\bline$", "line"),
+        ("colou?r|fir?st", "first"),
+        ("xy*|por?t", "port"),
+        ("T{0,1}oken", "Token"),
+        ("(?i)TOKEN-18", "token-18"),
+    ],
+)
+def test_regular_expressions(pattern: str, match: str) -> None:
+    findings = search(pattern, ["none", LINES])
+    assert [(it.index, LINES[it.start : it.stop]) for it in findings.found] == [(1, match)]
+    assert findings.plain == ""
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "why"),
+    [
+        ("(a+)+$", "see (a+)+$", "a repeated group"),
+        ("(?:ab){2}", "see (?:ab){2}", "a repeated group"),
+        (r"(a)\1", r"see (a)\1", "a back reference"),
+        ("a(?=b)", "see a(?=b)", "look-arounds"),
+        ("f(x", "call f(x)", "no regular expression"),
+        ("a\nb.", "see a\nb.", "line by line"),
+        ("a{99999999999}", "see a{99999999999}", "no regular expression"),
+        ("x" * 300 + ".", "x" * 300 + ".", "longer than 200"),
+    ],
+)
+def test_what_is_taken_for_plain_text(pattern: str, text: str, why: str) -> None:
+    findings = search(pattern, [text])
+    assert why in findings.plain
+    assert [text[it.start : it.stop] for it in findings.found] == [pattern]
+
+
+def test_what_nothing_matches_as_a_regular_expression_is_looked_for_as_text() -> None:
+    findings = search("list[int](x)", ["a = list[int](x)"])
+    assert findings.found == (Found(0, 4, 16, 1),)
+    assert "as a regular expression" in findings.plain
+
+
+def test_case_counts_unless_nothing_is_found() -> None:
+    assert spans("token", LINES) == [(0, "token")]
+    assert spans("TOKEN", LINES) == [(0, "Token")]
+    assert search("TOKEN", [LINES]).any_case
+    assert not search("token", [LINES]).any_case
+    assert search("PORT [0-9]+", [LINES]).any_case
+    # A letter whose small form is longer moves nothing.
+    assert spans("TOKEN", "İİİ token") == [(0, "token")]
+
+
+def test_texts_are_looked_through_in_the_order_asked_for() -> None:
+    texts = ["one x", "two", "three x", "four x"]
+    assert [it.index for it in search("x", texts, [3, 1, 0]).found] == [3, 0]
+
+
+def test_matches_are_counted() -> None:
+    assert search("a", ["banana"]).found == (Found(0, 1, 2, 3),)
+    assert search("a.", ["banana"]).found == (Found(0, 1, 3, 2),)
+    assert search("a", ["a" * 10_000]).found[0].count == MOST_IN_A_TEXT
+
+
+def test_a_match_in_a_long_line_is_found_wherever_it_stands() -> None:
+    for place in range(0, 3_000, 37):
+        line = "." * place + "port 8443" + "." * 1_000
+        assert spans(r"port\s\d+", line) == [(0, "port 8443")]
+        assert search(r"[a-z]{4} [0-9]{4}", [line]).found == (Found(0, place, place + 9, 1),)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"\w+\s\w+!",
+        r"\w*x\w*y\w*z\s",
+        "a?" * 30 + "a" * 30,
+        ".*.*.*.*b\t",
+        "(a|b)(a|b)(a|b)(a|b)(a|b)(a|b)!",
+        "[ab]+[ab]+c\t",
+    ],
+)
+def test_a_pattern_that_could_take_for_ever_ends(pattern: str) -> None:
+    findings = search(pattern, ["a" * 200_000 + "xyz", "ab" * 100_000])
+    assert findings.found == ()
+
+
+def test_steps_are_bounded_and_what_was_not_looked_through_is_told() -> None:
+    findings = search(r"\w+\s\w+\s\w+", ["ab" * 250] * 10)
+    assert findings == Findings((), complete=False)
+    assert STEPS < 501**4
+
+
+def oracle(pattern: str, text: str) -> list[tuple[int, int]]:
+    """Python's own matcher, line by line."""
+    found, at = [], 0
+    for line in text.split("\n"):
+        found += [(at + m.start(), at + m.end()) for m in re.finditer(pattern, line) if m[0]]
+        at += len(line) + 1
+    return found
+
+
+ATOMS = ["a", "b", "ab", r"\d", "[ab]", ".", r"\w", "-", r"\."]
+PATTERNS = st.lists(
+    st.tuples(st.sampled_from(ATOMS), st.sampled_from(["", "", "", "?", "*", "+", "{2}", "{0,2}"])),
+    min_size=1,
+    max_size=4,
+).map(lambda atoms: "".join(f"(?:{a}){q}" if q == "?" and len(a) > 2 else a + q for a, q in atoms))
+TEXTS = st.lists(st.text("ab1-. \n", max_size=30), max_size=4)
+
+
+@given(pattern=PATTERNS, other=st.one_of(st.none(), PATTERNS), texts=TEXTS)
+def test_it_finds_what_pythons_matcher_finds_in_each_line(pattern: str, other: Any, texts: list[str]) -> None:
+    whole = pattern if other is None else f"{pattern}|{other}"
+    wanted = [(n, spans) for n, text in enumerate(texts) if (spans := oracle(whole, text))]
+    findings = search(whole, texts)
+    if wanted and not findings.any_case and not findings.plain:
+        assert [(it.index, it.start, it.stop) for it in findings.found] == [(n, *spans[0]) for n, spans in wanted]
+    else:
+        assert not wanted or findings.plain or findings.any_case
+        assert bool(wanted) <= bool(findings.found)
