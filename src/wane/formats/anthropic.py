@@ -91,6 +91,39 @@ class AnthropicFormat:
         places = dict.fromkeys(found[position][0] for position in kept)
         return {**message, "content": [content[place] for place in places]}
 
+    def read(self, data: Sequence[Any]) -> Sequence[Message]:
+        """Return the messages, which are what a host holds."""
+        return data
+
+    def wire(self, messages: Sequence[Message]) -> list[Any]:
+        """Return the messages, which are what a request takes: Anthropic joins neighbours of one role by itself."""
+        return list(messages)
+
+    def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the definition of a tool."""
+        return {"name": name, "description": description, "input_schema": dict(schema)}
+
+    def turn(self, text: str) -> Message:
+        """Return a message of the user."""
+        return {"role": "user", "content": [{"type": "text", "text": text}]}
+
+    def awaits(self, message: Message, position: int) -> bool:
+        """Whether the application answers a call: Anthropic runs its own tools by itself."""
+        return bool(message["content"][slots(message)[position][0]]["type"] == "tool_use")
+
+    def result(self, message: Message, position: int, text: str) -> Message:
+        """Return the user's message with the `tool_result` that answers a call."""
+        block = {"type": "tool_result", "tool_use_id": slots(message)[position][1].call_id, "content": text}
+        return {"role": "user", "content": [block]}
+
+    def cleared(self, message: Message, position: int, text: str) -> Message:
+        """Return a message with a text in place of one result's content; results of Anthropic's own tools stay."""
+        content, place = message["content"], slots(message)[position][0]
+        if content[place]["type"] != "tool_result":
+            return message
+        result = {**content[place], "content": text}
+        return {**message, "content": [*content[:place], result, *content[place + 1 :]]}
+
 
 def slots(message: Message) -> list[Slot]:
     """Return the items of a message, each with the position of its block in `content`.

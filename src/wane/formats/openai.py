@@ -95,6 +95,37 @@ class OpenAIFormat:
             result["content"] = None if calls or result.get("refusal") else ""
         return result if list(result) == list(message) else {k: result[k] for k in (*message, "content") if k in result}
 
+    def read(self, data: Sequence[Any]) -> Sequence[Message]:
+        """Return the messages, which are what a host holds."""
+        return data
+
+    def wire(self, messages: Sequence[Message]) -> list[Any]:
+        """Return the messages, which are what a request takes."""
+        return list(messages)
+
+    def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the definition of a function tool."""
+        return {
+            "type": "function",
+            "function": {"name": name, "description": description, "parameters": dict(schema)},
+        }
+
+    def turn(self, text: str) -> Message:
+        """Return a message of the user."""
+        return {"role": "user", "content": text}
+
+    def awaits(self, message: Message, position: int) -> bool:  # noqa: ARG002 - all calls are the application's
+        """Whether the application answers a call, as it does with all of them."""
+        return True
+
+    def result(self, message: Message, position: int, text: str) -> Message:
+        """Return the message of role `tool` that answers a call."""
+        return {"role": "tool", "tool_call_id": self.parts(message)[position].call_id, "content": text}
+
+    def cleared(self, message: Message, position: int, text: str) -> Message:  # noqa: ARG002 - it has one part
+        """Return a message of role `tool` with a text as its content."""
+        return {**message, "content": text}
+
 
 def _told(message: Message) -> list[Placed]:
     """The items of a message of the system or the user, with the places of their pieces in its content."""

@@ -42,6 +42,9 @@ Slot: TypeAlias = tuple[int, Part]
 """Position of an item in its message, and what it is to Wane."""
 
 _ROLES: Final = ("user", "assistant", "system", "developer")
+_OUTPUT: Final = "function_call_output"
+# Where outputs keep what came of the call.
+_RESULTS: Final = ("output", "result", "tools")
 
 
 class OpenAIResponsesFormat:
@@ -85,6 +88,45 @@ class OpenAIResponsesFormat:
         """Return the message with only some of its items, which are the same objects."""
         items, found = message["items"], slots(message)
         return {**message, "items": [items[found[position][0]] for position in kept]}
+
+    def read(self, data: Sequence[Any]) -> Sequence[Message]:
+        """Return the messages of a flat list of items; messages as they are."""
+        return data if all(map(_is_message, data)) else group(data)
+
+    def wire(self, messages: Sequence[Message]) -> list[Any]:
+        """Return the flat list of the messages' items, which is the `input` of a request."""
+        return self.dump(messages)
+
+    def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the definition of a function tool, whose schema may have more freedom than strict ones."""
+        return {
+            "type": "function",
+            "name": name,
+            "description": description,
+            "parameters": dict(schema),
+            "strict": False,
+        }
+
+    def turn(self, text: str) -> Message:
+        """Return a message of the user."""
+        return {"items": [{"role": "user", "content": text}]}
+
+    def awaits(self, message: Message, position: int) -> bool:
+        """Whether the application answers a call: a `program` is run by OpenAI."""
+        return bool(message["items"][slots(message)[position][0]]["type"] != "program")
+
+    def result(self, message: Message, position: int, text: str) -> Message:
+        """Return the output that answers a call."""
+        place, part = slots(message)[position]
+        kind = "custom_tool_call_output" if message["items"][place]["type"] == "custom_tool_call" else _OUTPUT
+        return {"items": [{"type": kind, "call_id": part.call_id, "output": text}]}
+
+    def cleared(self, message: Message, position: int, text: str) -> Message:
+        """Return a message of one output with a text as its content."""
+        place = slots(message)[position][0]
+        item = message["items"][place]
+        key = next((key for key in _RESULTS if key in item), "output")
+        return {**message, "items": [*message["items"][:place], {**item, key: text}, *message["items"][place + 1 :]]}
 
 
 def group(items: Iterable[Any]) -> list[Message]:

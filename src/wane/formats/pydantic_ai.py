@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
@@ -41,6 +41,7 @@ try:
     from pydantic import ValidationError
     from pydantic_ai import messages as _m
     from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, ModelResponse
+    from pydantic_ai.tools import ToolDefinition
 except ImportError as error:
     raise MissingExtraError("wane.formats.pydantic_ai", "pydantic-ai") from error
 
@@ -97,6 +98,40 @@ class PydanticAIFormat:
         if isinstance(message, ModelRequest):
             return replace(message, parts=[message.parts[positions[number]] for number in kept])
         return replace(message, parts=[message.parts[positions[number]] for number in kept])
+
+    def read(self, data: Sequence[Any]) -> Sequence[ModelMessage]:
+        """Return the messages, which are what a host holds."""
+        return data
+
+    def wire(self, messages: Sequence[ModelMessage]) -> list[Any]:
+        """Return the messages, which are what a request takes."""
+        return list(messages)
+
+    def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> ToolDefinition:
+        """Return the definition of a tool."""
+        return ToolDefinition(name=name, description=description, parameters_json_schema=dict(schema))
+
+    def turn(self, text: str) -> ModelMessage:
+        """Return a request with a prompt of the user."""
+        return ModelRequest([_m.UserPromptPart(text)])
+
+    def awaits(self, message: ModelMessage, position: int) -> bool:
+        """Whether the application answers a call: native tools are run by the provider."""
+        return isinstance(message.parts[slots(message)[position][0]], _m.ToolCallPart)
+
+    def result(self, message: ModelMessage, position: int, text: str) -> ModelMessage:
+        """Return a request with the return of a call."""
+        part = slots(message)[position][1]
+        return ModelRequest([_m.ToolReturnPart(part.tool or "", text, part.call_id or "")])
+
+    def cleared(self, message: ModelMessage, position: int, text: str) -> ModelMessage:
+        """Return a request with a text in place of one return's content; returns of native tools stay."""
+        place = slots(message)[position][0]
+        part = message.parts[place]
+        if not isinstance(message, ModelRequest) or not isinstance(part, _m.ToolReturnPart | _m.RetryPromptPart):  # type: ignore[deprecated, unused-ignore]
+            return message
+        made = _m.ToolReturnPart(part.tool_name or "", text, part.tool_call_id, timestamp=part.timestamp)
+        return replace(message, parts=[*message.parts[:place], made, *message.parts[place + 1 :]])
 
     def _check(self, message: ModelMessage, number: int) -> None:
         try:

@@ -1,0 +1,113 @@
+"""What the formats write by themselves: answers to calls, turns, tools, cleared results."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from tests.formats.convert import SIGNATURE, to_anthropic, to_pydantic_ai, to_responses
+from wane import Kind
+from wane.formats import FORMAT_NAMES, get_format
+from wane.formats.writing import WritingFormat
+
+SESSION: list[dict[str, Any]] = [
+    {"role": "user", "content": "Go."},
+    {
+        "role": "assistant",
+        "content": "Both.",
+        "reasoning_content": "Hm.",
+        "tool_calls": [
+            {"id": call, "type": "function", "function": {"name": tool, "arguments": "{}"}}
+            for call, tool in (("c1", "grep"), ("c2", "read"))
+        ],
+    },
+    {"role": "tool", "tool_call_id": "c1", "content": "of c1"},
+    {"role": "tool", "tool_call_id": "c2", "content": "of c2"},
+]
+
+WRITE = {"openai": list, "anthropic": to_anthropic, "openai_responses": to_responses, "pydantic_ai": to_pydantic_ai}
+
+every_format = pytest.mark.parametrize("name", FORMAT_NAMES)
+
+
+def written(name: str) -> tuple[WritingFormat[Any], list[Any]]:
+    chosen = get_format(name)
+    assert isinstance(chosen, WritingFormat)
+    return chosen, WRITE[name](copy.deepcopy(SESSION))
+
+
+@every_format
+def test_a_result_answers_the_call_at_its_position(name: str) -> None:
+    chosen, messages = written(name)
+    for position, part in enumerate(chosen.parts(messages[1])):
+        if part.kind is Kind.CALL:
+            assert chosen.awaits(messages[1], position)
+            (made,) = chosen.parts(chosen.result(messages[1], position, "done"))
+            assert (made.kind, made.call_id, made.text) == (Kind.RESULT, part.call_id, "done")
+
+
+@every_format
+def test_a_turn_is_the_users(name: str) -> None:
+    chosen, _ = written(name)
+    (made,) = chosen.parts(chosen.turn("Well?"))
+    assert (made.kind, made.text) == (Kind.USER, "Well?")
+
+
+@every_format
+def test_a_cleared_result_has_another_text_and_nothing_else_changes(name: str) -> None:
+    chosen, messages = written(name)
+    before = copy.deepcopy(messages)
+    for message in messages:
+        for position, part in enumerate(chosen.parts(message)):
+            if part.kind is Kind.RESULT:
+                parts = chosen.parts(chosen.cleared(message, position, "gone"))
+                assert (parts[position].text, parts[position].call_id) == ("gone", part.call_id)
+                others = [p for n, p in enumerate(chosen.parts(message)) if n != position]
+                assert [p for n, p in enumerate(parts) if n != position] == others
+    assert messages == before
+
+
+@every_format
+def test_what_a_host_holds_becomes_messages_that_are_the_same_objects(name: str) -> None:
+    chosen, messages = written(name)
+    assert all(a is b for a, b in zip(chosen.read(messages), messages, strict=True))
+    assert [chosen.parts(m) for m in chosen.read(chosen.wire(messages))] == [chosen.parts(m) for m in messages]
+
+
+def test_a_tool_is_defined_as_each_api_wants_it() -> None:
+    schema = {"type": "object", "properties": {}}
+    defined = {name: written(name)[0].tool("look", "Looks.", schema) for name in FORMAT_NAMES}
+    function = {"name": "look", "description": "Looks.", "parameters": schema}
+    assert defined["openai"] == {"type": "function", "function": function}
+    assert defined["openai_responses"] == {"type": "function", **function, "strict": False}
+    assert defined["anthropic"] == {"name": "look", "description": "Looks.", "input_schema": schema}
+    made = defined["pydantic_ai"]
+    assert (made.name, made.description, made.parameters_json_schema) == ("look", "Looks.", schema)
+
+
+def test_what_a_provider_runs_itself_is_not_the_applications_to_answer() -> None:
+    anthropic = get_format("anthropic")
+    assert isinstance(anthropic, WritingFormat)
+    message = {
+        "role": "assistant",
+        "content": [
+            {"type": "thinking", "thinking": "Hm.", "signature": SIGNATURE},
+            {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}},
+            {"type": "tool_use", "id": "c1", "name": "read", "input": {}},
+        ],
+    }
+    assert [anthropic.awaits(message, position) for position in (1, 2)] == [False, True]
+    served = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []}
+    content = [*message["content"], served]
+    whole = {**message, "content": content}
+    assert anthropic.cleared(whole, 3, "gone") is whole
+
+
+def test_a_custom_tool_of_responses_has_an_output_of_its_own_kind() -> None:
+    responses = get_format("openai_responses")
+    assert isinstance(responses, WritingFormat)
+    message = {"items": [{"type": "custom_tool_call", "call_id": "c1", "name": "patch", "input": "*** Begin"}]}
+    (item,) = responses.result(message, 0, "ok")["items"]
+    assert item == {"type": "custom_tool_call_output", "call_id": "c1", "output": "ok"}
