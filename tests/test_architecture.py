@@ -24,7 +24,7 @@ FLOORS: dict[str, set[str]] = {
     "inference": {"core", "tools", "formats"},
     "strategies": {"core", "formats", "inference"},
     "lab": {"core", "counters", "tools", "formats", "journal", "inference", "strategies"},
-    "conversation": {"core"},
+    "conversation": {"core", "counters", "formats", "inference", "strategies", "recall"},
     "search": set(),
     "recall": {"core", "formats", "search"},
     "integrations": {"conversation", "core", "counters", "formats", "inference", "strategies", "recall"},
@@ -71,7 +71,7 @@ FLOORS: dict[str, set[str]] = {
         "",
     },
     # The package itself offers the dry run, which it loads when it is asked for.
-    "": {"core", "planning"},
+    "": {"core", "planning", "conversation"},
 }
 
 # Modules without files, sockets, clocks, randomness or the environment in them.
@@ -96,8 +96,9 @@ PURE = {
 IMPURE_BUILTINS = {"open", "print", "input", "exec", "eval", "compile", "breakpoint", "__import__"}
 
 EXPORTED = """
-    DEFAULT_BUDGET DEFAULT_TOOL_CLASSES Added ConfigError ContextWindow CorruptJournalError Counter CounterError Episode
-    EpisodeType FitReport FormatError HistoryError Item JournalError JournalVersionError Kind Level MissingExtraError
+    DEFAULT_BUDGET DEFAULT_TOOL_CLASSES Added ConfigError ContextWindow Conversation CorruptJournalError Counter
+    CounterError Episode EpisodeType FitReport FormatError HistoryError Item JournalError JournalVersionError Kind Level
+    MissingExtraError
     Pinned Plan Policy SessionLockedError SessionNotFoundError Step ToolClass UnknownEpisodeError Verdict WaneError
     __version__ chars parse_budget plan
 """

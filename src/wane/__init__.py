@@ -8,12 +8,17 @@
 
     plan(messages, budget=80_000)         # dry run: what would go, and why
 
+    conversation = Conversation(budget="80k")      # the same at the level of messages
+    conversation.append({"role": "user", "content": "Go."})
+    request = conversation.request()      # runs a pass if one is due; request.messages is what to send
+
 Importing this package loads the core and the standard library, nothing else.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 from wane.core import (
     DEFAULT_BUDGET,
@@ -51,6 +56,7 @@ from wane.core.errors import (
 )
 
 if TYPE_CHECKING:
+    from wane.conversation import Conversation
     from wane.planning import Plan, plan
 
 __version__ = "0.1.0"
@@ -61,6 +67,7 @@ __all__ = [
     "Added",
     "ConfigError",
     "ContextWindow",
+    "Conversation",
     "CorruptJournalError",
     "Counter",
     "CounterError",
@@ -92,10 +99,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    # The dry run needs the formats, which a user of the core alone should not wait for.
-    if name in ("Plan", "plan"):
-        from wane import planning
+# What needs the formats, for which a user of the core alone should not wait.
+_LATER: Final = {"Conversation": "wane.conversation", "Plan": "wane.planning", "plan": "wane.planning"}
 
-        return getattr(planning, name)
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(import_module(_LATER[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -111,6 +111,7 @@ class Archive:
         transcript: Transcript[Any],
         episodes: Sequence[Episode],
         texts: Callable[[], Sequence[str]] | None = None,
+        visible: Callable[[], Collection[int]] | None = None,
     ) -> Self:
         """Return the archive of a history whose messages are at hand.
 
@@ -119,13 +120,14 @@ class Archive:
             transcript: its messages.
             episodes: every episode so far.
             texts: see the attribute; None to take the messages apart for each search.
+            visible: see the attribute; None for what the window shows.
         """
         return cls(
             window.budget,
             lambda name: chain.from_iterable(window.members(name)),
             transcript.part,
             texts or (lambda: searchable(part for m in transcript.messages for part in transcript.format.parts(m))),
-            lambda: window.visible,
+            visible or (lambda: window.visible),
             episodes,
             transcript.message_of,
             len(transcript.messages),

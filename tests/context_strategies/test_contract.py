@@ -166,6 +166,25 @@ def test_what_was_done_can_be_done_again(name: str, case: tuple[list[Item], Sett
     assert look(revived, len(items)) == look(life.strategy, len(items))
 
 
+@pytest.mark.parametrize("name", RESUMABLE)
+@times(0.7)
+@given(case=cases(histories()))
+def test_what_stands_brings_a_new_strategy_to_where_it_was(name: str, case: tuple[list[Item], Settings]) -> None:
+    items, settings = case
+    life = live(name, items, settings)
+    assert isinstance(life.strategy, Resumable)
+    revived = get_strategy(name, replace(settings, budget=10**9))
+    assert isinstance(revived, Resumable)
+    for item in items:
+        revived.add(item, part_of(item))
+    standing = life.strategy.standing
+    assert standing is not None or not any(sight.done is not None for sight in life.sights)
+    if standing is not None:
+        revived.redo(json.loads(json.dumps(standing)))
+    assert look(revived, len(items)).view == life.sights[-1].view
+    assert revived.standing == standing
+
+
 @times(0.7)
 @given(case=cases(histories()))
 def test_a_summary_is_written_of_what_the_model_saw_last(case: tuple[list[Item], Settings]) -> None:

@@ -76,6 +76,26 @@ def test_what_a_host_holds_becomes_messages_that_are_the_same_objects(name: str)
     assert [chosen.parts(m) for m in chosen.read(chosen.wire(messages))] == [chosen.parts(m) for m in messages]
 
 
+def test_what_no_provider_takes_back_is_not_sent_as_it_came() -> None:
+    silent = {"role": "assistant", "content": None, "reasoning_content": "Hm."}
+    asked = {"role": "user", "content": ""}
+    chat, anthropic = get_format("openai"), get_format("anthropic")
+    assert isinstance(chat, WritingFormat)
+    assert isinstance(anthropic, WritingFormat)
+    assert chat.wire([asked, silent, {**silent, "content": "Yes."}]) == [asked, {**silent, "content": "Yes."}]
+    calls = [
+        {"type": "tool_use", "id": f"c{n}", "name": "read", "input": given} for n, given in enumerate(["{", "", {}])
+    ]
+    blank = {"type": "text", "text": " "}
+    whole = {"role": "assistant", "content": calls[2:]}
+    sent = anthropic.wire(
+        [{"role": "assistant", "content": [blank, *calls]}, whole, {"role": "assistant", "content": [blank]}]
+    )
+    assert [block["input"] for block in sent[0]["content"]] == [{"INVALID_JSON": "{"}, {}, {}]
+    assert sent[1] is whole
+    assert len(sent) == 2
+
+
 def test_a_tool_is_defined_as_each_api_wants_it() -> None:
     schema = {"type": "object", "properties": {}}
     defined = {name: written(name)[0].tool("look", "Looks.", schema) for name in FORMAT_NAMES}

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any, assert_type
 
 import wane
+from wane.conversation import Adapter, Call, Change, Conversations, Request
+from wane.conversation.events import Event, PassRan
 from wane.formats import Format, Transcript, get_format
 from wane.journal import Journal, MessageRecord, Replay, SessionInfo, SessionStore, UsageRecord, read, replay
 
@@ -66,6 +68,48 @@ assert_type(plan.satisfied, bool)
 assert_type(plan.visible, tuple[int, ...])
 assert_type(plan.to_dict(), dict[str, Any])
 wane.plan(messages, budget=1_000, counter="chars", tool_classes={"read": "bulk"}, annotate="infer")
+
+# A conversation
+
+
+def heard(event: Event) -> None:
+    """A listener of one's own."""
+    if isinstance(event, PassRan):
+        assert_type(event.report, wane.FitReport)
+
+
+conversation = wane.Conversation(budget="80k", policy=policy, recall=True, counter=words, on_event=heard)
+assert_type(conversation, wane.Conversation[dict[str, Any]])
+for call in conversation.append(messages[0], input_tokens=10, at=1.5):
+    assert_type(call, Call[dict[str, Any]])
+    assert_type(conversation.append(call.result({"found": 0})), list[Call[dict[str, Any]]])
+request = conversation.request(cold=True)
+assert_type(request, Request[dict[str, Any]])
+assert_type(request.view, list[dict[str, Any]])
+assert_type(request.report, wane.FitReport | None)
+assert_type(request.reminder, str | None)
+assert_type(conversation.ended, bool)
+assert_type(conversation.ingest(messages), Change)
+assert_type(conversation.answer(Call("delimiter", {"action": "end"}, "c1"), position=0), str)
+conversation.foresee([Call("delimiter", "{}")])
+conversation.budget = "1m"
+assert_type(conversation.budget, int)
+assert_type(conversation.restore(conversation.state(), conversation.messages), bool)
+assert_type(conversation.search("x"), str)
+assert_type(conversation.branch(), wane.Conversation[dict[str, Any]])
+
+
+class Dated(Adapter[dict[str, Any]]):
+    """What messages of one's own tell."""
+
+    def time(self, message: dict[str, Any]) -> float | None:
+        """Return when one was made."""
+        return message.get("at")
+
+
+dated = wane.Conversation("anthropic", annotate="infer", adapter=Dated())
+several = Conversations(lambda: wane.Conversation())
+assert_type(several.of(messages), wane.Conversation[dict[str, Any]])
 
 # Errors
 

@@ -6,7 +6,8 @@ cached of it changes.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from wane.core import Episode, Item, Kind, Verdict
 from wane.core.delimiter import quote
@@ -59,6 +60,18 @@ class Reminder:
         self._marked: set[str | None] = set()  # ids of calls in episodes that wait for their results
         self._unmarked = 0  # tokens of work outside episodes, since the last mark or reminder
         self._since: int | None = None  # tokens of work since the last reminder
+
+    def export(self) -> dict[str, Any]:
+        """Return what is known, as JSON data."""
+        data = {name: getattr(self, name) for name in self.__slots__ if name != "_share"}
+        return {**data, "_marked": sorted(call_id or "" for call_id in self._marked)}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take back what `export` gave."""
+        for name in self.__slots__:
+            if name != "_share":
+                setattr(self, name, state[name])
+        self._marked = set(state["_marked"])
 
     def note(self, item: Item, verdict: Verdict | None = None) -> None:
         """Take in the next item of the history.

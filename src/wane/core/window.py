@@ -106,6 +106,13 @@ class ContextWindow:
         self._message: int | None = None
         self._growing = False
 
+    def __repr__(self) -> str:
+        live = len(self._graph.live)
+        return (
+            f"<ContextWindow: {self.tokens:,} of {self._budget:,} tokens, {len(self._view.tokens):,} of "
+            f"{self._count:,} items in view, {live:,} {'episode' if live == 1 else 'episodes'}>"
+        )
+
     # What the window shows
 
     @property
@@ -155,6 +162,11 @@ class ContextWindow:
     def episodes(self) -> list[Episode]:
         """The live episodes, in order of start; removed ones are not kept (the paper's section 5)."""
         return list(self._graph.live.values())
+
+    @property
+    def described(self) -> list[Episode]:
+        """The removed explorations of which the closing pair is still in view (R11)."""
+        return list(self._graph.described.values())
 
     @property
     def started(self) -> int:

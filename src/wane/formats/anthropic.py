@@ -45,6 +45,7 @@ SEAL: Final = 235
 """Characters of a signature of no thinking at all, by recorded sessions that hold both."""
 
 _WHOLE: Final = -1
+_INVALID: Final = "INVALID_JSON"
 _ROLES: Final = ("user", "assistant", "system")
 _TOOL_SEARCH: Final = "tool_search_tool"
 
@@ -96,8 +97,15 @@ class AnthropicFormat:
         return data
 
     def wire(self, messages: Sequence[Message]) -> list[Any]:
-        """Return the messages, which are what a request takes: Anthropic joins neighbours of one role by itself."""
-        return list(messages)
+        """Return the messages of a request. Anthropic joins neighbours of one role by itself.
+
+        It takes back no blank text, and arguments as an object only: what is none is put into one, as it recommends.
+        """
+        return [
+            sent
+            for message in messages
+            if (sent := message if message["role"] != "assistant" else _taken_back(message)) is not None
+        ]
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         """Return the definition of a tool."""
@@ -148,6 +156,31 @@ def slots(message: Message) -> list[Slot]:
         return _user_slots(blocks) or [(_WHOLE, Part(Kind.USER))]
     found = [(place, part) for place, block in enumerate(blocks) if (part := _assistant_part(block)) is not None]
     return _couple(blocks, found) if len(found) > 1 else found
+
+
+def _taken_back(message: Message) -> Message | None:
+    """An answer as Anthropic takes it back, the same if it is so already; None if it says nothing."""
+    content = message["content"]
+    if not isinstance(content, list):
+        return message if content else None
+    if content and not any(map(_is_refused, content)):
+        return message
+    kept = [_mended(block) for block in content if block["type"] == "tool_use" or not _is_refused(block)]
+    return {**message, "content": kept} if kept else None
+
+
+def _is_refused(block: Block) -> bool:
+    kind = block["type"]
+    if kind == "text":
+        return not _text(block, "text").strip()
+    return kind == "tool_use" and isinstance(block.get("input"), str)
+
+
+def _mended(block: Block) -> Block:
+    given = block.get("input")
+    if isinstance(given, str):
+        return {**block, "input": {_INVALID: given} if given.strip() else {}}
+    return block
 
 
 def _said(role: str, text: str) -> Part:

@@ -143,18 +143,26 @@ class Transcript(Generic[MessageT]):
         """
         return [item for item, _ in self.take(message)]
 
-    def take(self, message: MessageT) -> list[tuple[Item, Part]]:
+    def take(
+        self, message: MessageT, parts: list[Part] | None = None, ordinal: int | None = None
+    ) -> list[tuple[Item, Part]]:
         """Take a message in and return its items with their content.
+
+        Args:
+            message: the message.
+            parts: the same taken apart, if it has been already.
+            ordinal: what joins its items to those of other messages of one answer; None for its place.
 
         Raises:
             FormatError: if it is not of the format; nothing has changed then.
         """
         number = len(self.messages)
-        parts = self.format.parts(message)
+        joined = number if ordinal is None else ordinal
+        parts = self.format.parts(message) if parts is None else parts
         if self._answered is None and is_answer(parts):
             self._answered = number
         told = standing(parts, answered=self._answered is not None)
-        taken = [(part.item(self._counter, number), part) for part in told]
+        taken = [(part.item(self._counter, joined), part) for part in told]
         self.messages.append(message)
         self._first.append(len(self._owner))
         self._owner.extend([number] * len(taken))
@@ -168,6 +176,15 @@ class Transcript(Generic[MessageT]):
         """
         return [(part.item(self._counter, number), part) for part in self._parts(number)]
 
+    def first(self, number: int) -> int:
+        """Index of the first item of a message, or of what follows it if it has none."""
+        return self._first[number]
+
+    def size(self, number: int) -> int:
+        """How many items a message has."""
+        stop = self._first[number + 1] if number + 1 < len(self._first) else len(self._owner)
+        return stop - self._first[number]
+
     def position(self, index: int) -> int:
         """Position of an item among those of its message."""
         return index - self._first[self._owner[index]]
@@ -175,7 +192,7 @@ class Transcript(Generic[MessageT]):
     def part(self, index: int) -> Part:
         """Return an item with its content."""
         number = self._owner[index]
-        return self.format.parts(self.messages[number])[index - self._first[number]]
+        return self._parts(number)[index - self._first[number]]
 
     def message_of(self, index: int) -> int:
         """Position of the message that an item came from."""
@@ -210,8 +227,7 @@ class Transcript(Generic[MessageT]):
             first = self._first[number]
             positions = [index - first for index in group]
             message = self.messages[number]
-            stop = self._first[number + 1] if number + 1 < len(self._first) else len(self._owner)
-            if len(positions) == stop - first:
+            if len(positions) == self.size(number):
                 yield message
             elif (kept := keep_some(self.format, message, positions)) is not None:
                 yield kept

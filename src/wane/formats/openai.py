@@ -100,8 +100,8 @@ class OpenAIFormat:
         return data
 
     def wire(self, messages: Sequence[Message]) -> list[Any]:
-        """Return the messages, which are what a request takes."""
-        return list(messages)
+        """Return the messages of a request, without those of the assistant that say nothing: no provider takes them."""
+        return [message for message in messages if message.get("role") != "assistant" or _speaks(message)]
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         """Return the definition of a function tool."""
@@ -153,6 +153,11 @@ def _told(message: Message) -> list[Placed]:
 
 def _notice(text: str, *, system: bool) -> Part:
     return Part(Kind.NOTICE, text, system=system)
+
+
+def _speaks(message: Message) -> bool:
+    """Whether an assistant message holds more than reasoning."""
+    return bool(message.get("content") or message.get("tool_calls") or message.get("refusal"))
 
 
 def _assistant_parts(message: Message) -> list[tuple[str | int, Part]]:

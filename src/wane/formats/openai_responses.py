@@ -90,8 +90,8 @@ class OpenAIResponsesFormat:
         return {**message, "items": [items[found[position][0]] for position in kept]}
 
     def read(self, data: Sequence[Any]) -> Sequence[Message]:
-        """Return the messages of a flat list of items; messages as they are."""
-        return data if all(map(_is_message, data)) else group(data)
+        """Return the messages of a flat list of items; messages as they are, by the first and the last of them."""
+        return data if not data or (_is_message(data[0]) and _is_message(data[-1])) else group(data)
 
     def wire(self, messages: Sequence[Message]) -> list[Any]:
         """Return the flat list of the messages' items, which is the `input` of a request."""

@@ -128,6 +128,11 @@ class Resumable(Strategy, Protocol):
     budget: int
     overhead: int
 
+    @property
+    def standing(self) -> Mapping[str, Any] | None:
+        """What `redo` has a new strategy over the same history show what this one does; None if nothing was done."""
+        ...
+
     def redo(self, done: Mapping[str, Any]) -> None:
         """Do again what an earlier `fit` or `summarised` did, whatever the budget is now.
 

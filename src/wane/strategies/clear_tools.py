@@ -89,6 +89,12 @@ class ClearTools:
         self._clear(chosen)
         return Fitted(self._view, ran=True, done={"cleared": chosen})
 
+    @property
+    def standing(self) -> Mapping[str, Any] | None:
+        """What has been cleared."""
+        cleared = [slot.index for slot in self._view if isinstance(slot, Substitute)]
+        return {"cleared": cleared} if cleared else None
+
     def redo(self, done: Mapping[str, Any]) -> None:
         """Clear what an earlier call cleared.
 

@@ -73,6 +73,7 @@ class Compact:
         self._system_tokens = 0
         self._cut = 0
         self._due: int | None = None
+        self._done: dict[str, Any] | None = None
         # By group, the tokens that a summary may stand for.
         self._weights: list[int] = []
 
@@ -115,8 +116,12 @@ class Compact:
         if self._due is None:
             raise RuntimeError("no summary was asked for; call fit first")
         self._replace(self._due, text, tokens)
-        done = {"from": self._groups.first[self._cut], "summary": text, "tokens": tokens}
-        return Fitted(self._view, ran=True, done=done)
+        return Fitted(self._view, ran=True, done=self.standing)
+
+    @property
+    def standing(self) -> Mapping[str, Any] | None:
+        """Where the latest summary stands, and what it says."""
+        return self._done
 
     def redo(self, done: Mapping[str, Any]) -> None:
         """Put the summary of an earlier call where it stood.
@@ -128,6 +133,7 @@ class Compact:
 
     def _replace(self, cut: int, text: str, tokens: int) -> None:
         self._cut, self._due = cut, None
+        self._done = {"from": self._groups.first[cut], "summary": text, "tokens": tokens}
         of, counts = self._groups.of, self._groups.tokens
         kept = [slot for slot in self._view if isinstance(slot, int)]
         before: list[Slot] = [index for index in kept if index in self._system and of[index] < cut]

@@ -87,6 +87,10 @@ class Fold:
         self._view = [slot for slot in self._view if slot not in gone]
         return Fitted(self._view, ran=True)
 
+    @property
+    def standing(self) -> None:
+        """Nothing is to be done again; see `redo`."""
+
     def redo(self, done: Mapping[str, Any]) -> None:
         """Nothing is to be done again: what has ended is folded at the next call in any case."""
 

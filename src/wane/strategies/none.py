@@ -32,5 +32,9 @@ class Uncapped:
         """Return all of it."""
         return Fitted(self._view)
 
+    @property
+    def standing(self) -> None:
+        """Nothing was done."""
+
     def redo(self, done: Mapping[str, Any]) -> None:
         """Nothing was done."""

@@ -64,6 +64,11 @@ class Truncate:
         ran = self._leave_out()
         return Fitted(self._view, ran, done={"from": self._groups.first[self._cut]} if ran else None)
 
+    @property
+    def standing(self) -> Mapping[str, Any] | None:
+        """Where the cut is."""
+        return {"from": self._groups.first[self._cut]} if self._cut else None
+
     def redo(self, done: Mapping[str, Any]) -> None:
         """Cut where an earlier call did.
 

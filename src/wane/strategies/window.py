@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from wane.core import Added, ContextWindow, Episode, Item, Mark, Policy, Step
+from wane.core import Added, ContextWindow, Episode, EpisodeType, Item, Level, Mark, Policy, Step
 from wane.formats.base import Part
 from wane.inference import Annotator, Limits, add_annotated
 from wane.strategies.base import Fitted, Settings
@@ -40,6 +40,11 @@ class WindowStrategy:
         self._view: list[int] = []
 
     @property
+    def view(self) -> Sequence[int]:
+        """What the next model call shows if no pass is due; valid until the strategy is told anything."""
+        return self._view
+
+    @property
     def inferring(self) -> bool:
         """Whether episodes are inferred, still."""
         return self._annotator is not None and not self._annotator.stopped
@@ -71,6 +76,21 @@ class WindowStrategy:
             if added.verdict is not None and added.verdict.accepted:
                 self._annotator.stop()
         return added
+
+    def adopt(self, window: ContextWindow) -> None:
+        """Go on with another window of the same items, such as one that was brought back.
+
+        Args:
+            window: the window. What of the episodes is not live in it has been removed from it.
+        """
+        live = {episode.number: episode for episode in (*window.episodes, *window.described)}
+        for episode in self.episodes:
+            if episode.number not in live:
+                marked = episode.type is EpisodeType.EXPL and not episode.implicit and not episode.inferred
+                episode.rank, episode.tokens = (Level.DESCRIPTION if marked else Level.REMOVE).rank, 0
+        self.window = window
+        self.episodes[:] = [live.get(episode.number, episode) for episode in self.episodes]
+        self._view = window.visible
 
     def apply(self, trace: Iterable[Step]) -> None:
         """Do again what a recorded pass did (R14).

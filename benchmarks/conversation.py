@@ -1,0 +1,207 @@
+"""Speed of a conversation at the level of messages: a turn costs what it adds, whatever has been said before.
+
+    python benchmarks/conversation.py
+
+Every figure is measured in this one run, in processor time, so that ratios mean something on a busy machine.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import random
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from wane.conversation import Conversation
+
+BUDGET = 80_000
+SIZES = (1_000, 10_000)
+TURNS = 300
+FORMATS = ("openai", "anthropic", "openai_responses")
+PATTERNS = ("TOKEN-4711", r"TOKEN-\d+", "token-4711", "no such thing", r"port\s+\d{4}", r"\w+_handler", "error|TOKEN")
+
+Message = dict[str, Any]
+
+
+def chat(messages: int, first: int = 0) -> Iterator[Message]:
+    """Chat messages of explorations and acts that build on them, some 400 tokens an exchange."""
+    words = random.Random(7)
+    vocabulary = ["".join(words.choices("abcdefghijklmnopqrstuvwxyz", k=words.randint(2, 9))) for _ in range(5_000)]
+
+    def text(size: int) -> str:
+        return " ".join(words.choices(vocabulary, k=size // 6))
+
+    yield {"role": "user", "content": "Please do it."}
+    made, number = 1, first
+    while made < messages:
+        look, fix = f"look-{number}", f"fix-{number}"
+        calls: list[tuple[str, dict[str, Any]]] = [("delimiter", {"action": "start", "name": look, "type": "expl"})]
+        calls += [(("grep", "read")[n % 2], {"path": text(30)}) for n in range(6)]
+        calls += [("delimiter", {"action": "end", "description": text(100)})]
+        calls += [("delimiter", {"action": "start", "name": fix, "type": "act", "dependencies": [look]})]
+        calls += [(("edit", "shell")[n % 2], {"path": text(30)}) for n in range(4)]
+        calls += [("delimiter", {"action": "end"})]
+        for position, (tool, given) in enumerate(calls):
+            call = {"id": f"c{number}-{position}", "type": "function"}
+            function = {"name": tool, "arguments": json.dumps(given)}
+            yield {"role": "assistant", "content": text(60), "tool_calls": [{**call, "function": function}]}
+            size = 20 if tool == "delimiter" else 2_400
+            yield {
+                "role": "tool",
+                "tool_call_id": call["id"],
+                "content": "\n".join(text(80) for _ in range(size // 80)),
+            }
+            made += 2
+        number += 1
+
+
+def written(name: str, message: Message) -> Message:
+    """A chat message in another format."""
+    if name == "openai":
+        return message
+    calls = message.get("tool_calls") or ()
+    if name == "openai_responses":
+        if message["role"] == "tool":
+            output = {"type": "function_call_output", "call_id": message["tool_call_id"], "output": message["content"]}
+            return {"items": [output]}
+        items = [{"role": message["role"], "content": message["content"]}]
+        return {"items": items + [{"type": "function_call", "call_id": c["id"], **c["function"]} for c in calls]}
+    if message["role"] == "tool":
+        block = {"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": message["content"]}
+        return {"role": "user", "content": [block]}
+    if message["role"] == "user":
+        return message
+    uses = [
+        {
+            "type": "tool_use",
+            "id": c["id"],
+            "name": c["function"]["name"],
+            "input": json.loads(c["function"]["arguments"]),
+        }
+        for c in calls
+    ]
+    return {"role": "assistant", "content": [{"type": "text", "text": message["content"]}, *uses]}
+
+
+def history(name: str, messages: int) -> list[Message]:
+    """So many messages, and some more for the turns that are measured."""
+    found = [written(name, message) for message in chat(messages + 3 * TURNS)]
+    return found[: messages + 3 * TURNS]
+
+
+def settled(name: str, messages: list[Message], count: int) -> Conversation[Any]:
+    """A conversation that has taken in so many messages and made its request."""
+    conversation: Conversation[Any] = Conversation(name, budget=BUDGET, remind_at=None)
+    conversation.ingest(messages[:count])
+    conversation.request()
+    return conversation
+
+
+def turns(name: str, size: int, feed: Callable[[Conversation[Any], list[Message], int], None]) -> list[float]:
+    """Seconds of turns: an answer and its result come in, and a request goes out."""
+    messages = history(name, size)
+    count = size + 1  # the first one is the user's, then answers and results take turns
+    conversation = settled(name, messages, count)
+    gc.collect()
+    times = []
+    for stop in range(count + 2, count + 2 * TURNS, 2):
+        start = time.process_time()
+        feed(conversation, messages, stop)
+        request = conversation.request()
+        times.append(time.process_time() - start)
+        assert request.messages
+    return times
+
+
+def appended(conversation: Conversation[Any], messages: list[Message], stop: int) -> None:
+    """The host gives what is new."""
+    for message in messages[stop - 2 : stop]:
+        conversation.append(message, input_tokens=1)
+
+
+def ingested(conversation: Conversation[Any], messages: list[Message], stop: int) -> None:
+    """A framework gives all it has, in a list of its own."""
+    conversation.ingest(messages[:stop])
+
+
+def copied(conversation: Conversation[Any], messages: list[Message], stop: int) -> None:
+    """A framework gives all it has, each message another object."""
+    conversation.ingest([dict(message) for message in messages[:stop]])
+
+
+def turn_table() -> Table:
+    """Time of a turn, by length of the history."""
+    table = Table(
+        title=f"A turn at a budget of {BUDGET:,} tokens: an answer and its result come in, a request goes out"
+    )
+    table.add_column("format")
+    table.add_column("given")
+    for size in SIZES:
+        table.add_column(f"{size:,} messages", justify="right")
+    table.add_column("ratio", justify="right")
+    ways = {"append": appended, "ingest, the same objects": ingested, "ingest, other objects": copied}
+    for name in FORMATS:
+        for way, feed in ways.items():
+            medians = [statistics.median(turns(name, size, feed)) for size in SIZES]
+            cells = [f"{median * 1e6:,.0f} µs" for median in medians]
+            table.add_row(name, way, *cells, f"{medians[1] / medians[0]:.2f}")
+    return table
+
+
+def history_table() -> Table:
+    """Taking in a whole history, going on elsewhere, and the size of the state."""
+    table = Table(title="A whole history of chat messages")
+    table.add_column("what")
+    for size in SIZES:
+        table.add_column(f"{size:,} messages", justify="right")
+    rows: dict[str, list[str]] = {"take it in, each request passed through": [], "state()": [], "restore()": []}
+    rows["size of the state"] = []
+    for size in SIZES:
+        messages = history("openai", size)[:size]
+        taken, conversation = timed(lambda m=messages: settled("openai", m, len(m)))
+        first, state = timed(conversation.state)
+        other: Conversation[Any] = Conversation(budget=BUDGET)
+        back, done = timed(lambda o=other, s=state, m=messages: o.restore(s, m))
+        assert done
+        for row, seconds in zip(rows.values(), (taken, first, back), strict=False):
+            row.append(f"{seconds * 1e3:,.1f} ms")
+        rows["size of the state"].append(f"{len(json.dumps(state)) / 1e3:,.1f} kB")
+    for what, cells in rows.items():
+        table.add_row(what, *cells)
+    return table
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    """Seconds that something takes, and what comes of it."""
+    gc.collect()
+    start = time.process_time()
+    outcome = work()
+    return time.process_time() - start, outcome
+
+
+def search_table() -> Table:
+    """A search of the whole history."""
+    messages = history("openai", SIZES[-1])[: SIZES[-1]]
+    messages[3_002] = {**messages[3_002], "content": f"{messages[3_002]['content']}\nTOKEN-4711 at port 8443\n"}
+    conversation = settled("openai", messages, len(messages))
+    size = sum(len(str(message["content"])) for message in messages)
+    table = Table(title=f"A search of {len(messages):,} messages, {size / 1e6:.0f} MB of text")
+    table.add_column("pattern")
+    table.add_column("time", justify="right")
+    table.add_column("answer")
+    for pattern in PATTERNS:
+        seconds, answer = min((timed(lambda p=pattern: conversation.search(p)) for _ in range(5)), key=lambda it: it[0])
+        table.add_row(pattern, f"{seconds * 1e3:.0f} ms", answer.split("\n", 1)[0][:60])
+    return table
+
+
+if __name__ == "__main__":
+    console = Console()
+    for make in (turn_table, history_table, search_table):
+        console.print(make())

@@ -1,0 +1,582 @@
+"""One conversation kept within a budget, at the level of messages: messages in, requests out. Sans I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Generic, get_args
+
+from wane.conversation.adapter import Adapter
+from wane.conversation.alignment import Aligner, ByMessage
+from wane.conversation.calls import Call, Verdicts
+from wane.conversation.engine import ANNOTATED
+from wane.conversation.events import HistoryForked, HistoryReplaced, Listener, Teller
+from wane.conversation.reminder import REMIND_AT
+from wane.conversation.request import Change, Request
+from wane.conversation.state import VERSION, Digest, export_timeline, restore_timeline
+from wane.conversation.timeline import CACHE_LIFETIME, Prepared, Setup, Timeline
+from wane.conversation.tools import DELIMITER_TOOL, RECALL_ALONE, RECALL_TOOL, Tool
+from wane.conversation.view import writing
+from wane.conversation.waiting import WaitingCalls
+from wane.core import DEFAULT_BUDGET, Added, ContextWindow, Counter, Episode, Kind, Policy, ToolClass, parse_budget
+from wane.core.errors import ConfigError, WaneError
+from wane.core.guidance import guidance
+from wane.counters import get_counter
+from wane.formats import get_format
+from wane.formats.base import Format
+from wane.formats.writing import WritingFormat
+from wane.recall import RECALL, answer
+from wane.strategies.base import Annotate, Settings, SummaryNeeded
+from wane.strategies.fold import FOLDING
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    M = TypeVar("M", default=dict[str, Any])
+else:
+    from typing import TypeVar
+
+    M = TypeVar("M")
+
+_DAMAGED: Final = (WaneError, LookupError, TypeError, ValueError, AttributeError)
+
+
+class Conversation(Generic[M]):
+    """One conversation, kept within a budget. A sub-agent has one of its own.
+
+        conversation = wane.Conversation(budget="80k")
+        conversation.append({"role": "user", "content": task})
+        while not conversation.ended:
+            request = conversation.request()
+            tools = [*conversation.tools, *mine]
+            reply = client.chat.completions.create(model=…, messages=request.messages, tools=tools)
+            message = reply.choices[0].message.model_dump(exclude_none=True)
+            for call in conversation.append(message, input_tokens=reply.usage.prompt_tokens):
+                conversation.append(call.result(run(call.name, call.arguments)))
+
+    The history is append-only, and what is sent is a part of it. Give each message with `append`, or the whole history
+    with `ingest` where a framework keeps it. It does nothing by itself: no request, no file, no clock.
+
+    Args:
+        format: name of the messages' format (`wane.formats.FORMAT_NAMES`), or a format of your own.
+        budget: tokens that the view may hold: a number, or text such as `"80k"`.
+        strategy: how the budget is kept (`wane.strategies.registry.STRATEGY_NAMES`).
+        policy: what a pass of `cwl` evicts, and how far; `Policy()` if None.
+        annotate: who marks episodes: `model`, the agent itself by the tool `delimiter`, or `infer`, what its tool calls
+            tell.
+        recall: whether the model gets the tool `recall`.
+        remind_at: share of the budget that unannotated work may fill before the model is reminded; None for never.
+        tool_classes: classes of tools by name, on top of the defaults.
+        counter: `chars`, `tiktoken`, or a function from text to tokens.
+        cache_lifetime: seconds after which the provider's cache has expired, for a policy with `evict_when_cold`.
+        manage: whether anything is taken out of the view at all; may be changed later.
+        adapter: what a framework's messages tell of themselves: ids, usage, times.
+        aligner: makes what tells how a history given to `ingest` goes on; None to compare message by message.
+        on_event: told of every event, as `listeners` are.
+
+    Attributes:
+        format: the messages' format.
+        listeners: called with each event, in order, once what it tells of has been done.
+
+    Raises:
+        ConfigError: for a setting that cannot work.
+        FormatError: for an unknown format.
+        MissingExtraError: for a format, a counter or a strategy whose extra is not installed.
+        CounterError: for a counter that cannot work here.
+    """
+
+    format: Format[M]
+    _line: Timeline[M]
+    _aligner: Aligner[M]
+    _verdicts: Verdicts
+    _digest: Digest[M]
+    _waiting: WaitingCalls[M]
+
+    def __init__(
+        self,
+        format: str | Format[M] = "openai",  # noqa: A002 - the word for it everywhere else
+        *,
+        budget: int | str = DEFAULT_BUDGET,
+        strategy: str = "cwl",
+        policy: Policy | None = None,
+        annotate: Annotate = "model",
+        recall: bool = False,
+        remind_at: float | None = REMIND_AT,
+        tool_classes: Mapping[str, ToolClass | str] | None = None,
+        counter: str | Counter = "chars",
+        cache_lifetime: float = CACHE_LIFETIME,
+        manage: bool = True,
+        adapter: Adapter[M] | None = None,
+        aligner: Callable[[], Aligner[M]] | None = None,
+        on_event: Listener | None = None,
+    ) -> None:
+        if annotate not in get_args(Annotate):
+            raise ConfigError(f"annotate is {annotate!r}; it must be one of: {', '.join(get_args(Annotate))}")
+        self.format = get_format(format) if isinstance(format, str) else format
+        self._delimits = strategy in ANNOTATED and annotate == "model"
+        self._recalls = recall
+        self._teller = Teller([] if on_event is None else [on_event])
+        self._setup: Setup[M] = Setup(
+            self.format,
+            Adapter() if adapter is None else adapter,
+            get_counter(counter) if isinstance(counter, str) else counter,
+            strategy,
+            Settings(parse_budget(budget), policy=policy or Policy(), tool_classes=tool_classes, annotate=annotate),
+            remind_at,
+            cache_lifetime,
+            manage,
+            self._teller.note,
+        )
+        self._new_aligner = aligner or (lambda: ByMessage(self._setup.format, self._setup.adapter))
+        self._begin(Timeline(self._setup))
+
+    def __repr__(self) -> str:
+        active = self.window.active
+        inside = "" if active is None else f", in episode {active.name!r}"
+        return (
+            f"<Conversation in {self.format.name} under {self._setup.strategy}: "
+            f"{self.length:,} messages, {self.tokens:,} of {self.budget:,} tokens{inside}>"
+        )
+
+    # What a model gets
+
+    @property
+    def own_tools(self) -> tuple[Tool, ...]:
+        """The tools whose calls the conversation answers."""
+        if not self.manage:
+            return ()
+        return (DELIMITER_TOOL,) * self._delimits + (RECALL_TOOL,) * self._recalls
+
+    @property
+    def tools(self) -> list[Any]:
+        """The definitions of its tools in the format's shape, to be sent with every request beside the host's own.
+
+        Raises:
+            ConfigError: for a format that writes no tools; see `own_tools`.
+        """
+        return [writing(self.format, "a tool").tool(it.name, it.description, it.schema) for it in self.own_tools]
+
+    @property
+    def instructions(self) -> str:
+        """What to say about these tools in the system prompt; empty if there are none."""
+        if not self.own_tools:
+            return ""
+        if not self._delimits:
+            return RECALL_ALONE
+        leaving = FOLDING if self._setup.strategy == "fold" else None
+        return guidance(self.policy, recall=self._recalls, leaving=leaving)
+
+    # What it knows
+
+    @property
+    def messages(self) -> list[M]:
+        """The whole history, evicted or not."""
+        self._answer_own()
+        return list(self._line.transcript.messages)
+
+    @property
+    def length(self) -> int:
+        """Number of messages in the history."""
+        return len(self._line.transcript.messages)
+
+    @property
+    def calls(self) -> list[Call[M]]:
+        """The calls of the history that are the host's to run, and wait for a result."""
+        return self._waiting.hosts(self._line.open_calls)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the model has ended its turn: its answer stands last, and calls nothing."""
+        return self._line.ended
+
+    @property
+    def window(self) -> ContextWindow:
+        """The window: episodes, what is in view, what holds it. Read-only."""
+        return self._line.engine.window
+
+    @property
+    def episodes(self) -> Sequence[Episode]:
+        """Every episode so far, removed ones too, in order of start."""
+        return self._line.engine.episodes
+
+    @property
+    def tokens(self) -> int:
+        """What the next request would hold, in tokens, if nothing was evicted."""
+        return self._line.engine.tokens
+
+    @property
+    def evicted(self) -> int:
+        """Tokens of the history that are not in view."""
+        return self._line.engine.evicted
+
+    @property
+    def listeners(self) -> list[Listener]:
+        """Called with each event."""
+        return self._teller.listeners
+
+    # Settings that may be changed between requests
+
+    @property
+    def budget(self) -> int:
+        """Tokens that the view may hold."""
+        return self._line.engine.budget
+
+    @budget.setter
+    def budget(self, budget: int | str) -> None:
+        tokens = parse_budget(budget)
+        self._setup.settings = replace(self._setup.settings, budget=tokens)
+        self._line.engine.budget = tokens
+
+    @property
+    def policy(self) -> Policy:
+        """What a pass evicts, and how far."""
+        return self._line.engine.policy
+
+    @policy.setter
+    def policy(self, policy: Policy) -> None:
+        self._setup.settings = replace(self._setup.settings, policy=policy)
+        self._line.engine.policy = policy
+
+    @property
+    def manage(self) -> bool:
+        """Whether anything is taken out of the view. While it is off, all that is new is shown, and no tool offered."""
+        return self._setup.manage
+
+    @manage.setter
+    def manage(self, manage: bool) -> None:
+        self._setup.manage = manage
+
+    @property
+    def overhead(self) -> int:
+        """Tokens that every request carries besides its messages: the system prompt, tool definitions."""
+        return self._line.fixed + self._line.told
+
+    @overhead.setter
+    def overhead(self, fixed: int | str) -> None:
+        self._line.fixed = self._setup.counter(fixed) if isinstance(fixed, str) else fixed
+
+    # Messages in
+
+    def append(self, message: M | Sequence[Any], *, input_tokens: int = 0, at: float | None = None) -> list[Call[M]]:
+        """Take in the next message of the history.
+
+        Calls of the conversation's own tools are answered by it: their results enter the history ahead of the next
+        request, or of the next message that is no result. A result that the history brings itself is taken instead.
+
+        Args:
+            message: the message or, for `openai_responses`, an item, or the list of items of an answer.
+            input_tokens: what the request that it answers held, cached tokens included, as the provider reported.
+            at: when it was made, in seconds, to tell when the provider's cache has expired.
+
+        Returns:
+            Its calls that are the host's to run, in order. Append `call.result(output)` for each.
+
+        Raises:
+            FormatError: for a message of another format; nothing has changed then.
+            HistoryError: for one that no provider would take here, such as a result without its call; likewise.
+        """
+        calls: list[Call[M]] = []
+        messages = self._read(message if isinstance(message, (list, tuple)) else [message])
+        try:
+            for each in messages:
+                calls += self._append(each, input_tokens, at)
+        finally:
+            self._teller.tell()
+        return calls
+
+    def extend(self, messages: Sequence[Any]) -> list[Call[M]]:
+        """Take in several messages, such as a saved history: the same as appending one after the other.
+
+        Returns:
+            All calls that are the host's to run and wait for a result.
+
+        Raises:
+            FormatError: for a message of another format; those before it have been taken in.
+            HistoryError: for one that no provider would take there; likewise.
+        """
+        try:
+            for message in self._read(messages):
+                self._append(message)
+        finally:
+            self._teller.tell()
+        return self.calls
+
+    def ingest(self, history: Sequence[Any]) -> Change:
+        """Take in a whole history that a framework keeps: what is new of it.
+
+        It may go on where what is known ends, or from an earlier message (a fork, a message that was changed), where
+        what had been evicted up to there stays out; or be another one. Own calls are not answered by the conversation:
+        the framework runs the tools, which ask `answer`.
+
+        Raises:
+            FormatError: for a message of another format; nothing has changed then.
+            HistoryError: for one that no provider would take; likewise.
+        """
+        messages = self._read(history)
+        alignment = self._aligner.align(messages)
+        known, kept, fresh = len(self._line.transcript.messages), alignment.kept, alignment.fresh
+        line = self._line
+        if kept < known:
+            line, kept = line.back_to(kept)
+            fresh = fresh if kept else messages
+        prepared = line.prepare(fresh)
+        for number, message in alignment.renewed:
+            if number < kept:
+                line.renew(number, message)
+        self._aligner.accept(messages, alignment)
+        if line is not self._line:
+            self._line = line
+            self._waiting.forget()
+            self._digest.forget()
+            self._teller.note(HistoryForked(kept) if kept else HistoryReplaced())
+        for each in prepared:
+            if each is not None:
+                self._take(each)
+        self._teller.tell()
+        return Change(kept, known - kept, len(fresh))
+
+    def shares(self, history: Sequence[Any]) -> int:
+        """Return how many messages a history shares with this one from the first on; 0 without an answer in them."""
+        line, kept = self._line, self._aligner.align(self._read(history)).kept
+        return kept if kept and line.answer_within(kept) else 0
+
+    def branch(self, count: int | None = None) -> Conversation[M]:
+        """Return another conversation, of the first messages of this one and with what was done for them.
+
+        Args:
+            count: how many messages; None for all.
+        """
+        self._answer_own()
+        other = copy(self)
+        other._teller = Teller([*self.listeners])
+        other._setup = replace(self._setup, tell=other._teller.note)
+        count = self.length if count is None else count
+        line, kept = self._line.back_to(count, other._setup)
+        other._begin(line)
+        other._aligner.extend(line.transcript.messages)
+        other.extend(self._line.transcript.messages[kept:count])
+        return other
+
+    # Requests out
+
+    def request(self, *, at: float | None = None, cold: bool | None = None) -> Request[M]:
+        """Return what to send next: run a pass if one is due. Again before anything new, it changes nothing.
+
+        Args:
+            at: when it is sent, in seconds, to tell whether the provider's cache has expired.
+            cold: whether it has, where the host knows that; None to go by the times of messages.
+
+        Returns:
+            The request. With a strategy that needs a summary, it may ask for that first (`Request.for_summary`).
+        """
+        self._answer_own()
+        self._verdicts.dropped()
+        line = self._line
+        line.asked = line.asked if at is None else at
+        outcome = line.request(cold=cold)
+        self._teller.tell()
+        if isinstance(outcome, SummaryNeeded):
+            format_ = writing(self.format, f"the strategy {self._setup.strategy!r}")
+            view = [*line.view.read(outcome.view), format_.turn(outcome.instructions)]
+            return Request(format_.wire(view), view, self.tokens, number=len(line.requests), for_summary=True)
+        view = line.view.of(outcome.view)
+        return Request(
+            self._wire(view, outcome.reminder),
+            view,
+            outcome.after,
+            outcome.report,
+            outcome.reminder,
+            len(line.requests),
+        )
+
+    def summarised(self, text: str) -> Request[M]:
+        """Take the summary that a request asked for, and return what to send next."""
+        self._line.show(self._line.engine.summarised(text))
+        return self.request()
+
+    def observe(self, input_tokens: int, *, request: Request[M] | None = None) -> None:
+        """Take what a request held, cached tokens included, as the provider reported: the count goes on from there.
+
+        Args:
+            input_tokens: all its input tokens; 0 or less is no report.
+            request: the request; None for the latest. A report of an earlier one comes too late, and is left out.
+        """
+        if request is None or request.number == len(self._line.requests):
+            self._line.observe(input_tokens)
+            self._teller.tell()
+
+    # Own calls of an answer that a framework runs the tools of
+
+    def made(self, call: Call[Any]) -> bool:
+        """Whether an own call is one of the latest answer, foreseen or in the history, by its id."""
+        return call.id is not None and self._verdicts.knows(call.id)
+
+    def foresee(self, calls: Sequence[Call[Any]]) -> None:
+        """Judge the own calls of an answer that is not in the history yet, as they will be judged there.
+
+        Args:
+            calls: all calls of the answer, in order; `Call(name, arguments, id)`. Several times for more of it.
+        """
+        self._verdicts.foresee(calls, self._judge)
+
+    def answer(self, call: Call[Any], *, position: int | None = None) -> str:
+        """Return the result of an own call of the latest answer, foreseen or in the history; never raise for a bad one.
+
+        A verdict on a `delimiter` call is found by the call's id; where a framework tells none, by its position; else
+        by its arguments, or as the next one in order, each once, whatever thread asks.
+
+        Args:
+            call: the call: its name, its arguments as text or as the framework parsed them, and its id if it is known.
+            position: which of the answer's calls it is, counted from 0.
+        """
+        if call.name == RECALL:
+            return answer(call.raw, self._line.archive)
+        return self._verdicts.find(call, position)
+
+    # The past
+
+    def recall(self, name: str, offset: int = 0) -> str:
+        """Return a page of an episode's exact content, evicted or not.
+
+        Args:
+            name: name of the episode.
+            offset: where to begin, in characters.
+
+        Raises:
+            UnknownEpisodeError: if no episode of that name was started.
+        """
+        return self._line.archive.read(name, offset)
+
+    def search(self, pattern: str, offset: int = 0) -> str:
+        """Return exact excerpts from wherever a pattern stands in the history, evicted or not, with their places.
+
+        Args:
+            pattern: text, or a regular expression that is matched line by line.
+            offset: how many places to skip.
+        """
+        return self._line.archive.find(pattern, offset)
+
+    def state(self) -> dict[str, Any]:
+        """Return, as JSON data, what `restore` needs besides the history. It is as large as the view, at most."""
+        self._answer_own()
+        messages = self._line.transcript.messages
+        return {
+            "version": VERSION,
+            "format": self.format.name,
+            "strategy": self._setup.strategy,
+            "annotate": self._setup.settings.annotate,
+            "messages": len(messages),
+            "digest": self._digest.of(messages, len(messages)),
+            "verdicts": self._verdicts.export(),
+            **export_timeline(self._line),
+        }
+
+    def restore(self, state: Mapping[str, Any], history: Sequence[Any]) -> bool:
+        """Go on where another conversation was, in this process or another, with the settings of this one.
+
+        Args:
+            state: what its `state` returned.
+            history: the history: at least the messages that it had taken in then. Give it to `ingest` next.
+
+        Returns:
+            Whether it could. If not, as for a state of another history, nothing has changed.
+        """
+        same = {
+            "version": VERSION,
+            "format": self.format.name,
+            "strategy": self._setup.strategy,
+            "annotate": self._setup.settings.annotate,
+        }
+        try:
+            count = state["messages"]
+            if any(state[key] != value for key, value in same.items()) or len(messages := self._read(history)) < count:
+                return False
+            known = messages[:count]
+            digest: Digest[M] = Digest(self.format, self._setup.adapter)
+            if digest.of(list(known), count) != state["digest"]:
+                return False
+            line = restore_timeline(self._setup, state, known)
+            verdicts = Verdicts()
+            verdicts.restore(state["verdicts"])
+        except _DAMAGED:
+            return False
+        self._begin(line)
+        self._aligner.extend(known)
+        self._digest, self._verdicts = digest, verdicts
+        return True
+
+    def set_tool_classes(self, tool_classes: Mapping[str, ToolClass | str] | None) -> None:
+        """Class the tools of calls to come otherwise; see `ContextWindow.set_tool_classes`.
+
+        Raises:
+            ConfigError: for an unknown tool class.
+        """
+        self.window.set_tool_classes(tool_classes)
+        self._setup.settings = replace(self._setup.settings, tool_classes=tool_classes)
+
+    # How it does it
+
+    def _begin(self, line: Timeline[M]) -> None:
+        self._line = line
+        self._aligner = self._new_aligner()
+        self._verdicts = Verdicts()
+        self._digest = Digest(self.format, self._setup.adapter)
+        self._waiting = WaitingCalls(self.format)
+
+    def _read(self, data: Sequence[Any]) -> Sequence[M]:
+        return self.format.read(data) if isinstance(self.format, WritingFormat) else data
+
+    def _wire(self, view: list[M], reminder: str | None) -> list[Any]:
+        format_ = self.format
+        if not isinstance(format_, WritingFormat):
+            return list(view)
+        # With an answer last, the provider is to go on with it, and nothing may stand in between.
+        return format_.wire(view if reminder is None or self.ended else [*view, format_.turn(reminder)])
+
+    def _append(self, message: M, tokens: int = 0, at: float | None = None) -> list[Call[M]]:
+        parts = self.format.parts(message)
+        self._waiting.answered(parts)
+        if any(part.kind is not Kind.RESULT for part in parts):
+            self._answer_own()
+        (prepared,) = self._line.prepare([message])
+        self._aligner.extend([message])
+        if prepared is None:
+            return []
+        added = self._take(prepared, tokens, at)
+        if not prepared.answers:
+            return []
+        own = {tool.name for tool in self.own_tools}
+        told = list(map(self._told, added))
+        return self._waiting.note(prepared.message, prepared.parts, told, self._line.open_calls, own)
+
+    def _answer_own(self) -> None:
+        """Append the results of own calls that nobody has answered."""
+        for due in self._waiting.due():
+            text = due.verdict or answer(due.part.arguments or "", self._line.archive)
+            message = due.write(text)
+            (prepared,) = self._line.prepare([message])
+            assert prepared is not None
+            self._aligner.extend([message])
+            self._take(prepared)
+
+    def _take(self, prepared: Prepared[M], tokens: int = 0, at: float | None = None) -> list[Added]:
+        more = prepared.answers and not self._line.begins(prepared.message)
+        added = self._line.take(prepared, tokens=tokens, at=at)
+        if prepared.answers:
+            told = map(self._told, added)
+            calls = [pair for pair in zip(prepared.parts, told, strict=True) if pair[0].kind is Kind.CALL]
+            judged = [
+                (place, part.call_id, part.arguments, text)
+                for place, (part, text) in enumerate(calls)
+                if text is not None
+            ]
+            self._verdicts.taken(judged, self._line.open_calls, more=more)
+        return added
+
+    def _told(self, added: Added) -> str | None:
+        """What the model is told of a `delimiter` call."""
+        return None if added.verdict is None else added.verdict.answer(recall=self._recalls)
+
+    def _judge(self, arguments: Sequence[str]) -> list[str]:
+        return [verdict.answer(recall=self._recalls) for verdict in self.window.foresee(arguments)]

@@ -1,0 +1,362 @@
+"""One history of items under one strategy: what it shows next, and what was done to get there. Sans I/O.
+
+Items come in, and before each request the engine says what the request shows. It keeps no content.
+
+A window runs under every strategy. Where another strategy says what is shown, the window evicts nothing, but it knows
+the episodes, so that marks are judged and episodes can be recalled whatever keeps the budget.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final, TypeAlias
+
+from wane.conversation.reminder import Reminder
+from wane.core import Added, ContextWindow, Episode, FitReport, Item, Level, Mark, Policy, Step, chars
+from wane.core.accounting import Accounting
+from wane.core.errors import HistoryError
+from wane.core.policy import MAX_BUDGET
+from wane.formats.base import Part
+from wane.strategies.base import (
+    Fitted,
+    Resumable,
+    Settings,
+    Slot,
+    Strategy,
+    Substitute,
+    Summarising,
+    SummaryNeeded,
+)
+from wane.strategies.registry import get_strategy
+from wane.strategies.window import WindowStrategy
+
+EPISODIC: Final = frozenset({"cwl", "paper"})
+"""Strategies that evict by episode."""
+
+ANNOTATED: Final = EPISODIC | {"fold"}
+"""Strategies that go by episodes, for which a model marks its work."""
+
+Done: TypeAlias = tuple[Step, ...] | Mapping[str, Any] | None
+"""What was done ahead of a request, to be done again: the trace of a pass, or what a strategy's `redo` takes."""
+
+_BELIEVED: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a request shows.
+
+    Attributes:
+        view: its items, in order; valid until the engine is told anything.
+        ran: whether anything was taken out of the view, or changed in it, just now.
+        done: what was done just now; None if nothing.
+        before: tokens that the request would have held.
+        after: tokens that it holds.
+        report: what a pass did, for strategies that evict by episode.
+        reminder: what the request is to say to the model at its end.
+    """
+
+    view: Sequence[Slot]
+    ran: bool
+    done: Done
+    before: int
+    after: int
+    report: FitReport | None = None
+    reminder: str | None = None
+
+
+class Engine:
+    """Keeps one history within a budget.
+
+    Args:
+        strategy: name of the strategy.
+        settings: what it is made with.
+        remind_at: share of the budget that unannotated work may fill before the model is reminded; None for never.
+
+    Attributes:
+        name: name of the strategy.
+        window: the window; of a strategy that does not evict by episode, one that evicts nothing.
+        episodes: every episode so far, removed ones too, in order of start.
+        policy: what a pass evicts, and how far; may be changed between requests.
+
+    Raises:
+        ConfigError: for settings that cannot work.
+        MissingExtraError: for a strategy whose library is not installed.
+    """
+
+    def __init__(self, strategy: str, settings: Settings, *, remind_at: float | None = None) -> None:
+        self.name = strategy
+        self._annotate = settings.annotate
+        self._tool_classes = settings.tool_classes
+        self._limits = settings.budget  # by which episodes are inferred
+        own = get_strategy(strategy if strategy in EPISODIC else "cwl", settings)
+        assert isinstance(own, WindowStrategy)
+        self._own = own
+        self._other = None if strategy in EPISODIC else _other(strategy, settings)
+        self._accounting = Accounting(overhead=settings.overhead)
+        self._counts = array("Q")  # by item, what it holds by our own count
+        self._total = 0
+        self._view: Sequence[Slot] = ()  # of another strategy, as of the last request
+        self._seen = 0  # items that there were then
+        self._freed = 0
+        self._sent = 0  # what the last request held, by our own count
+        self._reminder = Reminder(remind_at)
+
+    # What it knows
+
+    @property
+    def window(self) -> ContextWindow:
+        """The window."""
+        return self._own.window
+
+    @property
+    def episodes(self) -> list[Episode]:
+        """Every episode so far."""
+        return self._own.episodes
+
+    @property
+    def policy(self) -> Policy:
+        """What a pass evicts, and how far."""
+        return self.window.policy
+
+    @policy.setter
+    def policy(self, policy: Policy) -> None:
+        self.window.policy = policy
+
+    @property
+    def budget(self) -> int:
+        """Tokens that the view may hold; may be changed between requests."""
+        return self.window.budget
+
+    @budget.setter
+    def budget(self, budget: int) -> None:
+        self.window.budget = budget
+
+    @property
+    def overhead(self) -> int:
+        """Tokens that every request carries besides the items; may be changed between requests."""
+        return self.window.overhead
+
+    @overhead.setter
+    def overhead(self, tokens: int) -> None:
+        self.window.overhead = self._accounting.overhead = tokens
+
+    @property
+    def tokens(self) -> int:
+        """What the next request would hold, in tokens, by the provider's last report."""
+        return self.window.tokens if self._other is None else self._accounting.total
+
+    @property
+    def item_count(self) -> int:
+        """Number of items in the history."""
+        return len(self._counts)
+
+    @property
+    def history(self) -> int:
+        """Tokens of the whole history, evicted or not, by our own count."""
+        return self._total
+
+    @property
+    def evicted(self) -> int:
+        """Tokens of the history that the view does not hold, by our own count."""
+        return self._freed if self._other is None else self._total - self._accounting.items
+
+    @property
+    def inferring(self) -> bool:
+        """Whether episodes are inferred, still."""
+        return self._own.inferring
+
+    @property
+    def evicts(self) -> bool:
+        """Whether it evicts by episode: its view is then always a part of the history."""
+        return self._other is None
+
+    @property
+    def view(self) -> Sequence[Slot]:
+        """What the next request shows if nothing is taken out of it."""
+        return self._own.view if self._other is None else [*self._view, *range(self._seen, len(self._counts))]
+
+    # What it is told
+
+    def add(self, item: Item, part: Part) -> Added:
+        """Take in the next item of the history.
+
+        Raises:
+            HistoryError: as `ContextWindow.add` does.
+        """
+        return self._note(item, part, self._own.add(item, part))
+
+    def _note(self, item: Item, part: Part, added: Added) -> Added:
+        self._counts.append(item.tokens)
+        self._total += item.tokens
+        self._accounting.items += item.tokens
+        if self._other is not None:
+            self._other.add(item, part)
+        self._reminder.note(item, added.verdict)
+        return added
+
+    def fit(self, *, cold: bool = False) -> Shown | SummaryNeeded:
+        """Say what the next request shows, or ask for a summary first.
+
+        Args:
+            cold: the provider's cache has expired, so that a changed prefix costs nothing.
+        """
+        if self._other is None:
+            return self._pass(cold=cold)
+        self.window.apply(())
+        before, accounting = self.tokens, self._accounting
+        if isinstance(self._other, Resumable):
+            # It counts by itself: so the budget is told in its tokens, and what a provider counts besides as overhead.
+            self._other.budget = max(1, round(self.budget / accounting.ratio))
+            self._other.overhead = accounting.overhead + max(0, round(accounting.drift / accounting.ratio))
+        outcome = self._other.fit(cold=cold)
+        return outcome if isinstance(outcome, SummaryNeeded) else self._shown(outcome, before)
+
+    def hold(self) -> Shown:
+        """Have the next request show what it would show if nothing was taken out of it."""
+        self.sent()
+        tokens = self.tokens
+        return Shown(self.view, ran=False, done=None, before=tokens, after=tokens)
+
+    def summarised(self, text: str) -> Shown:
+        """Take the summary that `fit` asked for, and say what the next request shows."""
+        assert isinstance(self._other, Summarising)
+        return self._shown(self._other.summarised(text, chars(text)), self.tokens)
+
+    def sent(self) -> None:
+        """The view as it stands is what a request shows, or showed."""
+        self.window.apply(())
+        self._mark()
+
+    def observe(self, input_tokens: int) -> bool:
+        """Take the provider's count of the last request; return whether it is believed.
+
+        Some services leave out what they had in their cache: less than half of our own count is no count of all.
+        """
+        if input_tokens < max(1, _BELIEVED * self._sent):
+            return False
+        if self._other is None:
+            self.window.observe(input_tokens)
+        else:
+            self._accounting.observe(input_tokens)
+        return True
+
+    # What was done before
+
+    def follow(self, item: Item, part: Part, marks: Sequence[Mark] = ()) -> Added:
+        """Take in the next item of a recorded history, with the marks that were inferred at the time.
+
+        Raises:
+            HistoryError: as `ContextWindow.add` does, also for marks that cannot be made.
+        """
+        return self._note(item, part, self._own.follow(item, part, marks))
+
+    def redo(self, done: Done) -> None:
+        """Do again what was done ahead of a request, whatever policy and budget are now (R14).
+
+        Raises:
+            HistoryError: if it does not fit this history.
+        """
+        if self._other is None:
+            if isinstance(done, Mapping):
+                raise HistoryError("what is to be done again was done by another strategy")
+            if done:
+                self._own.apply(done)
+                self._freed += self._held(step.removed for step in done)
+            self.sent()
+        else:
+            if isinstance(done, Mapping) and isinstance(self._other, Resumable):
+                self._other.redo(done)
+            self._reshow()
+            self.sent()
+        trace = () if done is None or isinstance(done, Mapping) else done
+        self._remind(overflowed=any(step.level is Level.OVERFLOW for step in trace))
+
+    def export(self) -> dict[str, Any]:
+        """Return what it is like, besides its window, as JSON data."""
+        standing = self._other.standing if isinstance(self._other, Resumable) else None
+        return {
+            "limits": self._limits,
+            "standing": standing,
+            "accounting": asdict(self._accounting),
+            "sent": self._sent,
+            "reminder": self._reminder.export(),
+        }
+
+    def adopt(self, window: ContextWindow, state: Mapping[str, Any]) -> None:
+        """Go on with a window of the same items, and with what `export` told besides.
+
+        Raises:
+            HistoryError: if it does not fit the items.
+        """
+        budget, policy = self.budget, self.policy
+        self._own.adopt(window)
+        # Those of now count, not those of then.
+        self.budget, self.policy = budget, policy
+        window.set_tool_classes(self._tool_classes)
+        if state["standing"] is not None and isinstance(self._other, Resumable):
+            self._other.redo(state["standing"])
+        if self._other is not None:
+            self._reshow()
+        self._accounting = Accounting(**state["accounting"])
+        self._freed = self._total - sum(map(self._counts.__getitem__, self._own.view))
+        self._sent = int(state["sent"])
+        self._reminder.restore(state["reminder"])
+
+    # How it does it
+
+    def _pass(self, *, cold: bool) -> Shown:
+        fitted = self._own.fit(cold=cold)
+        report = fitted.report
+        assert report is not None
+        if fitted.ran:
+            self._freed += self._held(step.removed for step in report.trace)
+        self._mark()
+        reminder = self._remind(overflowed=report.overflowed)
+        done = report.trace or None
+        return Shown(fitted.view, fitted.ran, done, report.tokens_before, report.tokens_after, report, reminder)
+
+    def _shown(self, fitted: Fitted, before: int) -> Shown:
+        self._show(fitted)
+        self._mark()
+        return Shown(fitted.view, fitted.ran, fitted.done, before, self.tokens, reminder=self._remind(overflowed=False))
+
+    def _show(self, fitted: Fitted) -> None:
+        self._view, self._seen = fitted.view, len(self._counts)
+        counts = self._counts
+        self._accounting.items = sum(
+            slot.tokens if isinstance(slot, Substitute) else counts[slot] for slot in fitted.view
+        )
+
+    def _reshow(self) -> None:
+        """Read the view off a strategy that did something again, or has only been told of items."""
+        assert self._other is not None
+        if isinstance(self._other, Resumable):
+            budget, self._other.budget = self._other.budget, MAX_BUDGET
+            fitted = self._other.fit()
+            self._other.budget = budget
+            assert isinstance(fitted, Fitted)
+            self._show(fitted)
+
+    def _remind(self, *, overflowed: bool) -> str | None:
+        if self._annotate != "model" or self.name not in ANNOTATED:
+            return None
+        return self._reminder.ask(self.budget, overflowed=overflowed, active=self.window.active)
+
+    def _mark(self) -> None:
+        """What the next report will be about is the view as it stands."""
+        self._accounting.mark_sent()
+        self._sent = self._total - self.evicted + self.overhead
+
+    def _held(self, groups: Iterable[Iterable[int]]) -> int:
+        """Tokens of some items, by our own count."""
+        return sum(self._counts[index] for group in groups for index in group)
+
+
+def _other(name: str, settings: Settings) -> Strategy:
+    if name == "truncate" and settings.low_water is None:
+        # Cutting to the budget itself would break the cached prefix at nearly every request.
+        settings = replace(settings, low_water=settings.policy.low_water)
+    return get_strategy(name, settings)

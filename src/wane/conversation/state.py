@@ -1,0 +1,137 @@
+"""A conversation as JSON data, bounded by what it shows and not by its history; and back, together with the history."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable, Iterable, Mapping
+from hashlib import blake2b
+from typing import Any, Final, Generic
+
+from wane.conversation.adapter import Adapter
+from wane.conversation.alignment import said
+from wane.conversation.engine import Engine, Shown
+from wane.conversation.timeline import Setup, Timeline
+from wane.core import ContextWindow, Episode, EpisodeType
+from wane.core.errors import HistoryError
+from wane.formats.base import Format, MessageT
+
+VERSION: Final = 1
+"""Version of the data."""
+
+
+class Digest(Generic[MessageT]):
+    """One digest of all messages, each chained to the one before it: no list of keys has to be kept.
+
+    Args:
+        format: the messages' format.
+        adapter: knows their ids.
+    """
+
+    def __init__(self, format: Format[MessageT], adapter: Adapter[MessageT]) -> None:  # noqa: A002 - the field's word
+        self._format = format
+        self._adapter = adapter
+        self._count = 0
+        self._value = b""
+
+    def of(self, messages: list[MessageT], count: int) -> str:
+        """Return the digest of the first messages; it costs what is new since the last time.
+
+        Args:
+            messages: messages that begin as those of the last time did.
+            count: how many of them.
+        """
+        if count < self._count:
+            self.forget()
+        for message in messages[self._count : count]:
+            self._value = blake2b(self._value + self._key(message), digest_size=16).digest()
+        self._count = count
+        return self._value.hex()
+
+    def forget(self) -> None:
+        """Begin with the first message again."""
+        self._count, self._value = 0, b""
+
+    def _key(self, message: MessageT) -> bytes:
+        key: Hashable | None = self._adapter.key(message)
+        text = str(key) if key is not None else json.dumps(said(self._format, message), ensure_ascii=False, default=str)
+        return f"{'content' if key is None else 'key'}:{text}".encode("utf-8", "surrogatepass")
+
+
+def export_timeline(line: Timeline[Any]) -> dict[str, Any]:
+    """Return what cannot be read from the history."""
+    shown = line.shown
+    return {
+        "engine": export_engine(line.engine),
+        "fixed": line.fixed,
+        "told": line.told,
+        "asked": line.asked,
+        "answered": line.answered,
+        "shown": None if shown is None else {"reminder": shown.reminder},
+    }
+
+
+def restore_timeline(
+    setup: Setup[MessageT], state: Mapping[str, Any], messages: Iterable[MessageT]
+) -> Timeline[MessageT]:
+    """Return the timeline that `export_timeline` told of.
+
+    Args:
+        setup: what it is made with.
+        state: what was exported.
+        messages: the messages that it had taken in.
+
+    Raises:
+        HistoryError: if it does not fit the messages.
+    """
+    line = Timeline(setup, state["engine"]["limits"])
+    for prepared in line.prepare(messages):
+        if prepared is not None:
+            line.retake(prepared)
+    restore_engine(line.engine, state["engine"])
+    line.fixed, line.told = int(state["fixed"]), int(state["told"])
+    line.asked, line.answered = state["asked"], state["answered"]
+    line.base = len(line.transcript.messages)
+    line.view.changed()
+    if state["shown"] is not None:
+        line.shown = Shown(
+            line.engine.view, False, None, line.engine.tokens, line.engine.tokens, None, state["shown"]["reminder"]
+        )
+    return line
+
+
+def export_engine(engine: Engine) -> dict[str, Any]:
+    """Return what an engine is like, but for what follows from the history."""
+    window = engine.window.export()
+    # Names, places and descriptions of all episodes are in the history.
+    del window["started"], window["graph"]["archive"]
+    window["closings"] = [{key: value for key, value in row.items() if key not in _TOLD} for row in window["closings"]]
+    return {"window": window, **engine.export()}
+
+
+def restore_engine(engine: Engine, state: Mapping[str, Any]) -> None:
+    """Bring an engine, which was told the same items and nothing else, to where an exported one was.
+
+    Raises:
+        HistoryError: if these are other items.
+    """
+    window = dict(state["window"])
+    named = {episode.name: episode for episode in engine.episodes if episode.name is not None}
+    # What an act may depend on: a closed exploration that the agent has marked (R3).
+    window["started"] = {n: e.closed and e.type is EpisodeType.EXPL and not e.inferred for n, e in named.items()}
+    live = {row["name"] for row in window["graph"]["live"]}
+    archive = {name: _told(episode)["spans"] for name, episode in named.items() if name not in live}
+    window["graph"] = {**window["graph"], "archive": archive}
+    window["closings"] = [{**_told(engine.episodes[row["number"]]), **row} for row in window["closings"]]
+    restored = ContextWindow.restore(window)
+    if restored.item_count != engine.item_count or restored.started != len(engine.episodes):
+        raise HistoryError("the state is of another history")
+    engine.adopt(restored, state)
+
+
+_TOLD: Final = ("name", "type", "dependencies", "description", "closed", "inferred", "prologue", "size", "spans")
+"""What the history tells of an episode that has ended."""
+
+
+def _told(episode: Episode) -> dict[str, Any]:
+    data = {name: getattr(episode, name) for name in _TOLD}
+    return data | {"type": episode.type.value, "spans": [list(span) for span in episode.spans]}

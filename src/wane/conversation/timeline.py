@@ -1,0 +1,403 @@
+"""A history as far as it was taken in: its messages, its engine, and what was done ahead of each of its requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any, Final, Generic
+
+from wane.conversation.adapter import Adapter
+from wane.conversation.engine import Done, Engine, Shown
+from wane.conversation.events import (
+    BudgetUnmet,
+    EpisodeClosed,
+    EpisodeOpened,
+    Event,
+    MessageTaken,
+    OverheadChanged,
+    PassRan,
+    Reminded,
+    StrategyActed,
+    UsageObserved,
+)
+from wane.conversation.pairing import OpenCalls
+from wane.conversation.view import ViewMessages, places
+from wane.core import Added, Counter, Item, Kind, Mark
+from wane.core.errors import HistoryError
+from wane.formats.base import Format, MessageT, Part, Transcript
+from wane.recall import RECALL, Archive
+from wane.strategies.base import Settings, SummaryNeeded
+
+CACHE_LIFETIME: Final = 300.0
+"""How long a provider keeps an unused prompt cache, in seconds: Anthropic's five minutes."""
+
+
+@dataclass(slots=True)
+class Setup(Generic[MessageT]):
+    """What a timeline is made with, and its successors.
+
+    Attributes:
+        format: the messages' format.
+        adapter: what a host knows of its messages.
+        counter: counts tokens.
+        strategy: name of the strategy.
+        settings: what it is made with.
+        remind_at: share of the budget that unannotated work may fill before the model is reminded; None for never.
+        cache_lifetime: seconds after which the provider's cache has expired.
+        manage: whether anything may be taken out of the view.
+        tell: called with events.
+    """
+
+    format: Format[MessageT]
+    adapter: Adapter[MessageT]
+    counter: Counter
+    strategy: str
+    settings: Settings
+    remind_at: float | None
+    cache_lifetime: float
+    manage: bool
+    tell: Callable[..., None]
+
+    def engine(self, limits: int | None = None) -> Engine:
+        """Return an engine for an empty history.
+
+        Args:
+            limits: the budget by which episodes are inferred; None for the present one.
+        """
+        settings = self.settings if limits is None else replace(self.settings, budget=limits)
+        engine = Engine(self.strategy, settings, remind_at=self.remind_at)
+        engine.budget = self.settings.budget
+        return engine
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared(Generic[MessageT]):
+    """A message that can be taken in.
+
+    Attributes:
+        message: the message.
+        parts: the same taken apart.
+        answers: whether a model made it.
+    """
+
+    message: MessageT
+    parts: list[Part]
+    answers: bool
+
+
+@dataclass(slots=True)
+class Sent:
+    """A request of the past.
+
+    Attributes:
+        messages: how many messages there were.
+        overhead: what it carried besides them, in tokens.
+        done: what was done ahead of it.
+        tokens: what it held, as far as that is known.
+    """
+
+    messages: int
+    overhead: int
+    done: Done
+    tokens: int = 0
+
+
+class Timeline(Generic[MessageT]):
+    """A history as far as it was taken in.
+
+    The requests of a history that comes all at once are passed through one by one, each with its pass, its usage and
+    its answer: so it gives the same view as the run that made it (R14).
+
+    Args:
+        setup: what it is made with.
+        limits: the budget by which episodes are inferred; None for the present one.
+
+    Attributes:
+        engine: its engine.
+        transcript: its messages.
+        view: the messages of its requests.
+        open_calls: its calls that wait for their results.
+        requests: its requests, in order.
+        shown: what the latest request showed; None if something was taken in since.
+        base: how many messages there were when it was brought back from a state: of what was done for them, nothing is
+            known.
+        ended: whether the history ends with an answer that calls nothing.
+        fixed: tokens that every request carries besides its messages, as the host says.
+        told: tokens that they carry besides, as the messages say.
+        asked: when the latest message that is no answer was made, in seconds; None if that is not known.
+        answered: when the latest answer was made.
+    """
+
+    def __init__(self, setup: Setup[MessageT], limits: int | None = None) -> None:
+        self._setup = setup
+        self.engine = setup.engine(limits)
+        self.transcript: Transcript[MessageT] = Transcript(setup.format, setup.counter)
+        self.view = ViewMessages(self.transcript, self.engine)
+        self.open_calls = OpenCalls()
+        self.requests: list[Sent] = []
+        self.shown: Shown | None = None
+        self.base = 0
+        self.ended = False
+        self.fixed = self.told = 0
+        self.asked: float | None = None
+        self.answered: float | None = None
+        self._texts: list[str] = []  # by item, what is searched
+        self._marks: dict[int, tuple[Mark, ...]] = {}  # by item, what was inferred to stand ahead of it
+        self._recalls: set[str] = set()  # ids of calls of `recall` that wait for their results
+        self._group: Hashable | None = None
+        self._ordinal = 0  # of the latest answer
+
+    # What it knows
+
+    @property
+    def archive(self) -> Archive:
+        """The whole history, to be recalled."""
+        engine = self.engine
+        seen = (lambda: places(engine.view)) if not engine.evicts else None
+        return Archive.of(engine.window, self.transcript, engine.episodes, lambda: self._texts, seen)
+
+    def is_cold(self) -> bool:
+        """Whether the provider's cache has expired, by the times in the history."""
+        if self.answered is None or self.asked is None:
+            return False
+        return self.asked - self.answered > self._setup.cache_lifetime
+
+    def begins(self, message: MessageT) -> bool:
+        """Whether an answer begins with a message, and does not only go on with it."""
+        group = self._setup.adapter.group(message)
+        return group is None or group != self._group
+
+    # What it is told
+
+    def prepare(self, messages: Iterable[MessageT]) -> list[Prepared[MessageT] | None]:
+        """Make sure that messages can be taken in, one after the other; nothing changes.
+
+        Returns:
+            Each as it is to be taken in; None for one that is left out.
+
+        Raises:
+            FormatError: for one that is not of the format.
+            HistoryError: for a result that answers no open call.
+        """
+        left, adapter, format_ = self.open_calls.copy(), self._setup.adapter, self._setup.format
+        prepared: list[Prepared[MessageT] | None] = []
+        for given in messages:
+            message, parts = given, format_.parts(given)
+            if not adapter.drops_orphans:
+                left.pair(parts)
+            elif len(kept := left.answering(parts)) < len(parts):
+                if not kept:
+                    prepared.append(None)
+                    continue
+                message = format_.keep(given, kept)
+                parts = format_.parts(message)
+            prepared.append(Prepared(message, parts, adapter.answers(message, parts)))
+        return prepared
+
+    def take(self, prepared: Prepared[MessageT], *, tokens: int = 0, at: float | None = None) -> list[Added]:
+        """Take in the next message of the history, and what it tells of the request that it answers.
+
+        Args:
+            prepared: the message.
+            tokens: what its request held, if it is an answer and the host knows that; 0 if not.
+            at: when it was made, if the host knows that.
+        """
+        adapter, message = self._setup.adapter, prepared.message
+        if prepared.answers and self.begins(message):
+            self._receive(message, tokens or adapter.usage(message))
+        elif not prepared.answers and (fixed := adapter.fixed(message)) is not None:
+            self.told = self._setup.counter(fixed)
+        first = self.transcript.item_count
+        taken = self._enter(prepared, at=at)
+        added = [meaning for _, meaning in taken]
+        items = tuple(item for item, _ in taken)
+        told = MessageTaken(message, first, items, tuple(added))
+        self._setup.tell(told, *chain.from_iterable(map(_episode_events, added)))
+        return added
+
+    def retake(self, prepared: Prepared[MessageT]) -> None:
+        """Take in a message of a history that is brought back: no request is passed through, and nothing is told."""
+        self._enter(prepared)
+
+    def request(self, *, cold: bool | None = None) -> Shown | SummaryNeeded:
+        """Make the view ready for a request: run a pass if one is due. Again before anything new changes nothing.
+
+        Args:
+            cold: whether the provider's cache has expired; None to go by the times of messages.
+        """
+        if self.shown is not None:
+            return self.shown
+        engine, overhead = self.engine, self.fixed + self.told
+        if overhead != engine.overhead:
+            engine.overhead = overhead
+            self._setup.tell(OverheadChanged(overhead))
+        if not self._setup.manage:
+            return self.show(engine.hold())
+        outcome = engine.fit(cold=self.is_cold() if cold is None else cold)
+        return outcome if isinstance(outcome, SummaryNeeded) else self.show(outcome)
+
+    def show(self, shown: Shown) -> Shown:
+        """A request shows this."""
+        self.shown = shown
+        if shown.ran:
+            self.view.changed()
+        self.requests.append(Sent(len(self.transcript.messages), self.engine.overhead, shown.done))
+        self._setup.tell(*_request_events(shown, self.engine))
+        return shown
+
+    def observe(self, input_tokens: int, message: MessageT | None = None) -> None:
+        """Take what the latest request held.
+
+        Args:
+            input_tokens: all its input tokens.
+            message: the answer that says so, if it was one.
+        """
+        if self.requests and self.engine.observe(input_tokens):
+            sent = self.requests[-1]
+            sent.tokens = input_tokens
+            self._setup.tell(UsageObserved(input_tokens, self._items_of(sent.messages), message))
+
+    def renew(self, number: int, message: MessageT) -> None:
+        """Show another object in the place of a message that says the same."""
+        self.transcript.messages[number] = message
+        self.view.changed()
+
+    # What was done before
+
+    def answer_within(self, count: int) -> bool:
+        """Whether a model made one of the first messages."""
+        adapter, take = self._setup.adapter, self._setup.format.parts
+        return any(adapter.answers(message, take(message)) for message in self.transcript.messages[:count])
+
+    def back_to(self, count: int, setup: Setup[MessageT] | None = None) -> tuple[Timeline[MessageT], int]:
+        """Return the timeline of the first messages alone, and how many of them it has: none without an answer in them.
+
+        What was done for them is done again. Where that is not known any more, they are passed through anew.
+
+        Args:
+            count: how many messages.
+            setup: what it is made with; None for the same.
+        """
+        setup = setup or self._setup
+        if not self.answer_within(count):
+            return self._afresh(setup), 0
+        messages = self.transcript.messages[:count]
+        prepared = [each for each in self._afresh(setup).prepare(messages) if each is not None]
+        if count >= self.base:
+            try:
+                return self._redone(prepared, setup), count
+            except HistoryError:
+                pass  # its tools are classed otherwise now, so that other items would go
+        line = self._afresh(replace(setup, tell=lambda *_: None))
+        for each in prepared:
+            line.take(each)
+        line._setup = setup
+        return line, count
+
+    def _redone(self, prepared: Sequence[Prepared[MessageT]], setup: Setup[MessageT]) -> Timeline[MessageT]:
+        line = self._afresh(setup)
+        due = [sent for sent in self.requests if sent.messages <= len(prepared)]
+        for number, each in enumerate(prepared):
+            while due and due[0].messages == number:
+                line._redo(due.pop(0))
+            line._enter(each, self._marks)
+        for sent in due:
+            # What was said of it came with an answer that is no part of this history.
+            line._redo(replace(sent, tokens=0))
+        line.told = self.told
+        return line
+
+    def _redo(self, sent: Sent) -> None:
+        engine = self.engine
+        engine.overhead = sent.overhead
+        engine.redo(sent.done)
+        tokens = engine.tokens
+        if sent.tokens:
+            engine.observe(sent.tokens)
+        self.requests.append(replace(sent))
+        self.view.changed()
+        self.shown = Shown(engine.view, ran=False, done=sent.done, before=tokens, after=tokens)
+
+    # How it does it
+
+    def _afresh(self, setup: Setup[MessageT]) -> Timeline[MessageT]:
+        line = Timeline(setup)
+        line.fixed = self.fixed
+        return line
+
+    def _receive(self, message: MessageT, tokens: int) -> None:
+        """An answer: the request that it answers went out, and held so many tokens."""
+        if self.shown is None and isinstance(self.request(), SummaryNeeded):
+            # Nobody is there to write it, as the request went out long ago.
+            self.show(self.engine.hold())
+        if tokens > 0:
+            self.observe(tokens, message)
+
+    def _enter(
+        self,
+        prepared: Prepared[MessageT],
+        marks: Mapping[int, tuple[Mark, ...]] | None = None,
+        *,
+        at: float | None = None,
+    ) -> list[tuple[Item, Added]]:
+        engine, first = self.engine, self.transcript.item_count
+        self._date(prepared, at)
+        ordinal = self._ordinal if prepared.answers else None
+        taken: list[tuple[Item, Added]] = []
+        for index, (item, part) in enumerate(self.transcript.take(prepared.message, prepared.parts, ordinal), first):
+            added = engine.add(item, part) if marks is None else engine.follow(item, part, marks.get(index, ()))
+            if added.marks:
+                self._marks[index] = added.marks
+            self._texts.append(self._searched(part))
+            taken.append((item, added))
+        self.open_calls.pair(prepared.parts)
+        self.ended = prepared.answers and not any(part.kind is Kind.CALL for part in prepared.parts)
+        self.shown = None
+        return taken
+
+    def _date(self, prepared: Prepared[MessageT], at: float | None) -> None:
+        """Note of which answer a message is part of, and when it was made."""
+        adapter, message = self._setup.adapter, prepared.message
+        at = adapter.time(message) if at is None else at
+        if not prepared.answers:
+            self.asked = self.asked if at is None else at
+            return
+        if self.begins(message):
+            self._ordinal = len(self.transcript.messages)
+        self._group = adapter.group(message)
+        self.answered = self.answered if at is None else at
+
+    def _searched(self, part: Part) -> str:
+        """What of an item is searched: nothing of what recalls themselves asked for and brought."""
+        if part.kind is Kind.CALL and part.tool == RECALL and part.call_id is not None:
+            self._recalls.add(part.call_id)
+            return ""
+        if part.kind is Kind.RESULT and part.call_id in self._recalls:
+            self._recalls.remove(part.call_id)
+            return ""
+        return (part.arguments or "") if part.kind is Kind.CALL else part.text
+
+    def _items_of(self, count: int) -> int:
+        """How many items the first messages have."""
+        return self.transcript.first(count) if count < len(self.transcript.messages) else self.engine.item_count
+
+
+def _episode_events(added: Added) -> Iterable[Event]:
+    if added.closed:
+        yield EpisodeClosed(added.closed, added.index)
+    if added.opened:
+        yield EpisodeOpened(added.opened, added.index)
+
+
+def _request_events(shown: Shown, engine: Engine) -> Iterable[Event]:
+    report = shown.report
+    if report is not None and report.ran:
+        yield PassRan(report, engine.item_count)
+    if report is not None and not report.satisfied:
+        yield BudgetUnmet(report)
+    if report is None and shown.ran:
+        done: Any = shown.done
+        yield StrategyActed(engine.name, engine.item_count, done, shown.before, shown.after)
+    if shown.reminder is not None:
+        yield Reminded(shown.reminder)

@@ -1,0 +1,303 @@
+"""Own calls: answered by the conversation, foreseen, or handed out to whoever runs a framework's tools."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.conversation.support import DIALECTS, Dialect, Session, fresh, histories
+from tests.strategies import times
+from wane import ConfigError, Kind
+from wane.conversation import Call, Conversation
+from wane.conversation.calls import NOT_A_CALL
+
+every_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=str)
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def answer(*calls: tuple[str, str, object], text: str | None = None) -> dict[str, Any]:
+    made = [
+        {
+            "id": i,
+            "type": "function",
+            "function": {"name": name, "arguments": given if isinstance(given, str) else json.dumps(given)},
+        }
+        for i, name, given in calls
+    ]
+    return {"role": "assistant", "content": text, **({"tool_calls": made} if made else {})}
+
+
+def result(call_id: str, text: str = "ok") -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": call_id, "content": text}
+
+
+def start(name: str, **more: Any) -> dict[str, Any]:
+    return {"action": "start", "name": name, "type": "expl", **more}
+
+
+END = {"action": "end", "description": "known"}
+BAD: list[Any] = [
+    '{"action": ',
+    "",
+    "[]",
+    "7",
+    "null",
+    {"action": 5, "name": []},
+    [],
+    7,
+    None,
+    {"action": "end", "x": {1}},
+]
+
+
+def results_of(conversation: Conversation[Any], messages: list[Any]) -> dict[str | None, str]:
+    parts = [part for message in messages for part in conversation.format.parts(message)]
+    return {part.call_id: part.text for part in parts if part.kind is Kind.RESULT}
+
+
+# A loop of one's own
+
+
+@every_dialect
+def test_own_calls_are_answered_and_the_hosts_are_handed_out(dialect: Dialect) -> None:
+    conversation = Conversation(dialect.name, recall=True)
+    task, said = dialect.write(
+        [
+            user("Go."),
+            answer(
+                ("m1", "delimiter", start("look")),
+                ("r1", "read", {"path": "a"}),
+                ("m2", "delimiter", start("more")),
+                ("c1", "recall", {"search": "Go"}),
+                ("r2", "grep", "{not json"),
+            ),
+        ]
+    )
+    assert conversation.append(task) == []
+    calls = conversation.append(said)
+    assert [(call.name, call.id, json.dumps(call.arguments)) for call in calls] == [
+        ("read", "r1", json.dumps(calls[0].arguments)),
+        ("grep", "r2", json.dumps("{not json")),
+    ]
+    assert conversation.calls == calls
+    conversation.append(calls[1].result({"found": 0}))
+    assert conversation.calls == calls[:1]
+    conversation.append(calls[0].result("text"))
+    assert conversation.calls == []
+    assert not conversation.ended
+    told = results_of(conversation, conversation.request().view)
+    assert told["m1"].startswith('Started exploration "look"')
+    assert told["m2"].startswith('Error: episode "look" is still active')
+    assert told["c1"].startswith('"Go" stands in 1 place.')
+    assert (told["r1"], told["r2"]) == ("text", '{"found": 0}')
+    assert set(told) == {"m1", "m2", "c1", "r1", "r2"}
+
+
+def test_the_loop_goes_on_after_own_calls_alone_and_ends_with_the_answer() -> None:
+    conversation = Conversation()
+    assert not conversation.ended
+    conversation.append(user("Go."))
+    assert not conversation.ended
+    assert conversation.append(answer(("m1", "delimiter", start("look")))) == []
+    assert not conversation.ended
+    assert conversation.request().messages[-1] == result("m1", conversation.messages[-1]["content"])
+    assert conversation.append(answer(text="Done.")) == []
+    assert conversation.ended
+    conversation.append(user("And now?"))
+    assert not conversation.ended
+
+
+def test_results_stand_ahead_of_what_the_user_says_next() -> None:
+    """Anthropic takes nothing between a call and its result."""
+    conversation = Conversation("anthropic")
+    conversation.append(user("Go."))
+    use = {"type": "tool_use", "id": "m1", "name": "delimiter", "input": start("look")}
+    conversation.append({"role": "assistant", "content": [use]})
+    conversation.append(user("Stop."))
+    kinds = [part.kind for message in conversation.messages for part in conversation.format.parts(message)]
+    assert kinds == [Kind.USER, Kind.CALL, Kind.RESULT, Kind.USER]
+
+
+def test_tools_that_a_provider_runs_are_nobodys_to_answer() -> None:
+    conversation = Conversation("anthropic")
+    conversation.append(user("Go."))
+    content = [
+        {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}},
+        {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []},
+        {"type": "server_tool_use", "id": "s2", "name": "web_search", "input": {}},
+        {"type": "tool_use", "id": "r1", "name": "read", "input": {}},
+    ]
+    assert [call.id for call in conversation.append({"role": "assistant", "content": content})] == ["r1"]
+
+
+@every_dialect
+@times(0.4)
+@given(session=histories(), data=st.data())
+def test_a_saved_history_brings_the_results_of_own_calls_itself(
+    dialect: Dialect, session: Session, data: st.DataObject
+) -> None:
+    messages = dialect.write(session)
+    conversation = Conversation(dialect.name)
+    cut = data.draw(st.integers(0, len(messages)))
+    for message in messages[:cut]:
+        conversation.append(message)
+    conversation.extend(messages[cut:])
+    assert conversation.messages == messages
+    again = Conversation(dialect.name)
+    assert again.extend(fresh(conversation.messages)) == []
+    assert again.ended == conversation.ended
+
+
+def test_what_is_left_open_by_a_saved_history_is_handed_out() -> None:
+    conversation = Conversation()
+    (call,) = conversation.extend([user("Go."), answer(("r1", "read", {}), ("r2", "read", {})), result("r1")])
+    assert call.id == "r2"
+    conversation.append(call.result("x"))
+    assert conversation.request().messages[-1] == result("r2", "x")
+
+
+def test_a_call_of_no_conversation_writes_no_message() -> None:
+    with pytest.raises(ConfigError, match="no conversation"):
+        Call("read", "{}", "c1").result("x")
+
+
+# Foreseen
+
+
+def ahead(*calls: tuple[str | None, Any]) -> list[Call[Any]]:
+    return [Call("delimiter" if given is not READ else "read", given, id_) for id_, given in calls]
+
+
+READ = {"path": "a"}
+CALLS = ahead(("a", start("x")), ("r", READ), ("b", start("x")), ("c", END), ("d", start("y")))
+
+
+def asked() -> Conversation[Any]:
+    conversation = Conversation()
+    conversation.append(user("Go."))
+    conversation.request()
+    return conversation
+
+
+def verdicts(conversation: Conversation[Any]) -> list[bool]:
+    return [not conversation.answer(call).startswith("Error") for call in CALLS if call.name == "delimiter"]
+
+
+def test_calls_are_judged_ahead_as_they_will_be_judged() -> None:
+    conversation = asked()
+    conversation.foresee(CALLS)
+    told = {call.id: conversation.answer(call) for call in CALLS if call.name == "delimiter"}
+    assert [text.split()[0] for text in told.values()] == ["Started", "Error:", "Ended", "Started"]
+    said = answer(*((call.id or "", call.name, call.arguments) for call in CALLS))
+    conversation.ingest([user("Go."), said])
+    assert {call.id: conversation.answer(call) for call in CALLS if call.name == "delimiter"} == told
+    assert conversation.window.active is not None
+    assert conversation.window.active.name == "y"
+
+
+def test_an_answer_may_be_foreseen_piece_by_piece_and_twice() -> None:
+    conversation = asked()
+    for call in (*CALLS, *CALLS):
+        conversation.foresee([call])
+    assert verdicts(conversation) == [True, False, True, True]
+
+
+def test_an_answer_that_came_to_nothing_is_forgotten() -> None:
+    conversation = asked()
+    conversation.foresee(ahead(("a", start("x"))))
+    conversation.request()
+    conversation.foresee(ahead((None, start("x"))))
+    assert conversation.answer(Call("delimiter", start("x"))).startswith("Started")
+
+
+def test_verdicts_are_found_without_ids() -> None:
+    """By position, by arguments however they are written, or in order."""
+    calls = [Call(call.name, call.arguments) for call in CALLS]
+
+    def foreseen() -> Conversation[Any]:
+        conversation = asked()
+        conversation.foresee(calls)
+        return conversation
+
+    by_position = foreseen()
+    assert by_position.answer(Call("delimiter"), position=3).startswith("Ended")
+    assert by_position.answer(Call("delimiter"), position=0).startswith("Started")
+    by_arguments = foreseen()
+    spelled = {"type": "expl", "dependencies": None, "name": "y", "action": "start"}
+    assert 'exploration "y"' in by_arguments.answer(Call("delimiter", spelled))
+    assert by_arguments.answer(Call("delimiter", json.dumps(END))).startswith("Ended")
+    in_order = foreseen()
+    assert [in_order.answer(Call("delimiter", {"x": n})).split()[0] for n in range(5)] == [
+        *("Started", "Error:", "Ended", "Started"),
+        NOT_A_CALL.split()[0],
+    ]
+
+
+def test_calls_with_the_same_arguments_are_answered_once_each_whatever_thread_asks() -> None:
+    conversation = asked()
+    calls = [Call("delimiter", start("x")) for _ in range(40)]
+    conversation.foresee(calls)
+    with ThreadPoolExecutor(8) as pool:
+        told = list(pool.map(conversation.answer, calls))
+    assert sum(text.startswith("Started") for text in told) == 1
+    assert sum(text.startswith("Error: episode") for text in told) == 39
+
+
+def test_what_was_given_out_ahead_is_not_given_out_again() -> None:
+    conversation = asked()
+    calls = [Call("delimiter", start("x")), Call("delimiter", start("x"))]
+    conversation.foresee(calls)
+    assert conversation.answer(calls[0]).startswith("Started")
+    conversation.ingest([user("Go."), answer(("p1", "delimiter", start("x")), ("p2", "delimiter", start("x")))])
+    assert conversation.answer(calls[1]).startswith("Error: episode")
+
+
+@pytest.mark.parametrize("given", BAD, ids=repr)
+def test_a_bad_call_is_told_what_is_wrong_and_raises_nothing(given: Any) -> None:
+    conversation = Conversation(recall=True)
+    conversation.append(user("Go."))
+    conversation.request()
+    good = Call("delimiter", start("x"), "g")
+    bad, unknown = Call("delimiter", given, "b"), Call("delimiter", given, "nobody")
+    conversation.foresee([bad, good])
+    assert conversation.answer(bad).startswith("Error")
+    assert conversation.answer(good).startswith("Started")
+    assert conversation.answer(unknown) == NOT_A_CALL
+    assert conversation.answer(Call("recall", given)).startswith("Error: `recall` needs")
+    assert conversation.answer(Call("delimiter", given), position=17) == conversation.answer(Call("delimiter", given))
+
+
+def test_calls_of_an_answer_in_the_history_are_found_too() -> None:
+    conversation = Conversation()
+    conversation.ingest([user("Go."), answer(("a", "delimiter", start("x")), ("b", "delimiter", END))])
+    assert conversation.answer(Call("delimiter", {}, "b")).startswith("Ended")
+    assert conversation.answer(Call("delimiter", start("x"))).startswith("Started")
+    assert conversation.answer(Call("delimiter", {}), position=1).startswith("Ended")
+
+
+def test_open_calls_of_earlier_answers_keep_their_verdicts() -> None:
+    conversation = Conversation()
+    history = [user("Go."), answer(("a", "delimiter", start("x")), ("b", "delimiter", END)), result("b")]
+    conversation.ingest([*history, answer(("c", "delimiter", start("y")))])
+    assert [conversation.answer(Call("delimiter", "", it)).split()[0] for it in "abc"] == [
+        "Started",
+        "Error:",
+        "Started",
+    ]
+
+
+def test_an_episode_that_is_not_there_yet_is_recalled_as_soon_as_it_is() -> None:
+    conversation = Conversation(recall=True)
+    conversation.ingest([user("Go.")])
+    look = Call("recall", {"name": "x"}, "c")
+    assert conversation.answer(look).startswith("Error: no episode is named 'x'")
+    conversation.ingest([user("Go."), answer(("a", "delimiter", start("x")))])
+    assert conversation.answer(look).startswith('Episode "x", whole')

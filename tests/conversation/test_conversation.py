@@ -1,0 +1,536 @@
+"""Settings, strategies, events, reminders, recall and cold caches of a conversation, and several of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import wane
+from tests.conversation.support import DIALECTS, Dialect, Log, Session, histories, is_answer, live, parts_of
+from tests.strategies import times
+from wane import ConfigError, FormatError, Kind, Policy, UnknownEpisodeError
+from wane.conversation import Adapter, Call, Conversation, Conversations
+from wane.conversation.events import (
+    BudgetUnmet,
+    EpisodeClosed,
+    EpisodeOpened,
+    HistoryForked,
+    MessageTaken,
+    OverheadChanged,
+    PassRan,
+    Reminded,
+    StrategyActed,
+    UsageObserved,
+)
+from wane.formats import Part
+from wane.formats.openai import OpenAIFormat
+from wane.strategies.base import Settings, Slot, Summarising, SummaryNeeded
+from wane.strategies.compact import PREFIX
+from wane.strategies.registry import STRATEGY_NAMES, get_strategy
+
+every_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=str)
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def said(text: str | None = None, *calls: tuple[str, str, dict[str, Any]]) -> dict[str, Any]:
+    made = [
+        {"id": i, "type": "function", "function": {"name": tool, "arguments": json.dumps(given)}}
+        for i, tool, given in calls
+    ]
+    return {"role": "assistant", "content": text, **({"tool_calls": made} if made else {})}
+
+
+def result(call_id: str, text: str = "ok") -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": call_id, "content": text}
+
+
+def explored(name: str, size: int = 400) -> Session:
+    return [
+        said(None, (f"{name}-1", "delimiter", {"action": "start", "name": name, "type": "expl"})),
+        result(f"{name}-1"),
+        said(None, (f"{name}-2", "read", {"path": name})),
+        result(f"{name}-2", "x" * size),
+        said(None, (f"{name}-3", "delimiter", {"action": "end", "description": f"{name} is known"})),
+        result(f"{name}-3"),
+    ]
+
+
+LONG: Session = [user("Go."), *(message for n in range(6) for message in explored(f"e{n}")), said("Done.")]
+
+
+# Settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "match"),
+    [
+        ({"budget": "much"}, ConfigError, "budget"),
+        ({"budget": 0}, ConfigError, "budget"),
+        ({"strategy": "magic"}, ConfigError, "strategy 'magic' is unknown"),
+        ({"annotate": "guess"}, ConfigError, "annotate is 'guess'"),
+        ({"remind_at": 0}, ConfigError, "remind_at is 0"),
+        ({"counter": "words"}, ConfigError, "counter 'words' is unknown"),
+        ({"tool_classes": {"read": "huge"}}, ConfigError, "a class is one of"),
+        ({"format": "morse"}, FormatError, "format 'morse' is unknown"),
+        ({"policy": "paper"}, ConfigError, "it must be a Policy"),
+    ],
+)
+def test_a_setting_that_cannot_work_is_refused(settings: dict[str, Any], error: type[Exception], match: str) -> None:
+    with pytest.raises(error, match=match):
+        Conversation(**settings)
+
+
+def test_a_budget_is_written_as_people_write_it() -> None:
+    conversation = Conversation(budget="80k")
+    assert conversation.budget == 80_000
+    conversation.budget = "1.5m"
+    assert conversation.window.budget == 1_500_000
+
+
+def test_settings_may_be_changed_between_requests_and_outlive_the_history() -> None:
+    conversation = Conversation(budget=100_000)
+    live(conversation, LONG)
+    assert conversation.evicted == 0
+    conversation.budget, conversation.policy, conversation.overhead = 300, Policy.paper(), 20
+    conversation.set_tool_classes({"read": "durable"})
+    conversation.append(user("On."))
+    assert conversation.request().tokens <= 300
+    conversation.ingest([user("Else.")])
+    assert (conversation.budget, conversation.policy, conversation.overhead) == (300, Policy.paper(), 20)
+    assert conversation.window.export()["tool_classes"] == {"read": "durable"}
+
+
+def test_what_it_looks_like() -> None:
+    conversation = Conversation(budget="80k")
+    assert repr(conversation) == "<Conversation in openai under cwl: 0 messages, 0 of 80,000 tokens>"
+    conversation.extend([user("x" * 8_000), *explored("look")[:2]])
+    assert repr(conversation).endswith("3 messages, 2,016 of 80,000 tokens, in episode 'look'>")
+    assert repr(conversation.window) == "<ContextWindow: 2,016 of 80,000 tokens, 3 of 3 items in view, 1 episode>"
+
+
+def test_it_is_the_package_s_own_name() -> None:
+    assert wane.Conversation is Conversation
+    assert "Conversation" in dir(wane)
+
+
+def test_with_management_off_all_that_is_new_is_shown_and_no_tool_offered() -> None:
+    log = Log()
+    conversation = Conversation(budget=300, manage=False, recall=True, on_event=log)
+    live(conversation, LONG)
+    assert conversation.request().view == LONG
+    assert (conversation.tools, conversation.instructions) == ([], "")
+    assert not log.of(PassRan)
+    conversation.manage = True
+    conversation.append(user("On."))
+    evicted = conversation.request()
+    assert len(evicted.view) < len(LONG)
+    conversation.manage = False
+    conversation.extend([said("x" * 4_000), user("More.")])
+    assert len(conversation.request().view) == len(evicted.view) + 2
+
+
+# What the model gets
+
+
+@pytest.mark.parametrize(
+    ("settings", "names"),
+    [
+        ({}, ["delimiter"]),
+        ({"recall": True}, ["delimiter", "recall"]),
+        ({"strategy": "fold"}, ["delimiter"]),
+        ({"strategy": "truncate"}, []),
+        ({"strategy": "truncate", "recall": True}, ["recall"]),
+        ({"annotate": "infer"}, []),
+        ({"annotate": "infer", "recall": True}, ["recall"]),
+    ],
+)
+def test_tools_and_instructions(settings: dict[str, Any], names: list[str]) -> None:
+    conversation = Conversation(**settings)
+    assert [tool["function"]["name"] for tool in conversation.tools] == names
+    assert [tool.name for tool in conversation.own_tools] == names
+    for name in ("delimiter", "recall"):
+        assert (f"`{name}`" in conversation.instructions) == (name in names)
+
+
+class Plain:
+    """A format of somebody else's, which takes apart and puts together, and no more."""
+
+    name = "plain"
+
+    def __init__(self) -> None:
+        self._format = OpenAIFormat()
+        self.recognises, self.load, self.dump = self._format.recognises, self._format.load, self._format.dump
+        self.parts, self.keep = self._format.parts, self._format.keep
+
+
+def test_a_format_that_writes_nothing_does_for_histories_of_a_framework() -> None:
+    conversation: Conversation[dict[str, Any]] = Conversation(Plain(), budget=300, policy=Policy.paper())
+    live(conversation, LONG)
+    same = Conversation(budget=300, policy=Policy.paper())
+    live(same, LONG)
+    assert conversation.request().messages == same.request().view
+    with pytest.raises(ConfigError, match="the format 'plain' writes none"):
+        _ = conversation.tools
+    clearing: Conversation[dict[str, Any]] = Conversation(Plain(), budget=300, strategy="clear-tools")
+    clearing.ingest(LONG)
+    with pytest.raises(ConfigError, match="the strategy 'clear-tools' needs messages"):
+        clearing.request()
+
+
+# Strategies
+
+
+@pytest.mark.parametrize("strategy", STRATEGY_NAMES)
+@times(0.4)
+@given(session=histories(), budget=st.integers(1, 400), annotate=st.sampled_from(("model", "infer")))
+def test_a_strategy_shows_what_it_shows_anywhere(strategy: str, session: Session, budget: int, annotate: Any) -> None:
+    conversation = Conversation(budget=budget, strategy=strategy, annotate=annotate)
+    views = []
+    for stop in range(len(session) + 1):
+        if stop == len(session) or is_answer("openai", session[stop]):
+            conversation.ingest(session[:stop])
+            request = conversation.request()
+            if request.for_summary:
+                assert request.messages[-1]["role"] == "user"
+                request = conversation.summarised("the summary")
+            views.append(parts_of(conversation, request.view))
+    assert views == list(expected(strategy, session, budget, annotate))
+
+
+def expected(name: str, session: Session, budget: int, annotate: Any) -> Iterator[list[Part]]:
+    """What a strategy that is driven by hand shows ahead of each answer, and at the end."""
+    low_water = 0.5 if name == "truncate" else None
+    strategy = get_strategy(name, Settings(budget=budget, low_water=low_water, annotate=annotate))
+    parts: list[Part] = []
+    owners: list[int] = []
+    for number, message in enumerate([*session, None]):
+        if message is None or is_answer("openai", message):
+            outcome = strategy.fit()
+            if isinstance(outcome, SummaryNeeded):
+                assert isinstance(strategy, Summarising)
+                outcome = strategy.summarised("the summary", 3)
+            yield [shown(slot, parts) for slot in speaking(outcome.view, parts, owners)]
+        for part in OpenAIFormat().parts(message) if message is not None else ():
+            parts.append(part)
+            owners.append(number)
+            strategy.add(part.item(wane.chars, number), part)
+
+
+def speaking(view: Sequence[Slot], parts: Sequence[Part], owners: Sequence[int]) -> list[Slot]:
+    """A view without messages of which nothing but reasoning is left (R9)."""
+    groups: dict[int, list[int]] = {}
+    for slot in view:
+        place = slot if isinstance(slot, int) else slot.index
+        if place is not None:
+            groups.setdefault(owners[place], []).append(place)
+    silent = {
+        owner
+        for owner, places in groups.items()
+        if len(places) < owners.count(owner) and all(parts[place].kind is Kind.REASONING for place in places)
+    }
+    return [slot for slot in view if not isinstance(slot, int) or owners[slot] not in silent]
+
+
+def shown(slot: Slot, parts: Sequence[Part]) -> Part:
+    if isinstance(slot, int):
+        return parts[slot]
+    return Part(Kind.USER, slot.text) if slot.index is None else replace(parts[slot.index], text=slot.text)
+
+
+@every_dialect
+def test_a_summary_is_asked_for_and_stands_in_the_view(dialect: Dialect) -> None:
+    log = Log()
+    messages = dialect.write(LONG)
+    conversation = Conversation(dialect.name, budget=600, strategy="compact", on_event=log)
+    conversation.extend(messages)
+    request = conversation.request()
+    assert request.for_summary
+    asked = parts_of(conversation, request.view)
+    assert asked[-1].kind is Kind.USER
+    assert "Write a summary" in asked[-1].text
+    # It may be asked for again: nothing has changed.
+    assert conversation.request().for_summary
+    request = conversation.summarised("Six things are known.")
+    assert not request.for_summary
+    view = parts_of(conversation, request.view)
+    assert [part.text for part in view if part.kind is Kind.USER] == [f"{PREFIX}Six things are known."]
+    assert conversation.messages == messages
+    (acted,) = log.of(StrategyActed)
+    assert (acted.strategy, acted.tokens_after < acted.tokens_before) == ("compact", True)
+    assert not conversation.request().for_summary
+
+
+@every_dialect
+def test_cleared_results_keep_their_calls(dialect: Dialect) -> None:
+    conversation = Conversation(dialect.name, budget=400, strategy="clear-tools")
+    conversation.extend(dialect.write(LONG))
+    view = parts_of(conversation, conversation.request().view)
+    whole = parts_of(conversation, conversation.messages)
+    assert [(part.kind, part.call_id, part.tool) for part in view] == [(p.kind, p.call_id, p.tool) for p in whole]
+    assert sum(part.text == "[Old tool result cleared]" for part in view) >= 3
+
+
+def test_episodes_are_known_and_recalled_under_every_strategy() -> None:
+    for strategy in STRATEGY_NAMES:
+        conversation = Conversation(budget=300, strategy=strategy)
+        conversation.ingest(LONG)
+        conversation.request()
+        assert [episode.name for episode in conversation.episodes if episode.name] == [f"e{n}" for n in range(6)]
+        assert "x" * 100 in conversation.recall("e0")
+        assert "in 6 places" in conversation.search("x{400}")
+
+
+# Counting
+
+
+def test_usage_is_told_by_the_message_or_by_the_host() -> None:
+    log = Log()
+    conversation = Conversation(on_event=log)
+    conversation.append(user("x" * 400))
+    conversation.request()
+    conversation.append(said("y" * 400), input_tokens=150)
+    # 100 were estimated: what comes on top counts by the ratio.
+    assert conversation.tokens == 300
+    conversation.append(user("z" * 400))
+    request = conversation.request()
+    conversation.observe(400)
+    assert conversation.tokens == 400
+    # Too late, none, or what cannot have been all of it: no report.
+    conversation.append(said("y" * 400))
+    later = conversation.request()
+    conversation.observe(9_999, request=request)
+    conversation.observe(0)
+    conversation.observe(-1)
+    conversation.observe(17)
+    assert later.tokens == conversation.tokens
+    told = [(event.input_tokens, event.items, event.message is None) for event in log.of(UsageObserved)]
+    assert told == [(150, 1, False), (400, 3, True)]
+
+
+def test_what_is_told_after_the_fact_counts_for_the_request_it_was_about() -> None:
+    """Some frameworks know the usage only when the answer and its results are in the history."""
+    at_once, late = Conversation(), Conversation()
+    history = [user("x" * 400), said("y" * 400), user("z" * 400)]
+    for conversation in (at_once, late):
+        conversation.ingest(history[:1])
+        conversation.request()
+    at_once.observe(150)
+    at_once.ingest(history)
+    late.ingest(history)
+    late.observe(150)
+    assert at_once.request().tokens == late.tokens == 450
+
+
+def test_an_overhead_is_told_in_tokens_or_as_text() -> None:
+    log = Log()
+    conversation = Conversation(on_event=log)
+    conversation.overhead = "x" * 400
+    conversation.append(user("Go."))
+    assert conversation.overhead == 100
+    assert conversation.request().tokens == 101
+    assert log.of(OverheadChanged) == [OverheadChanged(100)]
+
+
+class Dated(Adapter[dict[str, Any]]):
+    def time(self, message: dict[str, Any]) -> float | None:
+        return message.get("at")
+
+    def fixed(self, message: dict[str, Any]) -> str | None:
+        return message.get("instructions")
+
+
+@pytest.mark.parametrize(("pause", "passes"), [(299.0, 0), (301.0, 1)])
+def test_a_pass_may_run_early_when_the_cache_has_expired(pause: float, passes: int) -> None:
+    dated = [message | {"at": 1_000.0} for message in LONG]
+    logs = [Log() for _ in range(4)]
+    by_adapter = Conversation(budget=1_000, adapter=Dated(), on_event=logs[0])
+    by_adapter.ingest([*dated, user("On.") | {"at": 1_000.0 + pause}])
+    by_adapter.request()
+    by_host, by_request, by_word = (Conversation(budget=1_000, on_event=log) for log in logs[1:])
+    for conversation in (by_host, by_request, by_word):
+        for message in LONG:
+            conversation.append(message, at=1_000.0)
+    by_host.append(user("On."), at=1_000.0 + pause)
+    by_host.request()
+    by_request.append(user("On."))
+    by_request.request(at=1_000.0 + pause)
+    by_word.append(user("On."))
+    by_word.request(cold=bool(passes))
+    assert [len(log.of(PassRan)) for log in logs] == [passes] * 4
+
+
+def test_instructions_in_the_messages_are_overhead() -> None:
+    log = Log()
+    conversation = Conversation(adapter=Dated(), on_event=log)
+    conversation.overhead = 5
+    conversation.ingest([user("Go.") | {"instructions": "x" * 40}])
+    assert conversation.request().tokens == 16
+    conversation.ingest([*conversation.messages, said("Yes."), user("On.") | {"instructions": "x" * 80}])
+    assert conversation.request().tokens == 28
+    assert log.of(OverheadChanged) == [OverheadChanged(15), OverheadChanged(25)]
+
+
+# Events
+
+
+def test_events_come_in_the_order_of_what_happens() -> None:
+    log = Log()
+    conversation = Conversation(budget=138, policy=Policy.paper(), on_event=log, remind_at=None)
+    live(conversation, [user("Go."), *explored("look"), said("So.")])
+    names = [type(event).__name__ for event in log]
+    assert names == [
+        "MessageTaken",
+        "MessageTaken",
+        "EpisodeOpened",
+        "MessageTaken",
+        "MessageTaken",
+        "MessageTaken",
+        "MessageTaken",
+        "EpisodeClosed",
+        "MessageTaken",
+        "MessageTaken",
+        "EpisodeOpened",
+        "PassRan",
+    ]
+    assert [event.first_item for event in log.of(MessageTaken)] == list(range(8))
+    assert [event.episode.name for event in log.of(EpisodeOpened)] == ["look", None]
+    assert (log.of(EpisodeClosed)[0].index, log.of(PassRan)[0].items) == (5, 8)
+
+
+def test_a_budget_that_cannot_be_met_is_told_and_is_no_error() -> None:
+    log = Log()
+    conversation = Conversation(budget=10, on_event=log)
+    conversation.append(user("x" * 400))
+    report = conversation.request().report
+    assert report is not None
+    assert not report.satisfied
+    assert log.of(BudgetUnmet) == [BudgetUnmet(report)]
+
+
+def test_a_listener_that_fails_is_told_again_and_nothing_is_lost() -> None:
+    heard: list[str] = []
+    failing = {"MessageTaken": 2, "PassRan": 1}
+
+    def listener(event: Any) -> None:
+        name = type(event).__name__
+        if failing.get(name):
+            failing[name] -= 1
+            raise OSError("disk full")
+        heard.append(name)
+
+    plain = Log()
+    tested = Conversation(budget=300, policy=Policy.paper(), on_event=listener)
+    sound = Conversation(budget=300, policy=Policy.paper(), on_event=plain)
+    live(sound, LONG)
+    for _ in range(4):
+        try:
+            tested.ingest(LONG)
+            tested.request()
+            break
+        except OSError:
+            continue
+    assert not any(failing.values())
+    assert tested.window.export() == sound.window.export()
+    assert heard == [type(event).__name__ for event in plain]
+
+
+# Reminders
+
+
+def test_a_model_that_marks_nothing_is_reminded_at_the_end_of_a_request() -> None:
+    log = Log()
+    conversation = Conversation(budget=2_000, on_event=log)
+    conversation.append(user("Go."))
+    conversation.request()
+    reminded = []
+    for n in range(6):
+        conversation.append(said(None, (f"c{n}", "read", {"path": "a"})))
+        conversation.append(result(f"c{n}", "x" * 300))
+        request = conversation.request()
+        again = conversation.request()
+        assert again.messages == request.messages
+        reminded.append(request.reminder)
+        if request.reminder:
+            assert request.messages == [*request.view, user(request.reminder)]
+            assert "delimiter" in request.reminder
+    assert any(reminded)
+    assert not all(reminded)
+    assert len(log.of(Reminded)) == sum(map(bool, reminded))
+    assert user(next(filter(None, reminded))) not in conversation.messages
+    assert not any(_reminders(annotate="infer"))
+    assert not any(_reminders(strategy="truncate"))
+    assert not any(_reminders(remind_at=None))
+
+
+def _reminders(**settings: Any) -> list[str | None]:
+    conversation = Conversation(budget=2_000, **settings)
+    told = []
+    for n in range(12):
+        conversation.extend([user("Go."), said("x" * 300)])
+        conversation.append(user(f"On {n}."))
+        told.append(conversation.request().reminder)
+    return told
+
+
+# Several
+
+
+def test_histories_find_their_conversations() -> None:
+    made: list[Conversation[dict[str, Any]]] = []
+
+    def make() -> Conversation[dict[str, Any]]:
+        made.append(Conversation(budget=300))
+        return made[-1]
+
+    conversations = Conversations(make, limit=3)
+    one, two = [user("One."), said("Yes.")], [user("Two."), said("No.")]
+    first = conversations.of(one)
+    second = conversations.of(two)
+    assert first is not second
+    assert conversations.of([*one, user("On.")]) is first
+    assert conversations.of([*two, *LONG]) is second
+    # A branch is one of its own, and knows what was done up to there.
+    branch = conversations.of([*two, *LONG[:20], user("Instead.")])
+    assert branch is not second
+    assert branch.length == 23
+    assert conversations.of([*two, *LONG, user("On.")]) is second
+    assert len(conversations) == 3
+    # The same question is no reason to take two for one.
+    fourth = conversations.of([user("One."), said("Perhaps.")])
+    assert fourth not in (first, second, branch)
+    assert len(conversations) == 3
+    assert conversations.of(one) is not first
+
+
+def test_the_conversation_that_a_call_is_of_is_found() -> None:
+    conversations: Conversations[dict[str, Any]] = Conversations(Conversation)
+    start = {"action": "start", "name": "look", "type": "expl"}
+    first = conversations.of([user("One."), said(None, ("a", "delimiter", start))])
+    second = conversations.of([user("Two.")])
+    second.foresee([Call("delimiter", start, "b")])
+    assert conversations.answering(Call("delimiter", start, "a")) is first
+    assert conversations.answering(Call("delimiter", start, "b")) is second
+    assert conversations.answering(Call("delimiter", start, "c")) is None
+    assert conversations.answering(Call("delimiter", start)) is None
+
+
+def test_an_episode_that_was_never_started_is_not_recalled() -> None:
+    with pytest.raises(UnknownEpisodeError, match="no episode is named 'nobody'"):
+        Conversation().recall("nobody")
+
+
+def test_a_fork_is_told() -> None:
+    log = Log()
+    conversation = Conversation(on_event=log)
+    conversation.ingest([user("Go."), said("Yes."), user("On.")])
+    conversation.ingest([user("Go."), said("Yes."), user("Back.")])
+    assert log.of(HistoryForked) == [HistoryForked(2)]

@@ -1,0 +1,197 @@
+"""A loop of one's own over the real wire: every request within the budget, and none that a strict provider refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from wane import Kind, Policy
+from wane.conversation import Call as Asked
+from wane.conversation import Conversation, Request
+from wane.testing import Call, Reply, ScriptedServer, Usage
+from wane.testing import Request as Sent
+
+openai = pytest.importorskip("openai", reason="the openai extra is not installed")
+anthropic = pytest.importorskip("anthropic", reason="the anthropic extra is not installed")
+
+TURNS = 6
+
+
+def delimiter(**arguments: Any) -> Call:
+    return Call("delimiter", arguments)
+
+
+def script() -> Iterator[Reply]:
+    """Turns of an exploration and an act each, with reasoning, parallel calls, and calls that are refused."""
+    for n in range(TURNS):
+        yield Reply(
+            "Looking.",
+            reasoning=f"I do not know {n} yet.",
+            calls=(delimiter(action="start", name=f"look-{n}", type="expl"), Call("read", {"path": f"{n}.py"})),
+        )
+        yield Reply(
+            reasoning="More.",
+            calls=(
+                Call("grep", {"pattern": f"needle-{n}"}),
+                delimiter(action="start", name=f"look-{n}", type="expl"),
+                Call("delimiter", '{"action": '),
+            ),
+        )
+        yield Reply(
+            calls=(
+                delimiter(action="end", description=f"{n}.py is a file"),
+                delimiter(action="start", name=f"fix-{n}", type="act", dependencies=[f"look-{n}"]),
+                Call("edit", {"path": f"{n}.py"}),
+            )
+        )
+        yield Reply(calls=(delimiter(action="end"),))
+        if n == TURNS - 1:
+            yield Reply(calls=(Call("recall", {"search": "needle-0:"}),))
+        yield Reply(f"Done {n}.")
+
+
+class Chat:
+    """Over Chat Completions."""
+
+    format = "openai"
+
+    def __init__(self, url: str) -> None:
+        self.client = openai.OpenAI(base_url=f"{url}/v1", api_key="k", max_retries=0)
+
+    def user(self, text: str) -> Any:
+        return {"role": "user", "content": text}
+
+    def ask(self, request: Request[Any], tools: list[Any], instructions: str) -> tuple[Any, int]:
+        system = {"role": "system", "content": instructions}
+        reply = self.client.chat.completions.create(model="m", messages=[system, *request.messages], tools=tools)
+        return reply.choices[0].message.model_dump(exclude_none=True), reply.usage.prompt_tokens
+
+
+class Responses(Chat):
+    """Over Responses, without state on the server."""
+
+    format = "openai_responses"
+
+    def ask(self, request: Request[Any], tools: list[Any], instructions: str) -> tuple[Any, int]:
+        reply = self.client.responses.create(
+            model="m", input=request.messages, tools=tools, instructions=instructions, store=False
+        )
+        return [item.model_dump(exclude_none=True) for item in reply.output], reply.usage.input_tokens
+
+
+class Messages(Chat):
+    """Over Anthropic's Messages."""
+
+    format = "anthropic"
+
+    def __init__(self, url: str) -> None:
+        self.client = anthropic.Anthropic(base_url=url, api_key="k", max_retries=0)
+
+    def ask(self, request: Request[Any], tools: list[Any], instructions: str) -> tuple[Any, int]:
+        reply = self.client.messages.create(
+            model="m", max_tokens=1_000, system=instructions, messages=request.messages, tools=tools
+        )
+        usage = reply.usage
+        cached = (usage.cache_read_input_tokens or 0) + (usage.cache_creation_input_tokens or 0)
+        return reply.model_dump(include={"role", "content"}, exclude_none=True), usage.input_tokens + cached
+
+
+def run(call: Asked[Any]) -> str:
+    what = json.loads(call.arguments).get("pattern", "line")
+    return "\n".join(f"{what}: {n}" for n in range(60))
+
+
+def mine(conversation: Conversation[Any]) -> list[Any]:
+    schema = {"type": "object", "properties": {"path": {"type": "string"}, "pattern": {"type": "string"}}}
+    return [conversation.format.tool(name, name, schema) for name in ("read", "grep", "edit")]  # type: ignore[attr-defined]
+
+
+def turn(client: Chat, conversation: Conversation[Any], text: str) -> None:
+    conversation.append(client.user(text))
+    while not conversation.ended:
+        request = conversation.request()
+        answer, tokens = client.ask(request, [*conversation.tools, *mine(conversation)], conversation.instructions)
+        for call in conversation.append(answer, input_tokens=tokens):
+            conversation.append(call.result(run(call)))
+
+
+def counted(replies: Iterator[Reply]) -> Callable[[Sent], Reply]:
+    """A script whose usage is not what characters tell, with a part read from a cache."""
+
+    def answer(request: Sent) -> Reply:
+        reply = next(replies)
+        usage = Usage(round(1.3 * request.tokens) + 50, reply.tokens, cache_read=request.tokens // 2)
+        return Reply(reply.text, reasoning=reply.reasoning, calls=reply.calls, usage=usage)
+
+    return answer
+
+
+@pytest.mark.parametrize("kind", [Chat, Responses, Messages])
+@pytest.mark.parametrize("policy", [Policy(), Policy.paper()], ids=["default", "paper"])
+def test_a_long_task_stays_within_the_budget_and_is_never_refused(kind: type[Chat], policy: Policy) -> None:
+    with ScriptedServer(counted(script())) as server:
+        client = kind(server.url)
+        conversation = Conversation(client.format, budget=3_300, policy=policy, recall=True)
+        for n in range(TURNS):
+            turn(client, conversation, f"Please do number {n}.")
+        requests = server.requests
+    assert server.refusals == ()
+    assert server.remaining is None
+    assert all(round(1.3 * request.tokens) + 50 <= 3_300 for request in requests[4:])
+    assert max(request.tokens for request in requests) > 2_000
+    assert requests[-1].texts(Kind.USER)[:TURNS] == tuple(f"Please do number {n}." for n in range(TURNS))
+    early = [result for result in requests[1].results.values() if "line: 59" in result]
+    assert early
+    assert not any("line: 59" in result for result in list(requests[-1].results.values())[:3])
+    (found,) = (text for text in requests[-1].results.values() if text.startswith('"needle-0:" stands in'))
+    assert 'in episode "look-0", not in view' in found
+    assert "needle-0: 59" in conversation.recall("look-0", 1_000)
+    refused = [text for text in requests[2].results.values() if text.startswith("Error")]
+    assert len(refused) == 2
+
+
+@pytest.mark.parametrize("kind", [Chat, Responses, Messages])
+def test_it_goes_on_in_a_new_process(kind: type[Chat]) -> None:
+    def views(restart: bool) -> list[Any]:
+        with ScriptedServer(counted(script())) as server:
+            client = kind(server.url)
+            conversation = Conversation(client.format, budget=3_300, recall=True)
+            for n in range(TURNS):
+                turn(client, conversation, f"Please do number {n}.")
+                if restart:
+                    state, history = json.loads(json.dumps([conversation.state(), conversation.messages]))
+                    conversation = Conversation(client.format, budget=3_300, recall=True)
+                    assert conversation.restore(state, history)
+            assert server.refusals == ()
+            return [request.messages for request in server.requests]
+
+    assert views(restart=True) == views(restart=False)
+
+
+def test_two_conversations_know_nothing_of_each_other() -> None:
+    """A sub-agent has one of its own, and may use the same names."""
+    replies = [
+        Reply(calls=(delimiter(action="start", name="look", type="expl"), Call("grep", {"pattern": "x"}))),
+        Reply(calls=(delimiter(action="start", name="look", type="expl"),)),
+        Reply("The helper is done."),
+        Reply(calls=(delimiter(action="end", description="x is found"),)),
+        Reply("Done."),
+    ]
+    with ScriptedServer(replies) as server:
+        client = Chat(server.url)
+        parent, child = Conversation(), Conversation()
+        parent.append(client.user("Go."))
+        request = parent.request()
+        answer, _ = client.ask(request, [*parent.tools, *mine(parent)], "")
+        (call,) = parent.append(answer)
+        turn(client, child, "Help.")
+        parent.append(call.result(child.messages[-1]["content"]))
+        while not parent.ended:
+            answer, _ = client.ask(parent.request(), parent.tools, "")
+            parent.append(answer)
+    assert server.refusals == ()
+    assert [episode.name for episode in (*parent.episodes, *child.episodes) if episode.name] == ["look", "look"]
+    assert all(request.results == {} or "Error" not in str(request.results) for request in server.requests)

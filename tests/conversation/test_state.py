@@ -1,0 +1,239 @@
+"""Going on elsewhere: the state and the history together are the conversation, and the state stays small."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.conversation.support import (
+    DIALECTS,
+    Dialect,
+    Log,
+    Session,
+    Told,
+    fresh,
+    histories,
+    is_answer,
+    live,
+    standing,
+)
+from tests.strategies import policies, times
+from wane import Policy
+from wane.conversation import Adapter, Call, Conversation
+from wane.strategies.registry import STRATEGY_NAMES
+
+every_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=str)
+USAGES = st.lists(st.sampled_from((0, 0, 50, 200, 700)), max_size=4)
+
+
+def stored(conversation: Conversation[Any]) -> Any:
+    """The state as it comes back from wherever it was kept."""
+    return json.loads(json.dumps(conversation.state()))
+
+
+@every_dialect
+@times(0.6)
+@given(
+    session=histories(),
+    budget=st.integers(1, 400),
+    policy=policies(),
+    annotate=st.sampled_from(("model", "infer")),
+    usages=USAGES,
+    data=st.data(),
+)
+def test_a_restored_conversation_goes_on_as_if_nothing_had_happened(
+    dialect: Dialect,
+    session: Session,
+    budget: int,
+    policy: Policy,
+    annotate: Any,
+    usages: list[int],
+    data: st.DataObject,
+) -> None:
+    messages = dialect.write(session)
+    told = Told(messages, usages)
+    cut, asked = data.draw(st.integers(0, len(messages))), data.draw(st.booleans())
+
+    def make() -> Conversation[Any]:
+        return Conversation(dialect.name, budget=budget, policy=policy, annotate=annotate, adapter=told)
+
+    lived, revived = make(), make()
+    live(lived, messages[:cut]) if asked else lived.ingest(messages[:cut])
+    assert revived.restore(stored(lived), messages)
+    assert revived.length == cut
+    for conversation in (lived, revived):
+        live(conversation, messages, known=cut)
+    assert standing(revived) == standing(lived)
+    assert stored(revived) == stored(lived)
+
+
+@pytest.mark.parametrize("strategy", STRATEGY_NAMES)
+@times(0.4)
+@given(session=histories(), budget=st.integers(1, 400), data=st.data())
+def test_so_does_one_under_any_strategy(strategy: str, session: Session, budget: int, data: st.DataObject) -> None:
+    cut = data.draw(st.integers(0, len(session)))
+    lived, revived = Conversation(budget=budget, strategy=strategy), Conversation(budget=budget, strategy=strategy)
+    for stop in range(cut + 1):
+        if stop == cut or is_answer("openai", session[stop]):
+            lived.ingest(session[:stop])
+            if lived.request().for_summary:
+                lived.summarised(f"What happened up to {stop}.")
+    assert revived.restore(stored(lived), session)
+    for conversation in (lived, revived):
+        conversation.ingest(session)
+        if conversation.request().for_summary:
+            conversation.summarised("In short.")
+    assert standing(revived) == standing(lived)
+
+
+@every_dialect
+@times(0.3)
+@given(session=histories(), other=histories(), budget=st.integers(1, 400))
+def test_a_state_of_another_history_is_refused_and_changes_nothing(
+    dialect: Dialect, session: Session, other: Session, budget: int
+) -> None:
+    messages, others = dialect.write(session), dialect.write(other)
+    lived, revived = Conversation(dialect.name, budget=budget), Conversation(dialect.name, budget=budget)
+    live(lived, messages)
+    revived.ingest(others)
+    before = standing(revived)
+    assert revived.restore(stored(lived), messages[:-1]) == (not messages)
+    said = [lived.format.parts(message) for message in messages]
+    same = [lived.format.parts(message) for message in others[: len(messages)]] == said
+    if not same:
+        assert not revived.restore(stored(lived), others)
+        assert standing(revived) == (before if messages else standing(Conversation(dialect.name, budget=budget)))
+
+
+LONG: Session = [
+    it
+    for n in range(12)
+    for it in ({"role": "user", "content": f"Turn {n}."}, {"role": "assistant", "content": "x" * 400})
+]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda state: state | {"version": 99},
+        lambda state: state | {"format": "anthropic"},
+        lambda state: state | {"strategy": "paper"},
+        lambda state: state | {"annotate": "infer"},
+        lambda state: state | {"digest": "00"},
+        lambda state: state | {"messages": "x"},
+        lambda state: {key: value for key, value in state.items() if key != "engine"},
+        lambda state: state | {"engine": None},
+        lambda state: state | {"engine": state["engine"] | {"window": {}}},
+        lambda state: state | {"verdicts": []},
+        lambda _: {},
+    ],
+)
+def test_a_state_that_cannot_be_read_is_refused(change: Any) -> None:
+    lived, revived = Conversation(budget=500), Conversation(budget=500)
+    live(lived, LONG)
+    assert not revived.restore(change(stored(lived)), LONG)
+    assert revived.length == 0
+    assert revived.restore(stored(lived), LONG)
+
+
+def test_the_settings_of_now_count() -> None:
+    lived, revived = Conversation(budget=500), Conversation(budget="2k", policy=Policy.paper())
+    live(lived, LONG)
+    assert revived.restore(stored(lived), LONG)
+    assert (revived.budget, revived.policy) == (2_000, Policy.paper())
+    assert revived.window.visible == lived.window.visible
+
+
+def test_a_fork_behind_a_restored_state_is_passed_through_anew() -> None:
+    lived, revived = Conversation(budget=500), Conversation(budget=500)
+    live(lived, LONG)
+    revived.restore(stored(lived), LONG)
+    branch = [*LONG[:16], {"role": "user", "content": "Instead."}]
+    assert revived.ingest(branch).forked
+    assert lived.ingest(branch).forked
+    assert standing(revived) == standing(lived)
+
+
+class Ids(Adapter[dict[str, Any]]):
+    def key(self, message: dict[str, Any]) -> str | None:
+        return message.get("id")
+
+
+def test_messages_are_the_same_by_their_ids_whatever_they_say() -> None:
+    """A framework may cut what it stores; what a message is called stays."""
+    history = [message | {"id": f"m{n}"} for n, message in enumerate(LONG)]
+    lived = Conversation(budget=500, adapter=Ids())
+    live(lived, history)
+    assert Conversation(budget=500, adapter=Ids()).restore(stored(lived), fresh(history))
+    assert not Conversation(budget=500).restore(stored(lived), history)
+
+
+def test_verdicts_that_wait_travel_with_the_state() -> None:
+    lived = Conversation()
+    lived.ingest([{"role": "user", "content": "Go."}])
+    lived.request()
+    start = Call("delimiter", {"action": "start", "name": "look", "type": "expl"}, "c1")
+    again = Call("delimiter", {"action": "start", "name": "more", "type": "expl"})
+    lived.foresee([start, again])
+    revived = Conversation()
+    assert revived.restore(stored(lived), lived.messages)
+    assert revived.answer(start).startswith('Started exploration "look"')
+    assert revived.answer(again).startswith('Error: episode "look" is still active')
+
+
+def session_of(episodes: int) -> Session:
+    """Many settled episodes, with names of their own."""
+    messages: Session = [{"role": "user", "content": "Go."}]
+    for number in range(episodes):
+        for call, arguments in (
+            ("a", {"action": "start", "name": f"look-at-thing-{number}", "type": "expl"}),
+            ("b", {"action": "end", "description": "it is a thing"}),
+        ):
+            function = {"name": "delimiter", "arguments": json.dumps(arguments)}
+            made = {"id": f"{call}{number}", "type": "function", "function": function}
+            messages += [
+                {"role": "assistant", "content": "x" * 200, "tool_calls": [made]},
+                {"role": "tool", "tool_call_id": made["id"], "content": "y" * 200},
+            ]
+    return messages
+
+
+@pytest.mark.parametrize("annotate", ["model", "infer"])
+def test_the_state_is_bounded_by_the_view(annotate: Any) -> None:
+    sizes = []
+    for episodes in (100, 1_000):
+        messages = session_of(episodes)
+        conversation = Conversation(budget=2_000, annotate=annotate)
+        conversation.ingest(messages)
+        conversation.request()
+        state = conversation.state()
+        sizes.append(len(json.dumps(state)))
+        assert Conversation(budget=2_000, annotate=annotate).restore(state, messages)
+    assert sizes[1] < 1.2 * sizes[0]
+    assert sizes[1] < 20_000
+
+
+def test_names_and_places_of_old_episodes_come_back_from_the_history() -> None:
+    messages = session_of(50)
+    lived, revived = Conversation(budget=2_000), Conversation(budget=2_000)
+    live(lived, messages)
+    assert revived.restore(stored(lived), messages)
+    assert revived.recall("look-at-thing-3") == lived.recall("look-at-thing-3")
+    assert revived.search("thing-7") == lived.search("thing-7")
+    taken = Call("delimiter", {"action": "start", "name": "look-at-thing-3", "type": "expl"}, "x")
+    revived.foresee([taken])
+    assert "was used before" in revived.answer(taken)
+
+
+def test_restoring_tells_nobody() -> None:
+    log = Log()
+    lived = Conversation(budget=500)
+    live(lived, LONG)
+    revived = Conversation(budget=500, on_event=log)
+    revived.restore(stored(lived), LONG)
+    revived.request()
+    assert log == []
