@@ -20,9 +20,9 @@ from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 
 from wane.agent.options import AgentOptions
-from wane.cli.chat import Chat, run_chat
+from wane.cli.chat.footer import footer, short
+from wane.cli.chat.interactive import Chat, run_chat
 from wane.cli.failure import UsageError
-from wane.cli.footer import footer, short
 from wane.testing import Call, HttpError, Kind, Reply, ScriptedServer, Usage
 
 GREETING = "say.\n"  # how it ends, wherever its lines are broken

@@ -15,8 +15,8 @@ from wane.agent.config import load_settings
 from wane.agent.events import SessionEvent, event_json
 from wane.agent.options import AgentOptions
 from wane.agent.session import AgentSession
-from wane.cli.saved import load_session
-from wane.cli.show import session_dict
+from wane.cli.sessions.saved import load_session
+from wane.cli.sessions.show import session_dict
 from wane.core.errors import ConfigError
 from wane.integrations.events import EpisodeOpened, PassRan
 from wane.journal import MarkedMessageRecord, read

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from wane.cli.chat.print_mode import with_stdin
 from wane.cli.main import main
-from wane.cli.print_mode import with_stdin
 from wane.testing import Call, HttpError, Kind, Reply, ScriptedServer
 
 

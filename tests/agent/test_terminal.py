@@ -22,7 +22,7 @@ from tests.agent.test_chat import CTRL_D, Terminal, play, terminal
 from tests.agent.test_session import run
 from wane.agent.options import AgentOptions
 from wane.agent.session import AgentSession
-from wane.cli.chat import run_chat
+from wane.cli.chat.interactive import run_chat
 from wane.testing import Call, Kind, Reply, ScriptedServer
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="there are no such signals and terminals here")

@@ -10,7 +10,7 @@ from tests.agent.conftest import config
 from tests.agent.test_session import APIS, path_of, run, stopped_after
 from wane.agent.events import SessionEvent, TextDelta, ToolCalled
 from wane.agent.session import AgentSession, Outcome
-from wane.cli.narration import Narration
+from wane.cli.chat.narration import Narration
 from wane.integrations.sendable import BEYOND_JSON
 from wane.testing import Call, Kind, Reply, Request, ScriptedServer
 

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 from wane.cli.failure import UsageError
-from wane.cli.lab_commands import LAB_GROUPS
+from wane.cli.lab.commands import LAB_GROUPS
 from wane.cli.main import COMMANDS
 from wane.cli.parser import parse
-from wane.cli.run_split import split
+from wane.cli.run.split import split
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))

@@ -21,9 +21,10 @@ from tests.cli.snapshots import matches_snapshot
 from tests.cli.test_main import WITHOUT
 from wane.agent.config import load_settings
 from wane.agent.options import AgentOptions
-from wane.cli import flags, lab_flags
-from wane.cli.lab_common import dollars, range_of, share, short
-from wane.cli.pareto import Mark, letters_for, pareto_picture
+from wane.cli import flags
+from wane.cli.lab import flags as lab_flags
+from wane.cli.lab.common import dollars, range_of, share, short
+from wane.cli.lab.pareto import Mark, letters_for, pareto_picture
 from wane.core import Policy
 from wane.lab.engine import ENGINES
 from wane.lab.readers import READER_NAMES

@@ -13,8 +13,8 @@ from rich.console import Console
 import wane
 from tests.cli.sample import Chat
 from tests.conformance import policy_of
-from wane.cli import layout
-from wane.cli.picture import Block, Role, Row, StepRow, episode_table, step_table, window_picture
+from wane.cli.terminal import layout
+from wane.cli.terminal.picture import Block, Role, Row, StepRow, episode_table, step_table, window_picture
 
 LETTERS = set("SUNnPpEeAaIi·")
 NOTICE = f"<system-reminder>{'The todo list is empty. ' * 4}</system-reminder>"

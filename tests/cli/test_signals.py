@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from wane.cli.signals import END, INTERRUPT, handled
+from wane.cli.terminal.signals import END, INTERRUPT, handled
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="there are no loop signal handlers here")
 

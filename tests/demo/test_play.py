@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from wane.agent.session import AgentSession
-from wane.cli.demo_show import LineShow, LiveShow
+from wane.cli.demo.show import LineShow, LiveShow
 from wane.core import FitReport
 from wane.core.errors import ConfigError
 from wane.demo.model import Exchange

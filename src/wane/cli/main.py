@@ -13,12 +13,16 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from wane.cli import failure, flags, proxy_flags, proxy_texts, run_flags, run_texts, texts
+from wane.cli import failure, flags, texts
 from wane.cli.failure import UsageError
-from wane.cli.lab_commands import LAB_COMMANDS, LAB_GROUPS
+from wane.cli.lab.commands import LAB_COMMANDS, LAB_GROUPS
 from wane.cli.parser import Command, Values, parse
-from wane.cli.run_split import split
-from wane.cli.text import say
+from wane.cli.proxy import flags as proxy_flags
+from wane.cli.proxy import texts as proxy_texts
+from wane.cli.run import flags as run_flags
+from wane.cli.run import texts as run_texts
+from wane.cli.run.split import split
+from wane.cli.terminal.text import say
 from wane.core.errors import MissingExtraError, WaneError
 
 if TYPE_CHECKING:
@@ -68,10 +72,10 @@ def _agent(values: Values) -> int:
     """Run the agent: interactive, or with a task one turn of it."""
     options = agent_options(values)
     if options.prompt is None:
-        from wane.cli.chat import run_chat
+        from wane.cli.chat.interactive import run_chat
 
         return run_chat(options)
-    from wane.cli.print_mode import run_print
+    from wane.cli.chat.print_mode import run_print
 
     return run_print(options)
 
@@ -106,38 +110,38 @@ def agent_options(values: Values) -> AgentOptions:
 
 
 def _plan(values: Values) -> int:
-    from wane.cli.plan import PlanOptions, run_plan
+    from wane.cli.lab.plan import PlanOptions, run_plan
 
     return run_plan(PlanOptions(**values))
 
 
 def _sessions(values: Values) -> int:
-    from wane.cli.sessions import list_sessions
+    from wane.cli.sessions.listing import list_sessions
 
     return list_sessions(**values)
 
 
 def _show(values: Values) -> int:
-    from wane.cli.show import show_session
+    from wane.cli.sessions.show import show_session
 
     return show_session(**values)
 
 
 def _proxy(values: Values) -> int:
-    from wane.cli.proxy import run_proxy
+    from wane.cli.proxy.command import run_proxy
 
     return run_proxy(values)
 
 
 def _run_agent(values: Values) -> int:
-    from wane.cli.run import run_agent
+    from wane.cli.run.command import run_agent
 
     return run_agent(values)
 
 
 def _demo(values: Values) -> int:
     _need_agent("the demo")
-    from wane.cli.demo import run_demo
+    from wane.cli.demo.command import run_demo
 
     return run_demo(**values)
 

@@ -14,7 +14,7 @@ from tests.proxy.agents import Worker
 from tests.proxy.reading.conftest import Keep, every_client, work
 from tests.proxy.world import AnthropicClient, Client, ResponsesClient, Upstream, exchange
 from wane import Kind, chars
-from wane.cli.saved import load_session
+from wane.cli.sessions.saved import load_session
 from wane.journal import ConfigRecord, Journal, MessageRecord, NoteRecord, Record, SessionStore, UsageRecord, read
 from wane.lab.readers import read_session
 from wane.lab.session import RecordedSession

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.proxy.reading.conftest import Keep
 from tests.proxy.world import CLIENTS, AnthropicClient
-from wane.cli.sessions import agent_of, described, of_the_agent, short_id
+from wane.cli.sessions.listing import agent_of, described, of_the_agent, short_id
 from wane.core.errors import JournalError, SessionNotFoundError
 from wane.journal import Journal, MessageRecord, SessionStore
 
@@ -66,7 +66,7 @@ class TestTheAgent:
 
     def test_continue_passes_over_them(self, keep: Keep, store: SessionStore, here: Path) -> None:
         from wane.agent.options import AgentOptions
-        from wane.cli.starting import path_to_resume
+        from wane.cli.chat.starting import path_to_resume
 
         options = AgentOptions(cwd=here, continue_last=True, sessions=store.root)
         kept = keep(AnthropicClient())

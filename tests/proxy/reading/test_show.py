@@ -11,7 +11,7 @@ from tests.cli.conftest import Run
 from tests.proxy.reading.conftest import Keep, every_client
 from tests.proxy.world import AnthropicClient, Client
 from wane import Kind, chars
-from wane.cli.saved import load_session
+from wane.cli.sessions.saved import load_session
 from wane.journal import UsageRecord
 from wane.strategies.clear_tools import PLACEHOLDER
 

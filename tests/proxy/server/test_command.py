@@ -19,7 +19,7 @@ from tests.proxy.server.support import KEY, START, STOP, TOKEN, Asked, ask, body
 from wane.cli import failure
 from wane.cli.failure import UsageError
 from wane.cli.parser import Values
-from wane.cli.proxy_options import parse_size, proxy_options
+from wane.cli.proxy.options import parse_size, proxy_options
 from wane.core import Policy
 from wane.core.errors import ConfigError, WaneError
 from wane.journal import SessionStore

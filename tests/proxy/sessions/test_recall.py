@@ -18,7 +18,7 @@ from tests.proxy.recaller import Recaller, recalled
 from tests.proxy.sessions.test_book import SMALL, cleared, disk, every_client, result, work
 from tests.proxy.world import Client, Upstream, exchange, run_turn
 from wane.cli.failure import UsageError
-from wane.cli.proxy_options import context_settings
+from wane.cli.proxy.options import context_settings
 from wane.proxy.sessions.book import Book
 from wane.proxy.sessions.turn import MOST_RECALLS, TOO_MANY
 from wane.proxy.store.memory import MemoryStore

@@ -14,7 +14,7 @@ from tests.proxy.agents import RESULT, Worker
 from tests.proxy.world import CLIENTS, AnthropicClient, Client, Exchange, Upstream, exchange, run_turn
 from wane import ConfigError
 from wane.cli.failure import UsageError
-from wane.cli.proxy_options import context_settings
+from wane.cli.proxy.options import context_settings
 from wane.journal import SessionStore
 from wane.proxy.sessions.book import Book
 from wane.proxy.settings import ContextSettings

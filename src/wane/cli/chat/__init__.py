@@ -1,0 +1,1 @@
+"""The agent at the terminal: the chat, and one task with `-p`."""

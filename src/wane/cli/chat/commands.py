@@ -1,0 +1,261 @@
+"""What can be said to the chat beginning with a slash."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from rich.text import Text
+
+from wane.agent.options import BY_EPISODE
+from wane.cli.chat.footer import short
+from wane.cli.sessions.listing import of_the_agent
+from wane.cli.terminal import layout, picture
+from wane.cli.terminal.picture import Block, Role
+from wane.cli.terminal.text import local_time, printable
+from wane.core import FitReport
+from wane.core.errors import ConfigError
+from wane.formats.base import Transcript
+from wane.formats.pydantic_ai import PydanticAIFormat
+from wane.strategies.registry import describe
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from wane.agent.session import AgentSession
+    from wane.journal import SessionInfo, SessionStore
+
+_ROWS: Final = 40
+
+
+class Host(Protocol):
+    """The chat, as commands see it."""
+
+    session: AgentSession
+    console: Console
+    store: SessionStore
+
+    def begin(self) -> None:
+        """Begin another session."""
+
+    def go_on(self, path: Path) -> None:
+        """Go on with another session."""
+
+    def offer(self, infos: Sequence[SessionInfo]) -> None:
+        """Take what is said next as the choice among sessions that were listed."""
+
+    def quit(self) -> None:
+        """End the chat."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command.
+
+    Attributes:
+        name: as it is typed.
+        arguments: what follows it.
+        help: what it does.
+        run: does it, with the text after its name.
+        looks: whether it only looks, so that it may run while a turn is going on.
+    """
+
+    name: str
+    arguments: str
+    help: str
+    run: Callable[[Host, str], None]
+    looks: bool = False
+
+
+def find_command(line: str) -> tuple[Command, str]:
+    """Return the command that a line names, by its whole name or an unambiguous beginning, and the rest of the line.
+
+    Raises:
+        ConfigError: if there is none of that name, or several.
+    """
+    word, _, rest = line.strip().partition(" ")
+    found = [command for command in COMMANDS if command.name == word] or [
+        command for command in COMMANDS if command.name.startswith(word)
+    ]
+    if len(found) == 1:
+        return found[0], rest.strip()
+    known = ", ".join(command.name for command in found or COMMANDS)
+    raise ConfigError(f"{word} is {'ambiguous' if found else 'no command'}: {known}")
+
+
+def _context(host: Host, _: str) -> None:
+    session = host.session
+    report = session.next_pass()
+    blocks = view_blocks(session, report)
+    window = session.window
+    rows = layout.rows(blocks, window.episodes, window.policy)
+    labels = ("view", "then")
+    table = picture.episode_table(rows, limit=_ROWS, labels=labels)
+    host.console.print(picture.titled("What the view holds, and what the next pass would leave", table))
+    if report.steps:
+        steps = picture.step_table(layout.step_rows(report.steps), limit=_ROWS)
+        host.console.print(picture.titled("What the next pass would take, in this order", steps))
+    host.console.print(picture.window_picture(blocks, window.budget, labels=labels))
+    host.console.print(Text(printable(_outlook(session, report))))
+
+
+def view_blocks(session: AgentSession, report: FitReport) -> list[Block]:
+    """Return the view as blocks, of which those are kept that a pass would leave.
+
+    Args:
+        session: whose view it is.
+        report: what the pass would do.
+    """
+    transcript = Transcript(PydanticAIFormat())
+    items = [item for message in session.tracker.transcript.messages for item in transcript.append(message)]
+    window = session.window
+    visible = set(window.visible)
+    taken = {index for step in report.steps for index in step.removed}
+    tokens = [item.tokens if index in visible else 0 for index, item in enumerate(items)]
+    blocks = layout.blocks([item.kind for item in items], tokens, session.episodes, visible - taken)
+    # What every request carries besides, so that the picture shows the same total as the footer.
+    besides = window.tokens - sum(tokens)
+    return [Block(Role.SYSTEM, max(0, besides)), *(block for block in blocks if block.tokens)]
+
+
+def _outlook(session: AgentSession, report: FitReport) -> str:
+    window = session.window
+    state = f"The view holds {window.tokens:,} of {window.budget:,} tokens."
+    strategy = session.settings.strategy
+    if strategy == "none":
+        return f"{state} The context is not managed: no pass will run. /cwl on switches it on."
+    if strategy not in BY_EPISODE:
+        return f"{state} The strategy {strategy} keeps it: {describe(strategy)}. /cwl on evicts by episode instead."
+    freed = report.tokens_before - report.tokens_after
+    due = window.tokens > window.budget
+    if not freed:
+        return f"{state} Nothing could be evicted now.{f' {report.shortfall}' if due else ''}"
+    if due:
+        told = f"{state} A pass is due before the next model call: it would take {freed:,}."
+        return f"{told} {report.shortfall}".rstrip()
+    return f"{state} A pass is due when it is full: of what is there now it would take {freed:,}."
+
+
+def _episodes(host: Host, _: str) -> None:
+    session = host.session
+    if not session.episodes:
+        host.console.print("No episode has been started yet.")
+        return
+    transcript = Transcript(PydanticAIFormat())
+    items = [item for message in session.tracker.transcript.messages for item in transcript.append(message)]
+    blocks = layout.blocks(
+        [item.kind for item in items], [item.tokens for item in items], session.episodes, session.window.visible
+    )
+    rows = layout.episode_rows(blocks, session.episodes, session.window.policy)
+    host.console.print(picture.episode_table(rows, limit=_ROWS, labels=("whole", "view")))
+
+
+def _budget(host: Host, text: str) -> None:
+    if text:
+        host.session.set_budget(text)
+    window = host.session.window
+    host.console.print(f"The view holds {window.tokens:,} of {window.budget:,} tokens.")
+
+
+def _cwl(host: Host, text: str) -> None:
+    if text not in ("", "on", "off"):
+        raise ConfigError(f"/cwl {text} is not understood; write /cwl on or /cwl off")
+    if text:
+        host.session.manage(text == "on")
+    strategy = host.session.settings.strategy
+    if strategy in BY_EPISODE:
+        told = "The context is managed: episodes are evicted when the budget is full."
+    elif strategy == "none":
+        told = "The context is not managed: nothing more is evicted. What was evicted stays out of the view."
+    else:
+        told = f"The context is kept by the strategy {strategy}: {describe(strategy)}."
+    host.console.print(told)
+
+
+def _model(host: Host, text: str) -> None:
+    if text:
+        host.session.set_model(text)
+    session = host.session
+    window = session.model.context_window
+    size = f", a window of {short(window)} tokens" if window else ", a window of unknown size"
+    host.console.print(f"The model is {printable(session.model.model_id)}{size}.")
+
+
+def _recall(host: Host, text: str) -> None:
+    name, _, offset = text.rpartition(" ")
+    if not (name and offset.isdigit()):
+        name, offset = text, "0"
+    if not name:
+        raise ConfigError("/recall needs the name of an episode; /episodes lists them")
+    page = host.session.recall(name, int(offset))
+    for line in page.split("\n"):
+        host.console.print(Text(printable(line.replace("\t", "    "))))
+
+
+def _sessions(host: Host, _: str) -> None:
+    infos = of_the_agent(host.store.sessions(host.session.cwd))
+    if not infos:
+        host.console.print("There are no sessions of this directory.")
+        return
+    host.console.print(session_table(infos, host.session.id))
+
+
+def session_table(infos: Sequence[SessionInfo], current: str | None) -> object:
+    """Return the table of sessions to choose from, numbered; the current one is marked."""
+    table = picture.plain_table(">", "id", "last written", ">messages", "*title")
+    for number, info in enumerate(infos, start=1):
+        mark = "*" if info.id == current else ""
+        title = printable(info.problem or info.title or "")
+        table.add_row(f"{mark}{number}", info.id, local_time(info.modified), f"{info.messages:,}", title)
+    return table
+
+
+def chosen(infos: Sequence[SessionInfo], answer: str) -> str:
+    """Return the id that is meant by a number of the table of sessions, or else what was answered."""
+    return infos[int(answer) - 1].id if answer.isdecimal() and 1 <= int(answer) <= len(infos) else answer
+
+
+def _resume(host: Host, text: str) -> None:
+    infos = of_the_agent(host.store.sessions(host.session.cwd))
+    if text:
+        host.go_on(host.store.find(chosen(infos, text)))
+        return
+    _sessions(host, "")
+    if infos:
+        host.offer(infos)
+
+
+def _new(host: Host, _: str) -> None:
+    host.begin()
+
+
+def _help(host: Host, _: str) -> None:
+    table = picture.plain_table("", "*")
+    table.show_header = False
+    for command in COMMANDS:
+        table.add_row(f"{command.name} {command.arguments}".rstrip(), command.help)
+    host.console.print(table)
+    host.console.print("Enter sends, Alt-Enter begins a new line, Ctrl-C stops the turn, Ctrl-D quits.")
+
+
+def _quit(host: Host, _: str) -> None:
+    host.quit()
+
+
+COMMANDS: Final = (
+    Command("/context", "", "Show the window: what it holds, and what the next pass would take.", _context, True),
+    Command("/episodes", "", "List all episodes of the session.", _episodes, True),
+    Command("/budget", "[80k|50%]", "Show or change what the view may hold.", _budget),
+    Command("/cwl", "[on|off]", "Show or switch the management of the context.", _cwl),
+    Command("/model", "[provider:model]", "Show or change the model.", _model),
+    Command("/recall", "NAME [OFFSET]", "Show what an episode held, evicted or not.", _recall, True),
+    Command("/sessions", "", "List the sessions of this directory.", _sessions, True),
+    Command("/resume", "[ID]", "Go on with another session.", _resume),
+    Command("/new", "", "Begin another session.", _new),
+    Command("/help", "", "Show this.", _help, True),
+    Command("/quit", "", "End the chat; the session can be resumed.", _quit),
+)
+"""All commands, in the order of help."""

@@ -1,0 +1,42 @@
+"""The line below the prompt: tokens, money, the view against its budget, and the active episode."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wane.agent.costs import Totals, dollars
+from wane.agent.options import ANNOTATED
+from wane.cli.terminal.text import printable
+from wane.core.report import brief
+
+if TYPE_CHECKING:
+    from wane.agent.session import AgentSession
+
+
+def footer(session: AgentSession) -> str:
+    """Return `↑in ↓out Rcache Wcache $cost view/budget`, the active episode and the model."""
+    window, active = session.window, session.window.active
+    parts = [spent(session.totals), f"{short(window.tokens)}/{short(window.budget)}"]
+    if session.settings.strategy not in ANNOTATED:
+        parts.append(f"cwl off ({session.settings.strategy})")
+    elif active is not None:
+        parts.append(f"{active.type.value} {printable(brief(active.name or ''))}")
+    parts.append(printable(session.model.model_id))
+    return "  ".join(parts)
+
+
+def spent(totals: Totals) -> str:
+    """Return what was spent: `↑12.3k ↓1.2k R10k W2.0k $0.42`."""
+    return (
+        f"↑{short(totals.input_tokens)} ↓{short(totals.output_tokens)} R{short(totals.cache_read_tokens)}"
+        f" W{short(totals.cache_write_tokens)} {dollars(totals.cost)}"
+    )
+
+
+def short(tokens: int) -> str:
+    """Return a number of tokens in few characters: 950, 12.3k, 80k, 1.2M."""
+    for size, unit in ((1_000_000, "M"), (1_000, "k")):
+        if abs(tokens) >= size:
+            number = f"{tokens / size:.1f}".removesuffix(".0")
+            return f"{number}{unit}"
+    return str(tokens)

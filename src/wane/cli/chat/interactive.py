@@ -1,0 +1,325 @@
+"""The interactive session: a prompt that stays at the bottom while the agent's work scrolls by above it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import WordCompleter
+from prompt_toolkit.formatted_text import FormattedText
+from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.key_binding.key_processor import KeyPress
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.patch_stdout import patch_stdout
+from rich.console import Console
+from rich.text import Text
+
+from wane.agent.approval import Approval, ApprovalRequest
+from wane.agent.events import SessionEvent
+from wane.agent.session import AgentSession, SessionConfig
+from wane.cli import failure
+from wane.cli.chat import narration
+from wane.cli.chat.commands import COMMANDS, chosen, find_command, session_table
+from wane.cli.chat.footer import footer
+from wane.cli.chat.narration import Narration, safe
+from wane.cli.chat.recap import recap_lines, recap_of
+from wane.cli.chat.starting import open_session, store_of
+from wane.cli.failure import UsageError
+from wane.cli.sessions.listing import of_the_agent
+from wane.cli.terminal.signals import INTERRUPT, handled
+from wane.cli.terminal.text import is_unicode
+from wane.core.errors import WaneError
+
+if TYPE_CHECKING:
+    from prompt_toolkit.key_binding import KeyPressEvent
+
+    from wane.agent.options import AgentOptions
+    from wane.journal import SessionInfo
+
+_STOPPED: Final = "the user stopped the turn"
+_ASK: Final = "Allow it? [y]es, [a]lways, [n]o, or say what to do instead "
+_CHOOSE: Final = "Go on with which one? Its number or id, or nothing to stay here "
+
+
+def run_chat(options: AgentOptions) -> int:
+    """Talk with the user until they quit; return the exit code.
+
+    Raises:
+        WaneError: for options, settings, a model or a session that cannot be used at the start.
+    """
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("the interactive session needs a terminal; give the task with -p")
+    try:
+        options = _chosen(options)
+    except EOFError:  # Ctrl-D: none of them
+        return failure.OK
+    with patch_stdout(raw=True):
+        console = Console(file=sys.stdout, force_terminal=True, highlight=False, markup=False, emoji=False)
+        return asyncio.run(Chat(options, console).run())
+
+
+def _chosen(options: AgentOptions) -> AgentOptions:
+    """Let the user choose a session if `--resume` was given without an id."""
+    if options.resume != "":
+        return options
+    infos = of_the_agent(store_of(options).sessions(options.cwd))
+    if not infos:
+        raise UsageError("there is no session of this directory to resume; start one with: wane")
+    console = Console(highlight=False, markup=False, emoji=False)
+    console.print(session_table(infos, None))
+    answer = PromptSession[str]().prompt("Resume which one? ").strip()
+    return replace(options, resume=chosen(infos, answer) or infos[0].id)
+
+
+class Chat:
+    """One chat.
+
+    Args:
+        options: how it was started.
+        console: where lines go; above the prompt, if standard output is patched.
+
+    Attributes:
+        session: the session that is talked with.
+        store: where sessions are.
+    """
+
+    def __init__(self, options: AgentOptions, console: Console) -> None:
+        self.console = console
+        self.store = store_of(options)
+        self._save = options.save
+        self._marks = narration.UNICODE if is_unicode(console.encoding) else narration.ASCII
+        self._narration = Narration(console.print, self._marks)
+        self._question: asyncio.Future[Approval] | None = None
+        self._choices: Sequence[SessionInfo] | None = None
+        self._turn: asyncio.Task[None] | None = None
+        self._waiting: deque[str] = deque()
+        self._over = False
+        self._kept = ""
+        self.session = open_session(options, self._ask)
+        self._prompt: PromptSession[str] = PromptSession(
+            message=self._message,
+            bottom_toolbar=lambda: footer(self.session),
+            key_bindings=self._keys(),
+            completer=WordCompleter([command.name for command in COMMANDS], sentence=True),
+            complete_while_typing=True,
+            refresh_interval=0.5,
+        )
+
+    async def run(self) -> int:
+        """Read and do what the user says until the end; return the exit code."""
+        with handled(INTERRUPT, self._interrupted):
+            return await self._converse()
+
+    async def _converse(self) -> int:
+        self._greet()
+        try:
+            while not self._over:
+                line = await self._prompt.prompt_async(default=self._unkept(), handle_sigint=False)
+                self._said(line.strip())
+        except EOFError:
+            self.stop()
+        finally:
+            if self._turn is not None:
+                await self._turn
+            self.session.close()
+        self.console.print(self._farewell(), style="dim")
+        return failure.OK
+
+    # What commands may do
+
+    def begin(self) -> None:
+        """Begin another session, with the settings of this one."""
+        self._change(AgentSession.create(self._config()))
+
+    def go_on(self, path: Path) -> None:
+        """Go on with another session."""
+        if self.session.journal is not None and self.session.journal.path == path:
+            raise UsageError("this is the session that you are in")
+        self._change(AgentSession.resume(path, self._config()))
+
+    def offer(self, infos: Sequence[SessionInfo]) -> None:
+        """Take what is said next as the choice among sessions that were listed."""
+        self._choices = infos
+
+    def quit(self) -> None:
+        """End the chat."""
+        self._over = True
+
+    def stop(self) -> None:
+        """Stop the turn that is going on, and drop what was to come after it, which is shown to be said again."""
+        for line in self._waiting:
+            self.console.print(Text(safe(f"(dropped) {line}"), style="dim"))
+        self._waiting.clear()
+        if self._asking:
+            self._answer(Approval(allowed=False, reason=_STOPPED))
+        self.session.cancel()
+
+    # What the user says
+
+    def _said(self, line: str) -> None:
+        if self._asking:
+            self._answer(_approval(line))
+        elif line or self._choices is not None:
+            self._take(line)
+
+    @property
+    def _asking(self) -> bool:
+        return self._question is not None and not self._question.done()
+
+    def _answer(self, approval: Approval) -> None:
+        assert self._question is not None
+        self._question.set_result(approval)
+
+    def _take(self, line: str) -> None:
+        if self._turn is None or _looks(line):
+            self._do(line)
+        else:
+            self._waiting.append(line)
+            self.console.print("(comes after this turn; Ctrl-C stops the turn and drops this)", style="dim")
+
+    def _do(self, line: str) -> None:
+        choices, self._choices = self._choices, None
+        if choices is None and not line.startswith("/"):
+            self._turn = asyncio.get_running_loop().create_task(self._work(line))
+            return
+        try:
+            if line.startswith("/"):
+                command, rest = find_command(line)
+                command.run(self, rest)
+            elif choices is not None and line:
+                self._choose(line, choices)
+        except WaneError as error:
+            self.console.print(Text(safe(str(error)), style="red"))
+
+    def _choose(self, line: str, choices: Sequence[SessionInfo]) -> None:
+        try:
+            self.go_on(self.store.find(chosen(choices, line)))
+        except WaneError:
+            # It may have been meant otherwise: it is there to be changed, and the question stays.
+            self._choices, self._kept = choices, line
+            raise
+
+    async def _work(self, task: str) -> None:
+        try:
+            result = await self.session.run(task, self._narrate)
+            self._narration.end(result)
+        finally:
+            self._turn = None
+            self._prompt.app.invalidate()
+        self._go_on_with_waiting()
+        if self._over and self._prompt.app.is_running:
+            self._prompt.app.exit(result="")
+
+    def _go_on_with_waiting(self) -> None:
+        while self._waiting and self._turn is None and not self._over:
+            self._do(self._waiting.popleft())
+
+    def _narrate(self, event: SessionEvent) -> None:
+        self._narration.event(event)
+        self._prompt.app.invalidate()
+
+    async def _ask(self, request: ApprovalRequest) -> Approval:
+        self._narration.question(request)
+        self._question = asyncio.get_running_loop().create_future()
+        # What the user was writing is not the answer.
+        buffer = self._prompt.default_buffer
+        self._kept = buffer.text
+        buffer.reset()
+        self._prompt.app.invalidate()
+        try:
+            return await self._question
+        finally:
+            self._question = None
+
+    # What the user sees
+
+    def _message(self) -> FormattedText:
+        parts = [("", f"{safe(self._narration.partial)}\n")] if self._narration.partial else []
+        if self._asking:
+            parts.append(("ansiyellow bold", _ASK))
+        elif self._choices is not None:
+            parts.append(("ansiyellow bold", _CHOOSE))
+        parts.append(("ansicyan bold" if self._turn is None else "ansibrightblack", "> "))
+        return FormattedText(parts)
+
+    def _unkept(self) -> str:
+        if self._asking:
+            return ""
+        kept, self._kept = self._kept, ""
+        return kept
+
+    def _greet(self) -> None:
+        session = self.session
+        name = f"session {session.id}" if session.id else "no record is kept"
+        self.console.print(f"wane in {session.cwd}, {name}. /help shows what there is to say.", style="dim")
+        for warning in session.warnings:
+            self.console.print(Text(safe(warning), style="yellow"))
+        if (recap := recap_of(session)) is not None:
+            for line in recap_lines(recap):
+                self.console.print(line, no_wrap=True, overflow="ellipsis")
+
+    def _farewell(self) -> str:
+        session = self.session
+        if session.id is None or not session.history:
+            return "Nothing was recorded."
+        return f"Go on with: wane --resume {session.id}"
+
+    def _interrupted(self) -> None:
+        """Ctrl-C as a signal: from another process, or while lines are written above the prompt, without keys."""
+        if self._prompt.app.is_running:
+            self._prompt.app.key_processor.feed(KeyPress(Keys.ControlC))
+            self._prompt.app.key_processor.process_keys()
+        else:
+            self.stop()
+
+    def _keys(self) -> KeyBindings:
+        keys = KeyBindings()
+
+        @keys.add("c-c")
+        def _(event: KeyPressEvent) -> None:
+            if self._turn is not None:
+                self.stop()
+            elif event.current_buffer.text or self._choices is not None:
+                event.current_buffer.reset()
+                self._choices = None
+            else:
+                self.console.print("Ctrl-D quits.", style="dim")
+
+        @keys.add("escape", "enter")
+        def _(event: KeyPressEvent) -> None:
+            event.current_buffer.insert_text("\n")
+
+        return keys
+
+    def _config(self) -> SessionConfig:
+        store = self.store if self._save else None
+        return SessionConfig(self.session.cwd, self.session.settings, store, self._ask)
+
+    def _change(self, session: AgentSession) -> None:
+        self.session.close()
+        self.session = session
+        self._greet()
+
+
+def _looks(line: str) -> bool:
+    try:
+        return line.startswith("/") and find_command(line)[0].looks
+    except WaneError:
+        return True  # to be told at once
+
+
+def _approval(line: str) -> Approval:
+    word = line.lower()
+    if word in ("y", "yes"):
+        return Approval(allowed=True)
+    if word in ("a", "always"):
+        return Approval(allowed=True, always=True)
+    if word in ("", "n", "no"):
+        return Approval(allowed=False)
+    return Approval(allowed=False, reason=f"the user refused it and says: {line}")

@@ -1,0 +1,165 @@
+"""`wane -p TASK`: one task, the answer on standard output, and an exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import select
+import stat
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final, TextIO
+
+from wane.agent.approval import Approval, ApprovalRequest, Effect, refuse
+from wane.agent.events import SessionEvent, event_json, usage_json
+from wane.agent.turn import Outcome, TurnResult
+from wane.cli import failure
+from wane.cli.chat.starting import open_session
+from wane.cli.failure import UsageError
+from wane.cli.terminal.signals import END, INTERRUPT, handled
+from wane.cli.terminal.text import say
+from wane.integrations.events import BudgetUnmet
+
+if TYPE_CHECKING:
+    from wane.agent.options import AgentOptions
+    from wane.agent.session import AgentSession
+
+EXIT_CODES: Final = {Outcome.DONE: failure.OK, Outcome.INTERRUPTED: failure.INTERRUPTED}
+"""Exit code by outcome; any other is `failure.FAILED`."""
+
+STDIN_PATIENCE: Final = 3.0
+"""Seconds to wait for the first byte of a pipe that somebody may have left open without meaning to write."""
+
+
+def run_print(options: AgentOptions) -> int:
+    """Do the task and print what came of it; return the exit code: 0, or 1 if the model could not do it.
+
+    Raises:
+        WaneError: for options, settings, a model or a session that cannot be used.
+    """
+    if options.resume == "":
+        raise UsageError("print mode cannot show a list to choose from; give the session's ID after -r, or use -c")
+    prompt = with_stdin(options.prompt or "", sys.stdin)
+    refusals = _Refusals()
+    session = open_session(options, refusals)
+    try:
+        return asyncio.run(_run(session, prompt, options, refusals))
+    finally:
+        session.close()
+
+
+def with_stdin(prompt: str, stdin: TextIO | None) -> str:
+    """Return the task with what was piped in after it: `git diff | wane -p "review this"`."""
+    piped = _piped(stdin)
+    return f"{prompt}\n\n{piped}" if piped.strip() else prompt
+
+
+def _piped(stdin: TextIO | None) -> str:
+    if stdin is None or stdin.closed:
+        return ""
+    try:
+        mode = os.fstat(stdin.fileno()).st_mode
+    except (OSError, ValueError):
+        return ""
+    if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
+        return ""  # a terminal, or /dev/null
+    if os.name == "posix" and not select.select([stdin], [], [], STDIN_PATIENCE)[0]:
+        say(f"nothing came on standard input for {STDIN_PATIENCE:g} seconds: going on without it")
+        return ""
+    # What is no text must not end the start: it is the model's to make something of it.
+    return stdin.buffer.read().decode("utf-8", "replace")
+
+
+class _Refusals:
+    """Refuses what would need approval, and counts it."""
+
+    def __init__(self) -> None:
+        self.effects: Counter[Effect] = Counter()
+
+    async def __call__(self, request: ApprovalRequest) -> Approval:
+        self.effects[request.effect] += 1
+        return await refuse(request)
+
+    def told(self) -> str:
+        kinds = {Effect.COMMAND: "command", Effect.WRITE: "file change"}
+        counts = {kinds[effect]: count for effect, count in sorted(self.effects.items())}
+        what = " and ".join(f"{count} {kind}{'s' * (count != 1)}" for kind, count in counts.items())
+        were = "was" if self.effects.total() == 1 else "were"
+        return f"{what} {were} refused, as nobody could be asked for approval; -y/--yolo allows them"
+
+
+async def _run(session: AgentSession, prompt: str, options: AgentOptions, refusals: _Refusals) -> int:
+    output = _Output(session, options, refusals)
+    for warning in session.warnings:
+        say(warning)
+    output.begin()
+    # What has happened is recorded, and the result still printed.
+    with handled(INTERRUPT + END, session.cancel):
+        result = await session.run(prompt, output.event)
+    output.end(result)
+    return EXIT_CODES.get(result.outcome, failure.FAILED)
+
+
+class _Output:
+    """Writes in one of the three formats."""
+
+    def __init__(self, session: AgentSession, options: AgentOptions, refusals: _Refusals) -> None:
+        self._session = session
+        self._refusals = refusals
+        self._format = options.output_format
+        self._told: set[str] = set()
+
+    def begin(self) -> None:
+        if self._format == "stream-json":
+            self._write({"type": "session", **self._about()})
+
+    def event(self, event: SessionEvent) -> None:
+        if isinstance(event, BudgetUnmet) and self._format == "text":
+            self._tell_once(event.report.shortfall)
+        if self._format == "stream-json" and (data := event_json(event)) is not None:
+            self._write(data)
+
+    def end(self, result: TurnResult) -> None:
+        if self._format != "text":
+            self._write({"type": "result", **self._about(), **self._result(result)})
+        elif result.outcome is Outcome.DONE:
+            sys.stdout.write(f"{_for(sys.stdout, result.output)}\n")
+        if result.error is not None:
+            say(result.error)
+        if self._refusals.effects:
+            say(self._refusals.told())
+
+    def _about(self) -> dict[str, Any]:
+        session = self._session
+        return {"session_id": session.id, "cwd": str(session.cwd), "model": session.model.model_id}
+
+    def _result(self, result: TurnResult) -> dict[str, Any]:
+        window = self._session.window
+        return {
+            "outcome": result.outcome.value,
+            "result": result.output,
+            "error": result.error,
+            "refused_actions": self._refusals.effects.total(),
+            "usage": usage_json(result.spent),
+            "session_usage": usage_json(self._session.totals),
+            "view_tokens": window.tokens,
+            "budget": window.budget,
+        }
+
+    def _write(self, data: dict[str, Any]) -> None:
+        # Each line at once: who reads a stream wants to see it move.
+        sys.stdout.write(f"{json.dumps(data, ensure_ascii=False)}\n")
+        sys.stdout.flush()
+
+    def _tell_once(self, text: str) -> None:
+        if not self._told:
+            say(text)
+        self._told.add(text)
+
+
+def _for(stream: TextIO, text: str) -> str:
+    """Text as it is for a file or a pipe, and without what a terminal would obey for a terminal."""
+    if not stream.isatty():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)

@@ -1,0 +1,115 @@
+"""What a session was about, in the few lines that whoever goes on with it reads first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
+from rich.text import Text
+
+from wane.cli.chat.footer import short
+from wane.cli.terminal.text import local_time, printable
+from wane.journal import PassRecord
+
+if TYPE_CHECKING:
+    from wane.agent.session import AgentSession
+
+CUT_OFF: Final = "The last turn was cut off before an answer."
+"""What is said of a turn that was interrupted, or failed."""
+
+_LENGTH: Final = 120
+# Of a turn, which may be a whole pasted file, or an answer, only the beginning is looked at.
+_LOOKED_AT: Final = 4 * _LENGTH
+
+
+@dataclass(frozen=True, slots=True)
+class Recap:
+    """A session in short.
+
+    Attributes:
+        title: beginning of the user's first turn.
+        asked: beginning of their last one.
+        answer: beginning of the answer to it; "" if there is none.
+        cut_off: whether it was interrupted, or failed, before it was answered.
+        turns: number of the user's turns.
+        passes: number of passes.
+        tokens: what the view holds.
+        budget: what it may hold, in tokens.
+        used: when the session was last written before it was opened.
+    """
+
+    title: str
+    asked: str
+    answer: str
+    cut_off: bool
+    turns: int
+    passes: int
+    tokens: int
+    budget: int
+    used: datetime | None
+
+
+def recap_of(session: AgentSession) -> Recap | None:
+    """Return a session in short; None for one in which nothing was said."""
+    said = [text for message in session.history for text in _said(message)]
+    if not said:
+        return None
+    records = session.journal.found.records if session.journal else ()
+    return Recap(
+        title=said[0],
+        asked=said[-1],
+        answer=_answer(session.history),
+        cut_off=_is_cut_off(session.history[-1]),
+        turns=len(said),
+        passes=sum(isinstance(record, PassRecord) for record in records),
+        tokens=session.window.tokens,
+        budget=session.window.budget,
+        used=records[-1].at if records else None,
+    )
+
+
+def recap_lines(recap: Recap) -> list[Text]:
+    """Return two to four lines, to be cut where they are too long."""
+    counts = [
+        f"{recap.turns:,} turn{'s' * (recap.turns != 1)}",
+        f"{recap.passes:,} pass{'es' * (recap.passes != 1)}",
+        f"view {short(recap.tokens)}/{short(recap.budget)}",
+    ]
+    used = [f"last used {local_time(recap.used)}"] if recap.used is not None else []
+    lines = [Text(recap.title or "(no text)", style="bold"), Text("  ".join([*used, *counts]), style="dim")]
+    if recap.turns > 1:
+        lines.append(Text(f"> {recap.asked or '(no text)'}", style="cyan"))
+    if recap.cut_off:
+        lines.append(Text(CUT_OFF, style="yellow"))
+    elif recap.answer:
+        lines.append(Text(f"  {recap.answer}"))
+    return lines
+
+
+def _said(message: ModelMessage) -> Iterator[str]:
+    """The user's turns in a message, each on one line."""
+    if isinstance(message, ModelRequest):
+        for part in message.parts:
+            if isinstance(part, UserPromptPart):
+                content = [part.content] if isinstance(part.content, str) else part.content
+                yield _one_line(next((text for text in content if isinstance(text, str) and text.strip()), ""))
+
+
+def _answer(history: Sequence[ModelMessage]) -> str:
+    last = history[-1]
+    if not isinstance(last, ModelResponse):
+        return ""
+    return _one_line(next((p.content for p in last.parts if isinstance(p, TextPart) and p.content.strip()), ""))
+
+
+def _is_cut_off(last: ModelMessage) -> bool:
+    # A request that nothing answered, or an answer that broke off.
+    return not isinstance(last, ModelResponse) or last.state != "complete"
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.lstrip()[:_LOOKED_AT].split())
+    return printable(line if len(line) <= _LENGTH else f"{line[: _LENGTH - 1]}…")

@@ -1,0 +1,104 @@
+"""`wane demo`: run the demo, show it, and say what it came to."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Awaitable
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wane.cli import failure
+from wane.cli.terminal.signals import END, handled
+from wane.cli.terminal.text import say
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from wane.agent.options import Strategy
+    from wane.cli.demo.show import LineShow, LiveShow
+    from wane.demo.summary import Summary
+
+
+def run_demo(*, strategy: Strategy = "cwl", keep: Path | None = None, as_json: bool = False) -> int:
+    """Run the demo, and return the exit code: 0 if all is as it should be.
+
+    Args:
+        strategy: how the context is kept.
+        keep: where to make and keep the repository; None makes one that is removed at the end.
+        as_json: print the summary as JSON on standard output, and progress on standard error.
+
+    Raises:
+        DemoError: if there is no git, or the repository cannot be used.
+        ConfigError: if `keep` cannot be used.
+        JournalError: if the session cannot be written.
+    """
+    from wane.demo.play import DemoOptions, play
+    from wane.journal import SessionStore, default_root
+
+    console = _console(as_json)
+    options = DemoOptions(strategy=strategy, store=SessionStore(default_root(os.environ)), keep=keep)
+    with ExitStack() as stack:
+        show = _show(console, stack)
+        try:
+            summary = asyncio.run(_tidily(play(options, show)))
+        except KeyboardInterrupt:
+            stack.close()
+            say(f"stopped; to look at what was done so far: wane show {show.session}")
+            raise
+    if as_json:
+        sys.stdout.write(json.dumps(summary.to_dict(), ensure_ascii=False, indent=2) + "\n")
+    else:
+        _print(summary, console)
+    return failure.FAILED if summary.problems else failure.OK
+
+
+async def _tidily(demo: Awaitable[Summary]) -> Summary:
+    """Let the demo end on `kill` as it does on Ctrl-C, so that its directory goes."""
+    with handled(END, partial(signal.raise_signal, signal.SIGINT)):
+        return await demo
+
+
+def _console(as_json: bool) -> Console:
+    from rich.console import Console
+
+    return Console(file=sys.stderr if as_json else sys.stdout, highlight=False, markup=False, emoji=False)
+
+
+def _show(console: Console, stack: ExitStack) -> LineShow | LiveShow:
+    from wane.cli.demo.show import LineShow, LiveShow
+
+    if console.is_terminal and not console.is_dumb_terminal:
+        return stack.enter_context(LiveShow(console))
+    return LineShow(console)
+
+
+def _print(summary: Summary, console: Console) -> None:
+    from rich.text import Text
+
+    from wane.cli.terminal.picture import plain_table
+    from wane.cli.terminal.text import printable
+    from wane.demo.summary import NO_MODEL
+
+    style = "bold red" if summary.problems else "bold green"
+    console.print(Text(f"\n{summary.passed} of {len(summary.results)} tasks pass the repository's tests", style=style))
+    table = plain_table("", ">", "*")
+    table.show_header = False
+    for what, much, meaning in summary.rows():
+        table.add_row(what, much, Text(meaning, style="dim"))
+    console.print(table)
+    for problem in summary.problems:
+        console.print(Text(printable(problem), style="red"))
+    console.print(f"\n{NO_MODEL}")
+    console.print(f"Look at the session:  wane show {summary.session}")
+    if summary.repository is not None:
+        console.print(f"Look at the work:     git -C {summary.repository} log --stat", soft_wrap=True)
+    others = [name for name in ("cwl", "truncate", "compact", "none") if name != summary.strategy]
+    console.print(
+        f"Compare:              {'  '.join(f'wane demo --strategy {name}' for name in others)}", soft_wrap=True
+    )

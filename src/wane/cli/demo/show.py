@@ -1,0 +1,321 @@
+"""Showing a run as it goes on: a window that one watches on a terminal, and lines elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from wane.agent.options import ANNOTATED, BY_EPISODE
+from wane.agent.session import AgentSession
+from wane.cli.terminal import layout
+from wane.cli.terminal.picture import Block, Role, window_picture
+from wane.cli.terminal.text import is_unicode, printable
+from wane.core import EpisodeType, FitReport, Item, chars
+from wane.demo.measure import message_texts, user_turns
+from wane.demo.mind import Call
+from wane.demo.model import Exchange
+from wane.demo.moves import Task
+from wane.demo.play import DemoOptions
+from wane.demo.summary import TaskResult
+from wane.demo.witness import Witness
+from wane.integrations.events import Event, MessageTaken
+
+TITLE: Final = "wane demo"
+SUBTITLE: Final = "a scripted model, not a language model; all else is real"
+"""What must be said from the first line on."""
+
+SECONDS_A_CALL: Final = 0.05
+SECONDS_A_PASS: Final = 0.7
+"""How long the answer to a request waits on a terminal, so that an eye can follow."""
+
+_LABEL: Final = 9  # as wide as the labels of the picture
+_BAR_ROWS: Final = 2
+
+
+class LineShow:
+    """One line for each task and each pass.
+
+    Args:
+        console: where to write.
+
+    Attributes:
+        session: the session's id, once there is one.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self.session: str | None = None
+        self._console = console
+        self._tasks = 0
+        self._passes = 0
+
+    def begins(self, session: AgentSession, witness: Witness, options: DemoOptions) -> None:  # noqa: ARG002
+        """Say what begins."""
+        self.session = session.id
+        self._tasks = len(options.script)
+        self._say(f"{TITLE}: {SUBTITLE}")
+        self._say(f"strategy {options.strategy}, budget {options.budget:,} tokens, session {session.id}")
+
+    def task_begins(self, number: int, task: Task) -> None:
+        """Nothing as yet."""
+
+    def evicted(self, report: FitReport) -> None:
+        """Say what a pass took."""
+        self._passes += 1
+        self._say(f"  pass {self._passes}: {_pass_text(report)}")
+
+    async def exchanged(self, exchange: Exchange) -> None:
+        """Nothing: a line for each call would be too much."""
+
+    def task_ends(self, result: TaskResult) -> None:
+        """Say what became of a task."""
+        verdict = "passed" if result.passed else "FAILED"
+        counts = f"{result.model_calls} model calls, {result.input_tokens:,} tokens in"
+        self._say(f"task {result.number:2}/{self._tasks} {verdict}  {result.title}  ({counts})")
+
+    def _say(self, text: str) -> None:
+        self._console.print(printable(text), soft_wrap=True)
+
+
+class LiveShow:
+    """The window, the tasks and the model's latest words on a terminal, drawn anew with each call. A context manager.
+
+    Args:
+        console: the terminal.
+
+    Attributes:
+        session: the session's id, once there is one.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self.session: str | None = None
+        self._live = Live(console=console, auto_refresh=False, transient=True, vertical_overflow="crop")
+        self._scene: _Scene | None = None
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def begins(self, session: AgentSession, witness: Witness, options: DemoOptions) -> None:
+        """Draw the scene."""
+        self.session = session.id
+        self._scene = _Scene(session, witness, options)
+        session.tracker.listeners.append(self._scene.note)
+        self._draw()
+
+    def task_begins(self, number: int, task: Task) -> None:
+        """Mark the task."""
+        scene = self._scene
+        assert scene is not None
+        scene.task = number
+        scene.log.append(Text(f"  you {task.prompt}", style="green"))
+        self._draw()
+
+    def evicted(self, report: FitReport) -> None:
+        """Keep the pass for the picture that comes with the next request."""
+        scene = self._scene
+        assert scene is not None
+        scene.report = report
+        scene.log.append(Text(f" pass {_pass_text(report)}", style="bold yellow"))
+
+    async def exchanged(self, exchange: Exchange) -> None:
+        """Draw the request that goes out, and what the model makes of it."""
+        scene = self._scene
+        assert scene is not None
+        if exchange.aside:
+            scene.log.append(Text(" the model is asked for a summary", style="bold yellow"))
+            return
+        scene.sizes.append(exchange.view_tokens)
+        scene.exchange = exchange
+        if scene.report is not None:
+            self._draw()
+            await asyncio.sleep(SECONDS_A_PASS)
+            scene.report = None
+        scene.log.extend(_said(exchange))
+        self._draw()
+        await asyncio.sleep(SECONDS_A_CALL)
+
+    def task_ends(self, result: TaskResult) -> None:
+        """Tick the task off."""
+        scene = self._scene
+        assert scene is not None
+        scene.results.append(result)
+        self._draw()
+
+    def _draw(self) -> None:
+        assert self._scene is not None
+        self._live.update(self._scene.render(self._live.console), refresh=True)
+
+
+@dataclass(slots=True)
+class _Scene:
+    """All that the live picture shows."""
+
+    session: AgentSession
+    witness: Witness
+    options: DemoOptions
+    task: int = 0
+    results: list[TaskResult] = field(default_factory=list)
+    items: list[Item] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    log: deque[Text] = field(default_factory=lambda: deque(maxlen=40))
+    exchange: Exchange | None = None
+    report: FitReport | None = None
+
+    def note(self, event: Event) -> None:
+        """Keep the items: their kinds and sizes make the picture."""
+        if isinstance(event, MessageTaken):
+            self.items += event.items
+
+    def render(self, console: Console) -> RenderableType:
+        """Return the whole picture, as high as the terminal."""
+        glyphs = _glyphs(console)
+        above: list[RenderableType] = [
+            Text.assemble((f" {TITLE} ", "reverse bold"), f" {self.options.strategy} ", (SUBTITLE, "dim")),
+            self._tasks(glyphs),
+            # The picture of a pass has two lines more: what stands below is not to jump.
+            Text() if self.report else Text("\n\n"),
+            window_picture(self._blocks(), self.options.budget),
+            self._doing(),
+            *_sawtooth(self.sizes, self.options.budget, console.width - _LABEL - 1, glyphs),
+            self._counts(),
+            Text(),
+        ]
+        lines = console.render_lines(Group(*above), console.options, pad=False)
+        room = max(1, console.height - len(lines) - 1)
+        return Group(*above, *(_fit(text, console) for text in list(self.log)[-room:]))
+
+    def _doing(self) -> Text:
+        active = self.session.window.active
+        if self.options.strategy not in ANNOTATED or active is None:
+            return Text()
+        what = "exploring" if active.type is EpisodeType.EXPL else "acting"
+        on = f", building on {', '.join(active.dependencies)}" if active.dependencies else ""
+        return Text(f"{' now':{_LABEL}}{what} in {printable(active.name or '')}{on}", style="italic", no_wrap=True)
+
+    def _tasks(self, glyphs: _Glyphs) -> RenderableType:
+        table = Table.grid(padding=(0, 2), expand=False)
+        half = -(-len(self.options.script) // 2)
+        for row in range(half):
+            table.add_row(*(self._task(n, glyphs) for n in (row, row + half) if n < len(self.options.script)))
+        return table
+
+    def _task(self, index: int, glyphs: _Glyphs) -> Text:
+        result = self.results[index] if index < len(self.results) else None
+        if result is not None:
+            mark, style = (glyphs.passed, "green") if result.passed else (glyphs.failed, "bold red")
+        else:
+            mark, style = (glyphs.current, "bold") if index + 1 == self.task else (glyphs.later, "dim")
+        return Text(f" {mark} {index + 1:2} {self.options.script[index].title}", style=style)
+
+    def _blocks(self) -> list[Block]:
+        if self.options.strategy not in BY_EPISODE:
+            return _plain_blocks(self.exchange) if self.exchange else []
+        window = self.session.window
+        visible = window.visible
+        removed = [index for step in self.report.steps for index in step.removed] if self.report else []
+        shown = sorted({*visible, *removed})
+        kinds, tokens = [item.kind for item in self.items], [item.tokens for item in self.items]
+        wanted = [i in set(shown) for i in range(len(kinds))]
+        counted = [tokens[i] if wanted[i] else 0 for i in range(len(tokens))]
+        blocks = layout.blocks(kinds, counted, self.session.episodes, visible)
+        base = max(0, window.tokens - sum(tokens[index] for index in visible))
+        return [Block(Role.SYSTEM, base), *(block for block in blocks if block.tokens)]
+
+    def _counts(self) -> Text:
+        tally = self.witness.tally
+        reuse = tally.cached_tokens / tally.input_tokens if tally.input_tokens else 0
+        parts = [f"calls {tally.model_calls}", f"in {tally.input_tokens // 1000:,}k", f"reused {reuse:.0%}"]
+        if self.options.strategy in BY_EPISODE:
+            parts += [f"passes {tally.passes}", f"kept {tally.kept}", f"recalled {tally.recalled}"]
+        parts += [f"read again {tally.re_read}"]
+        return Text(f"{' so far':{_LABEL}}" + "  ".join(parts), style="bold", no_wrap=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Glyphs:
+    passed: str
+    failed: str
+    current: str
+    later: str
+    bars: str
+
+
+_UNICODE: Final = _Glyphs("✔", "✘", "▶", "·", " ▁▂▃▄▅▆▇█")
+_ASCII: Final = _Glyphs("+", "x", ">", ".", " .:-=+*#@")
+
+
+def _glyphs(console: Console) -> _Glyphs:
+    return _UNICODE if is_unicode(console.encoding) else _ASCII
+
+
+def _plain_blocks(exchange: Exchange) -> list[Block]:
+    """A request without episodes: what the user said, and all the rest."""
+    said = user_turns(exchange.messages)
+    blocks = [
+        Block(Role.USER if text in said else Role.IMPLICIT, chars(text))
+        for message in exchange.messages
+        for text in message_texts(message)
+    ]
+    base = exchange.view_tokens - sum(block.tokens for block in blocks)
+    return [Block(Role.SYSTEM, base), *blocks]
+
+
+def _sawtooth(sizes: Sequence[int], budget: int, width: int, glyphs: _Glyphs) -> Iterator[Text]:
+    """The size of each request so far, a column for each, against the budget."""
+    shown = sizes[-max(10, width) :]
+    scale = max([budget, *shown])
+    levels = [round(size * _BAR_ROWS * 8 / scale) for size in shown]
+    for row in reversed(range(_BAR_ROWS)):
+        line = Text(f"{'' if row else ' request':{_LABEL}}", no_wrap=True)
+        for size, level in zip(shown, levels, strict=True):
+            line.append(glyphs.bars[max(0, min(8, level - 8 * row))], style="red" if size > budget else "cyan")
+        yield line
+
+
+def _said(exchange: Exchange) -> Iterator[Text]:
+    reply = exchange.reply
+    style = "yellow" if reply.sought and reply.place.detour else ""
+    yield Text.assemble((f"{reply.place!s:>5} ", "dim"), (reply.say, style))
+    for call in reply.calls:
+        yield Text.assemble(
+            ("      " + call.tool + " ", "magenta" if call.tool == "delimiter" else "cyan"), (_brief(call), "dim")
+        )
+
+
+def _brief(call: Call) -> str:
+    """What a call is about, in a few words."""
+    arguments: dict[str, Any] = dict(call.arguments)
+    if call.tool == "delimiter":
+        name, kind = arguments.get("name"), arguments.get("type")
+        on = ", ".join(arguments.get("dependencies") or [])
+        if arguments["action"] == "start":
+            return f"start {kind} {name}" + (f", building on {on}" if on else "")
+        return "end: " + arguments["description"] if "description" in arguments else "end"
+    for key in ("path", "command", "pattern", "glob", "name"):
+        if key in arguments:
+            return str(arguments[key])
+    return ""
+
+
+def _fit(text: Text, console: Console) -> Text:
+    line = Text(printable(text.plain.replace("\n", " ")), spans=text.spans, style=text.style)
+    line.truncate(console.width - 1, overflow="ellipsis" if is_unicode(console.encoding) else "crop")
+    return line
+
+
+def _pass_text(report: FitReport) -> str:
+    """A pass in one line."""
+    names: Iterable[str] = dict.fromkeys(layout.name_of(step.number, step.episode) for step in report.steps)
+    text = f"{report.tokens_before:,} to {report.tokens_after:,} tokens, from {', '.join(names) or 'nothing'}"
+    return text if report.satisfied else f"{text}; still over the budget"

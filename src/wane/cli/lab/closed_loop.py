@@ -1,0 +1,170 @@
+"""`wane lab closed-loop`: many tasks in one session of the real agent with a scripted model."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from wane.cli import failure
+from wane.cli.failure import UsageError
+from wane.cli.lab.common import counted, dollars, figure_table, print_lines, short
+from wane.cli.terminal.console import stdout_console
+from wane.cli.terminal.progress import Bar
+from wane.cli.terminal.text import printable, say
+from wane.core import parse_budget
+from wane.core.errors import ConfigError, MissingExtraError
+
+if TYPE_CHECKING:
+    from wane.closed_loop.figures import Figures, TaskResult
+
+_MODULES: Final = ("pydantic_ai", "pydantic_ai_harness", "anthropic", "genai_prices")
+_NAMED: Final = 5
+
+NOTES: Final = (
+    "lost: tasks that fail here and pass in sessions of their own. peak: the largest request. over: requests over the "
+    "budget. again: files that were read again. cost: by the prices and cache rules of {model}, which did not answer. "
+    "memory: the most that the agent's process held."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClosedLoopOptions:
+    """What was asked for; `wane lab closed-loop --help` says what it means."""
+
+    tasks: int = 89
+    strategy: str = "cwl"
+    budget: str = "80k"
+    tokens: str = "80m"
+    window: str = "200k"
+    isolated: bool = False
+    kill_every: int = 0
+    seed: int = 0
+    workers: int | None = None
+    keep: Path | None = None
+    as_json: bool = False
+
+
+def run_closed_loop(options: ClosedLoopOptions) -> int:
+    """Run the closed loop, print what came of it, and return the exit code.
+
+    Raises:
+        WaneError: for options that cannot work, or if the agent's process fails.
+    """
+    if any(find_spec(module) is None for module in _MODULES):
+        raise MissingExtraError("the closed loop", "agent,anthropic")
+    from wane.closed_loop.figures import NO_MODEL, to_json
+    from wane.closed_loop.play import MODEL, LoopOptions
+    from wane.closed_loop.rivals import loops, play_all
+
+    if options.workers is not None and options.workers < 1:
+        raise UsageError(f"--workers is {options.workers}; at least one is needed")
+    common = LoopOptions(
+        tasks=options.tasks,
+        budget=parse_budget(options.budget),
+        tokens=parse_budget(options.tokens),
+        window=parse_budget(options.window),
+        kill_every=options.kill_every,
+        seed=options.seed,
+        keep=options.keep,
+    )
+    chosen = loops(common, _strategies(options.strategy), isolated=options.isolated)
+    say(NO_MODEL)
+    with Bar() as bar:
+        watcher = _Watcher(bar, len(chosen) * options.tasks)
+        runs = play_all(chosen, watcher, workers=options.workers or os.cpu_count() or 1)
+    if options.as_json:
+        sys.stdout.write(f"{json.dumps(to_json(runs, options.seed))}\n")
+    else:
+        _print(runs)
+        print_lines(["", NOTES.format(model=MODEL), "", NO_MODEL], "dim")
+    return failure.FAILED if list(problems(runs)) else failure.OK
+
+
+def problems(runs: Sequence[Figures]) -> Iterator[str]:
+    """Yield what must not be, as sentences; of strategies without episodes, the figures are the finding."""
+    isolated = next((run for run in runs if run.isolated), None)
+    for run in runs:
+        if run.isolated or run.strategy not in ("cwl", "paper"):
+            continue
+        lost = run.lost_against(isolated) if isolated else [it.number for it in run.results if not it.passed]
+        if lost:
+            yield f"{run.name}: {counted(len(lost), 'task')} lost: {', '.join(map(str, lost))}"
+        if run.tally.over_budget:
+            yield f"{run.name}: {counted(run.tally.over_budget, 'request')} over the budget"
+        if run.tally.turns_lost:
+            requests = counted(run.tally.turns_lost, "request")
+            yield f"{run.name}: {requests} without all of the user's turns as they were said"
+        if not run.resumed_soundly:
+            yield f"{run.name}: a resumed session did not go on with the view that it had"
+        if not run.all_tests_pass:
+            yield f"{run.name}: at the end, not all tests of the repository pass"
+
+
+class _Watcher:
+    """Shows how far the runs have come."""
+
+    def __init__(self, bar: Bar, total: int) -> None:
+        self._told = bar.stage("Doing tasks")
+        self._total = total
+        self._done = 0
+        self._lock = threading.Lock()
+
+    def task_ended(self, run: str, result: TaskResult) -> None:  # noqa: ARG002 - the interface's
+        """Move the bar on."""
+        with self._lock:
+            self._done += 1
+            self._told(self._done, self._total)
+
+    def run_ended(self, figures: Figures) -> None:
+        """Say what came of a run, as the others may take long."""
+        passed = f"{len(figures.passed)} of {counted(len(figures.results), 'task')} passed"
+        say(f"{figures.name}: {passed}, {figures.tally.input_tokens:,} input tokens, {figures.seconds:.0f} s")
+
+
+def _strategies(names: str) -> list[str]:
+    chosen = list(dict.fromkeys(name for part in names.split(",") if (name := part.strip())))
+    if not chosen:
+        raise ConfigError("no strategy was named; write for example --strategy cwl,truncate")
+    return chosen
+
+
+def _print(runs: Sequence[Figures]) -> None:
+    isolated = next((run for run in runs if run.isolated), None)
+    table = figure_table(
+        "strategy", "passed", "lost", "calls", "input", "peak", "over", "again", "cost", "memory", "time"
+    )
+    for run in runs:
+        lost = "" if isolated is None or run.isolated else f"{len(run.lost_against(isolated))}"
+        tally = run.tally
+        passed = f"{len(run.passed)}/{len(run.results)}"
+        wire = (f"{tally.model_calls:,}", short(tally.input_tokens), f"{tally.peak_view:,}", f"{tally.over_budget:,}")
+        memory = "?" if run.memory is None else f"{run.memory / 1e6:.0f} MB"
+        end = (f"{tally.re_reads:,}", dollars(tally.cost.total), memory, f"{run.seconds:.0f} s")
+        table.add_row(run.name, passed, lost, *wire, *end)
+    stdout_console().print(table)
+    print_lines(_details(runs))
+
+
+def _details(runs: Sequence[Figures]) -> Iterator[str]:
+    for run in runs:
+        failed = [result for result in run.results if not result.passed]
+        for result in failed[:_NAMED]:
+            yield f"{run.name}, task {result.number}: {printable(result.why)}"
+        if len(failed) > _NAMED:
+            yield f"{run.name}: {len(failed) - _NAMED} more tasks failed; --json names all of them"
+        if run.tally.refused:
+            refused = counted(run.tally.refused, "request")
+            yield f"{run.name}: {refused} over the model's window of {run.window:,} tokens"
+        if run.resumptions:
+            killed = sum(each.how != "closed" for each in run.resumptions)
+            times = f"killed {killed} times, closed {len(run.resumptions) - killed} times"
+            view = "each time with the view that it had" if run.resumed_soundly else "not always with the same view"
+            yield f"{run.name}: {times}, and resumed within {run.resume_seconds:.1f} s, {view}"
+    yield from problems(runs)

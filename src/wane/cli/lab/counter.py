@@ -1,0 +1,21 @@
+"""The counter that a user names, where it can work."""
+
+from __future__ import annotations
+
+from wane.cli.terminal.text import say
+from wane.core import Counter
+from wane.core.errors import CounterError
+from wane.counters import get_counter
+
+
+def usable_counter(name: str) -> Counter:
+    """Return a counter by name; one that cannot work here is replaced by `chars`, and said so.
+
+    Raises:
+        ConfigError: for an unknown name.
+    """
+    try:
+        return get_counter(name)
+    except CounterError as error:
+        say(f"warning: {error}. Counting with chars, a token for every four characters")
+        return get_counter("chars")

@@ -1,0 +1,170 @@
+"""What a command line names: messages in JSON, or a session that Wane or another agent recorded.
+
+What a file of messages does not need is imported where it is needed, so that `wane plan` begins at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from wane.cli.failure import InputError
+from wane.cli.terminal.text import printable
+from wane.core.errors import FormatError, JournalError, SessionNotFoundError
+from wane.formats import FORMAT_NAMES, detect_format
+from wane.formats.recordings import is_journal, recording_agent
+from wane.lab.readers import STDIN, find_files, head, plain_file, read_plain
+from wane.lab.session import RecordedSession
+
+_SPACE: Final = re.compile(r"\s*")
+_OF_PATHS: Final = "./\\*?[~"
+"""Characters that no id has, but names of files, folders and patterns."""
+_NAMED: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """Messages in a format of `wane.formats`.
+
+    Attributes:
+        data: JSON data, as the format's `load` takes it.
+        format: the format's name.
+        overhead: tokens that every request carried besides, as far as it is recorded.
+    """
+
+    data: Any
+    format: str
+    overhead: int = 0
+
+
+def located(name: str) -> str:
+    """Return the path of one of Wane's own sessions that is given by its id; what else a path may be, as it is.
+
+    Raises:
+        SessionNotFoundError: if it is neither a path nor the id of one session.
+    """
+    if not name or set(name) & set(_OF_PATHS) or name == STDIN or Path(name).exists():
+        return name
+    from wane.journal import SessionStore, default_root
+
+    try:
+        return str(SessionStore(default_root(os.environ)).find(name))
+    except SessionNotFoundError as error:
+        raise SessionNotFoundError(f"there is no file {name}, and {error}") from None
+
+
+def read_one(name: str, format: str = "auto") -> Messages | RecordedSession:  # noqa: A002 - the field's word
+    """Return the one session that a name stands for: its messages where it is kept as such, else what was recorded.
+
+    Args:
+        name: a file, an id of one of Wane's own sessions, `-` for standard input, or a folder or a pattern with one
+            session. A file holds a JSON list of messages, a request body, a message a line, or a session of any agent
+            whose sessions `wane.lab.readers` reads.
+        format: one of their formats, or `auto`.
+
+    Raises:
+        SessionNotFoundError: if there is no such file or session.
+        InputError: if it is neither JSON nor a session, or there are several.
+        FormatError: if it is of no known format, or not of the one that was asked for.
+        JournalError: if it cannot be read, or is a session of Wane's own that is damaged.
+        MissingExtraError: if its format needs an extra that is not installed.
+    """
+    path = located(name)
+    files = find_files(path)
+    if files != [Path(path)]:
+        from wane.lab.gathering import gather
+
+        gathered = gather([path], format)
+        return _only([it.session for it in (*gathered.found, *gathered.idle)], name)
+    with plain_file(files[0]) as plain:
+        return _read(plain, format, "standard input" if name == STDIN else str(files[0]))
+
+
+def _read(plain: Path, format_: str, shown: str) -> Messages | RecordedSession:
+    if format_ in FORMAT_NAMES:
+        return Messages(_parse(_decode(plain.read_bytes(), shown), shown), format_)
+    beginning = head(plain) if format_ == "auto" else []
+    if format_ == "journal" or is_journal(beginning):
+        try:
+            return _from_journal(plain)
+        except JournalError:
+            # What is whole of a damaged one can be read all the same.
+            format_ = "journal"
+    if format_ == "auto" and recording_agent(beginning) is None:
+        data = _parse(_decode(plain.read_bytes(), shown), shown)
+        try:
+            return Messages(data, detect_format(data).name)
+        except FormatError:
+            # Chats in other wrappings, or a trajectory; if not, it says what can be read.
+            pass
+    return _only(read_plain(plain, format_, shown), shown)
+
+
+def _only(sessions: list[RecordedSession], shown: str) -> RecordedSession:
+    if len(sessions) == 1:
+        return sessions[0]
+    names = ", ".join(printable(session.name) for session in sessions[:_NAMED])
+    more = ", …" if len(sessions) > _NAMED else ""
+    raise InputError(f"{shown} holds {len(sessions)} sessions ({names}{more}); give one of them")
+
+
+def _from_journal(path: Path) -> Messages:
+    from wane.journal import ConfigRecord, MessageRecord, read
+
+    found = read(path)
+    messages = [record.message for record in found.records if isinstance(record, MessageRecord)]
+    settings = [record for record in found.records if isinstance(record, ConfigRecord)]
+    return Messages(messages, found.header.format, settings[-1].overhead if settings else 0)
+
+
+def _decode(raw: bytes, shown: str) -> str:
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            f"{shown} is not UTF-8: byte 0x{raw[error.start]:02x} at offset {error.start}, line {line}"
+        ) from None
+
+
+def _parse(text: str, shown: str) -> Any:
+    """One JSON value, or as a list those that follow one another, such as a line each."""
+    decoder = json.JSONDecoder()
+    values: list[Any] = []
+    position = _skip_space(text, 0)
+    while position < len(text):
+        try:
+            value, position = decoder.raw_decode(text, position)
+        except json.JSONDecodeError as error:
+            what = error.msg.removesuffix(" at")
+            where = f"line {error.lineno}, column {error.colno}"
+            raise InputError(f"{shown} is not JSON: {what} at {where}") from None
+        except RecursionError:
+            line = text.count("\n", 0, position) + 1
+            raise InputError(f"{shown} is nested too deeply, in the value that begins at line {line}") from None
+        except ValueError:
+            # The one other thing that the decoder refuses: Python reads no whole number of some thousands of digits.
+            line = text.count("\n", 0, position) + 1
+            raise InputError(
+                f"{shown} holds a number of too many digits, in the value that begins at line {line}"
+            ) from None
+        values.append(value)
+        position = _skip_space(text, position)
+    if not values:
+        raise InputError(f"{shown} is empty; expected a JSON list of messages, or one message a line")
+    alone = len(values) == 1 and (isinstance(values[0], list) or _is_body(values[0]))
+    return values[0] if alone else values
+
+
+def _is_body(value: object) -> bool:
+    # An item of OpenAI Responses may have an input, too, but has a type.
+    return isinstance(value, dict) and ("messages" in value or ("input" in value and "type" not in value))
+
+
+def _skip_space(text: str, position: int) -> int:
+    match = _SPACE.match(text, position)
+    return match.end() if match else position

@@ -1,0 +1,125 @@
+"""`wane tune`: a budget and a policy for the user's work, with the reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from wane.cli import failure
+from wane.cli.lab.common import LabOptions, counted, dollars, prepare, print_json, print_lines, read_lines, share, short
+from wane.cli.terminal.progress import Bar
+from wane.lab.sweep import parse_budgets
+from wane.lab.tune import BUDGETS, Alternative, Candidate, Tuning, full_cost, kept_of, tune
+from wane.strategies.base import Settings
+
+FEW: Final = 5
+"""Sessions below which a recommendation says how little it rests on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuneOptions(LabOptions):
+    """One run of `wane tune`, as the command line gave it; its help says what they mean."""
+
+    budgets: str | None = None
+    steps: int | None = None
+
+
+def run_tune(options: TuneOptions) -> int:
+    """Print a recommendation, and return the exit code.
+
+    Raises:
+        WaneError: for options or sessions that cannot be used.
+    """
+    if options.budgets is None and options.steps is not None:
+        raise failure.UsageError("--steps goes with a range, such as --budgets 30k..150k")
+    budgets = BUDGETS if options.budgets is None else parse_budgets(options.budgets, options.steps)
+    with Bar() as bar:
+        bench = prepare(options, Settings(), bar)
+        told = bar.stage("Trying")
+        result = tune(bench.studied, bench.settings, bench.pricing, bench.engine, budgets, told)
+    if options.as_json:
+        data = result.to_dict() | {"reasons": list(reasons(result))}
+        print_json(data, bench.gathered)
+        return failure.OK
+    print_lines(read_lines(bench.gathered, bench.studied))
+    print_lines([f"Prices of {result.pricing.prices.name}.", "", _headline(result.chosen)], "")
+    print_lines(["", *reasons(result), "", "For the agent's settings (.wane.toml, or your own config.toml):", ""])
+    print_lines([f"  {line}" for line in result.config().splitlines()], "bold")
+    return failure.OK
+
+
+def reasons(result: Tuning) -> Iterator[str]:
+    """Yield why the choice is the choice, a sentence or two each."""
+    chosen, ever = result.chosen, full_cost(result.baseline)
+    if result.unfilled:
+        yield (
+            f"These sessions never fill the smallest budget that was tried: nothing was evicted at any. They say "
+            f"nothing against the defaults, and cost {dollars(chosen.cost)} either way."
+        )
+        return
+    reread = chosen.totals.loss.reread.results
+    yield (
+        f"With it, these sessions cost {dollars(chosen.cost)}, {chosen.cost / ever:.2f} of never evicting; "
+        f"{share(chosen.totals.loss.reference_recall)} of the names that later calls used were still in view, and "
+        f"{share(chosen.totals.loss.edit_grounding)} of the edits had their file's latest read in view. All costs here "
+        f"have in them what it takes to fetch again what was needed and gone (fetches: {reread:,})."
+    )
+    yield _of_the_frontier(result)
+    for it in result.alternatives:
+        yield f"- {_named(it)}: {_against(chosen, it)}."
+    if len(result.studied) < FEW:
+        yield (
+            f"This rests on {counted(len(result.studied), 'session')}, which is little: settings that differ by so "
+            "much may well come out the other way round on the next. Give it more, and keep the defaults till then."
+        )
+
+
+def _of_the_frontier(result: Tuning) -> str:
+    cheap, dear = result.frontier[0], result.frontier[-1]
+    if cheap is dear:
+        return "It is cheapest and keeps most of all budgets and depths that were tried."
+    ends = f"from {_brief(cheap)} to {_brief(dear)}"
+    return (
+        f"Its budget and low water are at the knee of the frontier, which goes {ends}: up to there a dollar more keeps "
+        "much, and beyond it little."
+    )
+
+
+def _brief(it: Candidate) -> str:
+    return f"{dollars(it.cost)} and {share(it.kept)} kept ({short(it.budget)}, low water {it.policy.low_water})"
+
+
+def _named(it: Alternative) -> str:
+    if it.what == "strategy":
+        return f"{it.value} instead"
+    if it.what == "budget":
+        return f"{short(it.value)} instead"
+    return f"{it.what} = {_shown(it.value)}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "the order's own" if value is None else str(value)
+
+
+def _against(chosen: Candidate, it: Alternative) -> str:
+    more, kept = full_cost(it.totals) - chosen.cost, kept_of(it.totals) - chosen.kept
+    parts = [f"{dollars(abs(more))} {'more' if more > 0 else 'less'}" if abs(more) >= 0.005 else "as much"]
+    parts.append(
+        f"keeps {abs(100 * kept):.1f} points {'more' if kept > 0 else 'less'}"
+        if abs(kept) >= 0.0005
+        else "keeps as much"
+    )
+    lost = it.totals.loss.user_turns_lost
+    if lost:
+        parts.append(f"loses {lost:,} of {counted(it.totals.loss.user_turns, 'turn')} of the user")
+    if it.totals.own_calls:
+        parts.append(f"calls the model {counted(it.totals.own_calls, 'time')} more")
+    return ", ".join(parts)
+
+
+def _headline(chosen: Candidate) -> str:
+    changed = ", ".join(f"{name} {_shown(value)}" for name, value in chosen.departures.items())
+    return f"Recommended: a budget of {chosen.budget:,} tokens, with {changed or 'the default policy'}."

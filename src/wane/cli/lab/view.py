@@ -1,0 +1,103 @@
+"""`wane view`: a recorded session as a page in the browser, call by call."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import webbrowser
+from dataclasses import dataclass
+from pathlib import Path
+
+from wane.cli import failure
+from wane.cli.failure import InputError
+from wane.cli.lab.common import check_report, dollars
+from wane.cli.terminal.text import printable, say
+from wane.core.errors import JournalError
+from wane.journal import ConfigRecord, SessionStore, UsageRecord, default_root, read
+from wane.lab.counting import count
+from wane.lab.gathering import gather
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewOptions:
+    """One run of `wane view`, as the command line gave it; its help says what they mean."""
+
+    name: str
+    output: str | None = None
+    open_page: bool = False
+    no_contents: bool = False
+    format: str = "auto"
+
+
+def run_view(options: ViewOptions) -> int:
+    """Write the page, show it, and return the exit code.
+
+    Raises:
+        WaneError: if there is no such session, or it cannot be read.
+        OSError: if the page cannot be written.
+    """
+    check_report(options.output)
+    path = session_file(options.name)
+    gathered = gather([path], options.format, sidechains=True)
+    if not gathered.found:
+        raise InputError(f"there is nothing to see: no model was called in {path}")
+    from wane.lab.report import write_view
+
+    materials = [count(it.session) for it in gathered.found]
+    budget, facts = _known(path) if materials[0].session.source == "journal" else (None, [])
+    page = Path(options.output) if options.output is not None else _private_place(path)
+    write_view(page, materials, budget=budget, facts=facts, contents=not options.no_contents)
+    sys.stdout.write(f"{printable(str(page))}\n")
+    # Without a name for the page, being shown is what it is for.
+    if (options.open_page or options.output is None) and not _shown(page):
+        say("there is no browser to show it in; open the file above in one")
+    return failure.OK
+
+
+def session_file(name: str) -> Path:
+    """Return the file of a session: one that is there, or Wane's own by its id or the beginning of it.
+
+    Raises:
+        SessionNotFoundError: if there is none, or more than one.
+    """
+    path = Path(name)
+    if path.suffix or os.sep in name or path.exists():
+        return path
+    return SessionStore(default_root(os.environ)).find(name)
+
+
+def _known(path: Path) -> tuple[int | None, list[tuple[str, str]]]:
+    """What a journal tells besides: the budget in force at the end, and figures."""
+    try:
+        records = read(path).records
+    except JournalError:
+        # A damaged one cannot be resumed, but it can be looked at.
+        return None, []
+    settings = [record for record in records if isinstance(record, ConfigRecord)]
+    usages = [record for record in records if isinstance(record, UsageRecord)]
+    facts = []
+    if settings:
+        facts.append(("Budget", f"{settings[-1].budget:,} tokens"))
+    if models := list(dict.fromkeys(record.model for record in usages if record.model)):
+        facts.append(("Model", ", ".join(models)))
+    if costs := [record.cost for record in usages if record.cost is not None]:
+        facts.append(("Cost", dollars(sum(costs))))
+    managed = bool(settings) and settings[-1].managed
+    return (settings[-1].budget if managed else None), facts
+
+
+def _private_place(path: Path) -> Path:
+    """A file that nobody else on this machine may read."""
+    return Path(tempfile.mkdtemp(prefix="wane-view-")) / f"{path.stem or 'session'}.html"
+
+
+def _shown(page: Path) -> bool:
+    try:
+        browser = webbrowser.get()
+    except webbrowser.Error:
+        return False
+    # A browser that runs in the terminal would take it over, and shows no such page.
+    if type(browser) is webbrowser.GenericBrowser and "BROWSER" not in os.environ:
+        return False
+    return browser.open(page.resolve().as_uri())

@@ -1,0 +1,120 @@
+"""`wane proxy`: stands between agents and their provider until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from wane.cli import failure
+from wane.cli.proxy.log import log_to
+from wane.cli.proxy.options import TOKEN_VARIABLE, proxy_options
+from wane.cli.terminal import signals
+from wane.cli.terminal.text import printable, say
+from wane.journal import SessionStore, default_root
+
+if TYPE_CHECKING:
+    from wane.proxy.server.run import ProxyOptions, Running
+
+_PATIENT: Final = 2
+"""How often it may be told to stop before it is dropped as it is; the second time breaks open requests off."""
+
+
+def run_proxy(values: dict[str, Any]) -> int:
+    """Serve until a signal comes, and return the exit code.
+
+    Args:
+        values: what the command line gave.
+
+    Raises:
+        WaneError: if it cannot be served as asked.
+    """
+    options = proxy_options(values, os.environ)
+    quiet = bool(values.get("quiet"))
+    log_to(logging.StreamHandler(sys.stderr), values.get("log_level", "warning" if quiet else "info"))
+    return asyncio.run(_serve(options, quiet=quiet))
+
+
+async def _serve(options: ProxyOptions, *, quiet: bool) -> int:
+    from wane.proxy.server.run import running
+
+    task = asyncio.current_task()
+    assert task is not None
+    started: list[Running] = []
+    asked = 0
+
+    def stop() -> None:
+        nonlocal asked
+        asked += bool(started)
+        if not started or asked > _PATIENT:
+            task.cancel()
+            return
+        started[0].stop()
+        if asked == 1 and not quiet and (waiting := _waiting(started[0])):
+            say(waiting)
+
+    try:
+        with signals.handled((*signals.INTERRUPT, *signals.END), stop):
+            async with running(options) as proxy:
+                started.append(proxy)
+                keep_loaded()
+                if not quiet:
+                    _introduce(proxy, options)
+                upstream = options.server.upstream
+                if upstream.scheme == "http" and not upstream.is_loopback:
+                    say(f"warning: keys and sessions go to {upstream} unencrypted; use https:// if it can")
+                await proxy.stopped()
+    except asyncio.CancelledError:
+        return failure.INTERRUPTED
+    return failure.OK if asked < _PATIENT and task.cancelling() == 0 else failure.INTERRUPTED
+
+
+def _waiting(proxy: Running) -> str:
+    count = proxy.traffic.open_requests()
+    requests = f"{count:,} request{'s' * (count != 1)}"
+    return f"waiting up to {proxy.grace:g} s for {requests}; Ctrl-C again does not wait" if count else ""
+
+
+def keep_loaded() -> None:
+    """Have the collector look no more through what is loaded by now: it would take 10 ms, in the middle of requests."""
+    gc.collect()
+    gc.freeze()
+
+
+def _introduce(proxy: Running, options: ProxyOptions) -> None:
+    context, server = options.context, options.server
+    base = proxy.url + (f"/~${TOKEN_VARIABLE}" if server.token else "")
+    marks = f", marked by {'the model' if context.annotate == 'model' else 'inference'}"
+    kept = f"{context.budget:,} tokens ({context.strategy}{marks if context.strategy in ('cwl', 'paper') else ''})"
+    if context.strategy == "none":
+        kept = "the whole history, kept to no budget (none)"
+    lines = [
+        f"Listening on {proxy.url}, for {server.upstream}",
+        f"  view      {kept}",
+        f"  sessions  {_place(options.store)}",
+        f"  status    {base}/wane/",
+        "",
+        "Set in the client:",
+        f"  ANTHROPIC_BASE_URL={base}",
+        f"  OPENAI_BASE_URL={base}/v1",
+        "",
+        "Ctrl-C stops it.",
+    ]
+    sys.stdout.write("".join(f"{printable(line)}\n" for line in lines))
+    sys.stdout.flush()
+
+
+def _place(store: str | None) -> str:
+    """Where sessions are, without what is secret."""
+    from wane.proxy.store.location import parse_location, scheme_of
+
+    if store is None:
+        return "in memory only"
+    if scheme_of(store) is not None:
+        return parse_location(store).name
+    root = default_root(os.environ) if store == "disk" else Path(store).expanduser()
+    return str(SessionStore(root.absolute()).directory(Path.cwd()))

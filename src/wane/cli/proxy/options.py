@@ -1,0 +1,150 @@
+"""From the options of the command line to a proxy's settings."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
+
+from wane.cli.failure import UsageError
+from wane.cli.lab.plan import NO_SHARE, choose_policy, parse_tool_classes, parse_window
+from wane.core import parse_budget
+from wane.core.errors import ConfigError, MissingExtraError
+
+if TYPE_CHECKING:
+    from wane.proxy.server.run import ProxyOptions
+    from wane.proxy.settings import ContextSettings
+
+TOKEN_VARIABLE: Final = "WANE_PROXY_TOKEN"  # noqa: S105 - its name
+"""Environment variable with the token that clients must show."""
+
+STORE_VARIABLE: Final = "WANE_PROXY_STORE"
+"""Environment variable that says where sessions are kept, for a URL with a password in it."""
+
+_MODULES: Final = ("starlette", "uvicorn", "httpx2", "orjson", "prometheus_client")
+_SIZE: Final = re.compile(r"(\d{1,12})\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
+_UNIT: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
+
+
+def need_proxy(part: str = "the proxy") -> None:
+    """See that what a proxy needs is installed.
+
+    Raises:
+        MissingExtraError: if it is not.
+    """
+    if any(find_spec(module) is None for module in _MODULES):
+        raise MissingExtraError(part, "proxy")
+
+
+def proxy_options(values: Mapping[str, Any], environ: Mapping[str, str]) -> ProxyOptions:
+    """Return the proxy that the command line asks for.
+
+    Args:
+        values: what it gave: values of the flags in `wane.cli.proxy.flags`.
+        environ: the environment, which may hold the token.
+
+    Raises:
+        UsageError: for options that make no sense together, and without an upstream.
+        ConfigError: for a value that cannot work.
+        MissingExtraError: if the proxy's extra is not installed.
+    """
+    need_proxy()
+    from wane.proxy.server.address import Address, UpstreamUrl
+    from wane.proxy.server.run import ProxyOptions
+    from wane.proxy.server.settings import MAX_BODY, ServerSettings, Timeouts
+
+    if not values.get("upstream"):
+        raise UsageError(
+            "say which provider to send requests to, such as: wane proxy --upstream https://api.anthropic.com"
+        )
+    timeouts = Timeouts(read=_seconds("--timeout", values["timeout"])) if "timeout" in values else Timeouts()
+    server = ServerSettings(
+        upstream=UpstreamUrl.parse(values["upstream"]),
+        listen=Address.parse(values["listen"]) if "listen" in values else Address(),
+        token=values.get("token") or environ.get(TOKEN_VARIABLE) or None,
+        strict=values.get("strict", False),
+        usage=values.get("usage", "auto"),
+        max_body=parse_size(values["max_body"]) if "max_body" in values else MAX_BODY,
+        timeouts=timeouts,
+    )
+    return ProxyOptions(server, context_settings(values), _store(values, environ))
+
+
+def context_settings(values: Mapping[str, Any]) -> ContextSettings:
+    """Return how contexts are to be kept.
+
+    Raises:
+        UsageError: if episodes are to be marked where the strategy knows none, or recalled where the model marks none,
+            or the model to be reminded of marks that it does not make.
+        ConfigError: for a value that cannot work.
+    """
+    from wane.core.items import read_tool_classes
+    from wane.proxy.settings import EPISODIC, ContextSettings
+
+    given = {key: values[key] for key in ("strategy", "annotate", "recall") if key in values}
+    if "idle" in values:
+        given["idle"] = _seconds("--idle", values["idle"])
+    if "remind_at" in values:
+        given["remind_at"] = _remind_at(values["remind_at"])
+    classes = parse_tool_classes(values.get("tool_classes", ()))
+    read_tool_classes(classes)
+    settings = ContextSettings(
+        budget=parse_budget(values.get("budget", "80k"), window=parse_window(values.get("window", "200k"))),
+        policy=choose_policy(values.get("policy", "default"), values),
+        tool_classes=classes or None,
+        **given,
+    )
+    if settings.recall and (settings.strategy not in EPISODIC or settings.annotate != "model"):
+        raise UsageError(
+            "--recall gives back episodes that the model marks: it needs --strategy cwl or paper, and --annotate model"
+        )
+    if "remind_at" in values and (settings.strategy not in EPISODIC or settings.annotate != "model"):
+        raise UsageError(
+            "--remind-at is for models that mark episodes: it needs --strategy cwl or paper, and --annotate model"
+        )
+    if settings.strategy not in EPISODIC and settings.annotate == "infer":
+        raise UsageError(
+            f"--annotate infer has no effect with --strategy {settings.strategy}, which knows no episodes: "
+            "leave it out, or give --strategy cwl or paper"
+        )
+    return settings
+
+
+def _remind_at(text: str) -> float | None:
+    if text.strip().lower() == NO_SHARE:
+        return None
+    try:
+        share = float(text)
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= 1:
+        raise ConfigError(f"--remind-at is {text!r}; it must be a share of the budget, above 0 to 1, or {NO_SHARE!r}")
+    return share
+
+
+def parse_size(text: str) -> int:
+    """Return bytes from what a user writes: `1000000`, `128m`, `1g`.
+
+    Raises:
+        ConfigError: for anything else.
+    """
+    match = _SIZE.fullmatch(text.strip())
+    if not match:
+        raise ConfigError(f"the size {text!r} is not understood; write bytes (1000000) or with a unit (128m)")
+    return int(match[1]) * _UNIT[match[2].lower()]
+
+
+def _store(values: Mapping[str, Any], environ: Mapping[str, str]) -> str | None:
+    if not values.get("no_store"):
+        return str(values.get("store") or environ.get(STORE_VARIABLE) or "disk")
+    if "store" in values:
+        raise UsageError("give --store or --no-store, not both")
+    return None
+
+
+def _seconds(option: str, value: float) -> float:
+    if not (math.isfinite(value) and value > 0):
+        raise ConfigError(f"{option} is {value:g}; it must be a number of seconds above 0")
+    return value

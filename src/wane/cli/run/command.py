@@ -1,0 +1,124 @@
+"""`wane run`: an agent with a proxy of its own, from its start to its end."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from wane.cli import failure
+from wane.cli.failure import UsageError
+from wane.cli.proxy.options import STORE_VARIABLE, TOKEN_VARIABLE, need_proxy, proxy_options
+from wane.cli.run.log import RunLog
+from wane.cli.terminal.child import run_child
+from wane.cli.terminal.text import say
+
+if TYPE_CHECKING:
+    from wane.proxy.agents.base import Agent, Asked
+    from wane.proxy.server.run import ProxyOptions, Running
+
+_ANY_PORT: Final = "127.0.0.1:0"
+
+
+def run_agent(values: dict[str, Any]) -> int:
+    """Run an agent, and return its exit code.
+
+    Args:
+        values: what the command line gave; `arguments` are the agent's own.
+
+    Raises:
+        WaneError: if the agent cannot be pointed at a proxy, or the proxy cannot work as asked.
+    """
+    need_proxy("wane run")
+    from wane.proxy.agents.base import Asked
+    from wane.proxy.agents.known import agent_of
+    from wane.proxy.server.address import Address
+
+    if values.get("listen") is None:
+        values = {**values, "listen": _ANY_PORT}
+    elif not Address.parse(values["listen"]).is_loopback:
+        raise UsageError(
+            f"wane run listens for one agent on this machine, and others can reach {values['listen']}: give an address "
+            "such as 127.0.0.1:8701, or use wane proxy, which asks for a token there"
+        )
+    asked = Asked(
+        program=values["agent"],
+        arguments=values.get("arguments", ()),
+        environ=dict(os.environ),
+        folder=Path.cwd(),
+        api=values.get("api"),
+        upstream=values.get("upstream"),
+    )
+    agent = agent_of(asked.program)
+    found = shutil.which(asked.program)
+    if found is None:
+        how = f"; install it with: {agent.install}" if agent.install else ""
+        say(f"{asked.program} is not installed, or not on the PATH{how}")
+        return failure.NOT_FOUND
+    # Nobody else reaches this proxy: of what is set for others, it heeds where sessions are kept.
+    stored = {name: value for name, value in asked.environ.items() if name == STORE_VARIABLE}
+    # An agent that is run may go by what a reply reports, whatever it is.
+    values = {"usage": "last", **values}
+    options = proxy_options({**values, "upstream": asked.upstream or agent.upstream(asked)}, stored)
+    return _run(agent, asked, found, options, values)
+
+
+def _run(agent: Agent, asked: Asked, found: str, options: ProxyOptions, values: dict[str, Any]) -> int:
+    from wane.proxy.agents.base import around_proxies
+    from wane.proxy.server.run import in_thread
+
+    quiet = bool(values.get("quiet"))
+    with (
+        RunLog(values.get("log"), values.get("log_level", "info")) as log,
+        # Its mode lets nobody else in.
+        tempfile.TemporaryDirectory(prefix="wane-run-") as private,
+        in_thread(options) as proxy,
+    ):
+        start = agent.start(asked, proxy.url, options.server.upstream, Path(private))
+        log.note(f"{agent.program} asks {proxy.url}, which asks {options.server.upstream}; see {proxy.url}/wane/")
+        if start.note and not quiet:
+            say(start.note)
+        environ = {**asked.environ, **around_proxies(asked.environ), **start.environ, "WANE_PROXY_URL": proxy.url}
+        environ.pop(TOKEN_VARIABLE, None)
+        code = run_child((found, *start.before, *asked.arguments), environ)
+    if not quiet:
+        say(summary(proxy, options, log))
+    return code
+
+
+_ENDED: Final = {
+    "managed": "",
+    "passed": "passed on as they came",
+    "failed_open": "sent on unchanged as Wane failed",
+    "refused": "refused",
+    "provider_error": "answered with an error",
+    "unreachable": "not answered",
+    "broken": "broken off",
+    "client_gone": "given up",
+}
+"""How a request ended, by its outcome."""
+
+
+def summary(proxy: Running, options: ProxyOptions, log: RunLog) -> str:
+    """Return the line that tells how it went."""
+    outcomes = proxy.traffic.outcomes()
+    every = sum(outcomes.values())
+    if not every:
+        return "no request came to the proxy: the agent asked nothing, or asked elsewhere" + _warned(log)
+    others = [f"{outcomes[name]:,} {how}" for name, how in _ENDED.items() if how and outcomes.get(name)]
+    told = f"{every:,} request{'s' * (every != 1)}{_listed(others)}"
+    if not proxy.traffic.peak:
+        return f"{told}; none had a history and tools to manage" + _warned(log)
+    held = f"{proxy.traffic.peak:,} of {options.context.budget:,} tokens"
+    return f"{told}; the view held {held} at most, {proxy.traffic.evicted_tokens():,} were evicted" + _warned(log)
+
+
+def _warned(log: RunLog) -> str:
+    return f"; {log.warnings:,} warning{'s' * (log.warnings != 1)} in {log.path}" if log.warnings else ""
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return f" ({', '.join(parts)})" if parts else ""

@@ -1,0 +1,76 @@
+"""The log of a proxy whose terminal belongs to an agent: a file, and how many warnings it holds."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import platformdirs
+
+from wane.cli.proxy.log import log_to
+
+_KEPT: Final = 20
+"""How many logs of past runs are kept, this one included."""
+
+
+class RunLog:
+    """A log, open while its `with` block runs.
+
+    Args:
+        path: the file; None for one of its own in the platform's log directory.
+        level: from which level up.
+
+    Attributes:
+        path: the file.
+        warnings: how many warnings and errors were written.
+    """
+
+    def __init__(self, path: Path | None, level: str) -> None:
+        self.path = path or _own_path()
+        self.warnings = 0
+        # Whom the agent asks is nobody else's business.
+        os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o600))
+        self._handler = _Counting(self)
+        log_to(self._handler, level, "%(asctime)s %(levelname)s %(message)s")
+
+    def note(self, text: str) -> None:
+        """Write a line of the program's own."""
+        logging.getLogger("wane.proxy").info("%s", text)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        log_to(logging.NullHandler(), "critical", "")
+        self._handler.close()
+
+
+class _Counting(logging.FileHandler):
+    """Counts what is worse than usual."""
+
+    def __init__(self, log: RunLog) -> None:
+        super().__init__(log.path, encoding="utf-8", errors="backslashreplace")
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._log.warnings += record.levelno >= logging.WARNING
+        super().emit(record)
+
+
+def _own_path() -> Path:
+    """A new file in the platform's log directory, of which the oldest go; elsewhere if it cannot be there."""
+    name = f"run-{datetime.now().astimezone():%Y%m%d-%H%M%S}-{os.getpid()}.log"
+    try:
+        folder = platformdirs.user_log_path("wane", appauthor=False)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for old in sorted(folder.glob("run-*.log"))[: 1 - _KEPT]:
+            old.unlink(missing_ok=True)
+        (folder / name).touch(mode=0o600)
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="wane-log-")) / name
+    return folder / name

@@ -1,0 +1,1 @@
+"""`wane sessions` and `wane show`: what was saved."""

@@ -1,0 +1,77 @@
+"""Sessions of other agents on this machine, as `wane sessions --all` shows them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any, Final
+
+from wane.cli.terminal.text import human_bytes, local_time, printable
+from wane.lab.discover import SessionFile, look_into
+
+SHOWN: Final = 20
+"""Sessions of one agent that are shown; JSON holds all of them."""
+
+_NAMES: Final = {"claude-code": "Claude Code", "codex": "Codex", "pi": "pi"}
+
+
+def found_dict(file: SessionFile) -> dict[str, Any]:
+    """Return a session of another agent as JSON-able data, with the keys that Wane's own have."""
+    head = look_into(file)
+    return {
+        "agent": file.agent,
+        "id": file.path.stem,
+        "path": str(file.path),
+        "cwd": head.cwd,
+        "created": None,
+        "modified": file.modified.isoformat(),
+        "messages": None,
+        "title": head.title or None,
+        "bytes": file.size,
+        "problem": head.problem,
+        "format": None,
+    }
+
+
+def print_found(files: Sequence[SessionFile], shown: int = SHOWN) -> None:
+    """Print sessions of other agents by agent, each with the path to be given to another command.
+
+    Args:
+        files: the sessions, by agent.
+        shown: how many of each agent.
+    """
+    for agent, group in groupby(files, key=lambda file: file.agent):
+        of_agent = list(group)
+        noun = "session" if len(of_agent) == 1 else "sessions"
+        _heading(f"{_NAMES[agent]}: {len(of_agent):,} {noun}")
+        for file in of_agent[:shown]:
+            _print_file(file)
+        if len(of_agent) > shown:
+            _line(f"  and {len(of_agent) - shown:,} older; --json lists them all", "dim")
+
+
+def _print_file(file: SessionFile) -> None:
+    head = look_into(file)
+    place = f"  {printable(head.cwd)}" if head.cwd else ""
+    _line(f"{local_time(file.modified)}  {human_bytes(file.size):>8}{place}", "dim")
+    if head.title:
+        _line(f"  {printable(head.title)}")
+    if head.problem:
+        _line(f"  {printable(head.problem)}", "red")
+    # As it can be pasted behind a command.
+    _line(f"  {printable(shlex.quote(str(file.path)))}", "dim")
+
+
+def _heading(text: str) -> None:
+    _line("")
+    _line(text, "bold")
+
+
+def _line(text: str, style: str | None = None) -> None:
+    from rich.text import Text
+
+    from wane.cli.terminal.console import stdout_console
+
+    # Not folded: a path that is broken in two cannot be copied.
+    stdout_console().print(Text(text, style or ""), soft_wrap=True)

@@ -1,0 +1,227 @@
+"""`wane show`: one session, its episodes as a tree below the user's turns, its passes, and what it cost."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, Final
+
+from wane.cli import failure
+from wane.cli.sessions.listing import agent_of, described
+from wane.cli.sessions.saved import Session, Turn, Usage, find_session, load_session
+from wane.cli.terminal import layout
+from wane.cli.terminal.picture import Role, Row
+from wane.cli.terminal.text import local_time, printable
+from wane.core import Kind
+from wane.journal import PassRecord
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_ROWS: Final = 60
+_LABELS: Final = ("whole", "view")
+_NOTE_LENGTH: Final = 66
+_NAMES: Final = 5
+
+
+def show_session(name: str, *, full: bool = False, as_json: bool = False) -> int:
+    """Print a session, and return the exit code.
+
+    Args:
+        name: its id, a beginning of it, or the path of its file.
+        full: show every row, and every description whole.
+        as_json: print JSON instead.
+
+    Raises:
+        JournalError: if there is no such session, or it cannot be read.
+        MissingExtraError: if its message format needs an extra that is not installed.
+    """
+    session = load_session(find_session(name))
+    if as_json:
+        sys.stdout.write(f"{json.dumps(session_dict(session))}\n")
+    else:
+        _print(session, full)
+    return failure.OK
+
+
+def session_dict(session: Session) -> dict[str, Any]:
+    """Return a session as JSON-able data: what `wane show --json` prints."""
+    header, window = session.file.header, session.replayed.window
+    held = layout.held_by(session.blocks)
+    return {
+        "id": header.id,
+        "path": str(session.file.path),
+        "cwd": header.cwd,
+        "created": header.created.isoformat(),
+        "agent": agent_of(header.id),
+        "format": header.format,
+        "strategy": session.view.strategy,
+        "messages": len(session.replayed.messages),
+        "torn_bytes": session.file.torn_bytes,
+        "budget": window.budget,
+        "tokens": {"history": session.whole, "view": session.view.tokens},
+        "usage": asdict(session.usage),
+        "turns": [{"item": turn.item, "text": turn.text} for turn in session.turns],
+        "episodes": [
+            {
+                "number": episode.number,
+                "name": episode.name,
+                "type": episode.type.value,
+                "implicit": episode.implicit,
+                "inferred": episode.inferred,
+                "closed": episode.closed,
+                "removed": episode.removed,
+                "level": episode.level.value,
+                "dependencies": list(episode.dependencies),
+                "description": episode.description,
+                "turn": session.turn_of(episode),
+                "tokens": dict(zip(("history", "view"), held.get(episode.number, (0, 0)), strict=True)),
+            }
+            for episode in session.replayed.episodes
+        ],
+        "passes": [_pass_dict(record) for record in session.passes],
+    }
+
+
+def tree(session: Session, *, full: bool) -> list[Row]:
+    """Return a session as rows: what opens it, then each user's turn with the episodes that began in it.
+
+    Args:
+        session: the session.
+        full: give texts whole, instead of their beginnings.
+    """
+    episodes = session.replayed.episodes
+    below: dict[int, list[Row]] = {}
+    policy = session.replayed.window.policy
+    for episode, row in zip(episodes, layout.episode_rows(session.blocks, episodes, policy), strict=True):
+        note = _cut(episode.description or ("(inferred)" if episode.inferred else ""), full)
+        if layout.is_told(row):
+            below.setdefault(session.turn_of(episode), []).append(replace(row, note=note, depth=1))
+    top = [row for row in layout.fixed_rows(session.blocks) if row.role is not Role.USER]
+    rows = top + below.get(-1, [])
+    for number, (turn, tokens) in enumerate(_turns(session)):
+        rows.append(Row(Role.USER, _cut(turn.text, full) or "(no text)", tokens, tokens, why="never evicted"))
+        rows += below.get(number, [])
+    # Other strategies spare nothing for the reasons that eviction by episode has.
+    return rows if session.view.by_episode else [replace(row, level="", why="") for row in rows]
+
+
+def describe_usage(usage: Usage) -> str:
+    """Return in a line what model calls took."""
+    if not usage.calls:
+        return "no model call was reported"
+    cost = "cost unknown" if usage.cost is None else f"${usage.cost:,.4f}"
+    cache = f"{usage.cache_read_tokens:,} read from the cache, {usage.cache_write_tokens:,} written to it"
+    calls = f"{usage.calls:,} model call{'s' * (usage.calls != 1)}"
+    return f"{calls}: {usage.input_tokens:,} tokens in ({cache}), {usage.output_tokens:,} out; {cost}"
+
+
+def _turns(session: Session) -> Iterator[tuple[Turn, int]]:
+    """The user's turns with their tokens."""
+    for turn, following in zip_longest(session.turns, session.turns[1:]):
+        items = session.items[turn.item : following.item if following else None]
+        yield turn, sum(item.tokens for item in items if item.kind is Kind.USER)
+
+
+def _pass_dict(record: PassRecord) -> dict[str, Any]:
+    return {
+        "at": None if record.at is None else record.at.isoformat(),
+        "items": record.items,
+        "budget": record.budget,
+        "tokens_before": record.tokens_before,
+        "tokens_after": record.tokens_after,
+        "satisfied": record.satisfied,
+        "steps": [
+            {
+                "episode": step.episode,
+                "number": step.number,
+                "level": step.level.value,
+                "tokens_before": step.tokens_before,
+                "tokens_after": step.tokens_after,
+            }
+            for step in record.steps
+        ],
+    }
+
+
+def _print(session: Session, full: bool) -> None:
+    from wane.cli.terminal import picture
+    from wane.cli.terminal.console import stdout_console
+
+    limit = None if full else _ROWS
+    console = stdout_console()
+    console.print(_summary(session), "")
+    table = picture.episode_table(tree(session, full=full), limit=limit, labels=_LABELS)
+    console.print(picture.titled("Episodes", table))
+    if session.passes:
+        console.print(picture.titled("Passes", _pass_table(session.passes, limit)))
+    window = picture.window_picture(session.blocks, session.replayed.window.budget, labels=_LABELS)
+    console.print(picture.titled("The window", window))
+
+
+def _summary(session: Session) -> RenderableType:
+    from rich.text import Text
+
+    from wane.cli.terminal.picture import plain_table
+
+    header, view, usage = session.file.header, session.view, session.usage
+    messages = len(session.replayed.messages)
+    table = plain_table("", "*")
+    table.show_header = False
+    table.add_row("session", Text(header.id, style="bold"))
+    table.add_row("directory", printable(header.cwd))
+    table.add_row("began", f"{local_time(header.created)}, {messages:,} messages ({header.format})")
+    whose = described(header.id, header.format) if agent_of(header.id) == "proxy" else None
+    if kept := ", ".join(filter(None, (whose, view.strategy))):
+        table.add_row("kept by", printable(kept))
+    if usage.models:
+        table.add_row("model", printable(", ".join(usage.models)))
+    table.add_row("usage", describe_usage(usage))
+    table.add_row(
+        "window",
+        f"{view.tokens:,} of {session.replayed.window.budget:,} tokens; with all that was evicted {session.whole:,}",
+    )
+    if view.by_episode and view.tokens > session.replayed.window.budget:
+        excess, held = view.tokens - session.replayed.window.budget, session.replayed.window.pinned.explain()
+        table.add_row("over", Text(printable(f"by {excess:,} tokens; no pass may take: {held}"), style="red"))
+    if session.file.torn:
+        cut = f"the last record was cut short ({session.file.torn_bytes:,} bytes); resuming the session repairs it"
+        table.add_row("damage", Text(cut, style="red"))
+    return table
+
+
+def _pass_table(passes: list[PassRecord], limit: int | None) -> RenderableType:
+    from wane.cli.terminal.picture import elided, plain_table
+
+    table = plain_table(">pass", "when", ">before", ">after", ">budget", "*from")
+    for row in elided(list(enumerate(passes, start=1)), limit):
+        if isinstance(row, int):
+            table.add_row("", f"({row:,} more)")
+            continue
+        number, record = row
+        when = "" if record.at is None else f"{record.at.astimezone():%H:%M:%S}"
+        table.add_row(
+            f"{number}",
+            when,
+            f"{record.tokens_before:,}",
+            f"{record.tokens_after:,}",
+            f"{record.budget:,}",
+            _took(record),
+        )
+    return table
+
+
+def _took(record: PassRecord) -> str:
+
+    names = list(dict.fromkeys(layout.name_of(step.number, step.episode) for step in record.steps))
+    shown = ", ".join(names[:_NAMES]) + (f" and {len(names) - _NAMES} more" if len(names) > _NAMES else "")
+    over = record.tokens_after - record.budget
+    return printable(shown or "nothing") + ("" if record.satisfied else f"; {over:,} over the budget")
+
+
+def _cut(text: str, full: bool) -> str:
+    line = " ".join(text.split())
+    return line if full or len(line) <= _NOTE_LENGTH else f"{line[: _NOTE_LENGTH - 1]}…"

@@ -1,0 +1,1 @@
+"""What every command shows itself with on a terminal."""

@@ -1,0 +1,204 @@
+"""From the core's objects to what the picture shows: blocks, rows, and the reason for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Final, TypeVar
+
+from wane.cli.terminal.picture import Block, Role, Row, StepRow
+from wane.core import Episode, EpisodeType, Kind, Level, Policy, Step
+from wane.core.report import brief
+
+_FIXED: Final = {Kind.SYSTEM: Role.SYSTEM, Kind.USER: Role.USER}
+_KeyT = TypeVar("_KeyT")
+_NEVER: Final = "never evicted"
+
+
+def name_of(number: int, name: str | None) -> str:
+    """Return what an episode is called: its name in brief, or for one without (R5) its place in the order of starts."""
+    return f"(implicit #{number})" if name is None else brief(name)
+
+
+def role_of(episode: Episode) -> Role:
+    """Return the role in which an episode is drawn."""
+    if episode.implicit:
+        return Role.PROLOGUE if episode.prologue else Role.IMPLICIT
+    return Role.EXPL if episode.type is EpisodeType.EXPL else Role.ACT
+
+
+def blocks(
+    kinds: Sequence[Kind],
+    tokens: Sequence[int],
+    episodes: Iterable[Episode],
+    visible: Iterable[int],
+    instead: Mapping[int, int] | None = None,
+) -> list[Block]:
+    """Return a history as blocks, in order.
+
+    Args:
+        kinds: what each item is.
+        tokens: what each item holds.
+        episodes: all episodes of the history.
+        visible: indexes of the items that stay.
+        instead: by item that goes, the tokens of a text that stays in its place; none by default.
+    """
+    owners: list[Episode | None] = [None] * len(kinds)
+    for episode in episodes:
+        for first, stop in episode.spans:
+            owners[first:stop] = [episode] * (stop - first)
+    stays = bytearray(len(kinds))
+    for index in visible:
+        stays[index] = 1
+
+    def pieces() -> Iterator[tuple[tuple[Role, int | None, bool], int]]:
+        for index, owner in enumerate(owners):
+            role = _FIXED.get(kinds[index]) or _role_in(owner, kinds[index])
+            number, left = owner.number if owner else None, instead.get(index, 0) if instead else 0
+            if left:
+                yield (role, number, True), left
+            yield (role, number, bool(stays[index])), tokens[index] - left
+
+    return [
+        Block(role, sum(held for _, held in group), kept, number)
+        for (role, number, kept), group in groupby(pieces(), lambda piece: piece[0])
+    ]
+
+
+def _role_in(owner: Episode | None, kind: Kind) -> Role:
+    """The role of what neither the system nor the user said."""
+    if kind is Kind.NOTICE:
+        return Role.NOTICE
+    return role_of(owner) if owner else Role.IMPLICIT
+
+
+def rows(parts: Sequence[Block], episodes: Sequence[Episode], policy: Policy) -> list[Row]:
+    """Return the table of what a window holds: what is no episode's work, then the episodes in order of start.
+
+    Args:
+        parts: the window's blocks.
+        episodes: all its episodes, as they are after the pass.
+        policy: what a pass may evict.
+    """
+    return fixed_rows(parts) + [row for row in episode_rows(parts, episodes, policy) if is_told(row)]
+
+
+def is_told(row: Row) -> bool:
+    """Whether an episode's row tells anything: of unannotated work that was notices alone, they have their own."""
+    return bool(row.before) or row.role not in (Role.IMPLICIT, Role.PROLOGUE)
+
+
+def fixed_rows(parts: Iterable[Block]) -> list[Row]:
+    """Return the rows of the system's and the user's words (R13), of notices (R15), and of work in no episode."""
+    held = _held(((part.role, part.episode is None), part) for part in parts)
+    told = [
+        (Role.SYSTEM, True, "(system)", _NEVER),
+        (Role.NOTICE, True, "(opening notices)", _NEVER),
+        (Role.USER, True, "(user turns)", _NEVER),
+        (Role.IMPLICIT, True, "(outside episodes)", "in no episode"),
+        (Role.NOTICE, False, "(notices)", "go with their episodes"),
+    ]
+    found = [(role, name, held.get((role, alone), (0, 0)), why) for role, alone, name, why in told]
+    return [Row(role, name, *tokens, why=why) for role, name, tokens, why in found if any(tokens)]
+
+
+def episode_rows(parts: Iterable[Block], episodes: Sequence[Episode], policy: Policy) -> list[Row]:
+    """Return the rows of the episodes, in order of start; the notices among them have a row of their own.
+
+    Args:
+        parts: the window's blocks.
+        episodes: its episodes.
+        policy: what a pass may evict.
+    """
+    held = _held((part.episode, part) for part in parts if part.episode is not None and part.role is not Role.NOTICE)
+    needed = dependents(episodes)
+    found = []
+    for episode in episodes:
+        before, after = held.get(episode.number, (0, 0))
+        # What overflow takes is no level that an episode reaches (R16).
+        part = ", in part gone" if after < before and not episode.removed and episode.level is Level.NONE else ""
+        row = Row(
+            role_of(episode),
+            name_of(episode.number, episode.name),
+            before,
+            after,
+            level=episode.level.value,
+            why=f"{why(episode, needed, policy)}{part}",
+            builds_on=tuple(map(brief, episode.dependencies)),
+        )
+        found.append(row)
+    return found
+
+
+def held_by(parts: Iterable[Block]) -> dict[int, tuple[int, int]]:
+    """Return what each episode holds before and after, its notices included, by its number."""
+    return _held((part.episode, part) for part in parts if part.episode is not None)
+
+
+def step_rows(steps: Sequence[Step]) -> list[StepRow]:
+    """Return a pass's steps, those of one episode in a row joined."""
+    return list(_joined(steps))
+
+
+def dependents(episodes: Iterable[Episode]) -> dict[str, list[str]]:
+    """Return the acts that still hold each exploration, by its name (R7)."""
+    holding: dict[str, list[str]] = {}
+    for episode in episodes:
+        if not episode.removed:
+            for name in episode.dependencies:
+                holding.setdefault(name, []).append(name_of(episode.number, episode.name))
+    return holding
+
+
+def why(episode: Episode, needed: Mapping[str, Sequence[str]], policy: Policy) -> str:
+    """Return in a few words why an episode is where it is (R6, R7, R11 to R13).
+
+    Args:
+        episode: the episode.
+        needed: what `dependents` gave for all of them.
+        policy: what a pass may evict.
+    """
+    if episode.removed:
+        return _why_removed(episode)
+    if episode.prologue and policy.prologue == "whole":
+        return _NEVER
+    if not episode.closed:
+        return "not finished" if episode.implicit else "active"
+    if episode.open_calls:
+        return "waits for a result"
+    if not episode.settled:
+        return "not yet seen whole by the model"
+    if acts := needed.get(episode.name or ""):
+        return f"needed by {', '.join(acts)}"
+    return "may go" if episode.level is Level.NONE else "may go further"
+
+
+def _held(parts: Iterable[tuple[_KeyT, Block]]) -> dict[_KeyT, tuple[int, int]]:
+    """Tokens before and after, by key."""
+    held: dict[_KeyT, tuple[int, int]] = {}
+    for key, part in parts:
+        before, after = held.get(key, (0, 0))
+        held[key] = before + part.tokens, after + part.tokens * part.kept
+    return held
+
+
+def _why_removed(episode: Episode) -> str:
+    if not episode.tokens:
+        return "gone"
+    annotated = not episode.implicit and episode.type is EpisodeType.EXPL
+    return "description stays" if annotated and episode.level is Level.REMOVE else "held by what needs it"
+
+
+def _joined(steps: Sequence[Step]) -> Iterator[StepRow]:
+    number = 1
+    for episode, group in groupby(steps, lambda step: step.number):
+        run = list(group)
+        yield StepRow(
+            first=number,
+            last=number + len(run) - 1,
+            name=name_of(episode, run[0].episode),
+            levels=tuple(step.level.value for step in run),
+            freed=run[0].tokens_before - run[-1].tokens_after,
+            view=run[-1].tokens_after,
+        )
+        number += len(run)

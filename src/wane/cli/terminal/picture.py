@@ -1,0 +1,375 @@
+"""The picture of a context window and the tables beside it, as Rich renderables.
+
+They show plain records, so that the dry run, a saved session, a running one and the demo share them.
+The tape shows a window from left to right, one letter for a share of its tokens; the letter tells the
+role, its case changes where another episode begins, and colour only repeats what the letter says.
+
+     before  SUUPPPEEEEEEEAAAAAAAAAAAaaaaaaaEEEEEAAAA  112,340 tokens
+     stays   SUUPPP·····EE··························AAAA
+     after   SUUPPPEEAAAA                              55,921 tokens
+             ├────────────── budget 80,000 ───────────┤
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, TypeVar
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from wane.cli.terminal.text import is_unicode, printable
+
+
+class Role(StrEnum):
+    """What holds tokens in a window."""
+
+    SYSTEM = "system"
+    USER = "user"
+    NOTICE = "notice"
+    PROLOGUE = "prologue"
+    EXPL = "expl"
+    ACT = "act"
+    IMPLICIT = "implicit"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Neighbouring items of one role and one episode.
+
+    Attributes:
+        role: what they belong to.
+        tokens: what they hold.
+        kept: whether they stay.
+        episode: number of their episode, None outside episodes.
+    """
+
+    role: Role
+    tokens: int
+    kept: bool = True
+    episode: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table of what the window holds.
+
+    Attributes:
+        role: what it is.
+        name: its name, or a description in brackets.
+        before: tokens before.
+        after: tokens after.
+        level: how far it has been stripped (R9), empty for what is no episode.
+        why: why it stands where it stands.
+        builds_on: names of the explorations that an act declared.
+        note: a line of its own below the name.
+        depth: how far the name is indented.
+    """
+
+    role: Role
+    name: str
+    before: int
+    after: int
+    level: str = ""
+    why: str = ""
+    builds_on: tuple[str, ...] = ()
+    note: str = ""
+    depth: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """What a pass took from one episode at one go.
+
+    Attributes:
+        first: number of the first step, from 1.
+        last: number of the last step.
+        name: the episode's name, or a description in brackets.
+        levels: the levels that were reached, in order.
+        freed: tokens that went.
+        view: tokens of the view afterwards.
+    """
+
+    first: int
+    last: int
+    name: str
+    levels: tuple[str, ...]
+    freed: int
+    view: int
+
+
+LETTERS: Final = {
+    Role.SYSTEM: "S",
+    Role.USER: "U",
+    Role.NOTICE: "N",
+    Role.PROLOGUE: "P",
+    Role.EXPL: "E",
+    Role.ACT: "A",
+    Role.IMPLICIT: "I",
+}
+_MEANING: Final = {
+    Role.SYSTEM: "system",
+    Role.USER: "user",
+    Role.NOTICE: "notices",
+    Role.PROLOGUE: "prologue",
+    Role.EXPL: "explores",
+    Role.ACT: "acts",
+    Role.IMPLICIT: "implicit",
+}
+_TAPE_STYLES: Final = {
+    Role.SYSTEM: "black on white",
+    Role.USER: "black on green",
+    Role.NOTICE: "white on red",
+    Role.PROLOGUE: "black on cyan",
+    Role.EXPL: "white on blue",
+    Role.ACT: "white on magenta",
+    Role.IMPLICIT: "black on yellow",
+}
+_LABEL_WIDTH: Final = 9
+_NARROWEST: Final = 10
+_WHY_WIDTH: Final = 22
+_NARROW_TABLE: Final = 56
+# How many times the window's size what was may be, to be drawn on the window's scale.
+_ONE_SCALE: Final = 3
+_DETAILS: Final = ("level", "*why")
+
+
+@dataclass(frozen=True, slots=True)
+class _Glyphs:
+    gone: str
+    left: str
+    line: str
+    right: str
+
+
+_RowT = TypeVar("_RowT")
+
+_UNICODE: Final = _Glyphs("·", "├", "─", "┤")
+_ASCII: Final = _Glyphs(".", "|", "-", "|")
+
+
+BEFORE_AFTER: Final = ("before", "after")
+"""What the two sides of a pass are called."""
+
+
+def window_picture(
+    blocks: Sequence[Block], budget: int, width: int | None = None, *, labels: tuple[str, str] = BEFORE_AFTER
+) -> RenderableType:
+    """Return a picture of a window before and after a pass, against its budget.
+
+    Args:
+        blocks: what the window holds before, in the history's order, and what of it stays.
+        budget: tokens that the view may hold.
+        width: columns; those of the console if None.
+        labels: what all of the window and what stays of it are called, in at most seven letters.
+    """
+    return _Picture(tuple(blocks), budget, width, labels)
+
+
+def episode_table(
+    rows: Sequence[Row], *, limit: int | None = None, labels: tuple[str, str] = BEFORE_AFTER
+) -> RenderableType:
+    """Return the table of what a window holds; on a narrow terminal without levels and reasons.
+
+    Args:
+        rows: in the order of the history.
+        limit: rows to show at most; what stands in the middle is left out and counted. None shows all.
+        labels: heads of the columns for all that a row ever held and for what stays of it.
+    """
+    return _EpisodeTable(tuple(elided(rows, limit)), labels)
+
+
+def step_table(rows: Sequence[StepRow], *, limit: int | None = None) -> RenderableType:
+    """Return the table of what a pass took, in order.
+
+    Args:
+        rows: in the order in which they went.
+        limit: rows to show at most, as for `episode_table`.
+    """
+    table = plain_table("step", "*episode", "*levels", ">freed", ">view")
+    for row in elided(rows, limit):
+        if isinstance(row, int):
+            table.add_row("", Text(f"({row:,} more)", style="dim"))
+            continue
+        number = f"{row.first}" if row.first == row.last else f"{row.first}-{row.last}"
+        table.add_row(number, printable(row.name), ", ".join(row.levels), f"{row.freed:,}", f"{row.view:,}")
+    return table
+
+
+def titled(title: str, body: RenderableType) -> RenderableType:
+    """Return a renderable under a heading, with an empty line after it."""
+    return Group(Text(title, style="bold"), body, Text())
+
+
+def plain_table(*columns: str) -> Table:
+    """Return an empty table without lines.
+
+    Args:
+        columns: their heads; a `>` in front aligns a column to the right, a `*` lets it wrap.
+    """
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", expand=False)
+    for column in columns:
+        wide, right = column.startswith("*"), column.startswith(">")
+        table.add_column(column.lstrip("*>"), overflow="fold", justify="right" if right else "left", no_wrap=not wide)
+    return table
+
+
+def elided(rows: Sequence[_RowT], limit: int | None) -> Iterator[_RowT | int]:
+    """Yield rows, with a number in place of those that are left out of the middle.
+
+    Args:
+        rows: all rows.
+        limit: rows to yield at most; None for all.
+    """
+    if limit is None or len(rows) <= limit:
+        yield from rows
+        return
+    # The end is where the session is, so more of it is shown.
+    head = limit // 3
+    yield from rows[:head]
+    yield len(rows) - limit
+    yield from rows[len(rows) - (limit - head) :]
+
+
+@dataclass(frozen=True, slots=True)
+class _EpisodeTable:
+    rows: tuple[Row | int, ...]
+    labels: tuple[str, str]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        narrow = options.max_width < _NARROW_TABLE
+        table = plain_table("", "*episode", *(f">{label}" for label in self.labels), *(() if narrow else _DETAILS))
+        if not narrow:
+            # The room goes to the names and what is said below them.
+            table.columns[-1].max_width = _WHY_WIDTH
+        for row in self.rows:
+            if isinstance(row, int):
+                table.add_row("", Text(f"({row:,} more)", style="dim"))
+            else:
+                table.add_row(*_row_cells(row)[: len(table.columns)])
+        yield table
+
+
+@dataclass(frozen=True, slots=True)
+class _Picture:
+    blocks: tuple[Block, ...]
+    budget: int
+    width: int | None
+    labels: tuple[str, str]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        glyphs = _UNICODE if is_unicode(options.encoding) else _ASCII
+        before = sum(block.tokens for block in self.blocks)
+        kept = [block for block in self.blocks if block.kept]
+        after = sum(block.tokens for block in kept)
+        total_width = len(f" {before:,} tokens")
+        width = min(self.width or options.max_width, options.max_width)
+        tape = max(_NARROWEST, width - _LABEL_WIDTH - total_width)
+        cases = _cases(self.blocks)
+        scale = max(after, self.budget)
+        # All on one scale, unless what was is so much more that what is would be a few cells.
+        shared = before <= _ONE_SCALE * scale
+        if shared:
+            scale = max(before, scale)
+        if before != after:
+            cells = _cells(self.blocks, tape, scale if shared else before)
+            yield _line(self.labels[0], _letters(cells, cases), before, tape)
+            yield _line("stays", _letters(cells, cases, glyphs.gone), None, tape)
+            if not shared:
+                yield _line("", Text("(above on a scale of its own)", style="dim"), None, tape)
+        label = self.labels[1] if before != after else "window"
+        over = after > self.budget
+        yield _line(label, _letters(_cells(kept, tape, scale), cases), after, tape, "bold red" if over else "")
+        yield _ruler(self.budget, scale, tape, glyphs)
+        yield _legend(self.blocks, glyphs)
+
+
+def _row_cells(row: Row) -> list[RenderableType]:
+    gone = "" if row.after else "dim"
+    lines = [Padding(Text(printable(row.name), style=gone), (0, 0, 0, 2 * row.depth))]
+    below = [f"on {', '.join(map(printable, row.builds_on))}"] if row.builds_on else []
+    below += [printable(row.note)] if row.note else []
+    lines += [Padding(Text(line, style="dim"), (0, 0, 0, 2 * row.depth + 2)) for line in below]
+    return [
+        Text(LETTERS[row.role], style=_TAPE_STYLES[row.role]),
+        Group(*lines),
+        f"{row.before:,}",
+        Text(f"{row.after:,}", style=gone),
+        row.level,
+        printable(row.why),
+    ]
+
+
+def _cases(blocks: Iterable[Block]) -> dict[int, bool]:
+    """Whether an episode's letter is upper case: neighbours of one role alternate."""
+    numbers: dict[Role, set[int]] = {}
+    for block in blocks:
+        if block.episode is not None:
+            numbers.setdefault(block.role, set()).add(block.episode)
+    return {number: place % 2 == 0 for role in numbers for place, number in enumerate(sorted(numbers[role]))}
+
+
+def _cells(blocks: Sequence[Block], width: int, scale: int) -> list[Block]:
+    """The block that holds most of each cell of a tape on which `scale` tokens take `width` cells."""
+    total = sum(block.tokens for block in blocks)
+    if not total:
+        return []
+    # A cell is `total` wide and a token `count`, so that all is in whole numbers.
+    count = max(1, round(total * width / scale))
+    best: list[tuple[int, Block]] = [(0, blocks[0])] * count
+    stop = 0
+    for block in blocks:
+        start, stop = stop, stop + block.tokens * count
+        for cell in range(start // total, -(-stop // total)):
+            share = min(stop, (cell + 1) * total) - max(start, cell * total)
+            if share > best[cell][0]:
+                best[cell] = (share, block)
+    return [block for _, block in best]
+
+
+def _letters(cells: Iterable[Block], cases: Mapping[int, bool], gone: str | None = None) -> Text:
+    """The tape of some cells; with `gone`, what does not stay is drawn as that."""
+    text = Text()
+    for block in cells:
+        if gone is not None and not block.kept:
+            text.append(gone, style="dim")
+            continue
+        letter = LETTERS[block.role]
+        upper = block.episode is None or cases[block.episode]
+        text.append(letter if upper else letter.lower(), style=_TAPE_STYLES[block.role])
+    return text
+
+
+def _line(label: str, tape: Text, tokens: int | None, width: int, style: str = "") -> Text:
+    line = Text.assemble((f" {label:<{_LABEL_WIDTH - 1}}", "" if tokens is None else "bold"), tape)
+    if tokens is not None:
+        line.append(f"{'':{width - len(tape)}} ")
+        line.append(f"{tokens:,} tokens", style=style)
+    return line
+
+
+def _ruler(budget: int, scale: int, width: int, glyphs: _Glyphs) -> Text:
+    inside = max(2, round(budget * width / scale)) - 2
+    label = f" budget {budget:,} "
+    if len(label) <= inside:
+        line = f"{glyphs.left}{label.center(inside, glyphs.line)}{glyphs.right}"
+    else:
+        line = f"{glyphs.left}{glyphs.line * inside}{glyphs.right}{label.rstrip()}"
+    return Text(f"{'':{_LABEL_WIDTH}}{line}", style="dim")
+
+
+def _legend(blocks: Sequence[Block], glyphs: _Glyphs) -> Text:
+    present = {block.role for block in blocks if block.tokens}
+    legend = Text(" " * _LABEL_WIDTH)
+    for role, letter in LETTERS.items():
+        if role in present:
+            legend.append(letter, style=_TAPE_STYLES[role])
+            legend.append(f" {_MEANING[role]}  ")
+    if not all(block.kept for block in blocks):
+        legend.append(f"{glyphs.gone} evicted")
+    legend.rstrip()
+    return legend
