@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
-from wane.core import Counter, Episode, FitReport, Item, Kind, Pinned, Policy, ToolClass, chars
+from wane.core import Counter, Episode, FitReport, Item, Kind, Pinned, Policy, ToolClass, chars, parse_budget
 from wane.core.errors import ConfigError, HistoryError
 from wane.counters import get_counter
 from wane.formats import Format, Part, Transcript, detect_format, get_format
@@ -75,7 +75,7 @@ class Plan:
 def plan(
     messages: Sequence[Any],
     *,
-    budget: int,
+    budget: int | str,
     policy: Policy | None = None,
     format: str = "auto",  # noqa: A002 - the word for it everywhere else
     counter: str | Counter = "chars",
@@ -89,7 +89,7 @@ def plan(
         messages: the session, oldest message first. For `openai` a list of chat messages; for
             `anthropic` one of Messages API messages; for `openai_responses` one of input items; for
             `pydantic_ai` one of `ModelMessage` or their JSON data; `auto` recognises JSON data.
-        budget: tokens that the view may hold.
+        budget: tokens that the view may hold: a number, or text such as `"80k"`.
         policy: what to evict, and how far; `Policy()` if None, `Policy.paper()` for the paper's.
         format: one of `wane.formats.FORMAT_NAMES`, or `auto`.
         counter: `chars`, `tiktoken`, or a function from text to tokens.
@@ -119,7 +119,7 @@ def plan(
 def plan_items(
     history: Sequence[tuple[Item, Part]],
     *,
-    budget: int,
+    budget: int | str,
     policy: Policy | None = None,
     overhead: int = 0,
     tool_classes: Mapping[str, ToolClass | str] | None = None,
@@ -143,7 +143,7 @@ def plan_items(
         raise ConfigError(f"annotate is {annotate!r}; it must be one of: {', '.join(get_args(AnnotateChoice))}")
     if annotate == "auto":
         annotate = "model" if is_annotated(part for _, part in history) else "infer"
-    settings = Settings(budget, overhead, tool_classes=tool_classes, annotate=annotate)
+    settings = Settings(parse_budget(budget), overhead, tool_classes=tool_classes, annotate=annotate)
     strategy = WindowStrategy("plan", settings, Policy() if policy is None else policy)
     for item, part in history:
         try:

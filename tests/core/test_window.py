@@ -51,7 +51,14 @@ HUGE = pytest.param(10**5000, id="huge")
 NEGATIVE = pytest.param(-(10**5000), id="negative")
 
 
-@pytest.mark.parametrize("budget", [0, -1, 1.5, True, "80k", None, 10**30, HUGE, NEGATIVE])
+def test_a_budget_may_be_written() -> None:
+    window = ContextWindow("80k")
+    assert window.budget == 80_000
+    window.budget = "1.5m"
+    assert window.budget == 1_500_000
+
+
+@pytest.mark.parametrize("budget", [0, -1, 1.5, True, "80", "much", "50%", None, 10**30, HUGE, NEGATIVE])
 def test_a_budget_that_cannot_work_is_refused(budget: object) -> None:
     with pytest.raises(ConfigError, match="budget"):
         ContextWindow(budget)  # type: ignore[arg-type]

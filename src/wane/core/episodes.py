@@ -12,6 +12,7 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 from operator import itemgetter
 from typing import Final
@@ -175,6 +176,15 @@ class Episode:
         state = "closed" if self.closed else "open"
         kind = f"{self.type.value} {state}, {self.level.value}"
         return f"<Episode {self.number} {self.name!r} {kind}, {self.tokens} tokens>"
+
+
+@dataclass(slots=True)
+class OpenCall:
+    """A call that waits for its result: who owns it, the rank of the level that takes it, its index."""
+
+    owner: Episode
+    rank: int
+    index: int
 
 
 Key = tuple[int, int, int]

@@ -125,7 +125,7 @@ def parse_budget(text: str | int, *, window: int | None = None) -> int:
         ConfigError: for anything else, for a budget below one token or above `MAX_BUDGET`, for a text below
             1,000 without a unit, such as `80`, and for a percentage above 100 or of an unknown window.
     """
-    if isinstance(text, int):
+    if not isinstance(text, str):
         return check_budget(text)
     match = _BUDGET.fullmatch(text.strip())
     if not match:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wane.core.accounting import Accounting
 from wane.core.delimiter import Protocol
-from wane.core.episodes import Episode, EpisodeGraph, EpisodeType
+from wane.core.episodes import Episode, EpisodeGraph, EpisodeType, OpenCall
 from wane.core.errors import ConfigError
 from wane.core.items import Kind
 from wane.core.policy import Policy
@@ -62,18 +62,20 @@ def export_window(window: ContextWindow) -> dict[str, Any]:
     }
 
 
-def restore_window(state: Mapping[str, Any]) -> ContextWindow:
+def restore_window(kind: type[ContextWindow], state: Mapping[str, Any]) -> ContextWindow:
     """Return the window that `export_window` described.
+
+    Args:
+        kind: the class of windows.
+        state: the state.
 
     Raises:
         ConfigError: if the state is not one that this version wrote.
     """
-    from wane.core.window import ContextWindow
-
     if state.get("version") != STATE_VERSION:
         raise ConfigError(f"state has version {state.get('version')!r}; this Wane reads version {STATE_VERSION}")
     try:
-        window = ContextWindow(state["budget"], Policy(**state["policy"]), tool_classes=state["tool_classes"])
+        window = kind(state["budget"], Policy(**state["policy"]), tool_classes=state["tool_classes"])
         _restore_into(window, state)
     except (KeyError, TypeError, IndexError, AttributeError) as error:
         raise ConfigError(f"the state is damaged: {error!r}") from error
@@ -81,8 +83,6 @@ def restore_window(state: Mapping[str, Any]) -> ContextWindow:
 
 
 def _restore_into(window: ContextWindow, state: Mapping[str, Any]) -> None:
-    from wane.core.window import OpenCall
-
     accounting: Accounting = window._accounting
     for name, value in state["accounting"].items():
         setattr(accounting, name, value)

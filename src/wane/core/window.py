@@ -9,13 +9,14 @@ from typing import Any, Final
 
 from wane.core.accounting import Accounting
 from wane.core.delimiter import Protocol, Verdict
-from wane.core.episodes import REMOVE_RANK, Episode, EpisodeGraph, EpisodeType, Level
+from wane.core.episodes import REMOVE_RANK, Episode, EpisodeGraph, EpisodeType, Level, OpenCall
 from wane.core.errors import HistoryError, UnknownEpisodeError
 from wane.core.eviction import Eviction
 from wane.core.items import DEFAULT_TOOL_CLASSES, DELIMITER, Item, Kind, ToolClass, read_tool_classes
 from wane.core.marks import Mark, check_marks
-from wane.core.policy import DEFAULT_BUDGET, Policy, check_budget, check_policy
+from wane.core.policy import DEFAULT_BUDGET, Policy, check_policy, parse_budget
 from wane.core.report import FitReport, Pinned, Step
+from wane.core.state import export_window, restore_window
 from wane.core.view import Message, View
 
 _ASSISTANT: Final = frozenset({Kind.TEXT, Kind.REASONING, Kind.CALL})
@@ -53,15 +54,6 @@ class Added:
     marks: tuple[Mark, ...] = ()
 
 
-@dataclass(slots=True)
-class OpenCall:
-    """A call that waits for its result: who owns it, the rank of the level that takes it, its index."""
-
-    owner: Episode
-    rank: int
-    index: int
-
-
 class ContextWindow:
     """Decides, item by item, what the next model call should see. Sans I/O.
 
@@ -70,7 +62,7 @@ class ContextWindow:
     that it removes.
 
     Args:
-        budget: tokens that the view may hold.
+        budget: tokens that the view may hold: a number, or text such as `"80k"`.
         policy: what a pass evicts, and how far; the default batches, `Policy.paper()` is the paper's.
         overhead: tokens that every request carries besides the items (system prompt, tool definitions).
         tool_classes: classes of tools by name, on top of `DEFAULT_TOOL_CLASSES`.
@@ -81,13 +73,13 @@ class ContextWindow:
 
     def __init__(
         self,
-        budget: int = DEFAULT_BUDGET,
+        budget: int | str = DEFAULT_BUDGET,
         policy: Policy | None = None,
         *,
         overhead: int = 0,
         tool_classes: Mapping[str, ToolClass | str] | None = None,
     ) -> None:
-        self._budget = check_budget(budget)
+        self._budget = parse_budget(budget)
         self.policy = Policy() if policy is None else check_policy(policy)
         self._classes = read_tool_classes(tool_classes)
         self._protocol = Protocol()
@@ -121,8 +113,8 @@ class ContextWindow:
         return self._budget
 
     @budget.setter
-    def budget(self, budget: int) -> None:
-        self._budget = check_budget(budget)
+    def budget(self, budget: int | str) -> None:
+        self._budget = parse_budget(budget)
 
     @property
     def overhead(self) -> int:
@@ -338,8 +330,6 @@ class ContextWindow:
 
     def export(self) -> dict[str, Any]:
         """Return the whole state as JSON-able data."""
-        from wane.core.state import export_window
-
         return export_window(self)
 
     @classmethod
@@ -349,9 +339,7 @@ class ContextWindow:
         Raises:
             ConfigError: if the state is not one that this version wrote.
         """
-        from wane.core.state import restore_window
-
-        return restore_window(state)
+        return restore_window(cls, state)
 
     # How it does it
 
