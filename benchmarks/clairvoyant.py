@@ -25,10 +25,10 @@ from typing import Literal
 
 from wane.core import Added, Item
 from wane.formats.base import Part
-from wane.lab.engine import Job
 from wane.lab.loss.index import NONE, Index
-from wane.lab.replay import Replay, Subject
-from wane.lab.replay import replay as run_replay
+from wane.lab.replaying.engine import Job
+from wane.lab.replaying.replay import Replay, Subject
+from wane.lab.replaying.replay import replay as run_replay
 from wane.strategies.base import Fitted, Settings
 from wane.strategies.window import WindowStrategy
 

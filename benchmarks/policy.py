@@ -19,11 +19,11 @@ from clairvoyant import Bound, BoundJob
 from wane import Policy
 from wane.core.errors import WaneError
 from wane.lab.counting import count
-from wane.lab.engine import Job, Processes
 from wane.lab.figures import Totals
-from wane.lab.over import REASONS
 from wane.lab.readers import join, read_session
-from wane.lab.replay import Pricing, Subject
+from wane.lab.replaying.engine import Job, Processes
+from wane.lab.replaying.over import REASONS
+from wane.lab.replaying.replay import Pricing, Subject
 from wane.strategies.base import Settings
 
 BUDGETS = (50_000, 80_000, 120_000)

@@ -26,8 +26,8 @@ from wane.cli.lab import flags as lab_flags
 from wane.cli.lab.common import dollars, range_of, share, short
 from wane.cli.lab.pareto import Mark, letters_for, pareto_picture
 from wane.core import Policy
-from wane.lab.engine import ENGINES
 from wane.lab.readers import READER_NAMES
+from wane.lab.replaying.engine import ENGINES
 from wane.strategies.registry import STRATEGY_NAMES
 
 pytest.importorskip("genai_prices", reason="needs the extra lab")

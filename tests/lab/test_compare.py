@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from tests.lab.tales import AUTOMATIC, WRITTEN, Tale, working
 from wane.core import DEFAULT_BUDGET, Policy
 from wane.core.errors import ConfigError
-from wane.lab.compare import BASELINE, compare, parse_strategies, total
-from wane.lab.engine import InProcess
 from wane.lab.figures import Totals
 from wane.lab.frontier import frontier, knee
 from wane.lab.loss import LossTotals
 from wane.lab.prices import Cost
+from wane.lab.replaying.compare import BASELINE, compare, parse_strategies, total
+from wane.lab.replaying.engine import InProcess
 from wane.lab.sweep import parse_budgets, sweep
 from wane.lab.tune import BUDGETS, DEPTHS, KNOBS, Candidate, choose, departures, grid, kept_of, tune
 from wane.strategies.base import Settings

@@ -16,7 +16,7 @@ from wane.formats.base import Part
 from wane.lab.counting import LEAST_RATIO, MOST_RATIO, WRAPPING, Material, breaks, count, reported
 from wane.lab.counting_error import relative_errors
 from wane.lab.readers import join, read_session
-from wane.lab.readers.builder import SessionBuilder
+from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.session import Compaction, Eviction, RecordedSession, Usage
 
 

@@ -14,9 +14,9 @@ from wane.core import Item, chars
 from wane.formats.base import Part
 from wane.lab.counting import count
 from wane.lab.figures import Totals
-from wane.lab.over import FIXED, LATEST, REST, USER
 from wane.lab.readers import read_session
-from wane.lab.replay import REREAD_OUTPUT, SUMMARY_TOKENS, Pricing, Replay, Subject, floor, replay
+from wane.lab.replaying.over import FIXED, LATEST, REST, USER
+from wane.lab.replaying.replay import REREAD_OUTPUT, SUMMARY_TOKENS, Pricing, Replay, Subject, floor, replay
 from wane.lab.session import Compaction
 from wane.strategies.base import Fitted, Settings, Strategy, Substitute, SummaryNeeded
 from wane.strategies.registry import STRATEGY_NAMES, get_strategy

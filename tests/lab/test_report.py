@@ -18,9 +18,9 @@ from tests.lab.readers.test_journal import HISTORY
 from tests.lab.tales import AUTOMATIC, Tale
 from wane.core import Kind
 from wane.formats.base import Part
-from wane.lab.compare import Comparison, compare
 from wane.lab.counting import Material
-from wane.lab.engine import InProcess
+from wane.lab.replaying.compare import Comparison, compare
+from wane.lab.replaying.engine import InProcess
 from wane.lab.report import TEXT_LIMIT, write_report, write_sweep_report, write_view
 from wane.lab.report.texts import LEAST, Texts, shorten, size_of, texts_within, to_json
 from wane.lab.session import Compaction, RecordedSession, Usage

@@ -10,7 +10,7 @@ from wane.core.errors import ConfigError
 from wane.formats.base import Part
 from wane.lab.cache import CacheRules
 from wane.lab.readers import read_session
-from wane.lab.recorded import drops_reasoning
+from wane.lab.replaying.recorded import drops_reasoning
 from wane.lab.session import Compaction, ModelCall, RecordedSession, Usage
 from wane.lab.validation import Validation, ValidationRow, main, table, validate
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wane.proxy.sessions.base import Facts, SessionBook
-from wane.proxy.wire.anthropic import AnthropicWire
+from wane.proxy.wire.anthropic.protocol import AnthropicWire
 from wane.proxy.wire.base import Wire
-from wane.proxy.wire.openai_chat import OpenAIChatWire
-from wane.proxy.wire.openai_responses import OpenAIResponsesWire
+from wane.proxy.wire.chat.protocol import OpenAIChatWire
+from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
 from wane.proxy.wire.usage import Tally, summed
 from wane.testing import Reply, Request, Usage
 from wane.testing.anthropic import Anthropic

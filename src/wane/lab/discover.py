@@ -9,8 +9,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from wane.lab.readers import claude_code, codex, pi
-from wane.lab.readers.values import first_words, sound
+from wane.lab.readers import pi
+from wane.lab.readers.building.values import first_words, sound
+from wane.lab.readers.claude_code import reader as claude_code
+from wane.lab.readers.codex import reader as codex
 
 LOOKED_AT: Final = 1 << 18
 """Bytes at the beginning of a file that are looked at for its title and its directory."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from wane.lab.loss import CallLoss, LossTotals
-from wane.lab.over import REASONS
 from wane.lab.prices import Cost
+from wane.lab.replaying.over import REASONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Totals:
         output: output tokens, those of the strategy's own calls included.
         viewed: tokens of all requests of the session, the strategy's own left out.
         peak: tokens of the largest of these.
-        over: requests that held more than the budget, by what filled it (`wane.lab.over.REASONS`).
+        over: requests that held more than the budget, by what filled it (`wane.lab.replaying.over.REASONS`).
         passes: times that the strategy took anything out of the view.
         prefix_breaks: requests that did not begin with the whole of the one before.
         reread_cost: dollars for fetching again what was needed and gone, on top of `cost`.

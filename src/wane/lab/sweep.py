@@ -10,12 +10,12 @@ from typing import Any, Final
 
 from wane.core import parse_budget
 from wane.core.errors import ConfigError
-from wane.lab.compare import BASELINE, Progress, jobs_for, price_dict, run_all, total
-from wane.lab.engine import Engine
 from wane.lab.figures import Totals
 from wane.lab.frontier import frontier
-from wane.lab.gathering import Studied
-from wane.lab.replay import Pricing
+from wane.lab.replaying.compare import BASELINE, Progress, jobs_for, price_dict, run_all, total
+from wane.lab.replaying.engine import Engine
+from wane.lab.replaying.gathering import Studied
+from wane.lab.replaying.replay import Pricing
 from wane.strategies.base import Settings
 
 STEPS: Final = 5

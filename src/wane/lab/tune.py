@@ -11,12 +11,12 @@ from typing import Any, Final, get_args
 from wane.core import DEFAULT_BUDGET, Policy
 from wane.core.errors import ConfigError
 from wane.core.policy import Order
-from wane.lab.compare import BASELINE, Progress, jobs_for, price_dict, run_all, total
-from wane.lab.engine import Engine
 from wane.lab.figures import Totals
 from wane.lab.frontier import frontier, knee
-from wane.lab.gathering import Studied
-from wane.lab.replay import Pricing
+from wane.lab.replaying.compare import BASELINE, Progress, jobs_for, price_dict, run_all, total
+from wane.lab.replaying.engine import Engine
+from wane.lab.replaying.gathering import Studied
+from wane.lab.replaying.replay import Pricing
 from wane.strategies.base import Settings
 
 BUDGETS: Final = (40_000, 60_000, 80_000, 100_000, 120_000, 160_000)

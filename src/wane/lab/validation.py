@@ -20,7 +20,7 @@ from wane.core.errors import ConfigError, WaneError
 from wane.lab.cache import CacheRules, PrefixCache, rules_for
 from wane.lab.counting import Material, count
 from wane.lab.readers import read_session
-from wane.lab.recorded import RecordedSizes, RecordedViews, drops_reasoning
+from wane.lab.replaying.recorded import RecordedSizes, RecordedViews, drops_reasoning
 from wane.lab.session import ModelCall, RecordedSession
 
 CLOSE: Final = 0.05

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.lab.readers.promises import check, problems
 from wane import Kind
 from wane.formats.base import Part
-from wane.lab.readers.builder import UNKNOWN_TOOL, SessionBuilder
+from wane.lab.readers.building.builder import UNKNOWN_TOOL, SessionBuilder
 
 
 def call(call_id: str) -> Part:

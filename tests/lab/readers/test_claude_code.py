@@ -11,8 +11,9 @@ import pytest
 from tests.lab.readers.promises import SESSIONS, check, kinds, needs_sessions, problems, texts
 from tests.lab.readers.writing import Line, write_lines
 from wane import Kind
-from wane.lab.readers import claude_code, read_session
-from wane.lab.readers.lines import head
+from wane.lab.readers import read_session
+from wane.lab.readers.building.lines import head
+from wane.lab.readers.claude_code import reader as claude_code
 from wane.lab.session import RecordedSession, Usage
 
 USAGE = {"input_tokens": 3, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 20, "output_tokens": 9}

@@ -8,7 +8,7 @@ from tests.lab.readers.promises import check, kinds, texts
 from wane import ConfigError, Kind
 from wane.formats.base import Part
 from wane.lab.readers import join
-from wane.lab.readers.builder import SessionBuilder
+from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.session import Compaction, Eviction, Problem, RecordedSession, Usage
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.lab.readers.writing import write_lines
-from wane.lab.readers import lines
-from wane.lab.readers.lines import Problems, head, records
-from wane.lab.readers.values import count, first_words, seconds, sound
+from wane.lab.readers.building import lines
+from wane.lab.readers.building.lines import Problems, head, records
+from wane.lab.readers.building.values import count, first_words, seconds, sound
 
 
 def read(path: Path) -> tuple[list[tuple[int, dict[str, object]]], list[str]]:

@@ -11,7 +11,7 @@ from tests.lab.readers.promises import SESSIONS, check, kinds, needs_sessions, p
 from tests.lab.readers.writing import Line, write_lines
 from wane import Kind
 from wane.lab.readers import pi, read_session
-from wane.lab.readers.lines import head
+from wane.lab.readers.building.lines import head
 from wane.lab.session import RecordedSession, Usage
 
 HEADER: Line = {"type": "session", "version": 3, "id": "s", "timestamp": "2026-01-01T00:00:00Z", "cwd": "/w"}

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from wane.lab.readers.values import count, seconds
+from wane.lab.readers.building.values import count, seconds
 
 NO_NUMBERS = [None, True, "5", [], {}, math.nan, math.inf, -math.inf, -1, -0.5, 10**400, -(10**400), 1e300]
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from wane.proxy.server.address import Address, UpstreamUrl
+from wane.proxy.http.address import Address, UpstreamUrl
 from wane.proxy.server.apis import known_wires
 from wane.proxy.server.run import Running, serving
 from wane.proxy.server.settings import ServerSettings, Timeouts

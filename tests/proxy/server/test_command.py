@@ -23,7 +23,7 @@ from wane.cli.proxy.options import parse_size, proxy_options
 from wane.core import Policy
 from wane.core.errors import ConfigError, WaneError
 from wane.journal import SessionStore
-from wane.proxy.server.address import Address, UpstreamUrl
+from wane.proxy.http.address import Address, UpstreamUrl
 from wane.proxy.server.run import ListenError, ProxyOptions, in_thread
 from wane.proxy.server.settings import ServerSettings
 

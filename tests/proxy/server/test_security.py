@@ -24,7 +24,7 @@ from tests.proxy.server.support import (
     run,
 )
 from wane.core.errors import ConfigError
-from wane.proxy.server.address import Address, UpstreamUrl
+from wane.proxy.http.address import Address, UpstreamUrl
 from wane.proxy.server.settings import ServerSettings
 
 

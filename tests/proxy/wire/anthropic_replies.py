@@ -15,7 +15,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from wane.proxy.wire.anthropic import AnthropicWire
+from wane.proxy.wire.anthropic.protocol import AnthropicWire
 from wane.proxy.wire.base import Reply, Round, Wire, Woven
 
 Block = dict[str, Any]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.proxy.wire.anthropic_replies import WIRE, Block, call, own, text, thinking
 from tests.strategies import times
 from wane.core.errors import FormatError
-from wane.proxy.wire.anthropic import BINDING_BETA
+from wane.proxy.wire.anthropic.protocol import BINDING_BETA
 from wane.proxy.wire.base import Body, Message, OwnCall, OwnTool
 from wane.testing.anthropic import Anthropic
 from wane.testing.wire import Checks, Refused

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from wane.proxy.wire.anthropic import AnthropicWire
-from wane.proxy.wire.openai_chat import OpenAIChatWire
-from wane.proxy.wire.openai_responses import OpenAIResponsesWire
+from wane.proxy.wire.anthropic.protocol import AnthropicWire
+from wane.proxy.wire.chat.protocol import OpenAIChatWire
+from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
 
 NOTE = "[Note.]"
 MARK = {"type": "ephemeral"}

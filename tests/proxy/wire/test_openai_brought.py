@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from tests.proxy.wire.openai_support import DELIMITER, GUIDANCE
-from wane.proxy.wire.openai_responses import OpenAIResponsesWire
+from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
 
 WIRE = OpenAIResponsesWire()
 USER = {"role": "user", "content": "Hi"}

@@ -12,8 +12,8 @@ from tests.proxy.wire.cuts import cuts, pieces
 from tests.proxy.wire.openai_support import OWN
 from tests.strategies import times
 from wane.proxy.wire.base import BrokenReplyError, Reply, Wire
-from wane.proxy.wire.openai_chat import OpenAIChatWire
-from wane.proxy.wire.openai_responses import OpenAIResponsesWire
+from wane.proxy.wire.chat.protocol import OpenAIChatWire
+from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
 
 WIRES: tuple[Wire, Wire] = (OpenAIChatWire(), OpenAIResponsesWire())
 KEYS = st.sampled_from(

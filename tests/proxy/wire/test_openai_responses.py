@@ -13,7 +13,7 @@ from tests.proxy.wire.openai_support import DELIMITER, GUIDANCE, OWN, Proxy, Tol
 from wane.core.errors import FormatError
 from wane.proxy.wire import sse
 from wane.proxy.wire.base import BrokenReplyError, Wire
-from wane.proxy.wire.openai_responses import OpenAIResponsesWire
+from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
 from wane.testing import Call, Usage
 from wane.testing import Reply as Scripted
 from wane.testing.openai_responses import OpenAIResponses

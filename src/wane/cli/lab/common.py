@@ -23,9 +23,9 @@ from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import printable
 from wane.core import Kind
 from wane.core.errors import ConfigError
-from wane.lab.engine import Engine, get_engine
-from wane.lab.gathering import Gathered, Studied, gather, study
-from wane.lab.replay import Pricing
+from wane.lab.replaying.engine import Engine, get_engine
+from wane.lab.replaying.gathering import Gathered, Studied, gather, study
+from wane.lab.replaying.replay import Pricing
 from wane.lab.session import RecordedSession
 from wane.strategies.base import AnnotateChoice, Settings
 from wane.strategies.registry import get_strategy

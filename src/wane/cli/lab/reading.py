@@ -76,7 +76,7 @@ def read_one(name: str, format: str = "auto") -> Messages | RecordedSession:  # 
     path = located(name)
     files = find_files(path)
     if files != [Path(path)]:
-        from wane.lab.gathering import gather
+        from wane.lab.replaying.gathering import gather
 
         gathered = gather([path], format)
         return _only([it.session for it in (*gathered.found, *gathered.idle)], name)

@@ -24,8 +24,8 @@ from wane.cli.lab.common import (
 from wane.cli.terminal.console import stdout_console
 from wane.cli.terminal.progress import Bar
 from wane.core import parse_budget
-from wane.lab.compare import BASELINE, Comparison, compare, parse_strategies
 from wane.lab.figures import Totals
+from wane.lab.replaying.compare import BASELINE, Comparison, compare, parse_strategies
 from wane.strategies.base import Settings
 
 COLUMNS: Final = ("strategy", "cost", "ratio", "again", "view", "peak", "recall", "edits", "turns", "breaks", "over")

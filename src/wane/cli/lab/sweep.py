@@ -24,7 +24,7 @@ from wane.cli.lab.common import (
 from wane.cli.lab.pareto import Mark, pareto_picture
 from wane.cli.terminal.console import stdout_console
 from wane.cli.terminal.progress import Bar
-from wane.lab.compare import parse_strategies
+from wane.lab.replaying.compare import parse_strategies
 from wane.lab.sweep import Point, Sweep, parse_budgets, sweep
 from wane.strategies.base import Settings
 

@@ -14,7 +14,7 @@ from wane.cli.lab.reading import located
 from wane.cli.terminal.console import stdout_console
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import printable
-from wane.lab.gathering import Found, gather
+from wane.lab.replaying.gathering import Found, gather
 from wane.lab.validation import Validation, validate
 
 NOTES: Final = (

@@ -16,7 +16,7 @@ from wane.cli.terminal.text import printable, say
 from wane.core.errors import JournalError
 from wane.journal import ConfigRecord, SessionStore, UsageRecord, default_root, read
 from wane.lab.counting import count
-from wane.lab.gathering import gather
+from wane.lab.replaying.gathering import gather
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,7 +51,7 @@ def proxy_options(values: Mapping[str, Any], environ: Mapping[str, str]) -> Prox
         MissingExtraError: if the proxy's extra is not installed.
     """
     need_proxy()
-    from wane.proxy.server.address import Address, UpstreamUrl
+    from wane.proxy.http.address import Address, UpstreamUrl
     from wane.proxy.server.run import ProxyOptions
     from wane.proxy.server.settings import MAX_BODY, ServerSettings, Timeouts
 

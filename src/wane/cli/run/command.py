@@ -35,7 +35,7 @@ def run_agent(values: dict[str, Any]) -> int:
     need_proxy("wane run")
     from wane.proxy.agents.base import Asked
     from wane.proxy.agents.known import agent_of
-    from wane.proxy.server.address import Address
+    from wane.proxy.http.address import Address
 
     if values.get("listen") is None:
         values = {**values, "listen": _ANY_PORT}

@@ -16,10 +16,10 @@ from typing import Final, Protocol, cast
 from wane.core.errors import FormatError, JournalError
 from wane.formats.detection import shape
 from wane.lab.readers.base import PROVIDERS, Reader
+from wane.lab.readers.building.joining import join
+from wane.lab.readers.building.lines import Problems, head
 from wane.lab.readers.documents import Value, json_values
 from wane.lab.readers.files import STDIN, find_files, plain_file
-from wane.lab.readers.joining import join
-from wane.lab.readers.lines import Problems, head
 from wane.lab.session import RecordedSession
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
 READER_NAMES: Final = ("claude-code", "codex", "pi", "journal", *PROVIDERS, "pydantic_ai", "atif")
 """Formats that `read_session` takes, besides `auto`."""
 
+_IN_FOLDERS: Final = {"claude-code": "claude_code.reader", "codex": "codex.reader"}
 _OF_LINES: Final = ("journal", "pi", "codex", "claude-code")
 _OF_DOCUMENTS: Final = ("atif", "pydantic_ai", "auto")
 _LOOKED_AT: Final = 30
@@ -129,7 +130,8 @@ def _reader(name: str) -> Reader:
         return ProviderReader(known)
     if known not in READER_NAMES:
         raise FormatError(f"the format {name!r} is unknown; known: auto, {', '.join(READER_NAMES)}")
-    return cast(Reader, import_module(f"wane.lab.readers.{known.replace('-', '_')}"))
+    module = _IN_FOLDERS.get(known, known)
+    return cast(Reader, import_module(f"wane.lab.readers.{module}"))
 
 
 def _read_any(path: Path) -> list[RecordedSession]:

@@ -16,11 +16,11 @@ from wane.core.errors import FormatError
 from wane.formats.base import Part
 from wane.formats.notices import is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.lab.readers.builder import SessionBuilder
+from wane.lab.readers.building.builder import SessionBuilder
+from wane.lab.readers.building.lines import Problems
+from wane.lab.readers.building.messages import builders, take
+from wane.lab.readers.building.values import count, items, mapping, seconds, text
 from wane.lab.readers.documents import Value, json_values
-from wane.lab.readers.lines import Problems
-from wane.lab.readers.messages import builders, take
-from wane.lab.readers.values import count, items, mapping, seconds, text
 from wane.lab.session import RecordedSession, Usage
 
 NAME: Final = "atif"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wane.core.errors import FormatError
-from wane.lab.readers.lines import Problems
+from wane.lab.readers.building.lines import Problems
 
 Value = tuple[int | None, object]
 """A JSON value with the line that it stands on; None in a document that has no lines of its own."""

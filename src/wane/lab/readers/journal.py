@@ -28,11 +28,11 @@ from wane.journal.records import (
     UsageRecord,
 )
 from wane.journal.titles import title_of
-from wane.lab.readers.acted import Act, Actions
-from wane.lab.readers.builder import SessionBuilder
-from wane.lab.readers.lines import Problems
-from wane.lab.readers.messages import is_answer, take
-from wane.lab.readers.usages import Usages
+from wane.lab.readers.building.acted import Act, Actions
+from wane.lab.readers.building.builder import SessionBuilder
+from wane.lab.readers.building.lines import Problems
+from wane.lab.readers.building.messages import is_answer, take
+from wane.lab.readers.building.usages import Usages
 from wane.lab.session import Eviction, EvictionStep, RecordedSession, Usage
 
 NAME: Final = "journal"

@@ -17,12 +17,12 @@ from wane.formats.anthropic import SEAL
 from wane.formats.base import Part
 from wane.formats.recordings import is_pi
 from wane.formats.values import raw_text, sealed_tokens
-from wane.lab.readers.blocks import content
-from wane.lab.readers.builder import SessionBuilder
-from wane.lab.readers.coupled import couple_items, couple_signed
-from wane.lab.readers.lines import Problems, records
-from wane.lab.readers.tree import name_left, path_to
-from wane.lab.readers.values import count, items, mapping, seconds, text
+from wane.lab.readers.building.blocks import content
+from wane.lab.readers.building.builder import SessionBuilder
+from wane.lab.readers.building.coupled import couple_items, couple_signed
+from wane.lab.readers.building.lines import Problems, records
+from wane.lab.readers.building.tree import name_left, path_to
+from wane.lab.readers.building.values import count, items, mapping, seconds, text
 from wane.lab.session import RecordedSession, Usage
 
 NAME: Final = "pi"

@@ -16,11 +16,11 @@ from wane.formats.openai_responses import group
 from wane.formats.values import compact
 from wane.journal.titles import title_of
 from wane.lab.readers.base import PROVIDERS
-from wane.lab.readers.builder import SessionBuilder
+from wane.lab.readers.building.builder import SessionBuilder
+from wane.lab.readers.building.lines import Problems
+from wane.lab.readers.building.messages import builders, is_answer, take
+from wane.lab.readers.building.values import items, text
 from wane.lab.readers.documents import Chat, Value, chats, json_values
-from wane.lab.readers.lines import Problems
-from wane.lab.readers.messages import builders, is_answer, take
-from wane.lab.readers.values import items, text
 from wane.lab.session import RecordedSession
 
 _ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool"})

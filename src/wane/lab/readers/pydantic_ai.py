@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 from wane.core import chars
 from wane.core.errors import FormatError
 from wane.formats import Format, Part, get_format
-from wane.lab.readers.builder import SessionBuilder
+from wane.lab.readers.building.builder import SessionBuilder
+from wane.lab.readers.building.lines import Problems
+from wane.lab.readers.building.messages import builders, take
 from wane.lab.readers.documents import Chat, Value, chats, json_values
-from wane.lab.readers.lines import Problems
-from wane.lab.readers.messages import builders, take
 from wane.lab.session import RecordedSession, Usage
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from wane.core import Kind
-from wane.lab.compare import Comparison
 from wane.lab.counting import Material
-from wane.lab.gathering import Studied
-from wane.lab.replay import Pricing
+from wane.lab.replaying.compare import Comparison
+from wane.lab.replaying.gathering import Studied
+from wane.lab.replaying.replay import Pricing
 from wane.lab.sweep import Sweep
 
 Fact = tuple[str, str]

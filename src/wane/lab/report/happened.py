@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from wane.core import Kind
 from wane.lab.counting import Material
+from wane.lab.replaying.trace import Change, Stripped
 from wane.lab.report.outline import Outline, call_before
 from wane.lab.report.runs import Note, change_dict, sizes_before, step_list
 from wane.lab.session import Compaction, Eviction, ModelCall
-from wane.lab.trace import Change, Stripped
 from wane.strategies.base import Substitute
 
 NAME: Final = "recorded"

@@ -10,7 +10,7 @@ from wane.core import ContextWindow
 from wane.core.policy import MAX_BUDGET
 from wane.inference import Annotator, add_annotated
 from wane.lab.counting import Material
-from wane.lab.trace import Bar, Trace
+from wane.lab.replaying.trace import Bar, Trace
 from wane.strategies.base import Annotate
 
 

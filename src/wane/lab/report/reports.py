@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from wane.lab.compare import BASELINE, Comparison, price_dict
 from wane.lab.counting import Material
-from wane.lab.gathering import annotator_of
-from wane.lab.replay import Replay
+from wane.lab.replaying.compare import BASELINE, Comparison, price_dict
+from wane.lab.replaying.gathering import annotator_of
+from wane.lab.replaying.replay import Replay
 from wane.lab.report.facts import Fact, facts_of, facts_of_comparison, facts_of_sweep
 from wane.lab.report.happened import recorded_run
 from wane.lab.report.outline import Outline, outline_of

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from wane.core import Level
 from wane.lab.counting import Material
-from wane.lab.replay import Replay
-from wane.lab.trace import Change, Stripped
+from wane.lab.replaying.replay import Replay
+from wane.lab.replaying.trace import Change, Stripped
 from wane.strategies.base import Substitute
 
 LEVELS: Final = tuple(level.value for level in Level)

@@ -8,9 +8,9 @@ from typing import Any, Final
 from wane.core import EpisodeType, Kind
 from wane.formats.base import Part
 from wane.lab.counting import Material
+from wane.lab.replaying.trace import Bar
 from wane.lab.report.outline import Outline
 from wane.lab.report.texts import Texts
-from wane.lab.trace import Bar
 
 _LETTERS: Final = {
     Kind.SYSTEM: "s",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
 from wane.core.errors import ConfigError
-from wane.proxy.server.address import UpstreamUrl
+from wane.proxy.http.address import UpstreamUrl
 
 Api = Literal["anthropic", "openai"]
 """Whose protocols an agent speaks; OpenAI's are two, and the base URL is the same."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wane.proxy.agents.base import OPENAI, Asked, Start, cannot, openai_base, read_json, read_toml, table, text
-from wane.proxy.server.address import UpstreamUrl
+from wane.proxy.http.address import UpstreamUrl
 
 _CHATGPT: Final = "https://chatgpt.com/backend-api/codex"
 _BUILT_IN: Final = "openai"

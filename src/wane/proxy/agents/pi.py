@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wane.proxy.agents.base import ANTHROPIC, OPENAI, Api, Asked, Start, cannot, openai_base, read_json, table, text
-from wane.proxy.server.address import UpstreamUrl
+from wane.proxy.http.address import UpstreamUrl
 
 _COMMANDS: Final = ("install", "remove", "uninstall", "update", "list", "config", "auth")
 """What pi does besides being an agent; these take no extension."""

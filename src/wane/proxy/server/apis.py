@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from wane.proxy.agents.known import AGENTS
-from wane.proxy.server import headers
+from wane.proxy.http import headers
 from wane.proxy.server.settings import ReportedUsage
-from wane.proxy.wire.anthropic import AnthropicWire
+from wane.proxy.wire.anthropic.protocol import AnthropicWire
 from wane.proxy.wire.base import Wire
-from wane.proxy.wire.openai_chat import OpenAIChatWire
-from wane.proxy.wire.openai_responses import OpenAIResponsesWire
+from wane.proxy.wire.chat.protocol import OpenAIChatWire
+from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
 from wane.proxy.wire.usage import Tally, latest, summed
 
 Wires = Mapping[str, Wire]

@@ -6,18 +6,19 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from wane.proxy.server import apis, headers
-from wane.proxy.server.access import Line
-from wane.proxy.server.client import Client, Receive, Send
-from wane.proxy.server.faults import BrokenOffError, ClientGoneError, RefusedError
-from wane.proxy.server.guard import Guard
-from wane.proxy.server.limits import UnknownEncodingError, decode_body, parsed, read_body
+from wane.proxy.http import headers
+from wane.proxy.http.access import Line
+from wane.proxy.http.client import Client, Receive, Send
+from wane.proxy.http.faults import BrokenOffError, ClientGoneError, RefusedError
+from wane.proxy.http.guard import Guard
+from wane.proxy.http.limits import UnknownEncodingError, decode_body, parsed, read_body
+from wane.proxy.http.request import Request, Scope, check, head_of
+from wane.proxy.http.upstream import STOPPED, Upstream
+from wane.proxy.server import apis
 from wane.proxy.server.managed import Managed, report
 from wane.proxy.server.passthrough import pass_on
-from wane.proxy.server.request import Request, Scope, check, head_of
 from wane.proxy.server.settings import ServerSettings
 from wane.proxy.server.traffic import Exchange, Traffic
-from wane.proxy.server.upstream import STOPPED, Upstream
 from wane.proxy.sessions.base import SessionBook
 
 STATUS: Final = "/wane"

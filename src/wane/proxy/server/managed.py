@@ -11,18 +11,18 @@ from typing import Any, Final, NoReturn, TypeVar
 import httpx2
 
 from wane.proxy import jsons
-from wane.proxy.server import form, headers
-from wane.proxy.server.access import Line
-from wane.proxy.server.address import secrets_of
+from wane.proxy.http import form, headers
+from wane.proxy.http.access import Line
+from wane.proxy.http.address import secrets_of
+from wane.proxy.http.client import Client
+from wane.proxy.http.faults import BrokenOffError, OwnFailureError, RefusedError, detail, told
+from wane.proxy.http.limits import dumped
+from wane.proxy.http.request import Request
+from wane.proxy.http.upstream import Answer, Upstream
 from wane.proxy.server.apis import tally_for
-from wane.proxy.server.client import Client
-from wane.proxy.server.faults import BrokenOffError, OwnFailureError, RefusedError, detail, told
-from wane.proxy.server.limits import dumped
 from wane.proxy.server.passthrough import ask, pass_on, relay
-from wane.proxy.server.request import Request
 from wane.proxy.server.settings import ReportedUsage
 from wane.proxy.server.traffic import Exchange
-from wane.proxy.server.upstream import Answer, Upstream
 from wane.proxy.sessions.base import SessionBook, Turn
 from wane.proxy.wire.base import MAX_ROUNDS, NO_USAGE, Body, BrokenReplyError, Reply, Round, Wire
 

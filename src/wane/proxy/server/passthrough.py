@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator, Sequence
 
 import httpx2
 
-from wane.proxy.server import headers
-from wane.proxy.server.client import Client
-from wane.proxy.server.faults import BrokenOffError, RefusedError, fault_of
-from wane.proxy.server.request import Request
+from wane.proxy.http import headers
+from wane.proxy.http.client import Client
+from wane.proxy.http.faults import BrokenOffError, RefusedError, fault_of
+from wane.proxy.http.request import Request
+from wane.proxy.http.upstream import Answer, Upstream
 from wane.proxy.server.traffic import Exchange
-from wane.proxy.server.upstream import Answer, Upstream
 
 
 async def pass_on(

@@ -15,14 +15,14 @@ from typing import Any, Final
 
 import uvicorn
 
-from wane.proxy.server.address import Address, bracketed
+from wane.proxy.http.address import Address, bracketed
+from wane.proxy.http.listening import BACKLOG, ListenError, Quiet, listen, protocol
+from wane.proxy.http.upstream import Upstream
 from wane.proxy.server.apis import Wires, known_wires
 from wane.proxy.server.app import ProxyApp
-from wane.proxy.server.listening import BACKLOG, ListenError, Quiet, listen, protocol
 from wane.proxy.server.settings import ServerSettings
 from wane.proxy.server.status import About, status_app
 from wane.proxy.server.traffic import Traffic
-from wane.proxy.server.upstream import Upstream
 from wane.proxy.sessions.base import SessionBook
 from wane.proxy.sessions.book import Book
 from wane.proxy.settings import ContextSettings

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from wane.core.errors import ConfigError
-from wane.proxy.server.address import Address, UpstreamUrl
+from wane.proxy.http.address import Address, UpstreamUrl
 
 MAX_BODY: Final = 128 * 1024 * 1024
 """Bytes that a model request may have unless told otherwise; no provider takes as many."""

@@ -1,0 +1,1 @@
+"""What readers make a session from."""

@@ -1,0 +1,78 @@
+"""Content of a message: a string or a list of blocks, as Anthropic, OpenAI Responses and pi write them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from wane.formats.openai import NON_TEXT_TOKENS
+from wane.formats.values import compact
+from wane.lab.readers.building.images import DOCUMENT_TOKENS, image_tokens
+from wane.lab.readers.building.values import mapping, text
+
+_IMAGES: Final = frozenset({"image", "input_image", "image_url", "computer_screenshot"})
+_DOCUMENTS: Final = frozenset({"document", "input_file", "file"})
+_TEXTS: Final = ("text", "refusal", "tool_name")
+
+
+class Content(NamedTuple):
+    """A content as an item has it.
+
+    Attributes:
+        text: its text.
+        extra_tokens: an estimate for what is no text in it, in tokens.
+    """
+
+    text: str
+    extra_tokens: int
+
+
+def content(value: object) -> Content:
+    """Return the content of a message or a result.
+
+    A block of an unknown kind is taken as its JSON, so that nothing is lost.
+
+    Args:
+        value: a string, a list of blocks, or what else is recorded in its place.
+    """
+    if isinstance(value, str):
+        return Content(value, 0)
+    if isinstance(value, dict):
+        value = [value]
+    if not isinstance(value, list):
+        return Content("" if value is None else compact(value), 0)
+    taken = [_block(block) for block in value]
+    return Content("\n".join(part.text for part in taken if part.text), sum(part.extra_tokens for part in taken))
+
+
+def _block(block: object) -> Content:
+    if isinstance(block, str):
+        return Content(block, 0)
+    if not isinstance(block, dict):
+        return Content(compact(block), 0)
+    for key in _TEXTS:
+        if isinstance(block.get(key), str):
+            return Content(block[key], 0)
+    kind = text(block.get("type"))
+    if kind in _IMAGES:
+        return Content("", image_tokens(_data(block)))
+    if kind in _DOCUMENTS:
+        return _document(block)
+    if "audio" in kind or "video" in kind:
+        return Content("", NON_TEXT_TOKENS)
+    return Content(compact(block), 0)
+
+
+def _data(block: Mapping[str, Any]) -> object:
+    source = mapping(block.get("source"))
+    url = block.get("image_url")
+    return source.get("data") or block.get("data") or mapping(url).get("url") or url
+
+
+def _document(block: Mapping[str, Any]) -> Content:
+    source = mapping(block.get("source"))
+    if isinstance(source.get("data"), str) and source.get("type") == "text":
+        return Content(source["data"], 0)
+    if isinstance(source.get("content"), str | list):
+        return content(source["content"])
+    return Content("", DOCUMENT_TOKENS)

@@ -1,0 +1,254 @@
+"""Builds a recorded session part by part, and sees to what every one of them promises.
+
+Each result comes after its call, no call has two results, and no two calls have the same id. Harnesses break
+all three: a session is cut in the middle, a provider numbers its calls from 0 in every answer, a crash leaves
+a result without its call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from wane.core import Kind
+from wane.formats.base import Part, standing
+from wane.lab.readers.building.lines import Problems
+from wane.lab.readers.building.values import first_words, sound
+from wane.lab.session import Compaction, ModelCall, RecordedSession, Usage
+
+UNKNOWN_TOOL: Final = "unknown"
+"""The tool of a call whose name was lost."""
+
+_OUTPUT: Final = frozenset({Kind.TEXT, Kind.REASONING, Kind.CALL})
+
+
+class SessionBuilder:
+    """A recorded session in the making.
+
+    Args:
+        name: what to call it, from its file.
+        source: the format that it is read from.
+        problems: takes what has to be left out, if the caller notes problems too.
+    """
+
+    def __init__(self, name: str, source: str, problems: Problems | None = None) -> None:
+        self.problems = Problems() if problems is None else problems
+        self.title = ""
+        self.cwd: str | None = None
+        self.system_tokens: int | None = None
+        self._session = RecordedSession(sound(name), source)
+        self._message = -1
+        self._ids: set[str] = set()
+        self._numbers: dict[str, int] = {}  # how often an id has been changed
+        self._open: dict[str, list[str]] = {}  # by recorded id, the calls without a result, oldest first
+        self._answered: set[str] = set()  # recorded ids
+
+    @property
+    def position(self) -> int:
+        """Number of parts so far, which is the index of the next one."""
+        return len(self._session.parts)
+
+    @property
+    def unanswered(self) -> list[str]:
+        """Ids, as recorded, of the calls that have no result yet."""
+        return [recorded for recorded, ids in self._open.items() for _ in ids]
+
+    def system(self, text: str) -> None:
+        """Append a system message."""
+        self.add(Part(Kind.SYSTEM, text))
+
+    def user(self, text: str, *, extra_tokens: int = 0, notice: bool = False) -> None:
+        """Append a turn of the user, or what the harness put in its place.
+
+        Args:
+            text: its text.
+            extra_tokens: an estimate for what is no text in it.
+            notice: whether it is the harness's (R15).
+        """
+        self.add(Part(Kind.NOTICE if notice else Kind.USER, text, extra_tokens=extra_tokens))
+
+    def result(self, call_id: str, text: str, *, extra_tokens: int = 0, line: int | None = None) -> bool:
+        """Append the result of a call, see `add`.
+
+        Args:
+            call_id: the call's id as recorded.
+            text: what the tool gave.
+            extra_tokens: an estimate for what is no text in it.
+            line: where it stands, for a problem.
+        """
+        return self.add(Part(Kind.RESULT, text, call_id=call_id, extra_tokens=extra_tokens), line=line)
+
+    def add(self, part: Part, *, line: int | None = None) -> bool:
+        """Append a part that no model wrote: system, user, notice or result, as a message of its own.
+
+        Ahead of the first answer a notice in the system's place is the system's.
+
+        Args:
+            part: the part, with its call's id as recorded.
+            line: where it stands, for a problem.
+
+        Returns:
+            False for a result that was left out, and named as a problem, because no call waits for it.
+
+        Raises:
+            ValueError: for a part that a model wrote; see `answer`.
+        """
+        if part.kind in _OUTPUT:
+            raise ValueError(f"a {part.kind} part belongs to a model call; give it to answer()")
+        self._message += 1
+        return self._append(standing([part], answered=bool(self._session.calls)), line) > 0
+
+    def answer(
+        self,
+        parts: Sequence[Part],
+        *,
+        usage: Usage | None = None,
+        at: float | None = None,
+        model: str | None = None,
+        line: int | None = None,
+    ) -> None:
+        """Append what one model call gave, all of it, in the order in which it came.
+
+        It may hold results too, those of tools that the provider itself ran, and system parts, such as what a
+        provider puts in place of all that came before.
+
+        Args:
+            parts: its parts; none for a call that gave nothing.
+            usage: what the provider reported of the call.
+            at: when the answer was recorded, in seconds since 1970 UTC.
+            model: the model's name.
+            line: where it stands, for a problem.
+
+        Raises:
+            ValueError: for a part that no model gives.
+        """
+        if any(part.kind in (Kind.USER, Kind.NOTICE) for part in parts):
+            raise ValueError("a user part is no output of a model; give it to add()")
+        self._message += 1
+        first = self.position
+        for recorded in {part.call_id or "" for part in parts if part.kind is Kind.CALL}:
+            # What used this id in an earlier message is not waited for any more.
+            self._open.pop(recorded, None)
+        self._append(parts, line)
+        self._session.calls.append(ModelCall(first, self.position, usage, at, model))
+
+    def compaction(
+        self,
+        summary: str,
+        *,
+        kept: int | None = None,
+        tokens_before: int | None = None,
+        at: float | None = None,
+    ) -> None:
+        """Note a compaction that the recording agent made here.
+
+        Args:
+            summary: the summary, as the model saw it.
+            kept: index of the first part that stayed in view whole, None if none did.
+            tokens_before: tokens of the view before it.
+            at: when, in seconds since 1970 UTC.
+        """
+        kept = self.position if kept is None else min(max(kept, 0), self.position)
+        self._session.compactions.append(Compaction(self.position, sound(summary), kept, tokens_before, at))
+
+    def clear_reasoning(self) -> None:
+        """Note that from here on no request holds the reasoning so far, see `RecordedSession.reasoning_cleared`."""
+        session = self._session
+        since = max(session.reasoning_cleared, default=0)
+        if any(part.kind is Kind.REASONING for part in session.parts[since:]):
+            session.reasoning_cleared.append(self.position)
+
+    def settle(self, text: str, *, coming: Collection[str] = ()) -> None:
+        """Give every call that has no result yet the one that the harness sent in its place.
+
+        Args:
+            text: what it told the model, such as "aborted".
+            coming: ids, as recorded, of calls whose result is known to come later.
+        """
+        for recorded in self.unanswered:
+            if recorded not in coming:
+                self.result(recorded, text)
+
+    def sidechains(self, sessions: Iterable[RecordedSession]) -> None:
+        """Add sessions of sub-agents."""
+        self._session.sidechains.extend(sessions)
+
+    def build(self) -> RecordedSession:
+        """Return the session, which is done now."""
+        session = self._session
+        turns = (part.text for part in session.parts if part.kind is Kind.USER and part.text.strip())
+        session.title = first_words(sound(self.title)) or first_words(next(turns, ""))
+        session.cwd = None if self.cwd is None else sound(self.cwd)
+        session.system_tokens = self.system_tokens
+        session.problems = self.problems.found()
+        return session
+
+    def _append(self, parts: Sequence[Part], line: int | None) -> int:
+        """Append the parts of one message and return how many were kept."""
+        kept: dict[int, Part] = {}
+        for number, part in enumerate(parts):
+            if part.kind is Kind.CALL:
+                kept[number] = self._call(part)
+            elif part.kind is not Kind.RESULT:
+                kept[number] = _sound(part, None)
+            elif (call_id := self._call_of(part, line)) is not None:
+                kept[number] = _sound(part, call_id)
+        if len(kept) < len(parts):
+            kept = _with_needs(kept)
+        self._session.parts += kept.values()
+        self._session.messages += [self._message] * len(kept)
+        return len(kept)
+
+    def _call(self, part: Part) -> Part:
+        recorded = part.call_id or ""
+        call_id = self._unique(sound(recorded))
+        self._open.setdefault(recorded, []).append(call_id)
+        return _sound(part if part.tool else replace(part, tool=UNKNOWN_TOOL), call_id)
+
+    def _call_of(self, part: Part, line: int | None) -> str | None:
+        """The id of the call that a result answers, None if there is none."""
+        recorded = part.call_id or ""
+        waiting = self._open.get(recorded)
+        if waiting:
+            call_id = waiting.pop(0)
+            if not waiting:
+                del self._open[recorded]
+            self._answered.add(recorded)
+            return call_id
+        if recorded in self._answered:
+            self.problems.add(line, f"a second result of the call {recorded!r}", "a second result of a call")
+        else:
+            self.problems.add(line, f"a result of the unknown call {recorded!r}", "a result of an unknown call")
+        return None
+
+    def _unique(self, call_id: str) -> str:
+        unique = call_id
+        while not unique or unique in self._ids:
+            number = self._numbers[call_id] = self._numbers.get(call_id, 1 if call_id else 0) + 1
+            unique = f"{call_id or 'call'}#{number}"
+        self._ids.add(unique)
+        return unique
+
+
+def _sound(part: Part, call_id: str | None) -> Part:
+    """The part with text that any request can carry, and its call's id in this session."""
+    return replace(
+        part,
+        text=sound(part.text),
+        call_id=call_id,
+        tool=None if part.tool is None else sound(part.tool),
+        arguments=None if part.arguments is None else sound(part.arguments),
+    )
+
+
+def _with_needs(kept: dict[int, Part]) -> dict[int, Part]:
+    """The parts of a message, some of which were left out, with offsets to those that stayed (R12)."""
+    places = {number: place for place, number in enumerate(kept)}
+    return {
+        number: replace(
+            part,
+            needs=tuple(places[number + offset] - places[number] for offset in part.needs if number + offset in places),
+        )
+        for number, part in kept.items()
+    }

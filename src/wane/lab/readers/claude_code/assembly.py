@@ -1,0 +1,181 @@
+"""Entries of Claude Code's transcripts, put into a session."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from wane.core import Kind
+from wane.formats.base import Part
+from wane.lab.readers.building.blocks import Content
+from wane.lab.readers.building.builder import SessionBuilder
+from wane.lab.readers.building.coupled import couple_signed
+from wane.lab.readers.building.lines import Problems
+from wane.lab.readers.building.tree import name_left, path_to
+from wane.lab.readers.claude_code.entries import Entry, What
+from wane.lab.session import RecordedSession, Usage
+
+_SAID: Final = frozenset({What.USER, What.ANSWER, What.SUMMARY, What.BOUNDARY})
+_COMMAND: Final = re.compile(r"<command-name>(.*?)</command-name>(?:.*?<command-args>(.*?)</command-args>)?", re.DOTALL)
+_CHARACTERS_PER_TOKEN: Final = 8
+"""More than any text has. Output of fewer tokens was noted when the answer began, and is no sound figure."""
+
+
+def assemble(
+    name: str, source: str, entries: Sequence[Entry], problems: Problems, cwd: str | None = None
+) -> RecordedSession:
+    """Return the session that some entries make.
+
+    Args:
+        name: what to call it.
+        source: its format.
+        entries: the entries of one agent, in the order of the file.
+        problems: takes what is left out, and holds what was noted of the file so far.
+        cwd: its working directory.
+    """
+    builder = SessionBuilder(name, source, problems)
+    builder.cwd = cwd
+    _Assembly(builder, _active(entries, problems)).run()
+    return builder.build()
+
+
+def command_of(entry: Entry) -> str:
+    """Return the command that an entry says was given, as it was typed; empty if it says nothing of one."""
+    match = _COMMAND.search(entry.turn.text) if entry.turn is not None else None
+    return " ".join(filter(None, match.groups())) if match else ""
+
+
+def _active(entries: Sequence[Entry], problems: Problems) -> list[Entry]:
+    """The entries of the branch that was gone on with; those of the others are named.
+
+    The path alone is not enough: of the blocks of one answer, and of the results of its calls, only one stands on it.
+    """
+    leaf = next((entry for entry in reversed(entries) if entry.what in _SAID), None)
+    kept = set(path_to(leaf, entries))
+    messages = {entry.message_id for entry in entries if entry.id in kept and entry.what is What.ANSWER}
+    calls: set[str | None] = set()
+    before: Entry | None = None
+    for entry in entries:
+        if _belongs(entry, before, kept, messages, calls):
+            kept.add(entry.id)
+            calls.update(part.call_id for part in entry.parts if part.kind is Kind.CALL)
+        before = entry
+    name_left((entry.line for entry in entries if entry.id not in kept and entry.what in _SAID), problems)
+    return [entry for entry in entries if entry.id in kept]
+
+
+def _belongs(entry: Entry, before: Entry | None, kept: set[str], messages: set[str], calls: set[str | None]) -> bool:
+    if entry.id in kept:
+        return True
+    if entry.what is What.ANSWER:
+        return entry.message_id in messages
+    if entry.what is What.USER:
+        return any(result.call_id in calls for result in entry.results)
+    if entry.what in (What.BOUNDARY, What.SUMMARY):
+        # Where messages were kept over it, what follows hangs on them.
+        return entry.parent in kept
+    return before is not None and before.id in kept
+
+
+class _Assembly:
+    def __init__(self, builder: SessionBuilder, entries: Sequence[Entry]) -> None:
+        self._builder = builder
+        self._entries = entries
+        self._answers: dict[str, list[Entry]] = {}
+        for entry in entries:
+            if entry.what is What.ANSWER:
+                self._answers.setdefault(entry.message_id, []).append(entry)
+        self._coming = {result.call_id for entry in entries for result in entry.results}
+        self._places: dict[str, int] = {}  # by entry, its first part
+        self._boundary: Entry | None = None
+
+    def run(self) -> None:
+        for entry in self._entries:
+            self._places[entry.id] = self._builder.position
+            match entry.what:
+                case What.ANSWER:
+                    if lines := self._answers.pop(entry.message_id, None):
+                        self._answer(lines)
+                case What.USER | What.QUEUED:
+                    self._user(entry)
+                case What.BOUNDARY:
+                    self._end_compaction(None)
+                    self._boundary = entry
+                case What.SUMMARY:
+                    self._end_compaction(entry)
+                case What.LINK:
+                    pass
+        self._end_compaction(None)
+        if not self._builder.title:
+            self._builder.title = next(filter(None, map(command_of, self._entries)), "")
+
+    def _answer(self, lines: Sequence[Entry]) -> None:
+        """One model call: all lines of its message, each block once."""
+        self._end_compaction(None)
+        self._settle(lines[0])
+        parts: list[Part] = []
+        signed: list[int] = []
+        for entry in lines:
+            for place, part in enumerate(entry.parts):
+                if part in parts:
+                    continue  # a line that was written again when the session was resumed
+                if place in entry.signed:
+                    signed.append(len(parts))
+                parts.append(part)
+        self._builder.answer(
+            couple_signed(parts, signed),
+            usage=_usage(lines, parts),
+            at=max((entry.at for entry in lines if entry.at is not None), default=None),
+            model=lines[0].model,
+            line=lines[0].line,
+        )
+
+    def _user(self, entry: Entry) -> None:
+        for result in entry.results:
+            written, extra = result.content
+            self._builder.result(result.call_id, written, extra_tokens=extra, line=entry.line)
+        if entry.turn is not None:
+            self._turn(entry, entry.turn)
+
+    def _turn(self, entry: Entry, turn: Content) -> None:
+        self._settle(entry)
+        if entry.typed and not self._builder.title:
+            self._builder.title = turn.text
+        for part in entry.parts:
+            self._builder.add(part)
+
+    def _settle(self, entry: Entry) -> None:
+        """No provider takes a turn after a call without a result: a session that was cut there has an empty one."""
+        for call_id in self._builder.unanswered:
+            if call_id not in self._coming:
+                what = f"no result of the call {call_id!r}; taken as empty"
+                self._builder.problems.add(entry.line, what, "no result of a call")
+        self._builder.settle("", coming=self._coming)
+
+    def _end_compaction(self, summary: Entry | None) -> None:
+        boundary, self._boundary = self._boundary, None
+        noted = summary or boundary
+        if noted is None:
+            return
+        self._builder.compaction(
+            summary.turn.text if summary is not None and summary.turn is not None else "",
+            kept=self._places.get(boundary.kept) if boundary is not None and boundary.kept else None,
+            tokens_before=boundary.tokens_before if boundary is not None else None,
+            at=boundary.at if boundary is not None else noted.at,
+        )
+
+
+def _usage(lines: Sequence[Entry], parts: Sequence[Part]) -> Usage | None:
+    """The usage of a model call, which is repeated on each of its lines; what it says of the output may grow."""
+    told = [entry.usage for entry in lines if entry.usage is not None]
+    if not told:
+        return None
+    usage = max(told, key=lambda usage: usage.output or 0)
+    if any(entry.finished for entry in lines):
+        return usage
+    characters = sum(len(part.text) + len(part.arguments or "") for part in parts)
+    if (usage.output or 0) * _CHARACTERS_PER_TOKEN >= characters:
+        return usage
+    return replace(usage, output=None)

@@ -1,0 +1,259 @@
+"""Lines of Claude Code's transcripts, reduced to what a request carried."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from itertools import groupby
+from typing import Any, Final
+
+from wane.core import Kind
+from wane.formats.anthropic import SEAL
+from wane.formats.base import Part
+from wane.formats.notice_marks import CLAUDE_CODE_PERSON
+from wane.formats.notices import is_notice
+from wane.formats.values import raw_text, sealed_tokens
+from wane.lab.readers.building.blocks import Content, content
+from wane.lab.readers.building.values import count, items, mapping, seconds, text
+from wane.lab.readers.claude_code.attachments import attachment_text
+from wane.lab.session import Usage
+
+SYNTHETIC: Final = "<synthetic>"
+"""The model of answers that Claude Code writes itself, such as "No response requested."; no request carries them."""
+
+# How commands of a person's begin, which are no title.
+_COMMANDS: Final = ("<command-name>", "<command-message>", "<bash-input>", "<user-memory-input>")
+_PROMPT: Final = "<command-message>"
+"""How a command begins that stands for a prompt, which follows it."""
+
+
+class What(Enum):
+    """What a line is."""
+
+    USER = "user"
+    ANSWER = "answer"
+    BOUNDARY = "boundary"
+    SUMMARY = "summary"
+    QUEUED = "queued"
+    LINK = "link"
+    """A line of which no request holds anything; others may follow it in the tree."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The result of a call, with the call's id as recorded."""
+
+    call_id: str
+    content: Content
+
+
+@dataclass(slots=True)
+class Entry:
+    """A line.
+
+    Attributes:
+        line: its number.
+        id: its uuid.
+        parent: the uuid of the line that it follows; None for a root.
+        what: what it is.
+        at: when it was recorded.
+        side: for a line of a sub-agent, the agent's id; None for one of the session itself.
+        turn: for `USER`, what goes as a turn of the user, or a summary, or a message that was queued.
+        typed: whether a person wrote the turn, or some of it, and it is no command.
+        results: for `USER`, the results.
+        message_id: for `ANSWER`, the ids of the message and of the request, which the lines of one model call share.
+        parts: for `ANSWER`, what this line holds of it; for a turn, what a person said in it and what the harness.
+        signed: positions in `parts` of reasoning with a signature.
+        usage: for `ANSWER`, what is recorded of the call's usage.
+        finished: for `ANSWER`, whether the line says why the answer ended, so that its usage is final.
+        model: for `ANSWER`, the model.
+        tokens_before: for `BOUNDARY`, tokens of the view before the compaction.
+        kept: for `BOUNDARY`, the uuid of the first line that stayed in view.
+    """
+
+    line: int
+    id: str
+    parent: str | None
+    what: What = What.LINK
+    at: float | None = None
+    side: str | None = None
+    turn: Content | None = None
+    typed: bool = False
+    results: list[Result] = field(default_factory=list)
+    message_id: str = ""
+    parts: list[Part] = field(default_factory=list)
+    signed: list[int] = field(default_factory=list)
+    usage: Usage | None = None
+    finished: bool = False
+    model: str | None = None
+    tokens_before: int | None = None
+    kept: str | None = None
+
+
+def fill(entry: Entry, data: Mapping[str, Any], *, prompted: bool = False) -> bool:
+    """Fill in what a line holds for a request; it stays a link if that is nothing.
+
+    Args:
+        entry: takes it.
+        data: the line.
+        prompted: whether it follows a command that stands for a prompt, see `is_prompt_command`.
+
+    Returns:
+        Whether the line is of a kind that is known.
+    """
+    kind = text(data.get("type"))
+    if kind == "user":
+        _user(entry, data, prompted=prompted)
+    elif kind == "assistant":
+        _answer(entry, mapping(data.get("message")), text(data.get("requestId")))
+    elif kind == "attachment":
+        _attachment(entry, data)
+    elif kind == "system":
+        _system(entry, data)
+    else:
+        return kind == "progress"
+    return True
+
+
+def is_prompt_command(entry: Entry) -> bool:
+    """Return whether an entry is a command that stands for a prompt: the entry behind it is what it stands for."""
+    return entry.turn is not None and entry.turn.text.lstrip().startswith(_PROMPT)
+
+
+def answer_parts(blocks: object) -> tuple[list[Part], list[int]]:
+    """Return the parts of an answer's blocks, and the positions of signed thinking among them."""
+    parts: list[Part] = []
+    signed: list[int] = []
+    for block in [blocks] if isinstance(blocks, str) else items(blocks):
+        part = _answer_part(block)
+        if part is not None:
+            if part.kind is Kind.REASONING and (mapping(block).get("signature") or mapping(block).get("data")):
+                signed.append(len(parts))
+            parts.append(part)
+    return parts, signed
+
+
+def _user(entry: Entry, data: Mapping[str, Any], *, prompted: bool) -> None:
+    value = mapping(data.get("message")).get("content")
+    blocks: list[Any] = [value] if isinstance(value, str) else items(value)
+    if data.get("isCompactSummary"):
+        entry.what, entry.turn = What.SUMMARY, content(blocks)
+        return
+    if data.get("isVisibleInTranscriptOnly"):
+        return
+    entry.what = What.USER
+    results = [mapping(block) for block in blocks if mapping(block).get("type") == "tool_result"]
+    entry.results = [Result(text(block.get("tool_use_id")), content(block.get("content"))) for block in results]
+    said = [block for block in blocks if mapping(block).get("type") != "tool_result"]
+    if said or not results:
+        # What a person's command stands for is their prompt, though the harness wrote it down; a tool's never is.
+        meta = data.get("isMeta") and (data.get("sourceToolUseID") or not prompted)
+        _turn(entry, said, notice=bool(meta) or _origin(data) != CLAUDE_CODE_PERSON)
+        entry.typed &= bool(said) and not data.get("isMeta")
+
+
+def _turn(entry: Entry, said: Sequence[object], *, notice: bool) -> None:
+    """Fill in a turn: the harness's as a whole, or as far as marks tell."""
+    entry.what, entry.turn = What.USER, content(list(said))
+    told = [content(block) for block in said]
+    marked = [notice or (not each.extra_tokens and is_notice(each.text)) for each in told]
+    for harness, run in groupby(range(len(told)), marked.__getitem__):
+        places = list(run)
+        for group in [[place] for place in places] if harness else [places]:
+            whole = content([said[place] for place in group])
+            kind = Kind.NOTICE if harness else Kind.USER
+            entry.parts.append(Part(kind, whole.text, extra_tokens=whole.extra_tokens))
+    entry.parts = entry.parts or [Part(Kind.USER)]
+    persons = [part.text for part in entry.parts if part.kind is Kind.USER]
+    entry.typed = bool(persons) and not persons[0].lstrip().startswith(_COMMANDS)
+
+
+def _origin(data: Mapping[str, Any]) -> str:
+    """What kind of origin a turn has; a person's where nothing is recorded."""
+    return text(mapping(data.get("origin")).get("kind")) or CLAUDE_CODE_PERSON
+
+
+def _answer(entry: Entry, message: Mapping[str, Any], request: str) -> None:
+    entry.model = text(message.get("model")) or None
+    if entry.model == SYNTHETIC:
+        return
+    entry.what = What.ANSWER
+    # Not every server behind Claude Code gives each answer an id of its own.
+    entry.message_id = f"{text(message.get('id')) or entry.id} {request}"
+    entry.parts, entry.signed = answer_parts(message.get("content"))
+    entry.usage = _usage(mapping(message.get("usage")))
+    entry.finished = bool(message.get("stop_reason"))
+
+
+def _answer_part(block: object) -> Part | None:
+    data = mapping(block)
+    kind = text(data.get("type"))
+    if kind.endswith("tool_use"):
+        tool, written = text(data.get("name")), raw_text(data.get("input"))
+        return Part(Kind.CALL, call_id=text(data.get("id")), tool=tool, arguments=written)
+    if kind.endswith("tool_result"):  # of a tool that Anthropic runs
+        found, extra = content(data.get("content"))
+        return Part(Kind.RESULT, found, call_id=text(data.get("tool_use_id")), extra_tokens=extra)
+    if kind in ("thinking", "redacted_thinking"):
+        thinking = text(data.get("thinking"))
+        sealed = text(data.get("signature")) or text(data.get("data"))
+        extra = 0 if thinking else sealed_tokens(sealed, SEAL)
+        return Part(Kind.REASONING, thinking, extra_tokens=extra) if thinking or extra else None
+    written, extra = content([block])
+    return Part(Kind.TEXT, written, extra_tokens=extra) if written or extra else None
+
+
+def _usage(data: Mapping[str, Any]) -> Usage | None:
+    read, written = count(data.get("cache_read_input_tokens")), count(data.get("cache_creation_input_tokens"))
+    hour = count(mapping(data.get("cache_creation")).get("ephemeral_1h_input_tokens")) or 0
+    output = count(data.get("output_tokens"))
+    usage = Usage(count(data.get("input_tokens")) or 0, read or 0, written or 0, output, hour)
+    return usage if usage.total_input else None
+
+
+def _attachment(entry: Entry, data: Mapping[str, Any]) -> None:
+    attached = mapping(data.get("attachment"))
+    shown = attachment_text(attached, data.get("rendered"))
+    if not shown.text and not shown.extra_tokens:
+        return
+    prompt = attached.get("type") == "queued_command" and attached.get("commandMode", "prompt") == "prompt"
+    typed = prompt and _origin(attached) == CLAUDE_CODE_PERSON and not attached.get("isMeta")
+    # An image that a person named is theirs; the text of a file is the harness's.
+    kind = Kind.USER if typed or not shown.text else Kind.NOTICE
+    entry.what, entry.turn, entry.typed = What.USER, shown, typed
+    entry.parts = [Part(kind, shown.text, extra_tokens=shown.extra_tokens)]
+
+
+def _system(entry: Entry, data: Mapping[str, Any]) -> None:
+    subtype = text(data.get("subtype"))
+    if subtype == "compact_boundary":
+        about = mapping(data.get("compactMetadata"))
+        entry.what = What.BOUNDARY
+        entry.parent = entry.parent or text(data.get("logicalParentUuid")) or None
+        entry.tokens_before = count(about.get("preTokens"))
+        segment, messages = mapping(about.get("preservedSegment")), mapping(about.get("preservedMessages"))
+        entry.kept = text(segment.get("headUuid")) or text(next(iter(items(messages.get("uuids"))), None)) or None
+    elif subtype == "local_command" and data.get("content"):
+        _turn(entry, [data["content"]], notice=False)
+        entry.typed = False
+
+
+def queued(data: Mapping[str, Any]) -> str | None:
+    """Return what a person queued while the agent worked; None for what the harness queued for itself."""
+    written = content(data.get("content")).text
+    return None if not written or written.startswith(('{"task_id"', "<task-notification>")) else written
+
+
+def entry_of(line: int, data: Mapping[str, Any], last: str | None) -> Entry:
+    """Return the entry of a line, empty yet.
+
+    Args:
+        line: its number.
+        data: the line.
+        last: the entry ahead of it, which a line without a parent of its own follows.
+    """
+    name = text(data.get("uuid")) or f"line {line}"
+    parent = (text(data.get("parentUuid")) or None) if "parentUuid" in data else last
+    side = text(data.get("agentId")) or "sidechain" if data.get("isSidechain") else None
+    return Entry(line, name, parent, at=seconds(data.get("timestamp")), side=side)

@@ -1,0 +1,229 @@
+"""Sessions of Claude Code: JSON Lines, one per block of a message, in a tree by `parentUuid`.
+
+- Lines that share `message.id` are one model call, wherever they stand: tools run while the answer still streams.
+- What a person typed is a turn of the user, messages queued while the agent worked among them; what the harness puts
+  in (skills, output of commands, reminders) is a notice, as lines and marks tell (R15).
+- The path to the last line is read, with the results and the blocks that belong to its calls; the branches that
+  were left are named.
+- Sub-agents are sessions of their own: lines of the same file, files of their own beside it, or what the
+  session's progress tells of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from wane.core import Kind
+from wane.formats.base import Part
+from wane.formats.recordings import is_claude_code, is_claude_code_line
+from wane.lab.readers.building.blocks import Content, content
+from wane.lab.readers.building.lines import Problems, head, records
+from wane.lab.readers.building.values import mapping, text
+from wane.lab.readers.claude_code.assembly import assemble, command_of
+from wane.lab.readers.claude_code.entries import Entry, What, entry_of, fill, is_prompt_command, queued
+from wane.lab.session import RecordedSession
+
+NAME: Final = "claude-code"
+recognises: Final = is_claude_code
+
+SUB_AGENT: Final = "agent-"
+"""How the names of the files of sub-agents begin."""
+
+_TYPES: Final = frozenset({"user", "assistant", "system", "attachment", "progress"})
+# Notes of the harness for itself: backups of files, titles, modes, links.
+_ASIDE: Final = frozenset(
+    {
+        "agent-color",
+        "agent-name",
+        "agent-setting",
+        "ai-title",
+        "api-request",
+        "api-request-blob",
+        "api-request-shape",
+        "atis-latch",
+        "attribution-snapshot",
+        "content-replacement",
+        "cost-state",
+        "custom-title",
+        "file-history-snapshot",
+        "last-prompt",
+        "mode",
+        "permission-mode",
+        "pr-link",
+        "queue-operation",
+        "speculation-accept",
+        "started",
+        "summary",
+        "tag",
+        "task-summary",
+        "tools-used",
+        "worktree-state",
+    }
+)
+
+
+def read(path: Path) -> list[RecordedSession]:
+    """Return the session of a transcript with those of its sub-agents; none if there is nothing of it in the file.
+
+    Raises:
+        OSError: if the file cannot be read.
+    """
+    transcript = _Transcript(path)
+    if not transcript.found:
+        return []
+    session = assemble(path.stem, NAME, transcript.entries, transcript.problems, transcript.cwd)
+    known = set(transcript.sides)
+    for name, file in _agent_files(path, transcript.session_ids):
+        known.add(name)
+        session.sidechains += read(file)
+    session.sidechains += transcript.sub_sessions(known)
+    return [session]
+
+
+def about(lines: Iterable[Mapping[str, Any]]) -> tuple[str, str | None]:
+    """Return the first turn that a person typed, or else the first command, and the working directory."""
+    cwd: str | None = None
+    command = ""
+    for number, data in enumerate(lines):
+        cwd = cwd or text(data.get("cwd")) or None
+        if data.get("type") != "user" or data.get("isSidechain"):
+            continue
+        entry = entry_of(number, data, None)
+        fill(entry, data)
+        if entry.typed and entry.turn is not None:
+            return entry.turn.text, cwd
+        command = command or command_of(entry)
+    return command, cwd
+
+
+class _Transcript:
+    """The entries of a file: those of the session, and those of its sub-agents by agent."""
+
+    def __init__(self, path: Path) -> None:
+        self.problems = Problems()
+        self.entries: list[Entry] = []
+        self.sides: dict[str, list[Entry]] = {}
+        self.told: dict[str, list[Entry]] = {}  # by agent, what progress tells of it
+        self.session_ids: set[str] = set()
+        self.cwd: str | None = None
+        self.found = False
+        self._path = path
+        self._seen: set[str] = set()
+        self._last: dict[str | None, str] = {}
+        self._side_of: dict[str, str] = {}  # the sub-agent that a line is of, for versions that do not name it
+        self._waiting: list[str] = []
+        self._commands: set[str] = set()  # entries behind which a prompt follows
+        self._attached: set[str] = set()  # messages that were queued, by the attachments that hold them
+        for line, data in records(path, self.problems):
+            self._take(line, data)
+        # Newer versions record what was given to the agent as an attachment too.
+        self.entries = [
+            entry
+            for entry in self.entries
+            if entry.what is not What.QUEUED or entry.turn is None or entry.turn.text.strip() not in self._attached
+        ]
+        if not self.entries and self.sides:
+            self._promote()
+
+    def sub_sessions(self, known: Iterable[str]) -> list[RecordedSession]:
+        """The sessions of sub-agents that this file holds.
+
+        Args:
+            known: agents that are known otherwise, whose progress says nothing new.
+        """
+        skip = set(known)
+        chains = {**{name: told for name, told in self.told.items() if name not in skip}, **self.sides}
+        return [
+            assemble(f"{self._path.stem}/{name}", NAME, chain, Problems(), self.cwd)
+            for name, chain in sorted(chains.items(), key=lambda item: item[1][0].line)
+        ]
+
+    def _take(self, line: int, data: Mapping[str, Any]) -> None:
+        kind = text(data.get("type"))
+        if kind == "queue-operation":
+            self._queue(line, data)
+        elif kind in _TYPES:
+            self._entry(line, data)
+        elif kind not in _ASIDE:
+            self.problems.add(line, f"a line of the unknown type {kind!r}")
+        self.found = self.found or is_claude_code_line(data)
+
+    def _entry(self, line: int, data: Mapping[str, Any]) -> None:
+        uuid = text(data.get("uuid"))
+        if uuid in self._seen:
+            return  # A session that was resumed repeats what it began with.
+        if uuid:
+            self._seen.add(uuid)
+        self.cwd = self.cwd or text(data.get("cwd")) or None
+        if session_id := text(data.get("sessionId")):
+            self.session_ids.add(session_id)
+        entry = entry_of(line, data, None)
+        if entry.side == "sidechain":
+            entry.side = self._side_of.setdefault(entry.id, self._side_of.get(entry.parent or "", f"agent-{line}"))
+        if "parentUuid" not in data:
+            entry.parent = self._last.get(entry.side)
+        fill(entry, data, prompted=entry.parent in self._commands)
+        if is_prompt_command(entry):
+            self._commands.add(entry.id)
+        self._last[entry.side] = entry.id
+        (self.entries if entry.side is None else self.sides.setdefault(entry.side, [])).append(entry)
+        if data.get("type") == "progress":
+            self._progress(line, mapping(data.get("data")))
+        if mapping(data.get("attachment")).get("type") == "queued_command":
+            self._attached.add(content(data["attachment"].get("prompt")).text.strip())
+
+    def _progress(self, line: int, data: Mapping[str, Any]) -> None:
+        """Versions that keep no files of sub-agents tell in their progress what they said and did."""
+        message = mapping(data.get("message"))
+        agent = text(data.get("agentId"))
+        if data.get("type") != "agent_progress" or not agent or text(message.get("uuid")) in self._seen:
+            return
+        self._seen.add(text(message.get("uuid")))
+        chain = self.told.setdefault(agent, [])
+        entry = entry_of(line, message, chain[-1].id if chain else None)
+        fill(entry, message)
+        chain.append(entry)
+
+    def _queue(self, line: int, data: Mapping[str, Any]) -> None:
+        """Messages that were queued while the agent worked; one that is removed was given to it between two calls."""
+        operation = text(data.get("operation"))
+        if operation == "enqueue":
+            if (written := queued(data)) is not None:
+                self._waiting.append(written)
+        elif operation == "popAll":
+            self._waiting.clear()  # back into the editor
+        elif operation in ("dequeue", "remove") and self._waiting:
+            given = queued(data)
+            written = self._waiting.pop(self._waiting.index(given) if given in self._waiting else 0)
+            if operation == "remove":
+                entry = entry_of(line, data, self._last.get(None))
+                entry.what, entry.turn, entry.typed = What.QUEUED, _plain(written), True
+                entry.parts = [Part(Kind.USER, written)]
+                self.entries.append(entry)
+
+    def _promote(self) -> None:
+        """A file of a sub-agent's own: here its lines are the session."""
+        first = next(iter(self.sides))
+        self.entries = self.sides.pop(first)
+
+
+def _plain(written: str) -> Content:
+    return Content(written, 0)
+
+
+def _agent_files(path: Path, session_ids: set[str]) -> list[tuple[str, Path]]:
+    """The files of the sub-agents of a session, by agent: in a folder of the session's, or beside it."""
+    if path.name.startswith(SUB_AGENT):
+        return []
+    own = sorted(path.with_suffix("").glob(f"subagents/**/{SUB_AGENT}*.jsonl"))
+    beside = [file for file in sorted(path.parent.glob(f"{SUB_AGENT}*.jsonl")) if _session_of(file) in session_ids]
+    return [(file.stem.removeprefix(SUB_AGENT), file) for file in own + beside]
+
+
+def _session_of(file: Path) -> str:
+    try:
+        return text(mapping(next(iter(head(file, 1)), None)).get("sessionId"))
+    except OSError:
+        return ""

@@ -1,0 +1,262 @@
+"""Sessions of Codex (openai/codex): rollout files, JSON Lines of `{timestamp, type, payload}`.
+
+Codex records the items of OpenAI's Responses in the order in which its history holds them, and what each model
+call cost as an event after it. One call's output are the items up to that event, or up to the results of its calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from wane.core import Kind
+from wane.formats.base import Part
+from wane.formats.recordings import is_codex
+from wane.lab.readers.building.blocks import content
+from wane.lab.readers.building.builder import SessionBuilder
+from wane.lab.readers.building.coupled import couple_items
+from wane.lab.readers.building.lines import Problems, records
+from wane.lab.readers.building.tree import name_left
+from wane.lab.readers.building.values import count, mapping, seconds, text
+from wane.lab.readers.codex import items as codex_items
+from wane.lab.session import RecordedSession, Usage
+
+NAME: Final = "codex"
+recognises: Final = is_codex
+
+# State that Codex keeps for itself, which no request carries.
+_ASIDE: Final = frozenset({"turn_context", "world_state", "session_state", "ghost_snapshot"})
+_ABORTED: Final = "aborted"
+"""What Codex sends as the result of a call that has none (`context_manager/normalize.rs`)."""
+_CHARACTERS_PER_TOKEN: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Cost:
+    """What a model call cost, as the event after it says.
+
+    Attributes:
+        usage: its usage.
+        reasoning: tokens of its output that were reasoning.
+    """
+
+    usage: Usage
+    reasoning: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Compacted:
+    """A compaction, with its summary; that of OpenAI's servers is encrypted, and empty here.
+
+    Besides the summary the model saw the turns of the user again, which are in the history already.
+    """
+
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One thing that happened, with its line, and the model that was set when it did."""
+
+    line: int
+    at: float | None
+    what: codex_items.Message | codex_items.Output | codex_items.Result | _Cost | _Compacted
+    model: str | None = None
+
+
+def read(path: Path) -> list[RecordedSession]:
+    """Return the session of a rollout file; none if there is nothing of Codex's in it.
+
+    Raises:
+        OSError: if the file cannot be read.
+    """
+    builder = SessionBuilder(path.stem, NAME)
+    collected = _Collected(builder)
+    for line, data in records(path, builder.problems):
+        collected.take(line, data)
+    if not collected.found:
+        return []
+    _Assembly(builder, collected.steps).run()
+    return [builder.build()]
+
+
+def about(lines: Iterable[Mapping[str, Any]]) -> tuple[str, str | None]:
+    """Return the first turn of the user and the working directory."""
+    cwd: str | None = None
+    for data in lines:
+        payload = mapping(data.get("payload")) or data
+        if data.get("type") in ("session_meta", "turn_context"):
+            cwd = cwd or text(payload.get("cwd")) or None
+        elif payload.get("type") == "user_message":
+            return text(payload.get("message")), cwd
+        elif payload.get("type") == "message":
+            taken = codex_items.take(payload)
+            if isinstance(taken, codex_items.Message) and taken.is_turn:
+                return taken.part.text, cwd
+    return "", cwd
+
+
+class _Collected:
+    """The steps of a session, without what was rolled back."""
+
+    def __init__(self, builder: SessionBuilder) -> None:
+        self.steps: list[_Step] = []
+        self.found = False
+        self._builder = builder
+        self._problems: Problems = builder.problems
+        self._model: str | None = None
+        self._totals: object = None
+        self._has_meta = False
+
+    def take(self, line: int, data: Mapping[str, Any]) -> None:
+        kind, at = text(data.get("type")), seconds(data.get("timestamp"))
+        payload = mapping(data.get("payload"))
+        if kind == "response_item":
+            self._item(line, at, payload)
+        elif kind == "event_msg":
+            self._event(line, at, payload)
+        elif kind == "session_meta":
+            self._meta(line, payload)
+        elif kind == "compacted":
+            self._add(line, at, _Compacted(text(payload.get("message"))))
+        elif kind == "turn_context":
+            self._model = text(payload.get("model")) or self._model
+            self._builder.cwd = self._builder.cwd or text(payload.get("cwd")) or None
+            self.found = True
+        elif not payload and kind in codex_items.KNOWN:
+            self._item(line, at, data)  # the first form had the items bare
+        elif not kind and ("instructions" in data or "record_type" in data):
+            self._meta(line, data)
+        elif kind not in _ASIDE:
+            self._problems.add(line, f"a line of the unknown type {kind!r}")
+
+    def _add(self, line: int, at: float | None, what: Any) -> None:
+        self.steps.append(_Step(line, at, what, self._model))
+        self.found = True
+
+    def _meta(self, line: int, payload: Mapping[str, Any]) -> None:
+        self.found = True
+        if self._has_meta:
+            return  # A fork repeats the header of the session that it came from.
+        self._has_meta = True
+        self._builder.cwd = text(payload.get("cwd")) or None
+        instructions = payload.get("base_instructions")
+        written = text(instructions) or text(mapping(instructions).get("text"))
+        if written:
+            self._add(line, None, codex_items.Message(Part(Kind.SYSTEM, written)))
+
+    def _item(self, line: int, at: float | None, payload: Mapping[str, Any]) -> None:
+        kind = text(payload.get("type"))
+        taken = codex_items.take(payload)
+        if taken is not None:
+            self._add(line, at, taken)
+        elif kind not in codex_items.KNOWN:
+            self._problems.add(line, f"an item of the unknown type {kind!r}")
+
+    def _event(self, line: int, at: float | None, payload: Mapping[str, Any]) -> None:
+        """Events tell the interface what the items say again, but for what a call cost and for a rollback."""
+        kind = text(payload.get("type"))
+        self.found = True
+        if kind == "token_count":
+            self._cost(line, at, mapping(payload.get("info")))
+        elif kind == "thread_rolled_back":
+            self._roll_back(count(payload.get("num_turns")) or 0)
+        elif kind == "user_message" and not self._builder.title:
+            self._builder.title = text(payload.get("message"))
+
+    def _cost(self, line: int, at: float | None, info: Mapping[str, Any]) -> None:
+        last, totals = mapping(info.get("last_token_usage")), info.get("total_token_usage")
+        total_input = count(last.get("input_tokens"))
+        # The event is repeated when limits change; after a compaction it only estimates the new context.
+        if not total_input or (totals is not None and totals == self._totals):
+            return
+        self._totals = totals
+        cached = min(count(last.get("cached_input_tokens")) or 0, total_input)
+        usage = Usage(total_input - cached, cached, 0, count(last.get("output_tokens")))
+        self._add(line, at, _Cost(usage, count(last.get("reasoning_output_tokens")) or 0))
+
+    def _roll_back(self, turns: int) -> None:
+        starts = [
+            place
+            for place, step in enumerate(self.steps)
+            if isinstance(step.what, codex_items.Message) and step.what.is_turn
+        ]
+        if not turns or not starts:
+            return
+        start = starts[-min(turns, len(starts))]
+        name_left((step.line for step in self.steps[start:]), self._problems)
+        del self.steps[start:]
+
+
+class _Assembly:
+    """Puts the steps into a session: output up to its cost is one model call."""
+
+    def __init__(self, builder: SessionBuilder, steps: Sequence[_Step]) -> None:
+        self._builder = builder
+        self._steps = steps
+        self._output: list[_Step] = []
+        self._after: list[_Step] = []  # what came between the output and its cost
+        self._coming = {step.what.call_id for step in steps if isinstance(step.what, codex_items.Result)}
+        self._context: int | None = None  # tokens of the last call's request and output
+
+    def run(self) -> None:
+        for step in self._steps:
+            if isinstance(step.what, _Cost):
+                self._flush(step.what)
+            elif isinstance(step.what, codex_items.Output):
+                if self._after:
+                    self._flush(None)
+                self._output.append(step)
+            elif isinstance(step.what, _Compacted):
+                self._flush(None)
+                self._compaction(step, step.what)
+            elif self._output:
+                self._after.append(step)
+            else:
+                self._take(step)
+        self._flush(None)
+
+    def _flush(self, cost: _Cost | None) -> None:
+        """End the model call. A cost without output is that of a summary, which is no part of the history."""
+        if cost is not None:
+            self._context = cost.usage.total_input + (cost.usage.output or 0)
+        if self._output:
+            self._builder.settle(_ABORTED, coming=self._coming)
+            last = self._output[-1]
+            parts = couple_items(_with_reasoning(self._output, cost))
+            usage = cost.usage if cost else None
+            self._builder.answer(parts, usage=usage, at=last.at, model=last.model, line=self._output[0].line)
+        for step in self._after:
+            self._take(step)
+        self._output.clear()
+        self._after.clear()
+
+    def _take(self, step: _Step) -> None:
+        if isinstance(step.what, codex_items.Result):
+            written, extra = content(step.what.output)
+            self._builder.result(step.what.call_id, written, extra_tokens=extra, line=step.line)
+        elif isinstance(step.what, codex_items.Message):
+            if step.what.part.kind in (Kind.USER, Kind.NOTICE):
+                self._builder.settle(_ABORTED, coming=self._coming)
+            if step.what.is_turn:
+                self._builder.clear_reasoning()
+            self._builder.add(step.what.part)
+
+    def _compaction(self, step: _Step, compacted: _Compacted) -> None:
+        self._builder.settle(_ABORTED, coming=self._coming)
+        self._builder.compaction(compacted.summary, tokens_before=self._context, at=step.at)
+
+
+def _with_reasoning(output: Sequence[_Step], cost: _Cost | None) -> list[Part]:
+    """The parts of a call's output. Reasoning is encrypted; what it holds is told by what the call cost."""
+    parts = [part for step in output if isinstance(step.what, codex_items.Output) for part in step.what.parts]
+    places = [place for place, part in enumerate(parts) if part.kind is Kind.REASONING]
+    if cost is not None and places:
+        share, rest = divmod(cost.reasoning, len(places))
+        for number, place in enumerate(places):
+            tokens = share + (number < rest)
+            told = -(-len(parts[place].text) // _CHARACTERS_PER_TOKEN)
+            parts[place] = replace(parts[place], extra_tokens=max(0, tokens - told))
+    return [part for part in parts if part.kind is not Kind.REASONING or part.text or part.extra_tokens]

@@ -1,0 +1,175 @@
+"""Strategies compared: each over the same sessions, at one budget and one price."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from wane.core.errors import ConfigError
+from wane.lab.figures import Totals
+from wane.lab.replaying.engine import Engine, Job
+from wane.lab.replaying.gathering import Studied
+from wane.lab.replaying.replay import Pricing, Replay
+from wane.strategies.base import Settings
+from wane.strategies.registry import PEER_NAMES, STRATEGY_NAMES, get_strategy
+
+BASELINE: Final = "none"
+"""The strategy whose cost is 1.0: never evicting."""
+
+GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
+    "all": STRATEGY_NAMES,
+    "ours": STRATEGY_NAMES,
+    "peers": PEER_NAMES,
+}
+"""Names that stand for several strategies."""
+
+Progress = Callable[[int, int], None]
+"""Called with the number of replays done, and of all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Strategies over the same sessions.
+
+    Attributes:
+        budget: tokens that a view might hold.
+        pricing: prices and cache rules.
+        names: the strategies that were asked for.
+        studied: the sessions.
+        replays: by strategy, the replay of each session, in their order; with BASELINE in any case.
+    """
+
+    budget: int
+    pricing: Pricing
+    names: tuple[str, ...]
+    studied: tuple[Studied, ...]
+    replays: Mapping[str, tuple[Replay, ...]]
+
+    def totals(self, name: str) -> Totals:
+        """Return the figures of a strategy over all sessions."""
+        return total(self.replays[name])
+
+    @property
+    def beyond(self) -> tuple[Studied, ...]:
+        """Sessions whose requests carry more than the budget before anything has been said."""
+        return tuple(it for it in self.studied if it.subject.material.overhead >= self.budget)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON-able data: the figures over all sessions, and for each."""
+        return {
+            "budget": self.budget,
+            **price_dict(self.pricing),
+            "sessions": [it.to_dict() | {"strategies": self._rows(n)} for n, it in enumerate(self.studied)],
+            "strategies": self._rows(),
+        }
+
+    def _rows(self, session: int | None = None) -> list[dict[str, Any]]:
+        """The strategies' figures of one session, or over all."""
+        pick = slice(None) if session is None else slice(session, session + 1)
+        baseline = total(self.replays[BASELINE][pick])
+        return [{"name": name, **total(self.replays[name][pick]).to_dict(baseline)} for name in self.names]
+
+
+def compare(
+    studied: Sequence[Studied],
+    names: Sequence[str],
+    settings: Settings,
+    pricing: Pricing,
+    engine: Engine,
+    *,
+    trace: bool = False,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Replay sessions under strategies.
+
+    Args:
+        studied: the sessions.
+        names: the strategies; BASELINE is added for the ratio.
+        settings: what strategies are made with; overhead and annotation are those of each session.
+        pricing: prices and cache rules.
+        engine: does the replays.
+        trace: whether to record what left the view and when.
+        progress: called after each replay.
+
+    Raises:
+        ConfigError: for an unknown strategy, or settings that cannot work.
+        MissingExtraError: for a strategy whose extra is not installed.
+    """
+    every = list(dict.fromkeys([*names, BASELINE]))
+    jobs = [job for name in every for job in jobs_for(studied, name, settings, pricing, trace=trace)]
+    replays = run_all(engine, studied, jobs, progress)
+    size = len(studied)
+    by_name = {name: tuple(replays[at * size : (at + 1) * size]) for at, name in enumerate(every)}
+    return Comparison(settings.budget, pricing, tuple(names), tuple(studied), by_name)
+
+
+def parse_strategies(text: str) -> tuple[str, ...]:
+    """Return the strategies that a text such as `all,peers` or `cwl,truncate` names, in the order of reports.
+
+    Args:
+        text: names of strategies or of GROUPS, with commas between them.
+
+    Raises:
+        ConfigError: for a name that is none, with those that are.
+        MissingExtraError: for a strategy whose extra is not installed.
+    """
+    asked = [word.strip().lower() for word in text.split(",") if word.strip()]
+    if not asked:
+        raise ConfigError(f"no strategy is named; write {', '.join(GROUPS)}, or names with commas between them")
+    names = {name for word in asked for name in GROUPS.get(word, (word,))}
+    for name in sorted(names):
+        # Made once, so that what is unknown or not installed shows before anything is read.
+        get_strategy(name, Settings())
+    return tuple(name for name in (*STRATEGY_NAMES, *PEER_NAMES) if name in names)
+
+
+def jobs_for(
+    studied: Sequence[Studied], name: str, settings: Settings, pricing: Pricing, *, trace: bool = False
+) -> list[Job]:
+    """Return the replays of all sessions under one strategy."""
+    return [
+        Job(number, name, replace(settings, annotate=it.annotate), pricing, trace) for number, it in enumerate(studied)
+    ]
+
+
+def run_all(
+    engine: Engine, studied: Sequence[Studied], jobs: Sequence[Job], progress: Progress | None = None
+) -> list[Replay]:
+    """Do jobs, and return their results in the order of the jobs, whatever the engine's was.
+
+    Raises:
+        WaneError: what a job raised.
+    """
+    subjects = [it.subject for it in studied]
+    # The longest first, so that none of them is begun when the others are nearly done.
+    order = sorted(range(len(jobs)), key=lambda at: -len(subjects[jobs[at].subject].material.session.calls))
+    done: dict[int, Replay] = {}
+    with closing(engine.run(subjects, [replace(jobs[at], label=str(at)) for at in order])) as results:
+        for job, replay in results:
+            done[int(job.label)] = replay
+            if progress:
+                progress(len(done), len(jobs))
+    return [done[at] for at in range(len(jobs))]
+
+
+def total(replays: Iterable[Replay]) -> Totals:
+    """Return the figures of several sessions as one."""
+    return sum((replay.totals for replay in replays), Totals())
+
+
+def price_dict(pricing: Pricing) -> dict[str, Any]:
+    """Return what a replay was priced with as JSON-able data."""
+    prices, rules = pricing.prices, pricing.rules
+    return {
+        "price": prices.name,
+        "price_model": f"{prices.provider}:{prices.model}",
+        "cache": {
+            "rules": rules.name,
+            "lifetime_seconds": rules.lifetime,
+            "minimum_tokens": rules.minimum,
+            "hour": pricing.hour,
+            "note": rules.note,
+        },
+    }

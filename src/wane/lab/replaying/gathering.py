@@ -1,0 +1,204 @@
+"""The sessions that a user means, read: what is in them, and what could not be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from wane.core import Counter, chars
+from wane.core.errors import FormatError, JournalError, SessionNotFoundError
+from wane.inference import is_annotated
+from wane.lab.counting import count
+from wane.lab.readers import find_files, join, read_file, without_sub_agents
+from wane.lab.replaying.replay import Subject
+from wane.lab.session import RecordedSession
+from wane.strategies.base import Annotate, AnnotateChoice
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A session, with where it was found.
+
+    Attributes:
+        session: the session.
+        path: its file; `-` for standard input, empty for one that was joined.
+        parent: of a sub-agent's session, the name of the one that started it.
+    """
+
+    session: RecordedSession
+    path: str
+    parent: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A file of a folder or a pattern that holds no session that can be read.
+
+    Attributes:
+        path: the file.
+        why: what is wrong with it.
+    """
+
+    path: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """What a user's paths held.
+
+    Attributes:
+        found: the sessions, in the order of the paths, and of the files of each.
+        idle: those in which no model was called, so that there is nothing to replay.
+        unread: files that were passed over.
+    """
+
+    found: tuple[Found, ...]
+    idle: tuple[Found, ...] = ()
+    unread: tuple[Unread, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Studied:
+    """A session made ready for replays.
+
+    Attributes:
+        found: the session, and where it was found.
+        subject: the session, counted and indexed.
+        annotate: who marks its episodes.
+    """
+
+    found: Found
+    subject: Subject
+    annotate: Annotate
+
+    @property
+    def inferred(self) -> bool:
+        """Whether episodes are inferred, as nobody marked any."""
+        return self.annotate == "infer"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what is known of the session as JSON-able data."""
+        material, session = self.subject.material, self.found.session
+        return {
+            "name": session.name,
+            "source": session.source,
+            "path": self.found.path,
+            "parent": self.found.parent,
+            "title": session.title,
+            "cwd": session.cwd,
+            "model_calls": len(session.calls),
+            "tokens": sum(item.tokens for item in material.items),
+            "overhead_tokens": material.overhead,
+            "tokens_from_usage": material.calibrated,
+            "user_turns": len(session.user_turns),
+            "compactions": len(session.compactions),
+            "summary_tokens": self.subject.summary_tokens,
+            "annotation": "inferred" if self.inferred else "agent",
+            "joined": len(session.starts),
+            "sidechains": [side.name for side in session.sidechains],
+            "problems": [{"line": problem.line, "what": problem.what} for problem in session.problems],
+        }
+
+
+def gather(
+    paths: Iterable[str | Path],
+    format: str = "auto",  # noqa: A002 - the field's word
+    *,
+    sidechains: bool = False,
+    joined: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Gathered:
+    """Read the sessions of some paths; a file that is meant twice is read once.
+
+    Args:
+        paths: files, folders, patterns, or `-` for standard input.
+        format: their format, see `wane.lab.readers.read_session`.
+        sidechains: whether sessions of sub-agents count as sessions of their own.
+        joined: whether to join all sessions into one.
+        progress: called with the number of files read, and of all files.
+
+    Raises:
+        SessionNotFoundError: if a path means no file.
+        JournalError: if a file that was named cannot be read.
+        FormatError: if a file that was named is of no known format, or none of a folder or pattern is.
+        MissingExtraError: if a format needs an extra that is not installed.
+    """
+    files, named = _files(paths)
+    found: list[Found] = []
+    unread: list[Unread] = []
+    for number, file in enumerate(files):
+        try:
+            found += [Found(session, str(file)) for session in read_file(file, format)]
+        except (FormatError, JournalError) as error:
+            if file in named:
+                raise
+            unread.append(Unread(str(file), str(error)))
+        if progress:
+            progress(number + 1, len(files))
+    if not found:
+        raise FormatError(f"none of the {len(files)} files holds a session; the first of them: {unread[0].why}")
+    kept = {id(session) for session in without_sub_agents([it.session for it in found])}
+    chosen = [it for it in found if id(it.session) in kept]
+    if sidechains:
+        chosen = [each for it in chosen for each in (it, *_sidechains(it))]
+    idle = tuple(it for it in chosen if not it.session.calls)
+    active = [it for it in chosen if it.session.calls]
+    if joined and active:
+        name = f"{len(active)} sessions joined"
+        active = [Found(join([it.session for it in active], name), "")]
+    return Gathered(tuple(active), idle, tuple(unread))
+
+
+def study(
+    found: Sequence[Found],
+    counter: Counter = chars,
+    annotate: AnnotateChoice = "auto",
+    summary_tokens: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Studied]:
+    """Make sessions ready for replays: their tokens counted, what their calls needed indexed.
+
+    Args:
+        found: the sessions.
+        counter: estimates the tokens of a text.
+        annotate: who marks episodes.
+        summary_tokens: length of a summary; None as `Subject.of` has it.
+        progress: called with the number of sessions done, and of all.
+    """
+    done = []
+    for number, it in enumerate(found):
+        subject = Subject.of(count(it.session, counter), summary_tokens)
+        done.append(Studied(it, subject, annotator_of(it.session) if annotate == "auto" else annotate))
+        if progress:
+            progress(number + 1, len(found))
+    return done
+
+
+def annotator_of(session: RecordedSession) -> Annotate:
+    """Return who marks a session's episodes: its agent if it marked any."""
+    return "model" if is_annotated(session.parts) else "infer"
+
+
+def _files(paths: Iterable[str | Path]) -> tuple[list[Path], set[Path]]:
+    """All files once, in order; and those of them that were given by name."""
+    files: dict[Path, Path] = {}
+    named: set[Path] = set()
+    for path in paths:
+        means = find_files(path)
+        if len(means) == 1 and means[0] == Path(path):
+            named.add(files.setdefault(means[0].resolve(), means[0]))
+            continue
+        for file in means:
+            files.setdefault(file.resolve(), file)
+    if not files:
+        raise SessionNotFoundError("no session was given; give a file, a folder, a pattern, or - for standard input")
+    return list(files.values()), named
+
+
+def _sidechains(found: Found) -> list[Found]:
+    """The sessions of its sub-agents, and of theirs."""
+    own = [replace(found, session=side, parent=found.session.name) for side in found.session.sidechains]
+    return [each for it in own for each in (it, *_sidechains(it))]

@@ -1,0 +1,277 @@
+"""The replay: one strategy over one recorded session, call by call, priced and judged.
+
+It is open-loop: the agent's recorded output stays as it was, whatever the strategy had taken out of its view. What
+the agent would have done otherwise is not known; `wane.lab.loss` says what it would have missed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from statistics import median
+from time import perf_counter
+from typing import Final
+
+from wane.core import Kind, chars
+from wane.lab.cache import CacheRules, CacheUse, PrefixCache, rules_for
+from wane.lab.counting import Material
+from wane.lab.figures import CallFigures, Totals
+from wane.lab.loss import CallLoss, Index, Loss
+from wane.lab.prices import Cost, Prices
+from wane.lab.replaying.over import why_over
+from wane.lab.replaying.trace import Trace
+from wane.strategies.base import Fitted, Slot, Strategy, Substitute, Summarising, SummaryNeeded
+from wane.strategies.compact import SUMMARY_TOKENS
+
+REREAD_OUTPUT: Final = 50
+"""Output tokens of a tool call that fetches something again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pricing:
+    """What a replay is priced with.
+
+    Attributes:
+        prices: what tokens cost.
+        rules: what the provider's cache does.
+        hour: whether the cache is written for an hour, where the provider offers that.
+    """
+
+    prices: Prices
+    rules: CacheRules
+    hour: bool = False
+
+    @classmethod
+    def of(cls, model: str, *, hour: bool = False) -> Pricing:
+        """Return prices and cache rules of a model.
+
+        Args:
+            model: `provider:model`.
+            hour: see the attribute.
+
+        Raises:
+            ConfigError: for a model without known prices.
+            MissingExtraError: without the extra `lab`.
+        """
+        prices = Prices.of(model)
+        return cls(prices, rules_for(prices.provider, prices.model, hour=hour), hour)
+
+    def cost(self, use: CacheUse, output: int) -> Cost:
+        """Return what one call costs."""
+        return self.prices.cost(use, output, hour=self.hour)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A session made ready for any number of replays.
+
+    Attributes:
+        material: the session, counted.
+        index: what its calls needed.
+        summary_tokens: length of a summary that a strategy asks for.
+    """
+
+    material: Material
+    index: Index
+    summary_tokens: int
+
+    @classmethod
+    def of(cls, material: Material, summary_tokens: int | None = None) -> Subject:
+        """Return a session made ready.
+
+        Args:
+            material: the session, counted.
+            summary_tokens: length of a summary; None for the median of those that were recorded, else SUMMARY_TOKENS.
+        """
+        recorded = [chars(it.summary) for it in material.session.compactions if it.summary]
+        length = summary_tokens or (round(median(recorded)) if recorded else SUMMARY_TOKENS)
+        return cls(material, Index(material.session, [item.tokens for item in material.items]), length)
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What one strategy made of one session.
+
+    Attributes:
+        session: the session's name.
+        strategy: the strategy's name.
+        budget: tokens that a view might hold.
+        totals: the figures.
+        calls: by model call.
+        trace: what left the view and when, if it was asked for.
+    """
+
+    session: str
+    strategy: str
+    budget: int
+    totals: Totals
+    calls: tuple[CallFigures, ...]
+    trace: Trace | None = None
+
+
+def replay(
+    subject: Subject,
+    strategy: Strategy,
+    budget: int,
+    pricing: Pricing,
+    *,
+    trace: bool = False,
+    progress: Callable[[], None] | None = None,
+) -> Replay:
+    """Run a strategy over a session.
+
+    Args:
+        subject: the session.
+        strategy: a new one, made with this budget and the session's overhead.
+        budget: tokens that a view may hold.
+        pricing: prices and cache rules.
+        trace: whether to record what left the view and when.
+        progress: called after each model call.
+    """
+    run = _Run(subject, strategy, budget, pricing, Trace(subject.material) if trace else None)
+    for number in range(len(subject.material.session.calls)):
+        run.call(number)
+        if progress:
+            progress()
+    return run.result()
+
+
+class _Run:
+    def __init__(
+        self, subject: Subject, strategy: Strategy, budget: int, pricing: Pricing, trace: Trace | None
+    ) -> None:
+        material = subject.material
+        self._subject, self._session, self._material = subject, material.session, material
+        self._strategy, self._budget, self._pricing, self._trace = strategy, budget, pricing, trace
+        self._tokens = [item.tokens for item in material.items]
+        kinds = [item.kind for item in material.items]
+        self._cache = PrefixCache(pricing.rules, material.overhead, kinds=kinds, system=_leading_system(kinds))
+        self._loss = Loss(subject.index)
+        self._added = 0
+        self._at: float | None = None
+        self._totals = Totals()
+        self._calls: list[CallFigures] = []
+
+    def call(self, number: int) -> None:
+        """Make one model call: what came before it goes in, and the strategy says what it shows."""
+        call = self._session.calls[number]
+        started = perf_counter()
+        self._feed(call.first, number)
+        cold = call.at is not None and self._at is not None and call.at - self._at > self._pricing.rules.lifetime
+        outcome = self._strategy.fit(cold=cold)
+        seconds = perf_counter() - started
+        own = Totals()
+        while isinstance(outcome, SummaryNeeded):
+            own += self._summary_call(outcome, call.at)
+            started = perf_counter()
+            outcome = self._summarised()
+            seconds += perf_counter() - started
+        if self._trace:
+            self._trace.observe(number, outcome)
+        use = self._cache.request(outcome.view, self._tokens, call.at)
+        output = self._material.output_tokens[number]
+        loss = self._loss.observe(number, outcome.view)
+        cost = self._pricing.cost(use, output)
+        self._totals += own + Totals(
+            calls=1,
+            cost=cost,
+            read=use.read,
+            written=use.written,
+            fresh=use.fresh,
+            output=output,
+            viewed=use.total,
+            peak=use.total,
+            over=self._over(number, outcome.view, use.total),
+            passes=int(outcome.ran),
+            reread_cost=self._reread_cost(loss, use),
+            seconds=seconds,
+        )
+        spent = cost.total + own.own_cost.total
+        self._calls.append(CallFigures(use.total, use.read, use.written, spent, outcome.ran, own.own_calls, loss))
+        self._at = call.at if call.at is not None else self._at
+
+    def result(self) -> Replay:
+        totals = self._totals + Totals(
+            prefix_breaks=self._cache.prefix_breaks,
+            loss=self._loss.totals(),
+            floor=floor(self._material, self._pricing),
+        )
+        name = self._strategy.name
+        return Replay(self._session.name, name, self._budget, totals, tuple(self._calls), self._trace)
+
+    def _feed(self, stop: int, call: int) -> None:
+        items, parts, add = self._material.items, self._session.parts, self._strategy.add
+        for index in range(self._added, stop):
+            added = add(items[index], parts[index])
+            if self._trace and added:
+                self._trace.note(call, index, added)
+        self._added = max(self._added, stop)
+
+    def _over(self, number: int, view: Sequence[Slot], total: int) -> Counter[str]:
+        if total <= self._budget:
+            return Counter()
+        calls, material = self._session.calls, self._material
+        latest = calls[number - 1].first if number else 0
+        reason = why_over(view, material.items, material.overhead, self._budget, first=calls[0].first, latest=latest)
+        return Counter([reason])
+
+    def _summary_call(self, needed: SummaryNeeded, at: float | None) -> Totals:
+        """A model call of the strategy's own: it reads the view as it was, and writes a summary."""
+        instructions = Substitute(needed.instructions, chars(needed.instructions))
+        use = self._cache.request([*needed.view, instructions], self._tokens, at, aside=True)
+        output = self._subject.summary_tokens
+        return Totals(
+            own_calls=1,
+            own_cost=self._pricing.cost(use, output),
+            read=use.read,
+            written=use.written,
+            fresh=use.fresh,
+            output=output,
+        )
+
+    def _summarised(self) -> Fitted:
+        assert isinstance(self._strategy, Summarising)
+        # What the summary would have said is not known: it has a length and no text.
+        return self._strategy.summarised("", self._subject.summary_tokens)
+
+    def _reread_cost(self, loss: CallLoss, use: CacheUse) -> float:
+        """Each fetch is a further call over a view that is in the cache by then, and what it brings is new."""
+        if not loss.reread.results:
+            return 0.0
+        fetch = self._pricing.cost(CacheUse(read=use.total, written=0, fresh=0), REREAD_OUTPUT).total
+        return loss.reread.results * fetch + self._pricing.cost(self._new(loss.reread.tokens), 0).total
+
+    def _new(self, tokens: int) -> CacheUse:
+        return new_input(tokens, self._pricing.rules)
+
+
+def new_input(tokens: int, rules: CacheRules) -> CacheUse:
+    """Return the use of input that no cache holds yet."""
+    return CacheUse(0, tokens, 0) if rules.charges_writes else CacheUse(0, 0, tokens)
+
+
+def floor(material: Material, pricing: Pricing) -> float:
+    """Return the dollars that no strategy can avoid.
+
+    Whatever is new is paid for once, output is paid for, and what may never be evicted (the overhead, system
+    items, the user's turns) is read from the cache by each call. A strategy that drops turns of the user can do with
+    less.
+    """
+    fixed = [item.tokens if item.kind in (Kind.SYSTEM, Kind.USER) else 0 for item in material.items]
+    held = [0, *accumulate(fixed)]
+    grown = [0, *accumulate(item.tokens for item in material.items)]
+    total, seen, kept = 0.0, 0, 0
+    for call, output in zip(material.session.calls, material.output_tokens, strict=True):
+        new = grown[call.first] - grown[seen] + (0 if kept else material.overhead)
+        # What is too short for the cache is not charged as written to it.
+        short = kept + new < pricing.rules.minimum
+        use = CacheUse(0, 0, new) if short else new_input(new, pricing.rules)
+        total += pricing.cost(CacheUse(kept, use.written, use.fresh), output).total
+        seen, kept = call.first, material.overhead + held[call.first]
+    return total
+
+
+def _leading_system(kinds: Sequence[Kind]) -> int:
+    return next((number for number, kind in enumerate(kinds) if kind is not Kind.SYSTEM), len(kinds))

@@ -1,0 +1,265 @@
+"""Anthropic Messages: `/v1/messages` and `/v1/messages/count_tokens`, whose bodies are alike."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from wane.core.errors import FormatError
+from wane.formats.anthropic import AnthropicFormat, slots
+from wane.formats.base import Format
+from wane.proxy import jsons
+from wane.proxy.wire.anthropic import weave as anthropic_weave
+from wane.proxy.wire.anthropic.blocks import THINKING, Block, blocks_of, plain
+from wane.proxy.wire.anthropic.errors import error_body
+from wane.proxy.wire.anthropic.place import noted, placed
+from wane.proxy.wire.anthropic.reply import StreamedReply
+from wane.proxy.wire.anthropic.turn import led, required, thinks_on_budget, turn_of, unled, without
+from wane.proxy.wire.anthropic.whole import WholeReply
+from wane.proxy.wire.base import Body, Mending, Message, OwnCall, OwnTool, Reply, Round, Woven
+from wane.proxy.wire.usage import Tally, summed
+
+BINDING_BETA: Final = "thinking-binding-controls-2026-08-01"
+"""Beta under which Anthropic takes `thinking.block_binding`."""
+
+# Tools that Anthropic runs itself. Of `bash_…`, `memory_…` and the like it knows the schema, but the client runs them.
+_SERVED: Final = re.compile(r"(web_search|web_fetch|code_execution|tool_search_tool|mcp_toolset|advisor)(_|$)")
+_TEXT_KEYS: Final = {"type", "text"}
+_BOUND: Final = "bound to a different conversation"
+_BEGINS_WITHOUT: Final = "Expected `thinking` or `redacted_thinking`"
+_DROP: Final = "drop_block"
+
+
+class AnthropicWire:
+    """The Messages API."""
+
+    name = "anthropic"
+    format: Format[Message] = AnthropicFormat()
+
+    def unmanaged(self, body: Body) -> str | None:
+        """Return why a request cannot or need not be managed, None if it can be."""
+        messages = body.get("messages")
+        if not isinstance(messages, list) or not messages:
+            return "its messages are not a list of messages"
+        if not isinstance(body.get("system") or "", str | list):
+            return "its system prompt is neither text nor a list of blocks"
+        if not isinstance(body.get("tools") or [], list):
+            return "its tools are not a list"
+        return None if self.tools(body) else "it has no tools that the client runs"
+
+    def refusal(self, body: Body) -> str | None:  # noqa: ARG002 - nothing of this API needs to be refused
+        """Return why the proxy must refuse a request: never."""
+        return None
+
+    def tools(self, body: Body) -> frozenset[str]:
+        """Return the names of the tools that the client runs; of a toolset, its type."""
+        tools = [tool for tool in body.get("tools") or () if isinstance(tool, dict)]
+        names = (tool.get("name") or tool.get("type") for tool in tools if not _SERVED.match(str(tool.get("type"))))
+        return frozenset(name for name in names if isinstance(name, str))
+
+    def messages(self, body: Body) -> list[Message]:
+        """Return the messages of a request.
+
+        Raises:
+            FormatError: if they are no list of objects.
+        """
+        messages = body.get("messages")
+        if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
+            raise FormatError("messages must be a list of objects, each with a role and a content")
+        return list(messages)
+
+    def fixed(self, body: Body) -> object:
+        """Return the system prompt and the tools, without breakpoints."""
+        return {key: _bare(body[key]) for key in ("system", "tools") if body.get(key)}
+
+    def canonical(self, message: Message) -> object:
+        """Return a message without breakpoints, with text alone always as a string: clients send both, as they need.
+
+        Nothing is made anew that is so already: this is asked of every message of every request.
+        """
+        content = message.get("content")
+        if not isinstance(content, list):
+            return message
+        told = _told(content)
+        return message if told is content else {**message, "content": told}
+
+    def equip(self, body: Body, tools: Sequence[OwnTool], guidance: str) -> Body:
+        """Return a body with the proxy's own tools last, and the guidance as the last block of the system prompt.
+
+        Neither has a breakpoint: those of the client stand before them, and of those behind there are enough.
+        """
+        equipped = dict(body)
+        if tools:
+            ours = [
+                {"name": tool.name, "description": tool.description, "input_schema": dict(tool.schema)}
+                for tool in tools
+            ]
+            equipped["tools"] = [*(body.get("tools") or ()), *ours]
+        if guidance:
+            system = body.get("system")
+            theirs = [{"type": "text", "text": system}] if isinstance(system, str) and system else system or ()
+            equipped["system"] = [*theirs, {"type": "text", "text": guidance}]
+        return equipped
+
+    def place(self, body: Body, messages: Sequence[Message]) -> Body:
+        """Return a body with these messages in place of its own; see `Wire.place`."""
+        return {**body, "messages": placed(messages, body["messages"])}
+
+    def noted(self, body: Body, text: str) -> Body:
+        """Return a body with a note as the last block of its last message; see `Wire.noted`."""
+        return noted(body, text)
+
+    def weave(self, message: Message, rounds: Sequence[Woven]) -> list[Message]:
+        """Return the messages that a client's message stands for; see `Wire.weave`."""
+        return anthropic_weave.weave(message, rounds)
+
+    def visible(self, rounds: Sequence[Round]) -> Message:
+        """Return the assistant message that a client makes of a reply of these rounds."""
+        return anthropic_weave.visible(rounds)
+
+    def results(self, answers: Sequence[tuple[OwnCall, str]]) -> tuple[Message, ...]:
+        """Return one user message with a `tool_result` for each call; none if there are none."""
+        content = [{"type": "tool_result", "tool_use_id": call.id, "content": text} for call, text in answers]
+        return ({"role": "user", "content": content},) if content else ()
+
+    def cleared(self, message: Message, position: int, text: str) -> Message:
+        """Return a message with a text in place of one result's content.
+
+        Results of Anthropic's own tools stay, and one that holds what a person said.
+        """
+        content, found = message.get("content"), slots(message)
+        place = found[position][0]
+        if not isinstance(content, list) or place < 0 or content[place].get("type") != "tool_result":
+            return message
+        if [each for each, _ in found].count(place) > 1:
+            return message
+        result = {**content[place], "content": text}
+        marks = [block["cache_control"] for block in blocks_of(content[place]) if block.get("cache_control")]
+        if marks and "cache_control" not in result:
+            result["cache_control"] = marks[-1]
+        return {**message, "content": [*content[:place], result, *content[place + 1 :]]}
+
+    def required(
+        self, body: Body, history: Sequence[Message], shown: Sequence[tuple[int, Message]]
+    ) -> Mapping[int, Sequence[int]]:
+        """Return the thinking with which the turn under way began, where it must begin with thinking."""
+        return required(history, shown) if thinks_on_budget(body) else {}
+
+    def foreseen(self, body: Body, sent: Body) -> Mending | None:
+        """Return what has a turn go on without thinking that begins without, and did not when the client sent it."""
+        # What the client itself does is between it and the provider.
+        if not thinks_on_budget(body) or not unled(body["messages"]) - unled(sent["messages"]):
+            return None
+        return partial(led, turn=turn_of(sent["messages"]))
+
+    def mending(self, status: int, error: bytes, body: Body, sent: Body) -> Mending | None:
+        """Return what makes a request that was refused for its thinking one that is taken.
+
+        - Some models bind thinking to the exact conversation before it. They can be asked to drop what fails, which
+          takes a header (`headers`); where they cannot, what was refused is left out from then on.
+        - Where thinking has a budget (`enabled`), the turn must begin with it. One of which the provider finds that it
+          does not goes on without thinking.
+        """
+        message = _message_of(error) if status == 400 else ""
+        thinking = body.get("thinking") or {}
+        kind = thinking.get("type", "adaptive")
+        if _BEGINS_WITHOUT in message and kind == "enabled":
+            return partial(led, turn=turn_of(sent["messages"]))
+        if _BOUND not in message or not any(map(_thinks, body["messages"])):
+            return None
+        if kind == "adaptive" and not _drops(thinking):
+            return _dropping
+        return partial(_omitting, frozenset(_seals(body["messages"])))
+
+    def headers(self, body: Body) -> dict[str, str]:
+        """Return headers that a body needs, each to be added to the values that the client sends of it."""
+        thinking = body.get("thinking")
+        return {"anthropic-beta": BINDING_BETA} if isinstance(thinking, dict) and "block_binding" in thinking else {}
+
+    def reply(self, body: Body, own: frozenset[str], tally: Tally = summed) -> Reply:
+        """Return what makes the client's reply, streamed or whole."""
+        return StreamedReply(own, tally) if body.get("stream") is True else WholeReply(own, tally)
+
+    def error(self, status: int, message: str) -> bytes:
+        """Return an error body in Anthropic's shape."""
+        return error_body(status, message)
+
+
+def _told(content: list[Any]) -> object:
+    """The content of a message or of a result, without breakpoints; a text alone as a string."""
+    told = [
+        _told_block(block)
+        if isinstance(block, dict) and ("cache_control" in block or isinstance(block.get("content"), list))
+        else block
+        for block in content
+    ]
+    if len(told) == 1 and isinstance(told[0], dict) and told[0].keys() == _TEXT_KEYS and told[0]["type"] == "text":
+        return told[0]["text"]
+    return told
+
+
+def _told_block(block: Block) -> Block:
+    block, content = plain(block), block.get("content")
+    return {**block, "content": _told(content)} if isinstance(content, list) else block
+
+
+def _bare(content: object) -> object:
+    """Blocks or tools without breakpoints, nor those of the blocks in them; text as a block."""
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    if not isinstance(content, list):
+        return content
+    return [_bare_block(block) if isinstance(block, dict) else block for block in content]
+
+
+def _bare_block(block: Block) -> Block:
+    block = plain(block)
+    return (
+        {**block, "content": _bare(block["content"])}
+        if block.get("type") == "tool_result" and "content" in block
+        else block
+    )
+
+
+def _message_of(error: bytes) -> str:
+    try:
+        said: Any = jsons.loads(error)
+        return str(said["error"]["message"])
+    except (ValueError, TypeError, KeyError):
+        return ""
+
+
+def _thinks(message: Message) -> bool:
+    return any(block.get("type") in THINKING for block in blocks_of(message))
+
+
+def _drops(thinking: Mapping[str, Any]) -> bool:
+    return (thinking.get("block_binding") or {}).get("prefix_mismatch_behavior") == _DROP
+
+
+def _dropping(body: Body, sent: Body) -> Body:  # noqa: ARG001 - as all mendings
+    """Have the provider drop thinking that is bound to another conversation."""
+    thinking = {"type": "adaptive", **(body.get("thinking") or {})}
+    if thinking["type"] != "adaptive" or not any(map(_thinks, body["messages"])):
+        return body
+    # What a client asks for (`error`) is for changes of its own, and these are not.
+    binding = {**(thinking.get("block_binding") or {}), "prefix_mismatch_behavior": _DROP}
+    return {**body, "thinking": {**thinking, "block_binding": binding}}
+
+
+def _omitting(seals: frozenset[int], body: Body, sent: Body) -> Body:
+    """Leave out thinking that was refused; what came later is sound."""
+    if seals.isdisjoint(_seals(body["messages"])):
+        return body
+    return led(without(body, lambda block: _seal(block) in seals), sent)
+
+
+def _seals(messages: Sequence[Message]) -> Iterator[int]:
+    return (_seal(block) for message in messages for block in blocks_of(message) if block.get("type") in THINKING)
+
+
+def _seal(block: Block) -> int:
+    """What tells a block of thinking from others, in little space."""
+    return hash((block.get("signature"), block.get("data"), block.get("thinking")))

@@ -1,0 +1,160 @@
+"""Weaving the proxy's rounds back into a client's history, in Anthropic's format.
+
+A client shows its message's blocks to tell which round each is of: thinking by its signature, calls by their ids, text
+by what it says. They are looked for in order, so that each block is of the round of the one before it, or a later one;
+what is not found goes with what stands before it.
+
+Thinking is all or nothing. A client that leaves all of it out may have turned thinking off, when Anthropic refuses any
+in the current turn; where it is on, the turn must begin with thinking, and none may be missing between others. So
+thinking of a round of which nothing else is left stays if the client has kept other thinking, and goes if not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, TypeAlias
+
+from wane.proxy import jsons
+from wane.proxy.wire.anthropic.blocks import THINKING, Block, blocks_of, is_blank, plain
+from wane.proxy.wire.base import Message, Round, Woven
+
+_Place: TypeAlias = tuple[int, int]
+"""A round, and a block of it."""
+
+_Placed: TypeAlias = tuple[_Place, Block]
+
+_START: Final = -1
+
+
+def visible(rounds: Sequence[Round]) -> Message:
+    """Return the assistant message that a client makes of these rounds."""
+    own = {call.id for round_ in rounds for call in round_.own}
+    content = [block for round_ in rounds for block in blocks_of(round_.message) if not _calls(block, own)]
+    return {"role": "assistant", "content": content}
+
+
+def weave(message: Message, rounds: Sequence[Woven]) -> list[Message]:
+    """Return the messages that a client's message stands for; see `Wire.weave`."""
+    own = {str(block.get("tool_use_id")) for woven in rounds for result in woven.results for block in blocks_of(result)}
+    given = blocks_of(message)
+    thinks = any(block.get("type") in THINKING for block in given)
+    shown = [
+        ((number, place), block)
+        for number, woven in enumerate(rounds)
+        for place, block in enumerate(blocks_of(woven.message))
+        if not _calls(block, own)
+    ]
+    theirs: list[list[_Placed]] = [[] for _ in rounds]
+    for (number, place), block in _Aligner(shown, len(rounds) - 1).placed(given):
+        theirs[number].append(((number, place), block))
+    return [
+        each
+        for number, woven in enumerate(rounds)
+        for each in _woven(woven, [(place, block) for (_, place), block in theirs[number]], own, thinks=thinks)
+    ]
+
+
+def _calls(block: Block, own: set[str]) -> bool:
+    return block.get("type") == "tool_use" and block.get("id") in own
+
+
+def _woven(woven: Woven, theirs: list[tuple[int, Block]], own: set[str], *, thinks: bool) -> Iterator[Message]:
+    """Yield a round with the client's blocks in it; nothing if it is empty."""
+    made = list(enumerate(blocks_of(woven.message)))
+    ours = [(place, block) for place, block in made if _calls(block, own)]
+    if ours and thinks and not theirs:
+        theirs = [(place, block) for place, block in made if block.get("type") in THINKING]
+    content = [block for _, block in sorted([*ours, *theirs], key=lambda pair: pair[0])]
+    while content and content[-1].get("type") in THINKING:
+        # No message may end with thinking: the client has left out what it led to.
+        content.pop()
+    if content:
+        yield woven.message if content == woven.message.get("content") else {**woven.message, "content": content}
+    yield from woven.results
+
+
+class _Aligner:
+    """Finds the place of each of a client's blocks among those that it was shown.
+
+    Args:
+        shown: the blocks that it was shown, in order, with their places.
+        last: number of the last round, in which all calls of the client stand.
+    """
+
+    def __init__(self, shown: Sequence[_Placed], last: int) -> None:
+        self._shown = shown
+        self._texts = [_text(block) for _, block in shown]
+        self._known = {key: number for number, (_, block) in enumerate(shown) if (key := _key(block)) is not None}
+        self._last = last
+        self._next = 0  # what has not been passed yet of `shown`
+
+    def placed(self, given: Sequence[Block]) -> Iterator[_Placed]:
+        """Yield the blocks with their places, which never go back."""
+        known = [self._known.get(key) if (key := _key(block)) is not None else None for block in given]
+        here: _Place = (0, _START)
+        for block, anchor, ahead in zip(given, known, _following(known), strict=True):
+            found = anchor
+            if anchor is not None:
+                self._next = max(self._next, anchor + 1)
+            elif text := _text(block):
+                found = self._find(text, ahead if ahead is not None and ahead >= self._next else len(self._shown))
+            if found is not None:
+                here = max(here, self._shown[found][0])
+            if block.get("type") == "tool_use":
+                here = max(here, (self._last, _START))
+            # Thinking is taken back unchanged or not at all, so a client's copy of it can only be worse.
+            original = found is not None and block.get("type") in THINKING
+            yield here, self._shown[found][1] if found is not None and original else block
+
+    def _find(self, text: str, stop: int) -> int | None:
+        """Find the text that a client's text is, begins with or is the beginning of, and pass what it holds."""
+        texts = self._texts
+        ahead = [number for number in range(self._next, stop) if texts[number]]
+        same = next((number for number in ahead if texts[number] == text), None)
+        if same is not None:
+            self._next = same + 1
+            return same
+        begun = next((number for number in ahead if text.startswith(texts[number])), None)
+        if begun is not None:
+            self._pass(text, [number for number in ahead if number >= begun])
+            return begun
+        cut = next((number for number in ahead if texts[number].startswith(text)), None)
+        self._next = self._next if cut is None else cut + 1
+        return cut
+
+    def _pass(self, text: str, ahead: Sequence[int]) -> None:
+        """Pass the texts of which one was made."""
+        for number in ahead:
+            if not text.startswith(self._texts[number]):
+                return
+            text = text[len(self._texts[number]) :].lstrip()
+            self._next = number + 1
+
+
+def _following(known: Sequence[int | None]) -> list[int | None]:
+    """Return for each the next behind it that is known."""
+    following: list[int | None] = []
+    latest: int | None = None
+    for one in reversed(known):
+        following.append(latest)
+        latest = latest if one is None else one
+    return following[::-1]
+
+
+def _text(block: Block) -> str:
+    """What a text block says, without the spaces around it, which clients trim; empty for any other."""
+    return str(block["text"]).strip() if block.get("type") == "text" and not is_blank(block) else ""
+
+
+def _key(block: Block) -> object:
+    """What a block is known by wherever it stands; None for text."""
+    kind = str(block.get("type"))
+    if kind == "text":
+        return None
+    if kind in THINKING:
+        return "thinking", str(block.get("signature") or block.get("data") or block.get("thinking"))
+    if kind.endswith("tool_use"):
+        return "call", str(block.get("id"))
+    if kind.endswith("tool_result"):
+        return "result", str(block.get("tool_use_id"))
+    return jsons.dumps(plain(block))

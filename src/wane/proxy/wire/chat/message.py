@@ -1,0 +1,290 @@
+"""Assistant messages of Chat Completions: put together from deltas, and those of several rounds made one."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, Final
+
+from wane.proxy import jsons
+from wane.proxy.wire.base import Message, OwnCall
+from wane.proxy.wire.openai.texts import joined
+
+REASONING_TEXTS: Final = ("reasoning_content", "reasoning")
+"""Keys under which services give reasoning as text."""
+
+REASONING_LISTS: Final = ("reasoning_details", "thinking_blocks")
+"""Keys under which routers give reasoning in parts, with signatures."""
+
+TEXTS: Final = ("content", *REASONING_TEXTS)
+"""Keys of texts that go on from round to round."""
+
+_WORDS: Final = ("text", "summary", "data", "thinking", "signature")
+_KNOWN: Final = frozenset({"index", "id", "type", "function", "custom"})
+_FUNCTION: Final = "function"
+
+
+class Call:
+    """A tool call as far as it has come.
+
+    Attributes:
+        index: the provider's number of it; None if it gives none.
+        id: its id; empty if none has come.
+        kind: `function` or `custom`.
+        name: the tool's name.
+        arguments: what the model wrote, as text.
+        extras: what vendors add, such as signatures of thoughts.
+        own: whether it is one of the proxy's; None as long as its name does not tell.
+        waits: whether pieces of it wait for that.
+    """
+
+    __slots__ = ("arguments", "extras", "id", "index", "kind", "name", "own", "waits")
+
+    def __init__(self, index: object) -> None:
+        self.index = index if isinstance(index, int) else None
+        self.id = ""
+        self.kind = _FUNCTION
+        self.name = ""
+        self.arguments = ""
+        self.extras: dict[str, Any] = {}
+        self.own: bool | None = None
+        self.waits = False
+
+    def take(self, entry: Mapping[str, Any], own: Container[str], prefixes: Container[str]) -> None:
+        """Take in a piece of the call.
+
+        Args:
+            entry: an entry of a delta's `tool_calls`.
+            own: names of the proxy's own tools.
+            prefixes: what such a name can begin with.
+        """
+        if not self.id and isinstance(entry.get("id"), str):
+            self.id = entry["id"]
+        if isinstance(entry.get("type"), str) and entry["type"]:
+            self.kind = entry["type"]
+        body = entry.get(self.kind)
+        if isinstance(body, Mapping):
+            name = body.get("name")
+            # Some repeat the name in every piece.
+            if isinstance(name, str) and name != self.name:
+                self.name += name
+            self.arguments += _raw(body.get("arguments", body.get("input")))
+        self.extras.update({key: value for key, value in entry.items() if key not in _KNOWN and value is not None})
+        if self.own is None:
+            self._decide(own, prefixes)
+
+    def whole(self) -> dict[str, Any]:
+        """Return the call as a message holds it."""
+        written = "arguments" if self.kind == _FUNCTION else "input"
+        body = {"name": self.name, written: self.arguments}
+        return {"id": self.id, "type": self.kind, self.kind: body, **self.extras}
+
+    def _decide(self, own: Container[str], prefixes: Container[str]) -> None:
+        if self.kind != _FUNCTION:
+            self.own = False
+        elif self.name in own:
+            self.own = True
+        elif self.name and (self.arguments or self.name not in prefixes):
+            self.own = False
+
+
+class Draft:
+    """The assistant's message of one round, as far as it has come.
+
+    Args:
+        own: names of the proxy's own tools.
+
+    Attributes:
+        calls: the calls, in order.
+        finish: the `finish_reason`; None if none has come.
+    """
+
+    def __init__(self, own: frozenset[str]) -> None:
+        self.calls: list[Call] = []
+        self.finish: str | None = None
+        self._own = own
+        self._prefixes = frozenset(name[:end] for name in own for end in range(1, len(name)))
+        self._fields: dict[str, Any] = {}
+
+    def take(self, delta: Mapping[str, Any], *, whole: bool = False) -> list[Call]:
+        """Take in a delta, or with `whole` a message; return the call that each entry of its calls is about."""
+        for key in (*TEXTS, "refusal"):
+            value = delta.get(key)
+            if value and isinstance(value, str | list):
+                self._fields[key] = joined_pieces(self._fields.get(key), value)
+        for key in REASONING_LISTS:
+            entries = delta.get(key)
+            for entry in entries if isinstance(entries, list) else ():
+                self._detail(self._fields.setdefault(key, []), entry, whole=whole)
+        if isinstance(delta.get("audio"), Mapping):
+            self._fields["audio"] = {**self._fields.get("audio", {}), **delta["audio"]}
+        return [self._take_call(entry, whole=whole) for entry in entries_of(delta)]
+
+    def text(self, key: str) -> Any:
+        """Return what has come of a text; None if nothing has."""
+        return self._fields.get(key)
+
+    def next_detail(self, key: str) -> int:
+        """Return the index that follows those of the entries of a list of reasoning."""
+        return next_index(self._fields.get(key))
+
+    def settle(self) -> None:
+        """Take calls whose name never told for the client's."""
+        for call in self.calls:
+            call.own = bool(call.own)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the model ended by itself."""
+        return self.finish not in ("length", "content_filter", "error")
+
+    def own_calls(self) -> tuple[OwnCall, ...]:
+        """Return the own calls that are whole."""
+        return tuple(OwnCall(call.id, call.name, call.arguments) for call in self._whole_calls() if call.own)
+
+    def client_calls(self) -> int:
+        """Return how many calls the client is to answer."""
+        return sum(not call.own for call in self.calls)
+
+    def message(self, seed: str) -> Message:
+        """Return the message as the provider takes it back, without own calls that were cut off.
+
+        Args:
+            seed: makes ids for calls that came without one.
+        """
+        for number, call in enumerate(self.calls):
+            call.id = call.id or "call_" + blake2b(f"{seed}:{number}".encode(), digest_size=12).hexdigest()
+        calls = [call.whole() for call in self._whole_calls()]
+        fields = dict(self._fields)
+        content = fields.pop("content", None)
+        if content is None and not calls and "refusal" not in fields:
+            content = ""
+        message = {"role": "assistant", "content": content, **fields}
+        return {**message, "tool_calls": calls} if calls else message
+
+    def _whole_calls(self) -> list[Call]:
+        return [call for call in self.calls if self.complete or not call.own or is_json(call.arguments)]
+
+    def _take_call(self, entry: Mapping[str, Any], *, whole: bool) -> Call:
+        call = None if whole else self._call_of(entry)
+        if call is None:
+            call = Call(entry.get("index"))
+            self.calls.append(call)
+        call.take(entry, self._own, self._prefixes)
+        return call
+
+    def _call_of(self, entry: Mapping[str, Any]) -> Call | None:
+        """The call that a piece goes on with; None if it begins one.
+
+        Some services give no index, and a whole call in each piece; others give the same index to all calls.
+        """
+        index, call_id = entry.get("index"), entry.get("id")
+        known = [call for call in self.calls if not isinstance(index, int) or call.index == index]
+        if not known:
+            return None
+        last, body = known[-1], entry.get("function")
+        named = isinstance(body, Mapping) and bool(body.get("name"))
+        if call_id and last.id and call_id != last.id and named:
+            return None
+        if not isinstance(index, int) and not call_id and named and last.name:
+            return None
+        return last
+
+    @staticmethod
+    def _detail(entries: list[Any], entry: Any, *, whole: bool) -> None:
+        last = entries[-1] if entries and not whole else None
+        if not isinstance(entry, Mapping) or not isinstance(last, Mapping) or not _goes_on(last, entry):
+            entries.append(dict(entry) if isinstance(entry, Mapping) else entry)
+            return
+        more = {key: value for key, value in entry.items() if value is not None}
+        for key in _WORDS:
+            if isinstance(last.get(key), str) and isinstance(more.get(key), str):
+                more[key] = last[key] + more[key]
+        entries[-1] = {**last, **more}
+
+
+def joined_pieces(before: Any, piece: Any) -> Any:
+    """Return a text with its next piece; one that comes in parts becomes a list of all of them."""
+    if before is None:
+        return piece
+    if isinstance(before, str) and isinstance(piece, str):
+        return before + piece
+    parts = [[{"type": "text", "text": each}] if isinstance(each, str) else each for each in (before, piece)]
+    return [part for each in parts if isinstance(each, list) for part in each]
+
+
+def entries_of(delta: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the tool calls of a delta or a message."""
+    calls = delta.get("tool_calls")
+    return [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+
+
+def merged(messages: Sequence[Message], own: Container[str]) -> Message:
+    """Return the messages of several rounds as the one that a client makes of them.
+
+    Args:
+        messages: the rounds' messages.
+        own: ids of own calls, which are left out.
+    """
+    result: Message = {"role": "assistant", "content": joined([message.get("content") for message in messages])}
+    result |= {k: v for k, v in messages[-1].items() if k not in (*result, *REASONING_TEXTS, *REASONING_LISTS)}
+    for key in REASONING_TEXTS:
+        if text := joined([message.get(key) for message in messages]):
+            result[key] = text
+    for key in REASONING_LISTS:
+        if entries := _chained([message.get(key) for message in messages]):
+            result[key] = entries
+    calls = [call for message in messages for call in entries_of(message) if call.get("id") not in own]
+    result.pop("tool_calls", None)
+    if calls:
+        return {**result, "tool_calls": calls}
+    if result["content"] is None and not result.get("refusal"):
+        result["content"] = ""
+    return result
+
+
+def shifted(entries: Sequence[Any], by: int) -> list[Any]:
+    """Return entries of a list of reasoning with their indexes shifted."""
+    return [{**entry, "index": entry["index"] + by} if by and _is_indexed(entry) else entry for entry in entries]
+
+
+def next_index(entries: object) -> int:
+    """Return the index that follows those of some entries; 0 if none has one."""
+    indexed = [entry["index"] for entry in entries if _is_indexed(entry)] if isinstance(entries, list) else []
+    return max(indexed, default=-1) + 1
+
+
+def is_json(text: str) -> bool:
+    """Whether a text is whole JSON."""
+    try:
+        jsons.loads(text.encode("utf-8", "surrogatepass"))
+    except ValueError:
+        return False
+    return True
+
+
+def _chained(lists: Sequence[Any]) -> list[Any]:
+    chained: list[Any] = []
+    for entries in lists:
+        if isinstance(entries, list):
+            chained += shifted(entries, next_index(chained))
+    return chained
+
+
+def _is_indexed(entry: object) -> bool:
+    return isinstance(entry, Mapping) and isinstance(entry.get("index"), int)
+
+
+def _goes_on(last: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
+    """Whether an entry is the next piece of the last one."""
+    if last.get("type") != entry.get("type") or last.get("index") != entry.get("index"):
+        return False
+    other = last.get("id") and entry.get("id") and last["id"] != entry["id"]
+    return not (other or last.get("signature"))
+
+
+def _raw(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    # Some servers send the object itself.
+    return "" if value is None else jsons.dumps(value).decode()

@@ -1,0 +1,243 @@
+"""OpenAI Chat Completions, which most other services speak too: POST /v1/chat/completions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from wane.core.errors import FormatError
+from wane.formats.base import Format
+from wane.formats.openai import OpenAIFormat
+from wane.proxy import jsons
+from wane.proxy.wire.base import Body, Mending, Message, OwnCall, OwnTool, Reply, Round, Woven
+from wane.proxy.wire.chat.message import REASONING_LISTS, merged
+from wane.proxy.wire.chat.reply import StreamedChat, WholeChat
+from wane.proxy.wire.chat.weave import says_something, weave
+from wane.proxy.wire.openai.errors import error_body, is_about_reasoning
+from wane.proxy.wire.openai.texts import without_markers
+from wane.proxy.wire.usage import Tally, summed
+
+"""How the model is told of own tools: in a message of its own, or at the end of the client's system message."""
+
+_SYSTEM: Final = ("system", "developer")
+_FIXED: Final = ("tools", "response_format")
+
+
+class _Equipped(dict[str, Any]):
+    """A body with guidance in its messages, which `place` puts into whatever messages come in their place."""
+
+    guidance: str = ""
+
+
+class OpenAIChatWire:
+    """The Chat Completions protocol, with what compatible services add to it."""
+
+    name = "openai"
+
+    def __init__(self) -> None:
+        self.format: Format[Message] = OpenAIFormat()
+
+    def unmanaged(self, body: Body) -> str | None:
+        """Return why a request cannot or need not be managed, None if it can be."""
+        messages, tools = body.get("messages"), body.get("tools")
+        if not isinstance(messages, list) or not messages:
+            return "it has no messages"
+        if not self.tools(body):
+            return "it uses legacy functions instead of tools" if body.get("functions") else "it has no tools"
+        if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
+            return "its tools are not of the protocol"
+        if body.get("functions"):
+            return "it uses legacy functions"
+        if body.get("n") not in (None, 1):
+            return f"it asks for {body['n']} answers"
+        modalities = body.get("modalities")
+        if isinstance(modalities, list) and "audio" in modalities:
+            return "it asks for sound"
+        return None
+
+    def refusal(self, body: Body) -> str | None:  # noqa: ARG002 - the protocol keeps no history on the server
+        """Return None: every request carries its whole history."""
+        return None
+
+    def tools(self, body: Body) -> frozenset[str]:
+        """Return the names of the client's own tools."""
+        tools = body.get("tools")
+        return frozenset(filter(None, map(_tool_name, tools))) if isinstance(tools, list) else frozenset()
+
+    def messages(self, body: Body) -> list[Message]:
+        """Return the history that a request carries.
+
+        Raises:
+            FormatError: if it is no list of messages.
+        """
+        messages = body.get("messages")
+        if not isinstance(messages, list):
+            raise FormatError(f"messages must be a list, found {type(messages).__name__}")
+        for number, message in enumerate(messages):
+            if not isinstance(message, dict):
+                raise FormatError(f"message {number} must be an object, found {type(message).__name__}")
+        return messages
+
+    def fixed(self, body: Body) -> object:
+        """Return the JSON data that every request carries besides its messages: tools, and the shape of answers.
+
+        And the guidance that a body was equipped with, although it stands in its messages: no item is made of it.
+        """
+        fixed = {key: body[key] for key in _FIXED if body.get(key)}
+        return {**fixed, "guidance": body.guidance} if isinstance(body, _Equipped) else fixed
+
+    def canonical(self, message: Message) -> object:
+        """Return a message without cache markers."""
+        return without_markers(message)
+
+    def equip(self, body: Body, tools: Sequence[OwnTool], guidance: str) -> Body:
+        """Return a body with own tools at the end of the client's, and guidance behind its system messages.
+
+        A stream is asked to report usage, whatever the client wants, as counts are anchored to it.
+        """
+        equipped = _Equipped(body)
+        if tools:
+            equipped["tools"] = [*(body.get("tools") or ()), *map(_definition, tools)]
+        if body.get("stream"):
+            equipped["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
+        equipped.guidance = guidance
+        return self.place(equipped, body["messages"]) if guidance else equipped
+
+    def place(self, body: Body, messages: Sequence[Message]) -> Body:
+        """Return a body with these messages, and the guidance that it was equipped with, in place of its own.
+
+        Where eviction left nothing but reasoning of a message, which providers refuse, it goes too.
+        """
+        placed = _Equipped(body)
+        silent = [message for message in messages if message.get("role") == "assistant" and not says_something(message)]
+        if silent:
+            gone = {id(message) for message in silent} - set(map(id, body["messages"]))
+            messages = [message for message in messages if id(message) not in gone]
+        placed.guidance = body.guidance if isinstance(body, _Equipped) else ""
+        placed["messages"] = self._guided(messages, placed.guidance) if placed.guidance else list(messages)
+        return placed
+
+    def noted(self, body: Body, text: str) -> Body:
+        """Return a body with a note at the end of its last message, be it the user's or a tool's.
+
+        Not in a message of its own: Mistral's API and some models' chat templates refuse a user's message behind a
+        tool's, and two of one role.
+        """
+        *before, last = body["messages"]
+        if last.get("role") == "assistant":
+            return body
+        return {**body, "messages": [*before, {**last, "content": _appended(last.get("content"), text)}]}
+
+    def weave(self, message: Message, rounds: Sequence[Woven]) -> list[Message]:
+        """Return the provider's messages that a client's assistant message stands for."""
+        return weave(message, rounds)
+
+    def visible(self, rounds: Sequence[Round]) -> Message:
+        """Return the assistant message that a client makes of a reply of these rounds."""
+        return merged([each.message for each in rounds], {call.id for each in rounds for call in each.own})
+
+    def results(self, answers: Sequence[tuple[OwnCall, str]]) -> tuple[Message, ...]:
+        """Return the messages that answer own calls, one each."""
+        return tuple({"role": "tool", "tool_call_id": call.id, "content": text} for call, text in answers)
+
+    def cleared(self, message: Message, position: int, text: str) -> Message:  # noqa: ARG002 - it has one part
+        """Return a message of role `tool` with a text as its content."""
+        return {**message, "content": text}
+
+    def required(
+        self,
+        body: Body,  # noqa: ARG002 - the protocol demands nothing
+        history: Sequence[Message],  # noqa: ARG002
+        shown: Sequence[tuple[int, Message]],  # noqa: ARG002
+    ) -> Mapping[int, Sequence[int]]:
+        """Return nothing: any view will do."""
+        return {}
+
+    def foreseen(self, body: Body, sent: Body) -> Mending | None:  # noqa: ARG002 - any view will do
+        """Return nothing: no view is invalid."""
+        return None
+
+    def mending(
+        self,
+        status: int,
+        error: bytes,
+        body: Body,
+        sent: Body,  # noqa: ARG002 - the refused one tells all
+    ) -> Mending | None:
+        """Return what leaves out signed reasoning that was refused: routers hand it on to models that bind it."""
+        messages = body.get("messages")
+        if not is_about_reasoning(status, error) or not isinstance(messages, list):
+            return None
+        seals = frozenset(seal for message in messages if (seal := _seal(message)) is not None)
+        return partial(_omitting, seals) if seals else None
+
+    def headers(self, body: Body) -> Mapping[str, str]:  # noqa: ARG002 - the protocol has none
+        """Return no headers: none depend on the body."""
+        return {}
+
+    def reply(self, body: Body, own: frozenset[str], tally: Tally = summed) -> Reply:
+        """Return what makes the client's reply."""
+        if not body.get("stream"):
+            return WholeChat(own, tally)
+        options = body.get("stream_options")
+        return StreamedChat(own, tally, wants_usage=bool(isinstance(options, Mapping) and options.get("include_usage")))
+
+    def error(self, status: int, message: str) -> bytes:
+        """Return an error body in OpenAI's shape."""
+        return error_body(status, message)
+
+    def _guided(self, messages: Sequence[Message], guidance: str) -> list[Message]:
+        lead = 0
+        while lead < len(messages) and messages[lead].get("role") in _SYSTEM:
+            lead += 1
+        if not lead:
+            return [{"role": "system", "content": guidance}, *messages]
+        # Not a message of its own: the chat templates of some models refuse a second one of the system.
+        last = messages[lead - 1]
+        return [*messages[: lead - 1], {**last, "content": _appended(last.get("content"), guidance)}, *messages[lead:]]
+
+
+def _appended(content: Any, text: str) -> Any:
+    if isinstance(content, list):
+        return [*content, {"type": "text", "text": text}]
+    return f"{content}\n\n{text}" if content else text
+
+
+def _definition(tool: OwnTool) -> dict[str, Any]:
+    function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.schema)}
+    return {"type": "function", "function": function}
+
+
+def _tool_name(tool: object) -> str | None:
+    """The name of a tool whose calls the client answers; None for one that runs at the provider."""
+    if not isinstance(tool, Mapping):
+        return None
+    kind = str(tool.get("type", "function"))
+    body = tool.get(kind) if kind in ("function", "custom") else None
+    name = body.get("name") if isinstance(body, Mapping) else None
+    return name if isinstance(name, str) else None
+
+
+def _seal(message: object) -> int | None:
+    """What tells the signed reasoning of a message from others', in little space; None if it has none."""
+    found = [message[key] for key in REASONING_LISTS if message.get(key)] if isinstance(message, Mapping) else []
+    return hash(jsons.dumps(found)) if found else None
+
+
+def _omitting(seals: frozenset[int], body: Body, sent: Body) -> Body:  # noqa: ARG001 - as all mendings
+    messages = body["messages"]
+    if seals.isdisjoint(map(_seal, messages)):
+        return body
+    kept = [_without(message, REASONING_LISTS) if _seal(message) in seals else message for message in messages]
+    mended = _Equipped(body)
+    mended.guidance = body.guidance if isinstance(body, _Equipped) else ""
+    mended["messages"] = kept
+    return mended
+
+
+def _without(message: Any, keys: Sequence[str]) -> Any:
+    """Return a message without some of its fields; the same if it has none of them."""
+    if not isinstance(message, Mapping) or not any(message.get(key) for key in keys):
+        return message
+    return {key: value for key, value in message.items() if key not in keys}

@@ -1,0 +1,1 @@
+"""What both of OpenAI's protocols share."""

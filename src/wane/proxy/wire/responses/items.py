@@ -1,0 +1,125 @@
+"""Output items of the Responses API: whose calls they are, and how they go back to the provider."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from wane.proxy.wire.base import OwnCall
+from wane.proxy.wire.chat.message import is_json
+
+Item: TypeAlias = dict[str, Any]
+
+# Calls that run at the provider, who keeps their results in the item itself.
+_HOSTED: Final = frozenset(
+    {"web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call"}
+)
+_WORDS: Final = ("text", "refusal")
+
+
+def is_own(item: object, own: Container[str]) -> bool:
+    """Whether an item is a call of one of the proxy's own tools, which are in no namespace."""
+    if not isinstance(item, Mapping) or item.get("type") != "function_call" or item.get("namespace"):
+        return False
+    name = item.get("name")
+    return isinstance(name, str) and name in own
+
+
+def own_calls(items: Iterable[Item], own: Container[str], *, complete: bool) -> tuple[OwnCall, ...]:
+    """Return the own calls among some items that are whole.
+
+    Args:
+        items: output of a round.
+        own: names of the proxy's own tools.
+        complete: whether the model ended by itself; else the last call may be cut off.
+    """
+    return tuple(
+        OwnCall(call_id, str(item["name"]), str(item.get("arguments") or ""))
+        for item in items
+        if is_own(item, own)
+        and (call_id := call_id_of(item))
+        and (complete or is_json(str(item.get("arguments") or "")))
+    )
+
+
+def client_calls(items: Sequence[Item], own: Container[str]) -> int:
+    """Return how many calls of a round the client is to answer: not own ones, and none that ran at the provider."""
+    answered = {call_id_of(item) for item in items if str(item.get("type")).endswith("_output")} - {None}
+    calls = [item for item in items if _is_call(item) and not is_own(item, own)]
+    return sum(call_id_of(item) not in answered for item in calls)
+
+
+def call_id_of(item: Mapping[str, Any]) -> str | None:
+    """Return the id that pairs a call and its output; None if it has none."""
+    call_id = item.get("call_id")
+    return call_id if isinstance(call_id, str) and call_id else None
+
+
+def returnable(items: Sequence[Item], *, stored: bool) -> list[Item]:
+    """Return output items as the provider takes them back.
+
+    Args:
+        items: output of a round.
+        stored: whether the provider keeps them. Else it knows reasoning again by its encrypted content only: what has
+            none is left out, and what followed it gives up its id, which would ask for it.
+    """
+    kept: list[Item] = []
+    orphaned = False
+    for item in items:
+        if item.get("type") == "reasoning":
+            orphaned = not stored and not item.get("encrypted_content") and not item.get("content")
+            if orphaned:
+                continue
+        kept.append(without_id(item) if orphaned else item)
+    return kept
+
+
+def seal_of(item: object) -> int | None:
+    """Return what tells an item of reasoning from others, in little space; None for any other item."""
+    if not isinstance(item, Mapping) or item.get("type") != "reasoning":
+        return None
+    return hash((str(item.get("id")), str(item.get("encrypted_content"))))
+
+
+def without_reasoning(items: Sequence[Any], seals: frozenset[int]) -> list[Any]:
+    """Return input items without some reasoning, and without the ids by which OpenAI would miss it.
+
+    Args:
+        items: the items.
+        seals: which reasoning is to go, as `seal_of` tells it.
+    """
+    kept: list[Any] = []
+    orphaned = False
+    for item in items:
+        seal = seal_of(item)
+        if seal in seals:
+            orphaned = True
+            continue
+        made = isinstance(item, Mapping) and (_is_call(item) or item.get("role") == "assistant")
+        orphaned = orphaned and made
+        kept.append(without_id(item) if orphaned else item)
+    return kept
+
+
+def without_id(item: Item) -> Item:
+    """Return an item without its id, which nothing but the provider's memory needs."""
+    return {key: value for key, value in item.items() if key != "id"} if "id" in item else item
+
+
+def said(item: Mapping[str, Any]) -> str:
+    """Return the text of a message or of reasoning."""
+    return "\n".join(filter(None, (_words(item.get(key)) for key in ("summary", "content"))))
+
+
+def _is_call(item: Mapping[str, Any]) -> bool:
+    kind = str(item.get("type"))
+    if kind == "tool_search_call":
+        return bool(item.get("call_id"))
+    return kind == "mcp_approval_request" or (kind.endswith("_call") and kind not in _HOSTED)
+
+
+def _words(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    parts = [part for part in content if isinstance(part, Mapping)] if isinstance(content, list) else []
+    return "".join(next((part[key] for key in _WORDS if isinstance(part.get(key), str)), "") for part in parts)
