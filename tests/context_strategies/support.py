@@ -174,7 +174,8 @@ def budget_held(life: Life, sight: Sight) -> bool:
         return True
     must = tail_of(life.items[: sight.known]) | _all(life, sight, Kind.SYSTEM)
     must |= set(sorted(_all(life, sight, Kind.USER))[:1])
-    return kept(sight.view) <= must | set(_after(life, sight))
+    spare = kept(sight.view) - must - set(_after(life, sight))
+    return not any(life.items[index].tokens for index in spare)
 
 
 def _after(life: Life, sight: Sight) -> range:
