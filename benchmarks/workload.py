@@ -80,11 +80,11 @@ def _task(number: int, episode: int) -> Iterator[list[list[Item]]]:
     for call in range(episode):
         yield exchange(f"{look}-{call}", ("grep", "read_file")[call % 2])
     yield [[Item(Kind.NOTICE, NOTICE_TOKENS)]]
-    yield _delimiter(f"{look}-e", action="end", description="where the thing is and how it works")
+    yield _delimiter(f"{look}-e", action="end", name=look, description="where the thing is and how it works")
     yield _delimiter(f"{fix}-s", action="start", name=fix, type="act", dependencies=[look])
     for call in range(episode):
         yield exchange(f"{fix}-{call}", ("edit_file", "shell")[call % 2])
-    yield _delimiter(f"{fix}-e", action="end")
+    yield _delimiter(f"{fix}-e", action="end", name=fix)
 
 
 def exchange(call_id: str, tool: str, arguments: str | None = None, tokens: int = RESULT_TOKENS) -> list[list[Item]]:

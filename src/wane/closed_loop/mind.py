@@ -69,7 +69,7 @@ class _Thought:
         try:
             return phases.get(self.sight.phase, self._answer)()
         except _GiveUpError as reason:
-            ends = (Call(DELIMITER, {"action": "end", "description": f"Given up: {reason}"}),) if self.marks else ()
+            ends = (self._ends(f"Given up: {reason}"),) if self.marks else ()
             return self._say("gaveup", str(reason), *ends)
 
     # The phases, each from what the one before has left
@@ -97,8 +97,7 @@ class _Thought:
             return self._run_check()
         calls = [self._edit(name)]
         if self.marks and self.sight.phase == "look":
-            description = {"action": "end", "description": self._learned()}
-            calls = [Call(DELIMITER, description), self._start(self.act_name, "act"), *calls]
+            calls = [self._ends(self._learned()), self._start(self.act_name, "act"), *calls]
         return self._say("write", f"Write `{name}`.", *calls)
 
     def _check(self) -> Reply:
@@ -124,7 +123,7 @@ class _Thought:
             return self._say("gaveup", f"The tests fail: {results[-1][:200]}")
         if not self.marks:
             return self._say("done", "It is written, and the tests of the area pass.")
-        return self._say("end", "That is written.", Call(DELIMITER, {"action": "end"}))
+        return self._say("end", "That is written.", self._ends())
 
     def _answer(self) -> Reply:
         if self.sight.phase == "gaveup":
@@ -264,6 +263,12 @@ class _Thought:
     def _start(self, name: str, kind: str) -> Call:
         on = {"dependencies": [self.look_name]} if kind == "act" else {}
         return Call(DELIMITER, {"action": "start", "name": name, "type": kind, **on})
+
+    def _ends(self, learned: str = "") -> Call:
+        """End what was started last; of an exploration, say what was learned."""
+        if self.sight.phase == "look":
+            return Call(DELIMITER, {"action": "end", "name": self.look_name, "description": learned})
+        return Call(DELIMITER, {"action": "end", "name": self.act_name})
 
     def _search(self, pattern: str, glob: str) -> Call:
         if "grep" in self.sight.tools:
