@@ -66,6 +66,7 @@ def test_it_reads_what_it_does_not_see_and_uses_what_it_sees() -> None:
     assert calls(decide(request(*seen))) == [("read_file", {"path": A})]
     reply = decide(request(*seen, *read(A, 7, "c2")))
     assert [tool for tool, _ in calls(reply)] == [DELIMITER, DELIMITER, "edit_file"]
+    assert calls(reply)[0][1]["name"] == "t9-look"
     assert "    return 41\n" in written(reply)
 
 
@@ -155,6 +156,11 @@ def test_a_mark_that_was_refused_is_put_right() -> None:
     refused = did("9.look", DELIMITER, right, "c1", action="start", name="t9-look", type="expl")
     (call,) = calls(decide(request(user(TASK), *refused)))
     assert call == (DELIMITER, {"action": "end", "description": "what"})
+
+
+def test_an_act_is_ended_by_its_name() -> None:
+    checked = did("9.check", "shell", "3 tests, 0 failed", "c1", command="sh check kiln")
+    assert calls(decide(request(user(TASK), *checked))) == [(DELIMITER, {"action": "end", "name": "t9-write"})]
 
 
 def test_failing_tests_fail_the_task() -> None:

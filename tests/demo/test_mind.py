@@ -32,9 +32,9 @@ TASK = Task(
     "Task 1. Double the price.",
     (
         Step("Look.", (Explore("prices"), Search("price"), Look((Block(PATH, "def price("),)))),
-        Step("Now I know.", (End("tax is «tax»"), Act("double", on=("prices",))), needs=(TAX,)),
+        Step("Now I know.", (End("prices", "tax is «tax»"), Act("double", on=("prices",))), needs=(TAX,)),
         EDIT,
-        Step("Test.", (check(), End())),
+        Step("Test.", (check(), End("double"))),
         Step("Done."),
     ),
 )
@@ -125,6 +125,13 @@ def test_the_newest_text_counts() -> None:
     assert found.text == NEW.strip("\n")
 
 
+def test_an_end_names_its_episode() -> None:
+    learned = answer(*said("1.1", read()))
+    assert dict(learned.calls[0].arguments) == {"action": "end", "name": "prices", "description": "tax is 3"}
+    tested = answer(*said("1.3", read()))
+    assert dict(tested.calls[-1].arguments) == {"action": "end", "name": "double"}
+
+
 def test_a_refused_mark_is_put_right_as_the_refusal_says() -> None:
     right = '{"action": "start", "name": "double", "type": "act", "dependencies": ["prices"]}'
     wrong = (
@@ -156,7 +163,7 @@ def test_a_line_may_be_seen_in_a_search() -> None:
 
 
 def test_a_description_serves_where_the_output_is_gone() -> None:
-    end = ("delimiter", {"action": "end", "description": "TAX = 3"}, 'Ended exploration "prices".')
+    end = ("delimiter", {"action": "end", "name": "prices", "description": "TAX = 3"}, 'Ended exploration "prices".')
     found = Sight(said("1.2", end), TOOLS).find(TAX)
     assert found is not None
     assert (found.text, found.described) == ("3", True)
@@ -165,7 +172,7 @@ def test_a_description_serves_where_the_output_is_gone() -> None:
 def test_what_only_an_episode_holds_is_recalled_or_where_that_cannot_be_found_out_anew() -> None:
     count = Fact("count", r"count (\d+)", episode="before", otherwise="git stash; count")
     task = Task("T", "Task 1. x", (Step("It was «count».", (check(),), needs=(count,)), Step("end")))
-    end = ("delimiter", {"action": "end", "description": "counted"}, 'Ended exploration "before".')
+    end = ("delimiter", {"action": "end", "name": "before", "description": "counted"}, 'Ended exploration "before".')
     known = [*said("8.8", end), user("Task 1. x")]
     assert answer(*known, tasks=(task,)).calls == (Call("recall", {"name": "before"}),)
     assert answer(user("Task 1. x"), tasks=(task,)).calls == (Call("shell", {"command": "git stash; count"}),)

@@ -201,9 +201,9 @@ def _call(move: Move, found: Knowledge) -> Call | None:
                 DELIMITER,
                 {"action": "start", "name": name, "type": "act", "dependencies": [] if forgetful else list(on)},
             )
-        case End(learned):
+        case End(name, learned):
             description = {"description": _filled(learned, found)} if learned else {}
-            return Call(DELIMITER, {"action": "end", **description})
+            return Call(DELIMITER, {"action": "end", "name": name, **description})
         case Search(pattern, glob):
             return Call("grep", {"pattern": pattern, "glob": glob})
         case List(glob):

@@ -83,8 +83,9 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """End the active episode; of an exploration, say what was learned."""
+    """End the active episode by its name; of an exploration, say what was learned."""
 
+    name: str
     learned: str = ""
 
 

@@ -42,11 +42,12 @@ TASK = Task(
             "The shares are rounded one by one. Whole units avoid that.",
             (
                 End(
+                    "splitting",
                     "tally/money.py: `split_evenly(total: Money, parts: int) -> list[Money]` rounds each share by "
                     "itself. Exact work is done in whole units: `Money.units` (int, cents for EUR) and "
                     "`Money.from_units(units, currency)`. Currencies that are not listed in CURRENCY_DIGITS have "
                     "«default_digits» digits. `allocate(total, weights)` is exact already. Nothing else calls "
-                    "split_evenly."
+                    "split_evenly.",
                 ),
                 Act("fix-split", on=("splitting",)),
                 try_out("tests.test_task_01"),
@@ -58,7 +59,7 @@ TASK = Task(
             (rewrite(MONEY, "def split_evenly(", SPLIT_EVENLY),),
         ),
         Step("Run the new tests, and all others.", (check("tests.test_task_01"), check("-v"))),
-        Step("All pass.", (End(),)),
+        Step("All pass.", (End("fix-split"),)),
         Step(
             "`split_evenly` counts in whole units now, so the shares add up; the first ones take the rest. All tests "
             "pass."

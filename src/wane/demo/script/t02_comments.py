@@ -31,9 +31,10 @@ TASK = Task(
             "Both the line and its note go through `_strip_comment`, so one change serves.",
             (
                 End(
+                    "comments",
                     "tally/parser.py: `_strip_comment(line)` cuts at the first `;`, and `_note_of` builds on it, so "
                     "the fix belongs there alone. Tags are parsed by `parse_tags` into Transaction.tags, a dict[str, "
-                    "str]; one without a value gets «tag_without_value»."
+                    "str]; one without a value gets «tag_without_value».",
                 ),
                 Act("fix-comments", on=("comments",), forgetful=True),
             ),
@@ -41,7 +42,7 @@ TASK = Task(
         ),
         Step("See the tests fail first.", (try_out("tests.test_task_02"),)),
         Step("Follow the quotes along the line.", (rewrite(PARSER, "def _strip_comment(", STRIP_COMMENT),)),
-        Step("Run all tests, the new ones among them, which ends this act.", (check(), End())),
+        Step("Run all tests, the new ones among them, which ends this act.", (check(), End("fix-comments"))),
         Step("A semicolon between quotes is an ordinary character now, in payees and titles. All tests pass."),
     ),
 )

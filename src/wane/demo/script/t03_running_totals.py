@@ -53,10 +53,11 @@ TASK = Task(
             "Every account visits every entry.",
             (
                 End(
+                    BASELINE,
                     "tools/workload.py (600 transactions, 1,200 entries) before any change to the ledger: every "
                     "account visits every entry, «total_before» visits in all. The table by account is this episode's "
                     "output; it cannot be measured again once the code has changed, so recall it when the numbers are "
-                    "wanted."
+                    "wanted.",
                 ),
                 Explore("ledger-balances"),
                 Search(r"\.balance\(|\.visited"),
@@ -68,9 +69,10 @@ TASK = Task(
             "The ledger never changes after it is built, so totals can be kept.",
             (
                 End(
+                    "ledger-balances",
                     "tally/ledger.py: a Ledger is built once and then only read; `Ledger.balance(account)` scans "
                     "self.entries and counts each in self.visited. `parents(account)` yields an account and all above "
-                    "it, so one pass over the entries can fill all totals. Callers: tally/report.py balance_report."
+                    "it, so one pass over the entries can fill all totals. Callers: tally/report.py balance_report.",
                 ),
                 Act("keep-totals", on=("ledger-balances",)),
                 try_out("tests.test_task_03"),
@@ -83,7 +85,7 @@ TASK = Task(
         ),
         Step(
             "Run the tests, and measure again, which ends this act.",
-            (check(), Run(WORKLOAD), End()),
+            (check(), Run(WORKLOAD), End("keep-totals")),
         ),
         Step("`Ledger.balance` adds all accounts up once, when the first is asked for. All tests pass."),
     ),

@@ -53,16 +53,17 @@ TASK = Task(
             "Right, an exploration is no place for edits.",
             (
                 End(
+                    "queries",
                     "tally/query.py: `parse_query(text, today) -> Query`; a Query has `matches(entry)` and "
                     "`select(entries)`. `_Parser.expression` joins operands from left to right without precedence; "
-                    "tokenize yields `(` and `)` already, nothing uses them. Errors are QueryError."
+                    "tokenize yields `(` and `)` already, nothing uses them. Errors are QueryError.",
                 ),
                 Act("precedence", on=("queries",)),
                 try_out("tests.test_task_04"),
             ),
         ),
         Step("A level for `or`, one for `and`, and parentheses.", EDITS),
-        Step("Run all tests, the new ones among them, which ends this act.", (check(), End())),
+        Step("Run all tests, the new ones among them, which ends this act.", (check(), End("precedence"))),
         Step("`and` binds more tightly than `or` now, and parentheses group. All tests pass."),
     ),
 )

@@ -101,9 +101,10 @@ TASK = Task(
             "The report selects entries and adds them up, so spreading can go in between.",
             (
                 End(
+                    "monthly-report",
                     "tally/report.py: monthly_report takes `ledger.select(within=...)` and adds up with monthly_totals "
                     "by month_of(entry.date).start. tally/dates.py: shift_months(day, months) uses date.replace and "
-                    "fails for a day that the month does not have."
+                    "fails for a day that the month does not have.",
                 ),
                 Explore("how-reports-are-tested"),
             ),
@@ -116,8 +117,9 @@ TASK = Task(
             "The tests build a journal and look at rows.",
             (
                 End(
+                    "how-reports-are-tested",
                     "tests/journals.py has household(), a journal with expenses in January and February and income in "
-                    "March."
+                    "March.",
                 ),
                 Act("spread-entries", on=("monthly-report",)),
                 try_out("tests.test_task_05 -v"),
@@ -142,7 +144,10 @@ TASK = Task(
             (swap(REPORT, IMPORTS_OLD, IMPORTS_NEW), rewrite(REPORT, "def monthly_report(", MONTHLY_REPORT)),
             needs=(SIGNATURE,),
         ),
-        Step("Run the new tests, and all others, which ends this act.", (check("tests.test_task_05"), check(), End())),
+        Step(
+            "Run the new tests, and all others, which ends this act.",
+            (check("tests.test_task_05"), check(), End("spread-entries")),
+        ),
         Step(
             "The monthly report spreads what is tagged `#spread:N`, to the cent, and `shift_months` keeps to the "
             "month. All tests pass."

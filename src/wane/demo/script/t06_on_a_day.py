@@ -72,9 +72,10 @@ TASK = Task(
             "The totals can be kept by day. Next, the command line.",
             (
                 End(
+                    "ledger-totals",
                     "tally/ledger.py keeps what every account holds in `«totals»: dict[str, Balance] | None = None`, "
                     "filled by _account_totals on the first question. A list of (day, balance) for each account, "
-                    "searched with bisect, gives any day."
+                    "searched with bisect, gives any day.",
                 ),
                 Explore("command-line"),
                 Search("balance_report|run_balance"),
@@ -89,11 +90,12 @@ TASK = Task(
             "It is one option more, handed on to the report.",
             (
                 End(
+                    "command-line",
                     "tally/cli.py: each command is added in build_parser with `_add(commands, name, run_name, help)` "
                     "and is a function run_name(options, journal) -> str; `_day` is the argparse type of dates, "
                     "queries are parsed with parse_query(' '.join(options.query), _today(options)), reports drawn with "
                     "draw(...). main() catches ParseError, LedgerError, MoneyError and OSError, but not PeriodError "
-                    "and QueryError."
+                    "and QueryError.",
                 ),
                 Act("balance-on-a-day", on=("ledger-totals", "command-line")),
                 try_out("tests.test_task_06 -v"),
@@ -155,7 +157,7 @@ def balance_report(
             ),
         ),
         Step("Run the new tests, and all others.", (check("tests.test_task_06"), check())),
-        Step("All pass.", (End(),)),
+        Step("All pass.", (End("balance-on-a-day"),)),
         Step(
             "`Ledger.balance` takes a day, and `tally balance --on` shows it. Each entry is still visited once. All "
             "tests pass."

@@ -56,8 +56,9 @@ TASK = Task(
             "A report of its own, and a command beside `list`.",
             (
                 End(
+                    "command-line-2",
                     "tally/report.py: entries_report(entries) is the model for an export; Entry has date, payee, "
-                    "account, money and tags (a dict). A command `export` goes beside `list` in tally/cli.py."
+                    "account, money and tags (a dict). A command `export` goes beside `list` in tally/cli.py.",
                 ),
                 Explore("csv-elsewhere"),
                 Search("csv|export", "*"),
@@ -70,7 +71,10 @@ TASK = Task(
         Step(
             "Nothing exports yet.",
             (
-                End("No CSV anywhere yet. tests/test_cli.py has run(*arguments, journal=...) -> (code, out, err)."),
+                End(
+                    "csv-elsewhere",
+                    "No CSV anywhere yet. tests/test_cli.py has run(*arguments, journal=...) -> (code, out, err).",
+                ),
                 Act("export-csv", on=("command-line", "command-line-2")),
                 try_out("tests.test_task_07 -v"),
             ),
@@ -116,7 +120,7 @@ from tally.report import (
             ),
             needs=(PARSE_QUERY,),
         ),
-        Step("Run all tests, the new ones among them, which ends this act.", (check(), End())),
+        Step("Run all tests, the new ones among them, which ends this act.", (check(), End("export-csv"))),
         Step("`tally export` prints what a query selects as CSV. All tests pass."),
     ),
 )

@@ -39,9 +39,10 @@ TASK = Task(
             "A negative rest is set to zero, month by month.",
             (
                 End(
+                    "envelopes",
                     "tally/envelopes.py: Envelopes.carried walks the months and sets a negative rest to zero, which is "
                     "the bug. Without that the rest is what was filled minus what was spent since self.start, so two "
-                    "balances do. LedgerError means that nothing was ever posted."
+                    "balances do. LedgerError means that nothing was ever posted.",
                 ),
                 Act("carry-debt", on=("envelopes",)),
                 try_out("tests.test_task_08 -v"),
@@ -61,7 +62,7 @@ TASK = Task(
             needs=(BALANCE_ON,),
             think="The balance at the end of the day before the month, less the one before the envelopes began.",
         ),
-        Step("Run all tests, the new ones among them, which ends this act.", (check("-v"), End())),
+        Step("Run all tests, the new ones among them, which ends this act.", (check("-v"), End("carry-debt"))),
         Step("An overdrawn envelope stays overdrawn, and asking for a month takes two balances. All tests pass."),
     ),
 )

@@ -73,9 +73,10 @@ TASK = Task(
             "Seven modules have one. Who catches them?",
             (
                 End(
+                    "error-classes",
                     "Error classes, all of ValueError: MoneyError (money), PeriodError (dates), LedgerError (ledger), "
                     "ParseError (parser), QueryError (query), EnvelopeError (envelopes); CurrencyMismatchError is a "
-                    "MoneyError. The exact lines are in this episode's searches."
+                    "MoneyError. The exact lines are in this episode's searches.",
                 ),
                 Explore("who-catches"),
                 Search(r"except |raise \w+Error", "*.py"),
@@ -88,7 +89,10 @@ TASK = Task(
         Step(
             "Only main catches for the user.",
             (
-                End("tally/cli.py main() is the one place that turns errors into one line and exit code 1."),
+                End(
+                    "who-catches",
+                    "tally/cli.py main() is the one place that turns errors into one line and exit code 1.",
+                ),
                 Act("error-family", on=("error-classes",)),
                 Create("tally/errors.py", ERRORS),
                 try_out("tests.test_task_09 -v"),
@@ -138,7 +142,7 @@ TASK = Task(
             ),
         ),
         Step("Run the new tests, and all others.", (check("tests.test_task_09"), check())),
-        Step("All pass.", (End(),)),
+        Step("All pass.", (End("error-family"),)),
         Step("Every mistake of the user's is a `TallyError` now, and one line on the command line. All tests pass."),
     ),
 )
