@@ -26,11 +26,11 @@ class Limits:
     """Where one inferred episode ends and the next begins.
 
     Attributes:
-        episode: tokens after which an episode ends with its next call, as nothing of an open one may be evicted.
+        episode: tokens after which an episode ends with its next call, as an open one is the last to be evicted.
         drift_calls: exploring calls on other files than its own that an act bears before an exploration begins.
         drift_tokens: tokens of such calls, likewise.
         dependencies: tokens that the explorations which one act depends on may hold together, unless it is one
-            alone; none of them may be evicted as long as the act is not.
+            alone; none of them is removed as long as the act is not.
     """
 
     episode: int = 6_000
