@@ -230,7 +230,8 @@ def report(name: str, subjects: Sequence[Subject]) -> None:
         print(f"| (no strategy that keeps the user's turns can cost less) | {floor[0]:.3f} | {floor[1]:.3f} |{unknown}")
         for rival in RIVALS:
             same = rival_at_view(rival, found, found[OURS.name].view)
-            print(same.line() if same else f"| {rival} | never has a mean view of that size |{unknown} |")
+            if same:
+                print(same.line())
         print(f"\n{reasons(found[OURS.name])}")
 
 
