@@ -7,6 +7,7 @@ import random
 from dataclasses import dataclass, field
 
 from wane import Kind
+from wane.formats.notices import is_notice
 from wane.testing import Call, Reply, Request
 
 RESULT = "line of output, as long as lines are\n" * 12
@@ -39,7 +40,8 @@ class Worker:
     def __call__(self, request: Request) -> Reply:
         self._number += 1
         said = [part for part in request.parts if part.kind is not Kind.SYSTEM]
-        heard = [part.kind for part in said if not part.text.startswith(NOTES)]
+        mine = [part.kind for part in said if not part.text.startswith(NOTES) and not is_notice(part.text)]
+        heard = mine or [Kind.USER]
         if heard[-1] is Kind.USER:
             self._left = self._rng.randint(1, self.steps)
         reasoning = f"thought {self._number}" if self.reasons and self._rng.random() < 0.7 else None

@@ -113,20 +113,26 @@ class AnthropicClient(Client):
 
 
 class RemindedClient(AnthropicClient):
-    """Speaks as Claude Code does: after each turn of the user stands a system message."""
+    """Speaks as Claude Code does: notices stand beside what a person says, behind results, and in system messages."""
 
     def say(self, text: str) -> None:
         super().say(text)
-        self._remind()
+        self.history[-1]["content"].insert(0, self._notice("Today's date is 2026-11-22."))
+        self._remind("UserPromptSubmit hook additional context: be brief")
 
     def take(self, answer: Mapping[str, Any], results: Callable[[str, Any], str]) -> int:
         calls = super().take(answer, results)
         if calls:
+            self.history[-1]["content"].append(self._notice(f"Contents of {len(self.history)}/CLAUDE.md:\n\nBe good."))
             self._remind()
         return calls
 
-    def _remind(self) -> None:
-        self.history.append({"role": "system", "content": f"{len(self.history)} tokens left"})
+    def _notice(self, text: str) -> dict[str, Any]:
+        return {"type": "text", "text": f"<system-reminder>\n{text}\n</system-reminder>"}
+
+    def _remind(self, *others: str) -> None:
+        left = f"<total_tokens>{len(self.history)} tokens left</total_tokens>"
+        self.history.append({"role": "system", "content": "\n\n".join([left, *others])})
 
 
 class ChatClient(Client):

@@ -1,0 +1,162 @@
+"""Sessions of clients that say much themselves: their words go, a person's stay, and every request is valid (R15)."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from tests.proxy.sessions.test_book import SMALL, result, work, worker
+from tests.proxy.world import AnthropicClient, Client, Exchange, RemindedClient, ResponsesClient, exchange
+from wane import Kind
+from wane.proxy.sessions.book import Book
+from wane.proxy.store.memory import MemoryStore
+
+LONG = "what the harness has to say " * 30
+SKILL = f"Base directory for this skill: /w/.claude/skills/tidy\n\n# Tidy\n\n{LONG}"
+SUMMARY = f"This session is being continued from a previous conversation that ran out of context.\n\n{LONG}"
+
+
+class Queuing(RemindedClient):
+    """A person speaks while tools run, skills are loaded, and hooks stop the turn."""
+
+    def take(self, answer: Mapping[str, Any], results: Callable[[str, Any], str]) -> int:
+        calls = super().take(answer, results)
+        number = len(self.history)
+        if calls:
+            blocks = self.history[-2]["content"]
+            blocks[0]["content"] = "Launching skill: tidy"
+            blocks.insert(calls, {"type": "text", "text": SKILL})
+            if number % 4 == 0:
+                queued = f"The user sent a new message while you were working:\nQUEUED {number}."
+                blocks.append({"type": "text", "text": queued})
+        else:
+            self.history.append({"role": "user", "content": f"Stop hook feedback:\n{LONG}"})
+        return calls
+
+
+class Folding(AnthropicClient):
+    """What is told between calls stands at the end of results, as for models that take no system messages."""
+
+    def take(self, answer: Mapping[str, Any], results: Callable[[str, Any], str]) -> int:
+        calls = super().take(answer, results)
+        if calls and len(self.history) % 4 == 0:
+            queued = f"The user sent a new message while you were working:\nQUEUED {len(self.history)}."
+            self.history[-1]["content"][0]["content"] += f"\n\n<system-reminder>\n{queued}\n</system-reminder>"
+        return calls
+
+
+class Codex(ResponsesClient):
+    """Tells the kind of each content, and has hooks and the environment speak."""
+
+    def say(self, text: str) -> None:
+        if not self.history:
+            self._tell("developer", f"<permissions instructions>{LONG}</permissions instructions>")
+            self._tell("user", "# AGENTS.md instructions for /w\n\n<INSTRUCTIONS>\nBe good.\n</INSTRUCTIONS>")
+        self._tell("user", text, "user.text")
+        self._tell("developer", f"Hooked: {LONG}", "hooks.additional_context")
+        self._tell("user", f"<skill>\n<name>tidy</name>\n{LONG}</skill>", "skills.selected_skill_instructions")
+
+    def _tell(self, role: str, text: str, kind: str = "unknown") -> None:
+        about = {"internal_chat_message_metadata_passthrough": {"content_item_kinds": [kind]}}
+        content = [{"type": "input_text", "text": text}]
+        self.history.append({"type": "message", "role": role, "content": content, **about})
+
+
+def run(client: Client, turns: int, seed: int = 1) -> tuple[list[Exchange], Book]:
+    """Work through a book for some turns; the provider refuses what is not valid."""
+    book = Book(MemoryStore(), SMALL)
+
+    async def main() -> list[Exchange]:
+        return await work(book, client, worker(client, seed), turns)
+
+    return asyncio.run(main()), book
+
+
+def breakpoints(value: Any) -> int:
+    if isinstance(value, list):
+        return sum(map(breakpoints, value))
+    if not isinstance(value, dict):
+        return 0
+    return ("cache_control" in value) + sum(map(breakpoints, value.values()))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("make", [RemindedClient, Queuing, Folding, Codex])
+def test_a_persons_words_stay_and_the_harness_s_go(make: type[Client], seed: int) -> None:
+    client = make()
+    done, book = run(client, 8, seed)
+    sent, shown = json.dumps(client.history), json.dumps(done[-1].bodies[-1])
+    assert len(book.status()) == 1
+    assert done[-1].facts.evicted > 0
+    for number in range(8):
+        assert f"User turn {number}: please" in shown
+    for number in range(len(client.history) + 1):
+        assert (f"QUEUED {number}." in shown) == (f"QUEUED {number}." in sent)
+    for words in ("tokens left", "Hooked: ", "<name>tidy", "# Tidy", "Stop hook feedback", "CLAUDE.md"):
+        if words in sent:
+            assert shown.count(words) < sent.count(words) / 2
+    # What stands ahead of the first answer is the system's.
+    for words in ("<permissions instructions>", "# AGENTS.md instructions"):
+        assert shown.count(words) == sent.count(words)
+    for each in done:
+        assert breakpoints(each.bodies[-1]) <= 2 if issubclass(make, AnthropicClient) else True
+
+
+def test_views_of_notices_are_smaller_than_those_of_turns() -> None:
+    """The same session with its notices unmarked holds what the harness said for good."""
+
+    class Unmarked(Codex):
+        def _tell(self, role: str, text: str, kind: str = "unknown") -> None:
+            super()._tell("user" if kind != "unknown" else role, text.replace("<skill>", "skill"))
+
+    marked, _ = run(Codex(), 8)
+    unmarked, _ = run(Unmarked(), 8)
+    assert marked[-1].facts.view <= SMALL.budget < unmarked[-1].facts.view
+    assert marked[-1].facts.satisfied
+
+
+def test_a_session_that_begins_with_a_summary_stays_one_when_a_person_speaks() -> None:
+    async def main() -> None:
+        client = AnthropicClient()
+        book, upstream = Book(MemoryStore(), SMALL), worker(client, 2, marks=False)
+        client.history = [{"role": "user", "content": SUMMARY}]
+        names = set()
+        for number in range(4):
+            done = await exchange(book, client, upstream)
+            names.add(done.facts.session)
+            if not client.take(done.answer, result):
+                client.say(f"Turn {number}.")
+        assert len(names) == len(book.status()) == 1
+        other = AnthropicClient()
+        other.history = copy.deepcopy(client.history)
+        other.history[0] = {"role": "user", "content": SUMMARY.replace("harness", "client")}
+        assert (await exchange(book, other, upstream)).facts.session not in names
+
+    asyncio.run(main())
+
+
+def test_what_a_person_adds_beside_notices_is_shown() -> None:
+    """An edited message whose notices are gone keeps what is a person's in it."""
+
+    async def main() -> None:
+        client = RemindedClient()
+        book, upstream = Book(MemoryStore(), SMALL), worker(client, 1)
+        await work(book, client, upstream, 8)
+        edited = next(
+            message
+            for message in client.history[4:]
+            if message["role"] == "user" and message["content"][0]["type"] == "tool_result"
+        )
+        edited["content"].append({"type": "text", "text": "Mind that!"})
+        client.say("Go on.")
+        done = await exchange(book, client, upstream)
+        assert len(book.status()) == 1
+        assert "Mind that!" in upstream.requests[-1].texts(Kind.USER)
+        assert done.facts.evicted > 0
+
+    asyncio.run(main())
