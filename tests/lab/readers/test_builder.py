@@ -134,3 +134,16 @@ def test_whatever_happens_the_session_keeps_its_promises(steps: list[tuple[str, 
     session = check(builder.build())
     assert builder.problems.count == results
     assert len(session.calls) == sum(kind == "answer" for kind, _ in steps)
+
+
+def test_words_in_the_systems_place_are_the_systems_until_a_model_has_said_something() -> None:
+    builder = SessionBuilder("s", "test")
+    told = Part(Kind.NOTICE, "be brief", system=True)
+    builder.user("go")
+    builder.add(told)
+    builder.answer(())  # a call whose answer was lost
+    builder.add(told)
+    builder.answer([Part(Kind.TEXT, "done")])
+    builder.add(told)
+    kinds = [part.kind for part in check(builder.build()).parts]
+    assert kinds == [Kind.USER, Kind.SYSTEM, Kind.SYSTEM, Kind.TEXT, Kind.NOTICE]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,20 @@ from wane.proxy.sessions.base import Facts
 from wane.proxy.sessions.book import Book
 from wane.proxy.settings import ContextSettings
 from wane.proxy.store.disk import DiskStore
+from wane.proxy.wire.base import Body
 
 __all__ = ["plain_surroundings", "run"]
 
 every_client = pytest.mark.parametrize("make", CLIENTS, ids=lambda client: client.wire.name)
+
+
+def sent(client: Client, body: Body) -> Iterator[Part]:
+    """The parts of a request, those of messages that were joined in the system's place each on its own."""
+    for message in client.wire.messages(body):
+        content = message.get("content")
+        joined = message.get("role") == "system" and isinstance(content, list)
+        for each in [{**message, "content": [block]} for block in content] if joined else [message]:
+            yield from client.wire.format.parts(each)
 
 
 @dataclass(frozen=True)
@@ -33,7 +43,7 @@ class Kept:
     Attributes:
         path: its file.
         facts: what the proxy said of its last request, to which no answer came.
-        view: what that request showed.
+        view: what that request showed, in its order.
         exchanges: those before.
     """
 
@@ -85,8 +95,7 @@ def keep(store: SessionStore, here: Path) -> Keep:
             exchanges = await work(book, client, upstream, 6)
             client.say("One thing more.")
             turn = await book.turn(client.wire, client.body())
-            messages = client.wire.messages(turn.body)
-            view = tuple(part for message in messages for part in client.wire.format.parts(message))
+            view = tuple(sent(client, turn.body))
             await book.close()
             return Kept(store.find(turn.facts.session), turn.facts, view, tuple(exchanges))
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.cli.conftest import Run
 from tests.proxy.reading.conftest import Keep, every_client
-from tests.proxy.world import AnthropicClient, Client
+from tests.proxy.world import AnthropicClient, Client, RemindedClient
 from wane import Kind, chars
-from wane.cli.sessions.saved import load_session
+from wane.cli.sessions.saved import Session, load_session
+from wane.formats import Part, get_format
 from wane.journal import UsageRecord
 from wane.strategies.clear_tools import PLACEHOLDER
 
@@ -37,16 +39,22 @@ def test_its_figures_are_the_proxys(make: type[Client], strategy: str, keep: Kee
 def test_its_view_is_what_the_proxy_sent(make: type[Client], strategy: str, keep: Keep) -> None:
     kept = keep(make(), strategy=strategy)
     session = load_session(kept.path)
-    shown = sorted([*session.view.visible, *session.view.instead])
-    weights = [session.view.instead.get(index, session.items[index].tokens) for index in shown]
-    kinds = [session.items[index].kind for index in shown]
     # The guidance comes on top: a message of its own in some protocols, and in others part of the system message.
-    sent = [part for part in kept.view if part.kind is not Kind.SYSTEM]
-    assert [part.kind for part in sent] == [kind for kind in kinds if kind is not Kind.SYSTEM]
-    assert [part.item(chars, 0).tokens for part in sent] == [
-        tokens for kind, tokens in zip(kinds, weights, strict=True) if kind is not Kind.SYSTEM
-    ]
+    sent, told = ([part for part in parts if part.kind is not Kind.SYSTEM] for parts in (kept.view, told_view(session)))
+    assert [part for part in sent if not part.system] == [part for part in told if not part.system]
+    # What the harness says in the system's place a wire seats where the provider takes it, in the same order.
+    assert [part for part in sent if part.system] == [part for part in told if part.system]
     assert (PLACEHOLDER in {part.text for part in sent}) == (strategy == "clear-tools")
+    assert any(part.system for part in sent) == (make is RemindedClient)
+
+
+def told_view(session: Session) -> list[Part]:
+    """What `wane show` says of the last request, with the content that the journal holds."""
+    format_, instead = get_format(session.file.header.format), session.view.instead
+    parts = [part for message in format_.load(list(session.replayed.messages)) for part in format_.parts(message)]
+    assert all(tokens == chars(PLACEHOLDER) for tokens in instead.values())
+    shown = sorted([*session.view.visible, *instead])
+    return [replace(parts[index], text=PLACEHOLDER) if index in instead else parts[index] for index in shown]
 
 
 @every_client

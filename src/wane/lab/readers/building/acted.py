@@ -9,7 +9,7 @@ from typing import Any
 from wane.core import chars
 from wane.core.errors import ConfigError, FormatError, HistoryError
 from wane.core.policy import MAX_BUDGET
-from wane.formats.base import Part
+from wane.formats.base import Part, is_answer, standing
 from wane.strategies.base import Fitted, Resumable, Settings, Substitute
 from wane.strategies.registry import get_strategy
 
@@ -39,6 +39,7 @@ class Actions:
     def __init__(self) -> None:
         self._parts: list[tuple[int, Part]] = []  # with the number of the message
         self._messages = 0
+        self._answered = False
         self._strategy: Resumable | None = None
         self._tokens: list[int] = []  # of the items that the strategy has been given
         self._shown: set[int] = set()
@@ -46,7 +47,10 @@ class Actions:
 
     def add(self, parts: Sequence[Part]) -> None:
         """Take in the parts of the next message."""
-        self._parts += [(self._messages, part) for part in parts]
+        # What opens a session in the system's place is the system's (R15), which the strategy that ran did not take.
+        told = standing(list(parts), answered=self._answered)
+        self._answered = self._answered or is_answer(parts)
+        self._parts += [(self._messages, part) for part in told]
         self._messages += 1
 
     def redo(self, note: Mapping[str, Any]) -> Act:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from wane.core import Kind
-from wane.formats.base import Part, standing
+from wane.formats.base import Part, is_answer, standing
 from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.building.values import first_words, sound
 from wane.lab.session import Compaction, ModelCall, RecordedSession, Usage
@@ -39,6 +39,7 @@ class SessionBuilder:
         self.system_tokens: int | None = None
         self._session = RecordedSession(sound(name), source)
         self._message = -1
+        self._said = False  # whether a model has said anything
         self._ids: set[str] = set()
         self._numbers: dict[str, int] = {}  # how often an id has been changed
         self._open: dict[str, list[str]] = {}  # by recorded id, the calls without a result, oldest first
@@ -97,7 +98,7 @@ class SessionBuilder:
         if part.kind in _OUTPUT:
             raise ValueError(f"a {part.kind} part belongs to a model call; give it to answer()")
         self._message += 1
-        return self._append(standing([part], answered=bool(self._session.calls)), line) > 0
+        return self._append(standing([part], answered=self._said), line) > 0
 
     def answer(
         self,
@@ -131,6 +132,7 @@ class SessionBuilder:
             # What used this id in an earlier message is not waited for any more.
             self._open.pop(recorded, None)
         self._append(parts, line)
+        self._said = self._said or is_answer(parts)
         self._session.calls.append(ModelCall(first, self.position, usage, at, model))
 
     def compaction(
