@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from wane.integrations.events import PassRan
 from wane.journal import read
 from wane.testing import Call, HttpError, Kind, Reply, Request, ScriptedServer, Usage
 
+NOTE = re.compile(r"\[Automatic note[^]]*")
 APIS = ["openai_model", "openai_responses_model", "anthropic_model"]
 
 
@@ -105,6 +107,31 @@ def test_many_tasks_in_one_session_and_the_same_view_after_resuming(project: Pat
         users = server.requests[-1].texts(Kind.USER)
         asked = [text for text in users if text.startswith(("task", "and"))]
         assert asked == [f"task {number}" for number in range(6)] + ["and again"]
+
+
+@pytest.mark.parametrize("marks", [True, False], ids=["never ends", "never marks"])
+def test_a_restart_before_every_task_changes_no_reminder(project: Path, marks: bool) -> None:
+    def said(*, restarts: bool) -> list[str]:
+        look = Call("read_file", {"path": "long.py", "limit": 90})
+        replies = [Reply(calls=(look,)) if n % 3 else Reply(f"Done {n}.", calls=()) for n in range(1, 37)]
+        if marks:
+            replies[0] = Reply(calls=(start("endless", "expl"), look))
+        with ScriptedServer(replies) as server:
+            settings = config(project, server.openai_model(), budget=6_000, remind_at=0.9)
+            session = AgentSession.create(settings)
+            for number in range(12):
+                run(session, f"task {number}")
+                if restarts:
+                    session.close()
+                    session = AgentSession.resume(path_of(session), settings)
+            session.close()
+            assert len(server.requests) == 36
+            return [next(iter(NOTE.findall(request.raw.decode())), "") for request in server.requests]
+
+    steady = said(restarts=False)
+    assert 2 <= sum(map(bool, steady)) <= 6
+    assert all(("End the episode" in note) == marks for note in steady if note)
+    assert said(restarts=True) == steady
 
 
 def test_edits_are_refused_inside_an_exploration_by_their_place_in_the_message(project: Path) -> None:

@@ -159,6 +159,57 @@ def test_a_restored_window_goes_on_as_if_nothing_had_happened(
     )
 
 
+@times(0.7)
+@given(history=histories(), budget=st.integers(10, 400), share=st.sampled_from((0.05, 0.2)), data=st.data())
+def test_a_restored_agent_is_reminded_as_if_nothing_had_happened(
+    history: list[ModelMessage], budget: int, share: float, data: st.DataObject
+) -> None:
+    lived, stopped = Tracker(budget, remind_at=share), Tracker(budget, remind_at=share)
+    overflows: list[int] = []
+
+    def note(event: object) -> None:
+        if isinstance(event, PassRan) and event.report.overflowed:
+            overflows.append(stopped.window.item_count)
+
+    stopped.listeners.append(note)
+    cut = data.draw(st.integers(0, len(history)))
+    for tracker in (lived, stopped):
+        live(tracker, history[:cut])
+    resumed = Tracker(budget, remind_at=share)
+    resumed.restore(stopped.window, stopped.transcript.messages, stopped.episodes, overflows=overflows)
+    assert reminders(resumed, history, history[:cut]) == reminders(lived, history, history[:cut])
+
+
+def reminders(tracker: Tracker, history: list[ModelMessage], known: list[ModelMessage]) -> list[str | None]:
+    """What each request that is yet to come carries at its tail, and the one that comes after all."""
+    said = []
+    for stop in range(len(known), len(history) + 1):
+        if stop == len(history) or isinstance(history[stop], ModelResponse):
+            tracker.sync(history[:stop])
+            tracker.prepare()
+            said.append(tracker.reminder)
+    return said
+
+
+def test_requests_of_other_budgets_and_those_not_managed_reminded_by_their_own() -> None:
+    history: list[ModelMessage] = [user()]
+    for number in range(10):
+        history += [reply(ToolCallPart("grep", {}, f"c{number}")), ModelRequest([result(f"c{number}", "x" * 400)])]
+    lived = Tracker(100_000)
+    live(lived, history[:5])  # so far nothing fills a share
+    lived.manage, lived.window.budget = False, 1_000
+    live(lived, history[:15], known=2)
+    items = lived.window.item_count
+    lived.manage = True
+    live(lived, history, known=7)
+    assert lived.reminder is not None
+    for budgets, told in (({0: 100_000, 7: None, items + 2: 1_000}, True), ({0: 1_000}, False)):
+        resumed = Tracker(1_000)
+        resumed.restore(lived.window, history, lived.episodes, budgets=budgets)
+        resumed.prepare()
+        assert (resumed.reminder == lived.reminder) == told
+
+
 def test_a_window_is_restored_only_with_its_own_messages() -> None:
     tracker = Tracker(100)
     live(tracker, LONG)

@@ -136,6 +136,7 @@ records: st.SearchStrategy[Record] = st.one_of(
         tokens_before=counts,
         tokens_after=counts,
         satisfied=st.booleans(),
+        overflowed=st.booleans(),
         trace=st.lists(steps, max_size=3).map(tuple),
         at=moments,
     ),

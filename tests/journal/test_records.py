@@ -88,8 +88,8 @@ FORMAT = [
     MessageRecord(message={"role": "user", "content": "hi \ud800"}, at=NOON),
     AnnotationRecord(item=3, action="start", number=0, name="look", type=EpisodeType.EXPL, at=NOON),
     AnnotationRecord(8, "end", 1, "fix", EpisodeType.ACT, ("look",), at=NOON),
-    PassRecord(9, 100, 120, 90, True, (Step("look", 0, Level.BULK, 120, 90, (4, 5)),), at=NOON),
-    PassRecord(9, 80, 90, 85, False, (Step("fix", 1, Level.OVERFLOW, 90, 85, (6, 7)),), at=NOON),
+    PassRecord(9, 100, 120, 90, True, False, (Step("look", 0, Level.BULK, 120, 90, (4, 5)),), at=NOON),
+    PassRecord(9, 80, 90, 85, False, True, (Step("fix", 1, Level.OVERFLOW, 90, 85, (6, 7)),), at=NOON),
     UsageRecord(9, 1000, 50, 800, 100, 0.0125, "provider:model", at=NOON),
     NoteRecord("title", {"text": "x"}, at=NOON),
     MarkedMessageRecord(

@@ -128,7 +128,14 @@ def _go_on(journal: Journal, config: SessionConfig) -> Opened:
     window = replayed.window
     window.budget, window.policy = tracker.window.budget, tracker.window.policy
     window.set_tool_classes(config.settings.tool_classes)
-    tracker.restore(window, transcript.messages, replayed.episodes, replayed.marks)
+    tracker.restore(
+        window,
+        transcript.messages,
+        replayed.episodes,
+        replayed.marks,
+        budgets=replayed.budgets,
+        overflows=replayed.overflows,
+    )
     warnings: tuple[str, ...] = ()
     if tracker.annotate == "infer" and not tracker.inferring:
         # The agent is the authority on structure, and has used it.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain, takewhile
 from operator import is_
@@ -251,6 +251,9 @@ class Tracker:
         messages: Sequence[ModelMessage],
         episodes: Sequence[Episode] = (),
         marks: Mapping[int, Sequence[Mark]] = MappingProxyType({}),
+        *,
+        budgets: Mapping[int, int | None] = MappingProxyType({}),
+        overflows: Container[int] = (),
     ) -> None:
         """Go on with a window that was brought back by other means, such as a journal.
 
@@ -259,23 +262,37 @@ class Tracker:
             messages: the history so far.
             episodes: every episode so far; the live ones of the window if there are none.
             marks: by the index of the item that they stand ahead of, the marks that were inferred.
+            budgets: by the number of items before, the budget in force from there on, None for a context that was
+                not managed; the window's where nothing is said. The agent is reminded again as it would have been.
+            overflows: numbers of items in the history at passes that had to take of what was not finished (R16).
 
         Raises:
             HistoryError: if the window does not hold just the items of the messages.
         """
         self._start(window)
         self.episodes = list(episodes or window.episodes)
+        named = {episode.name: episode for episode in self.episodes}
+        budget: int | None = window.budget
+        active: Episode | None = None
         for message in messages:
             self._known.append(Known(message, len(message.parts), len(self.transcript.messages)))
             self._note_message(message)
             first = self.transcript.item_count
+            budget = budgets.get(first, budget)
+            if isinstance(message, ModelResponse):
+                self._remind(budget, overflowed=first in overflows, active=active)
             for index, (item, part) in enumerate(self.transcript.take(message), first):
-                self._follow(item, part, marks.get(index, ()))
+                verdict = self._follow(item, part, marks.get(index, ()))
+                if verdict is not None and verdict.accepted:
+                    active = named.get(verdict.name) if verdict.action == "start" else None
         if self.transcript.item_count != window.item_count:
             raise HistoryError(
                 f"the window holds {window.item_count} items and the messages {self.transcript.item_count}; "
                 "restore it with the messages that it was built from"
             )
+        if window.item_count in overflows:
+            # The request was made ready, and never answered: its pass is not run again.
+            self._remind(budgets.get(window.item_count, budget), overflowed=True, active=active)
 
     def tell(self, event: Event) -> None:
         """Tell the listeners what happened to the requests by other means than this tracker."""
@@ -339,13 +356,14 @@ class Tracker:
             self.episodes.append(added.opened)
         return added
 
-    def _follow(self, item: Item, part: Part, marks: Sequence[Mark]) -> None:
+    def _follow(self, item: Item, part: Part, marks: Sequence[Mark]) -> Verdict | None:
         """Take in an item that the window has already."""
         if self._annotator is not None:
             self._annotator.follow(item, part, marks)
         verdict = self._note_item(item, marks)
         if self._annotator is not None and verdict is not None and verdict.accepted:
             self._annotator.stop()
+        return verdict
 
     def _note_item(self, item: Item, marks: Sequence[Mark]) -> Verdict | None:
         for mark in marks:
@@ -390,10 +408,15 @@ class Tracker:
         events: list[Event] = [PassRan(report)] if report.ran else []
         if not report.satisfied:
             events.append(BudgetUnmet(report))
-        window, overflowed = self.window, report.overflowed
-        if self._may_remind and self._reminder.ask(window.budget, overflowed=overflowed, active=window.active):
+        if self._remind(self.window.budget, overflowed=report.overflowed, active=self.window.active):
             events.append(Reminded())
         self._tell(*events)
+
+    def _remind(self, budget: int | None, *, overflowed: bool, active: Episode | None) -> bool:
+        """Whether a request reminds the agent; it has no budget if its context was not managed."""
+        if budget is None or not self._may_remind:
+            return False
+        return self._reminder.ask(budget, overflowed=overflowed, active=active) is not None
 
     @property
     def _may_remind(self) -> bool:

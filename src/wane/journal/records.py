@@ -153,6 +153,7 @@ class PassRecord(Record):
         tokens_before: tokens of the view before the pass.
         tokens_after: tokens of the view after it.
         satisfied: whether the budget was met.
+        overflowed: whether it had to take of what was not finished, or of what that needs (R16).
         trace: every level reached, in order; resuming redoes it to the letter (R14).
     """
 
@@ -163,6 +164,7 @@ class PassRecord(Record):
     tokens_before: int
     tokens_after: int
     satisfied: bool
+    overflowed: bool
     trace: tuple[Step, ...]
 
     @classmethod
@@ -174,6 +176,7 @@ class PassRecord(Record):
             tokens_before=report.tokens_before,
             tokens_after=report.tokens_after,
             satisfied=report.satisfied,
+            overflowed=report.overflowed,
             trace=report.trace,
         )
 

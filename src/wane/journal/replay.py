@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -44,6 +44,8 @@ class Replay:
             between the two. Append them to complete the journal.
         episodes: all episodes in order of start, also those that were removed, which the window drops.
         marks: by the index of the item that they stand ahead of, the marks that were inferred.
+        budgets: by the number of items before, the budget in force from there on; None while nothing was managed.
+        overflows: numbers of items in the history at passes that had to take of what was not finished (R16).
     """
 
     window: ContextWindow
@@ -52,6 +54,8 @@ class Replay:
     unrecorded: tuple[AnnotationRecord, ...]
     episodes: tuple[Episode, ...]
     marks: Mapping[int, tuple[Mark, ...]] = field(default_factory=dict)
+    budgets: Mapping[int, int | None] = field(default_factory=dict)
+    overflows: Container[int] = ()
 
 
 def replay(records: Iterable[Record], items_of: ItemsOf) -> Replay:
@@ -75,7 +79,8 @@ def replay(records: Iterable[Record], items_of: ItemsOf) -> Replay:
         except (HistoryError, ConfigError) as error:
             raise JournalError(f"the session does not replay: line {number} ({record.kind}): {error}") from error
     messages, unrecorded = tuple(fold.messages), tuple(fold.expected.values())
-    return Replay(fold.window, fold.config, messages, unrecorded, tuple(fold.episodes), fold.marks)
+    episodes = tuple(fold.episodes)
+    return Replay(fold.window, fold.config, messages, unrecorded, episodes, fold.marks, fold.budgets, fold.overflows)
 
 
 class _Fold:
@@ -89,6 +94,8 @@ class _Fold:
         self.expected: dict[int, AnnotationRecord] = {}
         self.episodes: list[Episode] = []
         self.marks: dict[int, tuple[Mark, ...]] = {}
+        self.budgets: dict[int, int | None] = {}
+        self.overflows: set[int] = set()
 
     def take(self, record: Record) -> None:
         if isinstance(record, MessageRecord):
@@ -96,6 +103,8 @@ class _Fold:
         elif isinstance(record, PassRecord):
             self._check_position(record.items)
             self.window.apply(record.trace)
+            if record.overflowed:
+                self.overflows.add(record.items)
         elif isinstance(record, UsageRecord):
             self._check_position(record.items)
             # The request was the view as it stands, whether or not a pass ran before it.
@@ -125,6 +134,7 @@ class _Fold:
         window.budget, window.policy, window.overhead = config.budget, config.policy, config.overhead
         window.set_tool_classes(config.tool_classes)
         self.config = config
+        self.budgets[window.item_count] = config.budget if config.managed else None
 
     def _check_position(self, items: int) -> None:
         if items != self.window.item_count:

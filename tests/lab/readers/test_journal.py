@@ -26,7 +26,9 @@ def result(number: int, text: str = "seen") -> MessageRecord:
 
 def went(items: int, *removed: int) -> PassRecord:
     step = Step(None, 0, Level.BULK, 900, 600, removed)
-    return PassRecord(items=items, budget=700, tokens_before=900, tokens_after=600, satisfied=True, trace=(step,))
+    return PassRecord(
+        items=items, budget=700, tokens_before=900, tokens_after=600, satisfied=True, overflowed=False, trace=(step,)
+    )
 
 
 HISTORY: list[Record] = [

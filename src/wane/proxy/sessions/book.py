@@ -328,10 +328,11 @@ class Book:
                 *conversation.setup(equipped),
                 *conversation.amend(conversation.edits(arrivals, alignment)),
             ]
-            for stop in range(len(conversation.entries) + _AT_ONCE, len(arrivals), _AT_ONCE):
-                records += conversation.extend(arrivals[:stop])
+            first = len(conversation.entries)
+            for stop in range(first + _AT_ONCE, len(arrivals), _AT_ONCE):
+                records += conversation.extend(arrivals[:stop], more=len(conversation.entries) > first)
                 await asyncio.sleep(0)
-            records += conversation.extend(arrivals)
+            records += conversation.extend(arrivals, more=len(conversation.entries) > first)
             history = conversation.woven(arrivals)
             view = conversation.fit(history, equipped, cold=cold)
         except BaseException:

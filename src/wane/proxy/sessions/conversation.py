@@ -13,7 +13,7 @@ from itertools import chain, groupby
 from typing import Any, Final
 
 from wane.conversation.reminder import Reminder
-from wane.core import Added, ContextWindow, FitReport, Item, Kind, Level, Mark, chars
+from wane.core import Added, ContextWindow, FitReport, Item, Kind, Mark, chars
 from wane.core.errors import HistoryError, JournalError
 from wane.formats.base import Part
 from wane.journal import (
@@ -105,6 +105,7 @@ class Conversation:
         # While records are followed: entries whose messages are yet to come, and how many of the first one's have.
         self._due: list[Entry] = []
         self._followed = 0
+        self._overflowed = False  # whether a pass ahead of the request that is followed overflowed (R16)
 
     @property
     def window(self) -> ContextWindow | None:
@@ -162,6 +163,7 @@ class Conversation:
         Args:
             body: the request's, with own tools.
         """
+        self._asked()
         overhead = chars(jsons.dumps(self.wire.fixed(body)).decode("utf-8", "replace"))
         if self._config is not None and abs(overhead - self._config.overhead) <= _SLACK * overhead:
             overhead = self._config.overhead
@@ -179,11 +181,12 @@ class Conversation:
         self._configure(config)
         return records
 
-    def extend(self, arrivals: Sequence[Arrival]) -> list[Record]:
+    def extend(self, arrivals: Sequence[Arrival], *, more: bool = False) -> list[Record]:
         """Take in the messages of a request that are new; return their records.
 
         Args:
-            arrivals: all messages of the request.
+            arrivals: all messages of the request, or those so far.
+            more: whether some of the same request were taken in already.
 
         Raises:
             HistoryError: if they make no history, such as a result without its call. The conversation is not to be
@@ -200,7 +203,7 @@ class Conversation:
             entry = Entry(arrival.digest, arrival.shape, len(woven), self.history - before)
             self.entries.append(entry)
             entries.append(entry)
-        return [notes.client_note(entries), *records] if entries else []
+        return [notes.client_note(entries, more=more), *records] if entries else []
 
     def fit(self, history: History, body: Body, *, more: Sequence[Message] = (), cold: bool = False) -> View:
         """Make the view ready for a request.
@@ -329,14 +332,15 @@ class Conversation:
             elif isinstance(record, MessageRecord):
                 self._follow_message(record)
             elif isinstance(record, ConfigRecord):
+                self._asked()
                 self._configure(record)
             elif isinstance(record, UsageRecord):
+                self._asked()
                 read, write = record.cache_read_tokens, record.cache_write_tokens
                 self._take_usage(TokenUsage(record.input_tokens, record.output_tokens, read, write))
             else:
                 self.keeping.redo(record)
-                if isinstance(record, PassRecord):
-                    self._remind(overflowed=any(step.level is Level.OVERFLOW for step in record.steps))
+                self._overflowed |= isinstance(record, PassRecord) and record.overflowed
 
     def inherit(self, other: Conversation, common: int | None = None) -> list[Record]:
         """Take over the rounds of a session that this one, which is new, goes on with in another way.
@@ -422,6 +426,8 @@ class Conversation:
 
     def _follow_note(self, note: NoteRecord) -> None:
         if note.topic == notes.CLIENT:
+            if not notes.goes_on(note):
+                self._asked()
             if self._due:
                 raise JournalError(f"{len(self._due)} messages of the client are noted, but not recorded")
             self._due = notes.entries_of(note)
@@ -431,8 +437,10 @@ class Conversation:
         elif note.topic == notes.EDITS:
             self.amend(notes.edits_of(note))
         elif note.topic == notes.REPLY:
-            self._remind(overflowed=False)  # as its request was, ahead of it
-            self._note(notes.reply_of(note))
+            replied = notes.reply_of(note)
+            if not replied.inherited:
+                self._asked()
+            self._note(replied)
         else:
             self.keeping.redo(note)
 
@@ -487,6 +495,12 @@ class Conversation:
         window = self.window
         if window is not None:
             self._reminder.ask(window.budget, overflowed=overflowed, active=window.active)
+
+    def _asked(self) -> None:
+        """Remind as the request did that was made ready before, if it was followed and not made ready here."""
+        if self.items:
+            self._remind(overflowed=self._overflowed)
+        self._overflowed = False
 
     def _configure(self, config: ConfigRecord) -> None:
         self._config = replace(config, at=None)

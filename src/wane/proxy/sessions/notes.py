@@ -57,10 +57,20 @@ def infers(records: Iterable[Record]) -> bool:
     return any(r.data.get("infer") is True for r in records if isinstance(r, NoteRecord) and r.topic == SETUP)
 
 
-def client_note(entries: Sequence[Entry]) -> NoteRecord:
-    """Return the note on messages of the client."""
+def client_note(entries: Sequence[Entry], *, more: bool = False) -> NoteRecord:
+    """Return the note on messages of the client.
+
+    Args:
+        entries: the messages.
+        more: whether they belong to the same request as those of the note before.
+    """
     rows = [[entry.digest.hex(), entry.shape.hex(), entry.messages, entry.tokens] for entry in entries]
-    return NoteRecord(CLIENT, {"entries": rows})
+    return NoteRecord(CLIENT, {"entries": rows, "more": True} if more else {"entries": rows})
+
+
+def goes_on(note: NoteRecord) -> bool:
+    """Return whether a note on messages of the client is on more of the same request."""
+    return note.data.get("more") is True
 
 
 def entries_of(note: NoteRecord) -> list[Entry]:
@@ -149,7 +159,7 @@ def prefix(records: Sequence[Record], count: int) -> list[Record]:
                 return [*kept, *_edits(records[number:], whole)]
             count -= len(entries)
             left = sum(entry.messages for entry in entries)
-            kept.append(replace(client_note(entries), at=record.at))
+            kept.append(replace(client_note(entries, more=goes_on(record)), at=record.at))
         elif isinstance(record, MessageRecord):
             if not left:
                 return [*kept, *_edits(records[number:], whole)]
