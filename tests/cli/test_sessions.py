@@ -161,6 +161,17 @@ class TestShow:
         shown = " ".join(run("show", over).out.split())
         assert "over by 88 tokens; no pass may take: active episode 'bump-version' 118, needed by an" in shown
         assert "system prompt and tools 56, user turns 52" in shown
+        # Each pass says so of its own time, in the same words.
+        last = self.shown(run, over)["passes"][-1]
+        assert (last["satisfied"], last["overflowed"], last["tokens_after"], last["budget"]) == (False, False, 204, 200)
+        assert last["pinned"] == {
+            "needed by an unfinished act": 62,
+            "system prompt and tools": 56,
+            "user turns": 52,
+            "active episode": 34,
+        }
+        assert "nothing; 4 over the budget: needed by an unfinished act 62, system prompt and tools 56, " in shown
+        assert "user turns 52, active episode 'bump-version' 34" in shown
 
     def test_what_every_request_carries_counts_in_the_whole_as_in_the_view(
         self, run: Run, store: SessionStore, saved: Path, here: Path

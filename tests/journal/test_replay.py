@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.journal.support import begin
 from tests.strategies import policies, sessions
-from wane.core import ContextWindow, EpisodeType, Policy
+from wane.core import ContextWindow, EpisodeType, Pinned, Policy
 from wane.core.errors import JournalError
 from wane.formats.base import Transcript
 from wane.formats.openai import OpenAIFormat
@@ -40,6 +40,7 @@ class Agent:
     window: ContextWindow
     transcript: Transcript[Message] = field(default_factory=lambda: Transcript(OpenAIFormat()))
     records: list[Record] = field(default_factory=list)
+    shortfalls: list[Pinned | None] = field(default_factory=list)
 
     @classmethod
     def start(cls, config: ConfigRecord) -> Agent:
@@ -51,7 +52,7 @@ class Agent:
     def resume(cls, records: Sequence[Record]) -> Agent:
         transcript = Transcript(OpenAIFormat())
         back = replay(records, transcript.append)
-        return cls(back.window, transcript, [*records, *back.unrecorded])
+        return cls(back.window, transcript, [*records, *back.unrecorded], list(back.shortfalls))
 
     def configure(self, config: ConfigRecord) -> None:
         self.window.budget, self.window.policy, self.window.overhead = config.budget, config.policy, config.overhead
@@ -68,6 +69,7 @@ class Agent:
         report = self.window.fit()
         if report.ran:
             self.records.append(PassRecord.of(report, self.window))
+            self.shortfalls.append(report.pinned)
         reported = max(0, sum(self.sizes()) + drift)
         self.window.observe(reported)
         self.records.append(UsageRecord(self.window.item_count, reported, 7))
@@ -119,7 +121,9 @@ def test_a_resumed_session_goes_on_as_if_it_had_never_ended(
         one.live(messages[cut:], drift)
     assert resumed.records == agent.records
     assert state(resumed.window) == state(agent.window)
-    assert state(Agent.resume(agent.records).window) == state(agent.window)
+    again = Agent.resume(agent.records)
+    assert state(again.window) == state(agent.window)
+    assert again.shortfalls == resumed.shortfalls == agent.shortfalls
 
 
 @given(sessions(), configs, st.data())

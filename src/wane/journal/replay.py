@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from wane.core import ContextWindow, Episode, Item, Mark
+from wane.core import ContextWindow, Episode, Item, Mark, Pinned
 from wane.core.errors import ConfigError, HistoryError, JournalError
 from wane.journal.codec import encode
 from wane.journal.records import (
@@ -46,6 +46,7 @@ class Replay:
         marks: by the index of the item that they stand ahead of, the marks that were inferred.
         budgets: by the number of items before, the budget in force from there on; None while nothing was managed.
         overflows: numbers of items in the history at passes that had to take of what was not finished (R16).
+        shortfalls: for each pass, in order, what held the tokens if it could not meet the budget; else None (R13).
     """
 
     window: ContextWindow
@@ -56,6 +57,7 @@ class Replay:
     marks: Mapping[int, tuple[Mark, ...]] = field(default_factory=dict)
     budgets: Mapping[int, int | None] = field(default_factory=dict)
     overflows: Container[int] = ()
+    shortfalls: tuple[Pinned | None, ...] = ()
 
 
 def replay(records: Iterable[Record], items_of: ItemsOf) -> Replay:
@@ -79,8 +81,17 @@ def replay(records: Iterable[Record], items_of: ItemsOf) -> Replay:
         except (HistoryError, ConfigError) as error:
             raise JournalError(f"the session does not replay: line {number} ({record.kind}): {error}") from error
     messages, unrecorded = tuple(fold.messages), tuple(fold.expected.values())
-    episodes = tuple(fold.episodes)
-    return Replay(fold.window, fold.config, messages, unrecorded, episodes, fold.marks, fold.budgets, fold.overflows)
+    return Replay(
+        fold.window,
+        fold.config,
+        messages,
+        unrecorded,
+        tuple(fold.episodes),
+        fold.marks,
+        fold.budgets,
+        fold.overflows,
+        tuple(fold.shortfalls),
+    )
 
 
 class _Fold:
@@ -96,6 +107,7 @@ class _Fold:
         self.marks: dict[int, tuple[Mark, ...]] = {}
         self.budgets: dict[int, int | None] = {}
         self.overflows: set[int] = set()
+        self.shortfalls: list[Pinned | None] = []
 
     def take(self, record: Record) -> None:
         if isinstance(record, MessageRecord):
@@ -105,6 +117,7 @@ class _Fold:
             self.window.apply(record.trace)
             if record.overflowed:
                 self.overflows.add(record.items)
+            self.shortfalls.append(None if record.satisfied else self.window.pinned)
         elif isinstance(record, UsageRecord):
             self._check_position(record.items)
             # The request was the view as it stands, whether or not a pass ran before it.

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from wane.cli import failure
 from wane.cli.sessions.listing import agent_of, described
@@ -15,7 +15,7 @@ from wane.cli.sessions.saved import Session, Turn, Usage, find_session, load_ses
 from wane.cli.terminal import layout
 from wane.cli.terminal.picture import Role, Row
 from wane.cli.terminal.text import local_time, printable
-from wane.core import Kind
+from wane.core import Kind, Pinned
 from wane.journal import PassRecord
 
 if TYPE_CHECKING:
@@ -25,6 +25,9 @@ _ROWS: Final = 60
 _LABELS: Final = ("whole", "view")
 _NOTE_LENGTH: Final = 66
 _NAMES: Final = 5
+
+_Pass: TypeAlias = tuple[PassRecord, Pinned | None]
+"""A pass, and what held the tokens if it could not meet the budget."""
 
 
 def show_session(name: str, *, full: bool = False, as_json: bool = False) -> int:
@@ -82,7 +85,7 @@ def session_dict(session: Session) -> dict[str, Any]:
             }
             for episode in session.replayed.episodes
         ],
-        "passes": [_pass_dict(record) for record in session.passes],
+        "passes": [_pass_dict(*each) for each in _passes(session)],
     }
 
 
@@ -126,7 +129,11 @@ def _turns(session: Session) -> Iterator[tuple[Turn, int]]:
         yield turn, sum(item.tokens for item in items if item.kind is Kind.USER)
 
 
-def _pass_dict(record: PassRecord) -> dict[str, Any]:
+def _passes(session: Session) -> list[_Pass]:
+    return list(zip(session.passes, session.replayed.shortfalls, strict=True))
+
+
+def _pass_dict(record: PassRecord, pinned: Pinned | None) -> dict[str, Any]:
     return {
         "at": None if record.at is None else record.at.isoformat(),
         "items": record.items,
@@ -134,6 +141,8 @@ def _pass_dict(record: PassRecord) -> dict[str, Any]:
         "tokens_before": record.tokens_before,
         "tokens_after": record.tokens_after,
         "satisfied": record.satisfied,
+        "overflowed": record.overflowed,
+        "pinned": None if pinned is None else dict(pinned.holders()),
         "steps": [
             {
                 "episode": step.episode,
@@ -157,7 +166,7 @@ def _print(session: Session, full: bool) -> None:
     table = picture.episode_table(tree(session, full=full), limit=limit, labels=_LABELS)
     console.print(picture.titled("Episodes", table))
     if session.passes:
-        console.print(picture.titled("Passes", _pass_table(session.passes, limit)))
+        console.print(picture.titled("Passes", _pass_table(_passes(session), limit)))
     window = picture.window_picture(session.blocks, session.replayed.window.budget, labels=_LABELS)
     console.print(picture.titled("The window", window))
 
@@ -193,7 +202,7 @@ def _summary(session: Session) -> RenderableType:
     return table
 
 
-def _pass_table(passes: list[PassRecord], limit: int | None) -> RenderableType:
+def _pass_table(passes: list[_Pass], limit: int | None) -> RenderableType:
     from wane.cli.terminal.picture import elided, plain_table
 
     table = plain_table(">pass", "when", ">before", ">after", ">budget", "*from")
@@ -201,7 +210,7 @@ def _pass_table(passes: list[PassRecord], limit: int | None) -> RenderableType:
         if isinstance(row, int):
             table.add_row("", f"({row:,} more)")
             continue
-        number, record = row
+        number, (record, pinned) = row
         when = "" if record.at is None else f"{record.at.astimezone():%H:%M:%S}"
         table.add_row(
             f"{number}",
@@ -209,17 +218,16 @@ def _pass_table(passes: list[PassRecord], limit: int | None) -> RenderableType:
             f"{record.tokens_before:,}",
             f"{record.tokens_after:,}",
             f"{record.budget:,}",
-            _took(record),
+            _took(record, pinned),
         )
     return table
 
 
-def _took(record: PassRecord) -> str:
-
+def _took(record: PassRecord, pinned: Pinned | None) -> str:
     names = list(dict.fromkeys(layout.name_of(step.number, step.episode) for step in record.steps))
     shown = ", ".join(names[:_NAMES]) + (f" and {len(names) - _NAMES} more" if len(names) > _NAMES else "")
-    over = record.tokens_after - record.budget
-    return printable(shown or "nothing") + ("" if record.satisfied else f"; {over:,} over the budget")
+    over = "" if pinned is None else f"; {record.tokens_after - record.budget:,} over the budget: {pinned.explain()}"
+    return printable(f"{shown or 'nothing'}{over}")
 
 
 def _cut(text: str, full: bool) -> str:
