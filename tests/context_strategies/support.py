@@ -178,6 +178,15 @@ def budget_held(life: Life, sight: Sight) -> bool:
     return not any(life.items[index].tokens for index in spare)
 
 
+def budget_held_beside_a_summary(life: Life, sight: Sight) -> bool:
+    """Likewise, but the first turn of the user may go; held whenever the summary leaves room for the rest of it."""
+    if not over(life, sight):
+        return True
+    must = tail_of(life.items[: sight.known]) | _all(life, sight, Kind.SYSTEM) | set(_after(life, sight))
+    least = [slot for slot in sight.view if isinstance(slot, Substitute) or slot in must]
+    return len(least) == len(sight.view) or life.tokens(least) > life.settings.budget
+
+
 def _after(life: Life, sight: Sight) -> range:
     """Whatever stands behind the beginning of the latest assistant message, such as late results of earlier ones."""
     messages = assistant_messages(life.items[: sight.known])

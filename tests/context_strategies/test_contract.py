@@ -25,7 +25,7 @@ OURS: dict[str, tuple[Rule, ...]] = {
         *(rules.system_stays, rules.first_user_stays, rules.needs_met, rules.calls_intact),
         rules.budget_held,
     ),
-    "compact": (rules.system_stays, rules.needs_met, rules.one_summary, rules.budget_held),
+    "compact": (rules.system_stays, rules.needs_met, rules.one_summary, rules.budget_held_beside_a_summary),
     "clear-tools": (rules.system_stays, rules.users_stay, rules.needs_met, rules.calls_intact),
     "fold": (rules.system_stays, rules.users_stay, rules.needs_met, rules.calls_intact),
     "paper": (rules.system_stays, rules.users_stay, rules.needs_met, rules.calls_intact),

@@ -69,6 +69,38 @@ def test_an_earlier_summary_goes_into_the_next() -> None:
     assert all(sum(isinstance(slot, Substitute) for slot in sight.view) <= 1 for sight in life.sights)
 
 
+@pytest.mark.parametrize("summary", [3, 20])
+def test_the_tail_is_no_longer_than_there_is_room_for_beside_a_summary(summary: int) -> None:
+    strategy = Compact(Settings(budget=100, overhead=50))
+    items = [
+        Item(Kind.USER, 5, message=0),
+        *(Item(Kind.TEXT, tokens, message=number) for number, tokens in enumerate((40, 12, 5), start=1)),
+    ]
+    for item in items:
+        strategy.add(item, part_of(item))
+    assert isinstance(strategy.fit(), SummaryNeeded)
+    # A quarter of the budget would hold two messages; the one before the latest has no room beside a long summary.
+    fitted = strategy.summarised("all is well", summary)
+    assert [slot for slot in fitted.view if isinstance(slot, int)] == ([2, 3] if summary == 3 else [3])
+    tokens = sum(slot.tokens if isinstance(slot, Substitute) else items[slot].tokens for slot in fitted.view)
+    assert 50 + tokens <= 100
+    # What comes next goes into a summary as soon as the view is over the budget with it.
+    later = Item(Kind.TEXT, 8, message=4)
+    strategy.add(later, part_of(later))
+    assert isinstance(strategy.fit(), SummaryNeeded) == (50 + tokens + 8 > 100) == (summary == 20)
+
+
+def test_a_summary_that_cannot_help_is_not_asked_for() -> None:
+    strategy = Compact(Settings(budget=100, overhead=90))
+    for item in work((5,), (5,), (5,), (5,), (5,)):
+        strategy.add(item, part_of(item))
+    assert isinstance(strategy.fit(), SummaryNeeded)
+    strategy.summarised("all is well", 3)
+    late = Item(Kind.TEXT, 1, message=99)
+    strategy.add(late, part_of(late))
+    assert isinstance(strategy.fit(), Fitted)
+
+
 def test_compaction_may_act_ahead_of_the_budget() -> None:
     strategy = Compact(Settings(budget=200), trigger=0.5)
     for item in work((50,), (50,)):

@@ -46,7 +46,8 @@ class Compact:
 
     Args:
         settings: budget and overhead. With a low water, the tail is so long that the view comes to it with a
-            summary of SUMMARY_TOKENS; without one, KEPT_TOKENS or KEPT_SHARE of the budget, whichever is less.
+            summary of SUMMARY_TOKENS; without one, KEPT_TOKENS or KEPT_SHARE of the budget, whichever is less. In
+            either case it is no longer than there is room for beside the summary, if there is any.
         trigger: share of the budget above which it compacts, above 0 and at most 1.
 
     Attributes:
@@ -72,6 +73,7 @@ class Compact:
         self._system: set[int] = set()
         self._system_tokens = 0
         self._cut = 0
+        self._summary = 0  # tokens of the summary in the view
         self._due: int | None = None
         self._done: dict[str, Any] | None = None
         # By group, the tokens that a summary may stand for.
@@ -97,7 +99,7 @@ class Compact:
         self._due = None
         if self._held + self.overhead <= self.budget * self._trigger:
             return Fitted(self._view)
-        cut = self._place()
+        cut = self._place(self._summary)
         if not any(self._goes(slot, cut) for slot in self._view):
             return Fitted(self._view)
         self._due = cut
@@ -115,7 +117,8 @@ class Compact:
         """
         if self._due is None:
             raise RuntimeError("no summary was asked for; call fit first")
-        self._replace(self._due, text, tokens)
+        # It is of the whole view, so more may go if it is longer than was thought.
+        self._replace(max(self._due, self._place(tokens + chars(PREFIX))), text, tokens)
         return Fitted(self._view, ran=True, done=self.standing)
 
     @property
@@ -139,16 +142,22 @@ class Compact:
         before: list[Slot] = [index for index in kept if index in self._system and of[index] < cut]
         tail = [index for index in kept if of[index] >= cut]
         summary = Substitute(PREFIX + text if text else "", tokens + chars(PREFIX))
+        self._summary = summary.tokens
         self._view = [*before, summary, *tail]
         self._held = summary.tokens + sum(counts[slot] for slot in self._view if isinstance(slot, int))
 
     def _goes(self, slot: Slot, cut: int) -> bool:
         return isinstance(slot, int) and slot not in self._system and self._groups.of[slot] < cut
 
-    def _place(self) -> int:
+    def _place(self, summary: int) -> int:
         """The first group of the tail: as many as may stay, the latest assistant message among them anyhow."""
         cut = self._groups.latest
-        left = self._kept_tokens() - sum(self._weights[cut:]) if cut >= 0 else 0
+        least = sum(self._weights[cut:]) if cut >= 0 else 0
+        left = self._kept_tokens() - least
+        room = self.budget * self._trigger - self.overhead - self._system_tokens - summary - least
+        if room >= 0:
+            # Where not even the latest message has room, a shorter tail would only mean a summary for each request.
+            left = min(left, room)
         while cut > self._cut and self._weights[cut - 1] <= left:
             cut -= 1
             left -= self._weights[cut]
