@@ -157,8 +157,10 @@ def slots(message: BaseMessage) -> list[Slot]:
 
 
 def _answer(message: AIMessage) -> Iterator[Slot]:
-    calls = {call["id"]: Part(Kind.CALL, call_id=call["id"], tool=call["name"], arguments=_raw(call["args"]))
-             for call in (*message.tool_calls, *message.invalid_tool_calls)}
+    calls = {
+        call["id"]: Part(Kind.CALL, call_id=call["id"], tool=call["name"], arguments=_raw(call["args"]))
+        for call in (*message.tool_calls, *message.invalid_tool_calls)
+    }
     thought = message.additional_kwargs.get(_REASONING_FIELD)
     if isinstance(thought, str) and thought:
         yield (_REASONING_FIELD, None), Part(Kind.REASONING, thought)

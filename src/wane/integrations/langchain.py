@@ -190,6 +190,8 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
         return conversation
 
     def _view(self, conversation: Conversation[BaseMessage], request: ModelRequest[Any]) -> ModelRequest[Any]:
+        thinking = getattr(request.model, "thinking", None)
+        conversation.keep_opening = isinstance(thinking, dict) and thinking.get("type") == "enabled"
         system = request.system_message
         blocks = [] if system is None else list(system.content_blocks)
         if self.instructions:
@@ -202,7 +204,7 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
 
     def _left(self, conversation: Conversation[BaseMessage], answer: Sequence[BaseMessage]) -> dict[str, Any]:
         """What to keep in the state: the tools of an answer may run in tasks that see nothing else."""
-        calls = [
+        calls: list[Call[BaseMessage]] = [
             Call(part.tool or "", part.arguments or "", part.call_id)
             for message in answer
             if isinstance(message, AIMessage)
@@ -233,7 +235,9 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
 
 
 def _not_through_us(**_: Any) -> str:
-    return "Error: this tool works only with the middleware `ContextLifecycle`, or its `wrap_tool_call` in a `ToolNode`."
+    return (
+        "Error: this tool works only with the middleware `ContextLifecycle`, or its `wrap_tool_call` in a `ToolNode`."
+    )
 
 
 def _on_replaced(event: Event) -> None:
