@@ -215,7 +215,7 @@ class AdapterContract(ABC):
 
 
 def _seen(request: Request) -> list[tuple[Kind, str | None, str]]:
-    """What of a request is of the conversation. What a mark is told may differ with what is in view, so its text may."""
+    """What a request shows of the conversation, but for the results of marks: they may say what has left the view."""
     own = {part.call_id for part in request.parts if part.kind is Kind.CALL and part.tool == "delimiter"}
     return [
         (part.kind, part.call_id, "" if part.kind is Kind.RESULT and part.call_id in own else part.text)
