@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -86,17 +86,24 @@ class Messages(Chat):
     """Over Anthropic's Messages."""
 
     format = "anthropic"
+    more: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, url: str) -> None:
         self.client = anthropic.Anthropic(base_url=url, api_key="k", max_retries=0)
 
     def ask(self, request: Request[Any], tools: list[Any], instructions: str) -> tuple[Any, int]:
         reply = self.client.messages.create(
-            model="m", max_tokens=1_000, system=instructions, messages=request.messages, tools=tools
+            model="m", max_tokens=5_000, system=instructions, messages=request.messages, tools=tools, **self.more
         )
         usage = reply.usage
         cached = (usage.cache_read_input_tokens or 0) + (usage.cache_creation_input_tokens or 0)
         return reply.model_dump(include={"role", "content"}, exclude_none=True), usage.input_tokens + cached
+
+
+class Thinking(Messages):
+    """With a budget for thinking, so that each turn of the model must begin with it."""
+
+    more: ClassVar[dict[str, Any]] = {"thinking": {"type": "enabled", "budget_tokens": 1_024}}
 
 
 def run(call: Asked[Any]) -> str:
@@ -129,12 +136,13 @@ def counted(replies: Iterator[Reply]) -> Callable[[Sent], Reply]:
     return answer
 
 
-@pytest.mark.parametrize("kind", [Chat, Responses, Messages])
+@pytest.mark.parametrize("kind", [Chat, Responses, Messages, Thinking])
 @pytest.mark.parametrize("policy", [Policy(), Policy.paper()], ids=["default", "paper"])
 def test_a_long_task_stays_within_the_budget_and_is_never_refused(kind: type[Chat], policy: Policy) -> None:
     with ScriptedServer(counted(script())) as server:
         client = kind(server.url)
-        conversation = Conversation(client.format, budget=3_300, policy=policy, recall=True)
+        opens = kind is Thinking
+        conversation = Conversation(client.format, budget=3_300, policy=policy, recall=True, keep_opening=opens)
         for n in range(TURNS):
             turn(client, conversation, f"Please do number {n}.")
         requests = server.requests

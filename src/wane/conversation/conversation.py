@@ -71,12 +71,15 @@ class Conversation(Generic[M]):
         counter: `chars`, `tiktoken`, or a function from text to tokens.
         cache_lifetime: seconds after which the provider's cache has expired, for a policy with `evict_when_cold`.
         manage: whether anything is taken out of the view at all; may be changed later.
+        keep_opening: whether the model's turn under way is to begin with the reasoning that it began with, as Anthropic
+            demands where thinking has a budget (`thinking.type` is `enabled`); may be changed later.
         adapter: what a framework's messages tell of themselves: ids, usage, times.
         aligner: makes what tells how a history given to `ingest` goes on; None to compare message by message.
         on_event: told of every event, as `listeners` are.
 
     Attributes:
         format: the messages' format.
+        keep_opening: see above.
         listeners: called with each event, in order, once what it tells of has been done.
 
     Raises:
@@ -107,6 +110,7 @@ class Conversation(Generic[M]):
         counter: str | Counter = "chars",
         cache_lifetime: float = CACHE_LIFETIME,
         manage: bool = True,
+        keep_opening: bool = False,
         adapter: Adapter[M] | None = None,
         aligner: Callable[[], Aligner[M]] | None = None,
         on_event: Listener | None = None,
@@ -114,6 +118,7 @@ class Conversation(Generic[M]):
         if annotate not in get_args(Annotate):
             raise ConfigError(f"annotate is {annotate!r}; it must be one of: {', '.join(get_args(Annotate))}")
         self.format = get_format(format) if isinstance(format, str) else format
+        self.keep_opening = keep_opening
         self._delimits = strategy in ANNOTATED and annotate == "model"
         self._recalls = recall
         self._teller = Teller([] if on_event is None else [on_event])
@@ -380,7 +385,7 @@ class Conversation(Generic[M]):
             format_ = writing(self.format, f"the strategy {self._setup.strategy!r}")
             view = [*line.view.read(outcome.view), format_.turn(outcome.instructions)]
             return Request(format_.wire(view), view, self.tokens, number=len(line.requests), for_summary=True)
-        view = line.view.of(outcome.view)
+        view = line.view.of(outcome.view, led=self.keep_opening)
         return Request(
             self._wire(view, outcome.reminder),
             view,

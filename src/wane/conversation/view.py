@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import groupby
-from typing import Generic
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import groupby, takewhile
+from typing import Generic, TypeAlias
 
 from wane.conversation.engine import Engine
+from wane.core import Kind, chars
 from wane.core.errors import ConfigError
-from wane.formats.base import Format, MessageT, Transcript, keep_some
+from wane.formats.base import Format, MessageT, Part, Transcript, is_answer, keep_some
 from wane.formats.writing import WritingFormat
 from wane.strategies.base import Slot, Substitute
 
@@ -33,6 +34,85 @@ def places(view: Iterable[Slot]) -> list[int]:
     return [slot for slot in view if isinstance(slot, int)]
 
 
+Parts: TypeAlias = list[tuple[int, Part]]
+"""Parts of one message, with the indexes of their items."""
+
+
+def opening(transcript: Transcript[MessageT], visible: Collection[int]) -> list[int]:
+    """Return the items that a view lacks for the model's turn under way to begin with its reasoning.
+
+    It is the least that will do: the reasoning with which the turn began, and one text or call with its result behind
+    it. Nothing for a turn that begins with reasoning anyway, or began without.
+
+    Args:
+        transcript: the whole history.
+        visible: the items of the view.
+    """
+    lacking: set[int] = set()
+    for after, shown in _turns(transcript, visible):
+        number = transcript.message_of(shown[0][0])
+        if shown[0][1].kind is not Kind.REASONING:
+            began = (_least(transcript, each) for each in range(after + 1, number + 1))
+            lacking.update(next(filter(None, began), ()))
+    return sorted(lacking.difference(visible))
+
+
+def _turns(transcript: Transcript[MessageT], visible: Collection[int]) -> Iterator[tuple[int, Parts]]:
+    """Yield where the turn under way begins: the last message ahead of it, and what is shown of its first answer.
+
+    Neighbours of one role are one message to a provider. One that holds results and a text can be read in two ways:
+    the turn goes on, or a new one begins. Both are given.
+    """
+    first: Parts | None = None
+    found = False
+    for answers, group in groupby(_shown_backwards(transcript, visible), lambda parts: is_answer(p for _, p in parts)):
+        messages = list(group)
+        if answers:
+            first = messages[-1]
+            continue
+        kinds = {part.kind is Kind.RESULT for parts in messages for _, part in parts}
+        if False in kinds and first is not None and not (found and True in kinds):
+            found = True
+            yield transcript.message_of(messages[0][0][0]), first
+        if kinds == {False}:
+            return
+    if first is not None:
+        yield -1, first
+
+
+def _shown_backwards(transcript: Transcript[MessageT], visible: Collection[int]) -> Iterator[Parts]:
+    """Yield what is shown of each message, the last one first; what holds nothing but reasoning is left out."""
+    for number in range(len(transcript.messages) - 1, -1, -1):
+        parts = [(index, part) for index, part in _parts(transcript, number) if index in visible]
+        if any(part.kind is not Kind.REASONING for _, part in parts):
+            yield parts
+
+
+def _least(transcript: Transcript[MessageT], number: int) -> list[int]:
+    """The reasoning with which an answer begins, and the least that may stand behind it; nothing if it does not."""
+    parts = _parts(transcript, number)
+    reasoning = [index for index, _ in takewhile(lambda it: it[1].kind is Kind.REASONING, parts)]
+    if not reasoning:
+        return []
+    results: dict[str | None, tuple[int, Part]] = {}
+    for later in range(number + 1, len(transcript.messages)):
+        given = _parts(transcript, later)
+        if is_answer(part for _, part in given):
+            break
+        results |= {part.call_id: (index, part) for index, part in given if part.kind is Kind.RESULT}
+    units = [
+        [(index, part), *([results[part.call_id]] if part.kind is Kind.CALL else [])]
+        for index, part in parts[len(reasoning) :]
+        if part.kind is Kind.TEXT or (part.kind is Kind.CALL and part.call_id in results)
+    ]
+    least = min(units, key=lambda unit: sum(part.item(chars, 0).tokens for _, part in unit), default=[])
+    return [*reasoning, *(index for index, _ in least)] if least else []
+
+
+def _parts(transcript: Transcript[MessageT], number: int) -> Parts:
+    return list(enumerate(transcript.parts(number), transcript.first(number)))
+
+
 class ViewMessages(Generic[MessageT]):
     """The messages of the latest view. It costs what is new, unless something was taken out of the view.
 
@@ -52,9 +132,20 @@ class ViewMessages(Generic[MessageT]):
         """Something was taken out of the view, or a message became another object."""
         self._stale = True
 
-    def of(self, view: Sequence[Slot]) -> list[MessageT]:
-        """Return the messages of the latest view; those that are whole are the same objects."""
+    def of(self, view: Sequence[Slot], *, led: bool = False) -> list[MessageT]:
+        """Return the messages of the latest view; those that are whole are the same objects.
+
+        Args:
+            view: the view.
+            led: whether the turn under way must begin with its reasoning; see `opening`.
+        """
         transcript = self._transcript
+        if led and len(view) < transcript.item_count:
+            kept = set(places(view))
+            if more := opening(transcript, kept):
+                return self.read(
+                    sorted([*view, *more], key=lambda slot: slot if isinstance(slot, int) else slot.index or 0)
+                )
         if not self._engine.evicts and any(isinstance(slot, Substitute) for slot in view):
             return self.read(view)
         if self._stale:

@@ -185,6 +185,10 @@ class Transcript(Generic[MessageT]):
         stop = self._first[number + 1] if number + 1 < len(self._first) else len(self._owner)
         return stop - self._first[number]
 
+    def parts(self, number: int) -> list[Part]:
+        """Return the parts of a message as they stand in the history (R15)."""
+        return self._parts(number)
+
     def position(self, index: int) -> int:
         """Position of an item among those of its message."""
         return index - self._first[self._owner[index]]

@@ -1,0 +1,276 @@
+"""LangChain's messages, and so LangGraph's: `HumanMessage`, `AIMessage`, `ToolMessage`, `SystemMessage`.
+
+An answer's content comes in dialects: text, Anthropic's blocks, items of OpenAI Responses (`responses/v1`) and
+LangChain's own blocks (`v1`). Calls stand in `tool_calls` and, where their arguments are no JSON object, in
+`invalid_tool_calls`; most dialects have them in the content as well. Needs the `langchain` extra.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from wane.core import Kind
+from wane.core.errors import FormatError, MissingExtraError
+from wane.formats.base import Part
+from wane.formats.coupling import Couplings
+from wane.formats.notices import is_notice
+from wane.formats.openai import NON_TEXT_TOKENS
+
+try:
+    from langchain_core.messages import (
+        AIMessage,
+        BaseMessage,
+        HumanMessage,
+        SystemMessage,
+        ToolMessage,
+        messages_from_dict,
+        messages_to_dict,
+    )
+except ImportError as error:
+    raise MissingExtraError("wane.formats.langchain", "langchain") from error
+
+Place: TypeAlias = tuple[str, Any]
+"""Where a part stands: in a block of the content, in the text, in a field, or as a call of some id."""
+
+Slot: TypeAlias = tuple[Place, Part]
+
+_WHOLE: Final[Place] = ("whole", None)
+_TEXT: Final[Place] = ("text", None)
+_REASONING_FIELD: Final = "reasoning_content"
+_REASONING: Final = frozenset({"reasoning", "thinking", "redacted_thinking"})
+_CALLS: Final = frozenset({"tool_use", "tool_call", "function_call", "invalid_tool_call", "input_json_delta"})
+
+
+class LangChainFormat:
+    """Messages of LangChain."""
+
+    name = "langchain"
+
+    def recognises(self, data: object) -> bool:
+        """Whether data is a list of messages, or what LangChain makes of them as JSON."""
+        return isinstance(data, list) and bool(data) and all(map(_looks_like_message, data))
+
+    def load(self, data: object) -> list[BaseMessage]:
+        """Return the messages of a list that holds messages, or what `dump` returned.
+
+        Raises:
+            FormatError: naming the first message that is not of this format.
+        """
+        if not isinstance(data, list):
+            raise FormatError(f"expected a list of LangChain messages, found {type(data).__name__}")
+        return [_load(entry, number) for number, entry in enumerate(data)]
+
+    def dump(self, messages: Sequence[BaseMessage]) -> list[Any]:
+        """Return messages as JSON data."""
+        return messages_to_dict(messages)
+
+    def parts(self, message: BaseMessage) -> list[Part]:
+        """Take a message apart.
+
+        Raises:
+            FormatError: for anything that is no message of a conversation.
+        """
+        return [part for _, part in slots(message)]
+
+    def keep(self, message: BaseMessage, kept: Sequence[int]) -> BaseMessage:
+        """Return the message with only some of its parts; all other fields are the same."""
+        if not isinstance(message, AIMessage):
+            return message
+        found = slots(message)
+        places = {found[position][0] for position in kept}
+        calls = {found[position][1].call_id for position in kept if found[position][1].kind is Kind.CALL}
+        more = dict(message.additional_kwargs)
+        if "tool_calls" in more:
+            more["tool_calls"] = [call for call in more["tool_calls"] if call.get("id") in calls]
+        if (_REASONING_FIELD, None) not in places:
+            more.pop(_REASONING_FIELD, None)
+        content: Any = message.content
+        if isinstance(content, str):
+            content = content if _TEXT in places else ""
+        else:
+            content = [
+                block
+                for number, block in enumerate(content)
+                if ("block", number) in places or (_is_call(block) and _call_id(block) in calls)
+            ]
+        update = {
+            "content": content,
+            "additional_kwargs": more,
+            "tool_calls": [call for call in message.tool_calls if call["id"] in calls],
+            "invalid_tool_calls": [call for call in message.invalid_tool_calls if call["id"] in calls],
+        }
+        return message.model_copy(update=update)
+
+    def read(self, data: Sequence[Any]) -> Sequence[BaseMessage]:
+        """Return the messages, which are what a host holds."""
+        return data
+
+    def wire(self, messages: Sequence[BaseMessage]) -> list[Any]:
+        """Return the messages, which a chat model takes as they are."""
+        return list(messages)
+
+    def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the definition of a tool as every chat model's `bind_tools` takes it."""
+        function = {"name": name, "description": description, "parameters": dict(schema)}
+        return {"type": "function", "function": function}
+
+    def turn(self, text: str) -> BaseMessage:
+        """Return a message of the user."""
+        return HumanMessage(text)
+
+    def awaits(self, message: BaseMessage, position: int) -> bool:  # noqa: ARG002 - calls of others are text
+        """Whether the application answers a call: it does, as what a provider runs by itself is told as text."""
+        return True
+
+    def result(self, message: BaseMessage, position: int, text: str) -> BaseMessage:
+        """Return the message that answers a call."""
+        call = slots(message)[position][1]
+        return ToolMessage(text, tool_call_id=call.call_id or "", name=call.tool)
+
+    def cleared(self, message: BaseMessage, position: int, text: str) -> BaseMessage:  # noqa: ARG002 - it has one part
+        """Return a message with a text in place of a result's content."""
+        return message.model_copy(update={"content": text, "artifact": None})
+
+
+def slots(message: BaseMessage) -> list[Slot]:
+    """Return the items of a message, each with its place.
+
+    Raises:
+        FormatError: for anything that is no message of a conversation.
+    """
+    if isinstance(message, AIMessage):
+        return _couple(message, list(_answer(message)))
+    if not isinstance(message, BaseMessage):
+        raise FormatError(f"a message must be a LangChain message, found {type(message).__name__}")
+    text, extra = _said(message.content)
+    if isinstance(message, ToolMessage):
+        return [(_WHOLE, Part(Kind.RESULT, text, call_id=message.tool_call_id, extra_tokens=extra))]
+    if isinstance(message, SystemMessage):
+        notice = not extra and is_notice(text, system=True)
+        return [(_WHOLE, Part(Kind.NOTICE if notice else Kind.SYSTEM, text, extra_tokens=extra, system=notice))]
+    if isinstance(message, HumanMessage):
+        notice = not extra and is_notice(text)
+        return [(_WHOLE, Part(Kind.NOTICE if notice else Kind.USER, text, extra_tokens=extra))]
+    raise FormatError(f"a message of the type {message.type!r} cannot be part of a conversation")
+
+
+def _answer(message: AIMessage) -> Iterator[Slot]:
+    calls = {
+        call["id"]: Part(Kind.CALL, call_id=call["id"], tool=call["name"], arguments=_raw(call["args"]))
+        for call in (*message.tool_calls, *message.invalid_tool_calls)
+    }
+    thought = message.additional_kwargs.get(_REASONING_FIELD)
+    if isinstance(thought, str) and thought:
+        yield (_REASONING_FIELD, None), Part(Kind.REASONING, thought)
+    content = message.content
+    if isinstance(content, str):
+        if content:
+            yield _TEXT, Part(Kind.TEXT, content)
+    else:
+        for number, block in enumerate(content):
+            place = ("block", number)
+            if _is_call(block):
+                if (part := calls.pop(_call_id(block), None)) is not None:
+                    yield place, part
+            elif isinstance(block, dict) and block.get("type") in _REASONING:
+                yield place, _reasoning(block)
+            else:
+                text, extra = _said([block])
+                if text or extra:
+                    yield place, Part(Kind.TEXT, text, extra_tokens=extra)
+    yield from ((("call", call_id), part) for call_id, part in calls.items())
+
+
+def _couple(message: AIMessage, found: list[Slot]) -> list[Slot]:
+    """Add what must stay together (R12).
+
+    Sealed reasoning is refused without the item that follows it. The calls that follow are refused without signed
+    thinking, and without reasoning that has an id; so is the item right behind the latter.
+    """
+    if len(found) < 2 or isinstance(message.content, str):
+        return found
+    couplings, sealed, named = Couplings(), None, False
+    for here, (place, part) in enumerate(found):
+        if part.kind is Kind.REASONING:
+            block = message.content[place[1]] if place[0] == "block" else {}
+            named = isinstance(block, dict) and str(block.get("id") or "").startswith("rs_")
+            sealed = here if named or _seal(block) else None
+            if sealed is not None and here + 1 < len(found):
+                couplings.add(here, here + 1)
+        elif sealed is not None and (part.kind is Kind.CALL or (named and here == sealed + 1)):
+            couplings.add(here, sealed)
+    return [(place, couplings.apply(here, part)) for here, (place, part) in enumerate(found)]
+
+
+def _reasoning(block: Mapping[str, Any]) -> Part:
+    text = block.get("thinking") or block.get("reasoning") or ""
+    if not text and isinstance(summary := block.get("summary"), list):
+        text = "\n".join(str(entry.get("text", "")) for entry in summary if isinstance(entry, dict))
+    return Part(Kind.REASONING, str(text), extra_tokens=0 if text else len(_seal(block)) // 4)
+
+
+def _seal(block: object) -> str:
+    """What a provider knows its own reasoning by."""
+    if not isinstance(block, dict):
+        return ""
+    extras = block.get("extras")
+    found = [block.get(key) for key in ("signature", "data", "encrypted_content")]
+    found += [extras.get(key) for key in ("signature", "encrypted_content")] if isinstance(extras, dict) else []
+    return next((seal for seal in found if isinstance(seal, str) and seal), "")
+
+
+def _is_call(block: object) -> bool:
+    return isinstance(block, dict) and block.get("type") in _CALLS
+
+
+def _call_id(block: object) -> Any:
+    return (block.get("call_id") or block.get("id")) if isinstance(block, dict) else None
+
+
+def _said(content: object) -> tuple[str, int]:
+    """The text of a content, and the estimate for what is no text in it."""
+    if isinstance(content, str):
+        return content, 0
+    texts, extra = [], 0
+    for block in content if isinstance(content, list) else []:
+        if isinstance(block, str):
+            texts.append(block)
+        elif isinstance(block, dict) and isinstance(text := block.get("text"), str):
+            texts.append(text)
+        elif isinstance(block, dict) and str(block.get("type")).startswith(("image", "input_image", "file", "audio")):
+            extra += NON_TEXT_TOKENS
+        elif block:
+            texts.append(json.dumps(block, ensure_ascii=False, default=str))
+    return "\n".join(texts), extra
+
+
+def _raw(arguments: object) -> str:
+    """Arguments as the raw text that they were, as far as LangChain tells it."""
+    if isinstance(arguments, str) or arguments is None:
+        return arguments or ""
+    return json.dumps(arguments, ensure_ascii=False, default=str)
+
+
+def _looks_like_message(entry: object) -> bool:
+    if isinstance(entry, BaseMessage):
+        return True
+    return isinstance(entry, dict) and entry.keys() == {"type", "data"} and isinstance(entry["data"], dict)
+
+
+def _load(entry: object, number: int) -> BaseMessage:
+    if isinstance(entry, BaseMessage):
+        message = entry
+    elif _looks_like_message(entry):
+        try:
+            (message,) = messages_from_dict([entry])  # type: ignore[list-item]
+        except (ValueError, TypeError, KeyError) as error:
+            raise FormatError(f"message {number}: {error}") from None
+    else:
+        raise FormatError(f"message {number}: it is no LangChain message, nor the JSON data of one")
+    try:
+        slots(message)
+    except FormatError as error:
+        raise FormatError(f"message {number}: {error}") from None
+    return message

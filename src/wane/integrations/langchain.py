@@ -1,0 +1,253 @@
+"""Context Window Lifecycle for LangChain agents and LangGraph graphs. Needs the `langchain` extra.
+
+    agent = create_agent(model, tools, middleware=[ContextLifecycle(budget="80k")])
+
+The thread's messages stay whole in the checkpoint; each model call gets a view of them. What the view is like is kept
+beside them in a private channel of the state, so that any process goes on with any thread, also from an earlier
+checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import warnings
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Annotated, Any, Final, NotRequired
+from uuid import uuid4
+
+from wane.conversation import Adapter, Call, Conversation, Request
+from wane.conversation.events import Event, HistoryReplaced, Listener
+from wane.conversation.reminder import REMIND_AT
+from wane.core import DEFAULT_BUDGET, Counter, Policy, ToolClass
+from wane.core.errors import MissingExtraError
+from wane.strategies.base import Annotate
+
+try:
+    from langchain.agents.middleware import AgentMiddleware, AgentState, ExtendedModelResponse
+    from langchain.agents.middleware.types import ModelRequest, ModelResponse, PrivateStateAttr, ToolCallRequest
+    from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
+    from langchain_core.tools import StructuredTool
+    from langchain_core.utils.function_calling import convert_to_openai_tool
+    from langgraph.types import Command
+except ImportError as error:
+    raise MissingExtraError("wane.integrations.langchain", "langchain") from error
+
+from wane.formats.langchain import LangChainFormat
+
+__all__ = ["ContextLifecycle", "LifecycleState"]
+
+_KEPT: Final = 64  # conversations in memory: what spares the work of restoring one for each call
+
+
+class LifecycleState(AgentState[Any]):
+    """An agent's state with what Wane keeps in it: in the checkpoint, in neither input nor output."""
+
+    wane: NotRequired[Annotated[dict[str, Any], PrivateStateAttr]]
+
+
+class _Adapter(Adapter[BaseMessage]):
+    def key(self, message: BaseMessage) -> str | None:
+        return message.id
+
+    def usage(self, message: BaseMessage) -> int:
+        told = message.usage_metadata if isinstance(message, AIMessage) else None
+        return told["input_tokens"] if told else 0
+
+
+class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
+    """Keeps an agent's requests within a token budget, evicting by episode. Its stored messages stay whole.
+
+    The agent gets the tool `delimiter` and guidance in its system prompt. Put it last into `middleware`, so that
+    retries and fallbacks stand around it. One object serves any number of agents and threads.
+
+    Args:
+        budget: tokens that a request may hold: a number, or text such as `"80k"`.
+        policy: what a pass evicts, and how far; `Policy()` if None.
+        annotate: who marks episodes: `model`, the agent itself, or `infer`, what its tool calls tell. It then gets no
+            tool `delimiter`.
+        recall: whether the agent gets the tool `recall`, for what was evicted.
+        remind_at: share of the budget that unannotated work may fill before the agent is reminded; None for never.
+        tool_classes: classes of tools by name, on top of the defaults.
+        counter: `chars`, `tiktoken`, or a function from text to tokens.
+        on_event: told of every event (`wane.conversation.events`).
+
+    Raises:
+        ConfigError: for a setting that cannot work.
+    """
+
+    state_schema = LifecycleState
+
+    def __init__(
+        self,
+        budget: int | str = DEFAULT_BUDGET,
+        *,
+        policy: Policy | None = None,
+        annotate: Annotate = "model",
+        recall: bool = False,
+        remind_at: float | None = REMIND_AT,
+        tool_classes: Mapping[str, ToolClass | str] | None = None,
+        counter: str | Counter = "chars",
+        on_event: Listener | None = None,
+    ) -> None:
+        super().__init__()
+        self._make: Callable[[], Conversation[BaseMessage]] = lambda: Conversation(
+            LangChainFormat(),
+            budget=budget,
+            policy=policy,
+            annotate=annotate,
+            recall=recall,
+            remind_at=remind_at,
+            tool_classes=tool_classes,
+            counter=counter,
+            adapter=_Adapter(),
+            on_event=on_event,
+        )
+        sample = self._make()
+        self.instructions = sample.instructions
+        self.tools = [
+            StructuredTool(
+                name=tool.name, description=tool.description, args_schema=dict(tool.schema), func=_not_through_us
+            )
+            for tool in sample.own_tools
+        ]
+        self._own = frozenset(tool.name for tool in sample.own_tools)
+        # By the mark of the state that each was left with: a checkpoint that is older has another mark.
+        self._known: OrderedDict[str, Conversation[BaseMessage]] = OrderedDict()
+        self._lock = threading.RLock()  # tools of one answer run in threads
+
+    # In an agent
+
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
+    ) -> ModelResponse[Any] | ExtendedModelResponse[Any]:
+        """Send a view of the thread in place of the whole of it."""
+        if (conversation := self._managed(request)) is None:
+            return handler(request)
+        response = handler(self._view(conversation, request))
+        return ExtendedModelResponse(response, Command(update=self._left(conversation, response.result)))
+
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+    ) -> ModelResponse[Any] | ExtendedModelResponse[Any]:
+        """Send a view of the thread in place of the whole of it."""
+        if (conversation := self._managed(request)) is None:
+            return await handler(request)
+        response = await handler(self._view(conversation, request))
+        return ExtendedModelResponse(response, Command(update=self._left(conversation, response.result)))
+
+    def wrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
+    ) -> ToolMessage | Command[Any]:
+        """Answer `delimiter` and `recall`; every other tool runs as it does."""
+        return self._answer(request) or handler(request)
+
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
+    ) -> ToolMessage | Command[Any]:
+        """Answer `delimiter` and `recall`; every other tool runs as it does."""
+        return self._answer(request) or await handler(request)
+
+    # In a graph of one's own
+
+    def request(self, state: Mapping[str, Any], system: str = "") -> Request[BaseMessage]:
+        """Return what a node is to send for a state of `messages` and `wane`, behind a system message.
+
+        Args:
+            state: the node's state.
+            system: what the system message says; `instructions` is to be part of it.
+        """
+        with self._lock:
+            conversation = self._conversation(state, state["messages"])
+            conversation.overhead = system
+            return conversation.request()
+
+    def update(self, state: Mapping[str, Any], *answer: BaseMessage) -> dict[str, Any]:
+        """Return the state's update after the model's answer to `request`: beside its messages, what Wane keeps."""
+        with self._lock:
+            return {"messages": list(answer), **self._left(self._conversation(state, state["messages"]), answer)}
+
+    # How it does it
+
+    def _managed(self, request: ModelRequest[Any]) -> Conversation[BaseMessage] | None:
+        if getattr(request.model, "use_previous_response_id", False):
+            _warn("keeps the conversation on the provider's side, so nothing is evicted; set it to False", "model")
+            return None
+        with self._lock:
+            return self._conversation(request.state, request.messages)
+
+    def _conversation(self, state: Mapping[str, Any], messages: Sequence[BaseMessage]) -> Conversation[BaseMessage]:
+        """The thread's conversation, which has taken in its messages."""
+        kept = state.get("wane") or {}
+        conversation = self._known.get(kept.get("mark", ""))
+        if conversation is None:
+            conversation = self._make()
+            if kept:
+                conversation.restore(kept["state"], messages)
+            conversation.listeners.append(_on_replaced)
+        conversation.ingest(messages)
+        return conversation
+
+    def _view(self, conversation: Conversation[BaseMessage], request: ModelRequest[Any]) -> ModelRequest[Any]:
+        thinking = getattr(request.model, "thinking", None)
+        conversation.keep_opening = isinstance(thinking, dict) and thinking.get("type") == "enabled"
+        system = request.system_message
+        blocks = [] if system is None else list(system.content_blocks)
+        if self.instructions:
+            blocks.append({"type": "text", "text": self.instructions})
+            system = SystemMessage(content_blocks=blocks)
+        definitions = [tool if isinstance(tool, dict) else convert_to_openai_tool(tool) for tool in request.tools]
+        conversation.overhead = f"{system.text if system else ''}{json.dumps(definitions)}"
+        with self._lock:
+            return request.override(messages=conversation.request().messages, system_message=system)
+
+    def _left(self, conversation: Conversation[BaseMessage], answer: Sequence[BaseMessage]) -> dict[str, Any]:
+        """What to keep in the state: the tools of an answer may run in tasks that see nothing else."""
+        calls: list[Call[BaseMessage]] = [
+            Call(part.tool or "", part.arguments or "", part.call_id)
+            for message in answer
+            if isinstance(message, AIMessage)
+            for part in conversation.format.parts(message)
+            if part.tool is not None
+        ]
+        conversation.foresee(calls)
+        told = {call.id: conversation.answer(call) for call in calls if call.name == "delimiter" and call.id}
+        mark = uuid4().hex
+        self._known = OrderedDict((m, each) for m, each in self._known.items() if each is not conversation)
+        self._known[mark] = conversation
+        if len(self._known) > _KEPT:
+            self._known.popitem(last=False)
+        return {"wane": {"mark": mark, "state": conversation.state(), "told": told}}
+
+    def _answer(self, request: ToolCallRequest) -> ToolMessage | None:
+        call = request.tool_call
+        name, call_id = call["name"], call["id"] or ""
+        if name not in self._own:
+            return None
+        kept = request.state.get("wane") or {}
+        text = kept.get("told", {}).get(call_id)
+        if text is None:
+            with self._lock:
+                conversation = self._conversation(request.state, request.state["messages"])
+                text = conversation.answer(Call(name, call["args"], call_id))
+        return ToolMessage(text, tool_call_id=call_id, name=name)
+
+
+def _not_through_us(**_: Any) -> str:
+    return (
+        "Error: this tool works only with the middleware `ContextLifecycle`, or its `wrap_tool_call` in a `ToolNode`."
+    )
+
+
+def _on_replaced(event: Event) -> None:
+    if isinstance(event, HistoryReplaced):
+        _warn(
+            "was replaced, as by a SummarizationMiddleware: what Wane keeps recoverable is lost then. Take the other "
+            "one out",
+            "thread's history",
+        )
+
+
+def _warn(what: str, subject: str) -> None:
+    warnings.warn(f"Wane: the {subject} {what}", stacklevel=4)

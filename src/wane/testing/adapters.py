@@ -1,0 +1,224 @@
+"""What every adapter of a framework must hold to, as tests to inherit.
+
+    class TestMine(AdapterContract):
+        def begin(self, url, **settings):
+            return MyThread(url, ContextLifecycle(**settings))
+
+pytest finds the tests by their names. They drive the framework's real loop against a `ScriptedServer`, which refuses
+what a provider would refuse. `Thread` says what a test needs of the framework; its host tools are `read` and `grep`,
+which return `content_of(what)`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final, Protocol
+
+from wane.core import Kind
+from wane.testing.request import Request
+from wane.testing.script import Call, Reply
+from wane.testing.server import Refusal, ScriptedServer
+
+BUDGET: Final = 6_000
+"""Tokens that a request may hold in these tests, beside what a framework itself puts into each (`overhead`)."""
+
+AMPLE: Final = 1_000_000
+
+TURNS: Final = 5
+"""Turns of the user in one conversation."""
+
+NOTE: Final = "[Automatic note"
+"""How a reminder begins, which stands in no history."""
+
+
+def content_of(what: str) -> str:
+    """Return what the host's tools `read` and `grep` give: the same for the same argument, some 1,000 tokens."""
+    return "\n".join(f"{what}, line {number}, which nobody needs for long." for number in range(90))
+
+
+def prompt_of(turn: int) -> str:
+    """Return what the user says in a turn, counted from 0."""
+    return f"Turn {turn}: look at it, and change it. Mind §{turn}!"
+
+
+def script(*, recall: bool = False, malformed: bool = True) -> Iterator[Reply]:
+    """Yield what the model says in all turns.
+
+    Args:
+        recall: whether the last turn recalls the first exploration.
+        malformed: whether some `delimiter` calls have arguments of wrong types.
+    """
+    for n in range(TURNS):
+        yield from replies_of(n, recall=recall and n == TURNS - 1, malformed=malformed)
+
+
+def replies_of(turn: int, *, recall: bool = False, malformed: bool = True) -> Iterator[Reply]:
+    """Yield what the model says in one turn: an exploration and an act, with marks and tools side by side."""
+    n, look = turn, {"action": "start", "name": f"look-{turn}", "type": "expl"}
+    yield Reply("I look.", calls=(Call("delimiter", look, f"look-{n}"), Call("read", {"path": f"a{n}"}, f"a{n}")))
+    wrong: tuple[Call, ...] = (Call("delimiter", look, f"again-{n}"),)
+    if malformed:
+        wrong += (Call("delimiter", {"action": 5, "name": []}, f"types-{n}"),)
+    yield Reply(calls=(Call("grep", {"pattern": f"b{n}"}, f"b{n}"), *wrong, Call("read", {"path": f"c{n}"}, f"c{n}")))
+    end = {"action": "end", "name": f"look-{n}", "description": f"a{n} and c{n} hold lines."}
+    fix = {"action": "start", "name": f"fix-{n}", "type": "act", "dependencies": [f"look-{n}"]}
+    calls = (
+        Call("delimiter", end, f"end-{n}"),
+        Call("delimiter", fix, f"fix-{n}"),
+        Call("read", {"path": f"d{n}"}, f"d{n}"),
+    )
+    yield Reply(calls=calls)
+    if recall:
+        yield Reply(calls=(Call("recall", {"name": "look-0"}, "recall"),))
+    yield Reply(calls=(Call("delimiter", {"action": "end", "name": f"fix-{n}"}, f"done-{n}"),))
+    yield Reply(f"Done {n}.")
+
+
+class Thread(Protocol):
+    """One conversation of a framework's agent, with Wane in it."""
+
+    def turn(self, prompt: str, *, stream: bool = False) -> str:
+        """Say something as the user; return what the agent answers at last."""
+        ...
+
+    def stored(self) -> Mapping[str, str]:
+        """Return the results that the framework has stored, by the ids of their calls."""
+        ...
+
+    def again(self) -> Thread:
+        """Return the same conversation as a new process finds it, with an adapter of its own."""
+        ...
+
+
+class Served(Protocol):
+    """What a test looks at afterwards."""
+
+    @property
+    def url(self) -> str:
+        """Where the provider is."""
+        ...
+
+    @property
+    def requests(self) -> Sequence[Request]:
+        """What it was sent."""
+        ...
+
+    @property
+    def refusals(self) -> Sequence[Refusal]:
+        """What it did not take."""
+        ...
+
+
+class AdapterContract(ABC):
+    """Tests of an adapter.
+
+    Attributes:
+        overhead: tokens that the framework itself puts into each request, its own prompts and tools.
+        malformed: whether the framework hands calls of wrong types on to the tool at all.
+        streams: whether the framework can stream.
+    """
+
+    overhead = 0
+    malformed = True
+    streams = True
+
+    @abstractmethod
+    def begin(self, url: str, **settings: Any) -> Thread:
+        """Return a new conversation.
+
+        Args:
+            url: where the provider is.
+            settings: `budget`, and `recall` or `on_event`, as every adapter takes them.
+        """
+
+    def serving(self, replies: Iterator[Reply]) -> AbstractContextManager[Served]:
+        """Return a provider that says these things."""
+        return ScriptedServer(replies)
+
+    # The tests
+
+    def test_requests_stay_within_the_budget_and_the_history_stays_whole(self) -> None:
+        """Nothing refused, never over the budget, every turn of the user's in each request, all results stored."""
+        served, thread = self._live()
+        limit = BUDGET + self.overhead
+        assert not served.refusals, served.refusals
+        assert all(request.tokens <= limit for request in served.requests), [it.tokens for it in served.requests]
+        assert "a0" not in served.requests[-1].results, "nothing was evicted"
+        stored = thread.stored()
+        assert all(stored[f"{letter}{n}"] == content_of(f"{letter}{n}") for n in range(TURNS) for letter in "abcd")
+        said = [[text for text in request.texts(Kind.USER) if not text.startswith(NOTE)] for request in served.requests]
+        assert all(texts == [prompt_of(n) for n in range(len(texts))] for texts in said)
+        assert len(said[-1]) == TURNS
+
+    def test_each_request_is_a_part_of_the_history(self) -> None:
+        """What is sent is a subsequence of what would be sent if nothing was evicted."""
+        whole = self._live(budget=AMPLE)[0].requests
+        served, _ = self._live()
+        assert len(whole) == len(served.requests)
+        for full, view in zip(whole, served.requests, strict=True):
+            there = iter(_seen(full))
+            assert all(part in there for part in _seen(view))
+
+    def test_refused_marks_are_results(self) -> None:
+        """A wrong mark is told to the model, and the run goes on; good marks beside it count."""
+        results = self._live(budget=AMPLE)[0].requests[-1].results
+        for n in range(TURNS):
+            assert results[f"look-{n}"].startswith("Started")
+            assert results[f"again-{n}"].startswith("Error")
+            assert results[f"fix-{n}"].startswith("Started")
+            if self.malformed:
+                assert "rror" in results[f"types-{n}"]
+
+    def test_streamed_is_the_same_as_not_streamed(self) -> None:
+        """The same requests go out."""
+        if self.streams:
+            one, other = self._live()[0].requests, self._live(stream=True)[0].requests
+            assert [_seen(request) for request in one] == [_seen(request) for request in other]
+
+    def test_a_new_process_goes_on_with_the_same_view(self) -> None:
+        """The same requests go out, though a new process goes on after each turn."""
+        one, other = self._live()[0].requests, self._live(restarts=True)[0].requests
+        assert [_seen(request) for request in one] == [_seen(request) for request in other]
+
+    def test_what_was_evicted_can_be_recalled(self) -> None:
+        """The tool `recall` gives it, exactly, page by page."""
+        served, _ = self._live(recall=True)
+        assert "a0" not in served.requests[-2].results
+        assert content_of("a0")[:1_000] in served.requests[-2].results["recall"]
+
+    def test_two_conversations_have_a_window_each(self) -> None:
+        """As a sub-agent and its parent have: the names of one's episodes are free in the other."""
+        replies = (reply for n in range(TURNS) for _ in range(2) for reply in replies_of(n, malformed=False))
+        with self.serving(replies) as served:
+            threads = [self.begin(served.url, budget=AMPLE) for _ in range(2)]
+            for n in range(TURNS):
+                assert [thread.turn(prompt_of(n)) for thread in threads] == [f"Done {n}."] * 2
+        assert not served.refusals
+        results = [request.results for request in served.requests[-2:]]
+        assert all(result[f"look-{n}"].startswith("Started") for result in results for n in range(TURNS))
+
+    def _live(
+        self, *, budget: int = BUDGET, recall: bool = False, stream: bool = False, restarts: bool = False
+    ) -> tuple[Served, Thread]:
+        """One conversation from beginning to end."""
+        settings: dict[str, Any] = {"recall": True} if recall else {}
+        with self.serving(script(recall=recall, malformed=self.malformed)) as served:
+            thread = self.begin(served.url, budget=budget + self.overhead, **settings)
+            for n in range(TURNS):
+                answer = thread.turn(prompt_of(n), stream=stream)
+                assert answer == f"Done {n}.", answer
+                if restarts:
+                    thread = thread.again()
+        return served, thread
+
+
+def _seen(request: Request) -> list[tuple[Kind, str | None, str]]:
+    """What a request shows of the conversation, but for the results of marks: they may say what has left the view."""
+    own = {part.call_id for part in request.parts if part.kind is Kind.CALL and part.tool == "delimiter"}
+    return [
+        (part.kind, part.call_id, "" if part.kind is Kind.RESULT and part.call_id in own else part.text)
+        for part in request.parts
+        if part.kind is not Kind.SYSTEM and not part.text.startswith(NOTE)
+    ]
