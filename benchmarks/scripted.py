@@ -101,7 +101,7 @@ def closed_loop(arguments: Sequence[str]) -> None:
     runs.sort(key=lambda it: it["name"] != "isolated")
     head = (
         *("", "passed", "lost against isolated", "model calls", "input tokens", "mean view", "peak view"),
-        *("over budget", "requests without all user turns", "read again", "cost", "time"),
+        *("over budget", "requests without all user turns", "read again", "cost"),
     )
     print(table(head, [loop_row(it) for it in runs]))
     print(table(["", *TIES, "nothing"], [ties_row(it) for it in runs]))
@@ -129,7 +129,6 @@ def loop_row(it: Data) -> list[str]:
         f"{it['turns_lost']:,}",
         f"{it['re_reads']:,}",
         f"${it['cost_usd']:.2f}",
-        f"{it['seconds']:.0f} s",
     ]
 
 
