@@ -44,6 +44,11 @@ Done: TypeAlias = tuple[Step, ...] | Mapping[str, Any] | None
 _BELIEVED: Final = 0.5
 
 
+def akin(one: str, other: str) -> bool:
+    """Whether two strategies show the same: what one did can be done again by the other."""
+    return one == other or {one, other} <= EPISODIC
+
+
 @dataclass(frozen=True, slots=True)
 class Shown:
     """What a request shows.
