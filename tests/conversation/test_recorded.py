@@ -148,16 +148,20 @@ def test_another_strategy_begins_with_all_that_has_happened_and_what_one_took_st
     live(conversation, LONG)
     kept = texts(conversation.view)
     assert len(kept) < len(LONG)
+    conversation.append({"role": "user", "content": "And?"})
+    kept.append("And?")
+    assert texts(conversation.view) == kept
     conversation.strategy = "none"
     assert (conversation.strategy, conversation.delimits) == ("none", False)
     # What its requests held says nothing of requests that show all.
-    assert conversation.tokens == sum(-(-len(text) // 4) for text in texts(LONG))
-    assert texts(conversation.request().view) == texts(LONG)
+    whole = [*texts(LONG), "And?"]
+    assert conversation.tokens == sum(-(-len(text) // 4) for text in whole)
+    assert texts(conversation.request().view) == whole
     conversation.strategy, conversation.budget = "truncate", 10_000
     assert texts(conversation.request().view) == kept
     conversation.strategy = "cwl"
     assert conversation.delimits
-    assert texts(conversation.view) == texts(LONG)
+    assert texts(conversation.view) == whole
     conversation.budget = 600
     conversation.append({"role": "user", "content": "On."})
     report = conversation.request().report

@@ -329,7 +329,8 @@ class Engine:
         return Shown(fitted.view, fitted.ran, fitted.done, before, self.tokens, reminder=self._remind(overflowed=False))
 
     def _show(self, fitted: Fitted) -> None:
-        self._view, self._seen = fitted.view, len(self._counts)
+        # A copy: a strategy's own view may grow with the next item.
+        self._view, self._seen = list(fitted.view), len(self._counts)
         counts = self._counts
         self._accounting.items = sum(
             slot.tokens if isinstance(slot, Substitute) else counts[slot] for slot in fitted.view
