@@ -36,7 +36,8 @@ def replay(conversation: Conversation[Any], log: list[Event], strategy: str) -> 
             case OverheadChanged(tokens):
                 overhead = tokens
             case PassRan(report):
-                conversation.redo(report.trace, strategy=strategy, overhead=overhead)
+                overflowed = report.overflowed
+                conversation.redo(report.trace, strategy=strategy, overhead=overhead, overflowed=overflowed)
             case StrategyActed(done=done):
                 conversation.redo(done, strategy=strategy, overhead=overhead)
             case UsageObserved(tokens):
@@ -110,6 +111,53 @@ def test_so_does_one_under_any_strategy(strategy: str, session: Session, budget:
         if conversation.request().for_summary:
             conversation.summarised("In short.")
     assert standing(revived) == standing(lived)
+
+
+@times(0.7)
+@given(session=histories(), budget=st.integers(10, 400), share=st.sampled_from((0.05, 0.2)), data=st.data())
+def test_a_recorded_model_is_reminded_as_if_nothing_had_happened(
+    session: Session, budget: int, share: float, data: st.DataObject
+) -> None:
+    cut, log = data.draw(st.integers(0, len(session))), Log()
+    lived = Conversation(budget=budget, remind_at=share, on_event=log)
+    revived = Conversation(budget=budget, remind_at=share)
+    for stop in range(cut):
+        if is_answer("openai", session[stop]):
+            lived.ingest(session[:stop])
+            lived.request()
+        lived.ingest(session[: stop + 1])
+    replay(revived, log, "cwl")
+    assert reminders(revived, session, cut) == reminders(lived, session, cut)
+
+
+def reminders(conversation: Conversation[Any], session: Session, known: int) -> list[str | None]:
+    """What each request that is yet to come carries at its tail, and the one that comes after all."""
+    said = []
+    for stop in range(known, len(session) + 1):
+        if stop == len(session) or is_answer("openai", session[stop]):
+            conversation.ingest(session[:stop])
+            said.append(conversation.request().reminder)
+    return said
+
+
+def test_requests_of_other_budgets_and_those_not_managed_reminded_by_their_own() -> None:
+    history = [it for n in range(10) for it in ({"role": "user", "content": "Go."}, LONG[1] | {"name": str(n)})]
+    lived = Conversation(budget=100_000)
+    live(lived, history[:5])  # so far nothing fills a share
+    lived.manage, lived.budget = False, 1_000
+    live(lived, history[:15], known=5)
+    lived.manage = True
+    live(lived, history, known=15)
+    reminder = lived.request().reminder
+    assert reminder is not None
+    for budgets, told in (({0: 100_000, 5: None, 16: 1_000}, True), ({0: 1_000}, False)):
+        revived = Conversation()
+        for number, message in enumerate(history):
+            if number in budgets:
+                revived.manage = budgets[number] is not None
+                revived.budget = budgets[number] or 1_000
+            revived.retake(message)
+        assert (revived.request().reminder == reminder) == told
 
 
 def test_what_was_not_done_here_is_not_done_again() -> None:

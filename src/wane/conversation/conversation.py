@@ -470,21 +470,32 @@ class Conversation(Generic[M]):
             more = prepared.answers and not self._line.begins(prepared.message)
             self._judged(prepared, self._line.follow(prepared, marks), more=more)
 
-    def redo(self, done: Done = None, *, strategy: str, overhead: int = 0, input_tokens: int = 0) -> None:
+    def redo(
+        self,
+        done: Done = None,
+        *,
+        strategy: str,
+        overhead: int = 0,
+        overflowed: bool = False,
+        input_tokens: int = 0,
+    ) -> None:
         """A recorded request went out from here: do again what was done ahead of it, whatever the settings are (R14).
 
         What another strategy did is not done again. May be called more than once for a request, as its records come.
+        Where nothing was managed, or the budget was another one, set `manage` and `budget` ahead of it, so that the
+        model is reminded again as it was.
 
         Args:
             done: the trace of a pass, or what a strategy did (`StrategyActed.done`); None for nothing more.
             strategy: the strategy that was in force.
             overhead: tokens that the request carried besides its messages.
+            overflowed: whether a pass had to take of what was not finished (`FitReport.overflowed`).
             input_tokens: what it held, as the provider reported; 0 if that is not known.
 
         Raises:
             HistoryError: if it does not fit this history.
         """
-        self._line.redo(done, strategy, overhead, input_tokens)
+        self._line.redo(done, strategy, overhead, overflowed=overflowed, tokens=input_tokens)
 
     # Own calls of an answer that a framework runs the tools of
 

@@ -95,6 +95,8 @@ class Sent:
         overhead: what it carried besides them, in tokens.
         strategy: name of the strategy that kept it within its budget.
         done: what was done ahead of it.
+        overflowed: whether a pass had to take of what was not finished (R16).
+        managed: whether anything could be taken out of the view, and the model be reminded.
         tokens: what it held, as far as that is known.
     """
 
@@ -102,6 +104,8 @@ class Sent:
     overhead: int
     strategy: str
     done: Done
+    overflowed: bool = False
+    managed: bool = True
     tokens: int = 0
 
 
@@ -233,13 +237,14 @@ class Timeline(Generic[MessageT]):
             self.redo(None, self.engine.name, self.engine.overhead)
         return [added for _, added in self._enter(prepared, marks)]
 
-    def redo(self, done: Done, strategy: str, overhead: int, tokens: int = 0) -> None:
+    def redo(self, done: Done, strategy: str, overhead: int, *, overflowed: bool = False, tokens: int = 0) -> None:
         """A recorded request went out from here: do again what was done ahead of it. Nothing is told.
 
         Args:
             done: what was done; None for nothing, or nothing more.
             strategy: by which strategy.
             overhead: what the request carried besides its messages, in tokens.
+            overflowed: whether a pass had to take of what was not finished (R16).
             tokens: what it held; 0 if that is not known.
 
         Raises:
@@ -247,7 +252,8 @@ class Timeline(Generic[MessageT]):
         """
         self.fixed = max(0, overhead - self.told)
         if self.shown is None or done is not None:
-            self._redo(Sent(len(self.transcript.messages), overhead, strategy, done))
+            sent = Sent(len(self.transcript.messages), overhead, strategy, done, overflowed, self._setup.manage)
+            self._redo(sent)
         if tokens and akin(strategy, self.engine.name) and self.engine.observe(tokens):
             self.requests[-1].tokens = tokens
 
@@ -274,7 +280,9 @@ class Timeline(Generic[MessageT]):
         if shown.ran:
             self.view.changed()
         engine = self.engine
-        self.requests.append(Sent(len(self.transcript.messages), engine.overhead, engine.name, shown.done))
+        overflowed, managed = shown.report is not None and shown.report.overflowed, self._setup.manage
+        count = len(self.transcript.messages)
+        self.requests.append(Sent(count, engine.overhead, engine.name, shown.done, overflowed, managed))
         self._setup.tell(*_request_events(shown, engine))
         return shown
 
@@ -357,13 +365,13 @@ class Timeline(Generic[MessageT]):
         engine.overhead = sent.overhead
         # What another strategy did is not done again, and what its requests held says nothing of this one's.
         same = akin(sent.strategy, engine.name)
-        engine.redo(sent.done if same else None)
+        reminder = engine.redo(sent.done if same else None, overflowed=sent.overflowed, managed=sent.managed)
         tokens = engine.tokens
         if sent.tokens and same:
             engine.observe(sent.tokens)
         self.requests.append(replace(sent))
         self.view.changed()
-        self.shown = Shown(engine.view, ran=False, done=sent.done, before=tokens, after=tokens)
+        self.shown = Shown(engine.view, ran=False, done=sent.done, before=tokens, after=tokens, reminder=reminder)
 
     # How it does it
 
