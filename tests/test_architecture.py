@@ -40,8 +40,9 @@ FLOORS: dict[str, set[str]] = {
         "recall",
     },
     "proxy": {"conversation", "core", "counters", "formats", "journal", "inference", "strategies", "recall", ""},
-    "demo": {"core", "counters", "formats", "journal", "integrations", "agent", "testing"},
+    "demo": {"conversation", "core", "counters", "formats", "journal", "integrations", "agent", "testing"},
     "closed_loop": {
+        "conversation",
         "core",
         "counters",
         "formats",
@@ -55,6 +56,7 @@ FLOORS: dict[str, set[str]] = {
         "testing",
     },
     "cli": {
+        "conversation",
         "core",
         "counters",
         "formats",

@@ -223,7 +223,7 @@ def test_kill_9(repository: Path, worker: Worker, seed: int) -> None:
                 path = SessionStore(sessions).latest(repository).path
                 journalled = check(path, server.requests[before:], done)
         resumed = AgentSession.resume(path, config(server.url, repository, sessions))
-        assert contents(resumed.tracker.view())[: len(contents(journalled.view))] == contents(journalled.view)
+        assert contents(resumed.conversation.view)[: len(contents(journalled.view))] == contents(journalled.view)
         resumed.close()
         assert server.refusals == ()
     assert journalled.passes

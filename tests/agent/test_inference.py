@@ -17,8 +17,8 @@ from wane.agent.options import AgentOptions
 from wane.agent.session import AgentSession
 from wane.cli.sessions.saved import load_session
 from wane.cli.sessions.show import session_dict
+from wane.conversation.events import EpisodeOpened, PassRan
 from wane.core.errors import ConfigError
-from wane.integrations.events import EpisodeOpened, PassRan
 from wane.journal import MarkedMessageRecord, read
 from wane.testing import Call, Reply, ScriptedServer
 
@@ -51,12 +51,12 @@ def test_a_session_is_resumed_with_what_was_inferred(project: Path) -> None:
         assert [episode.name for episode in opened[:2]] == ["explore-1:long.py", "act-2:out0.txt"]
         assert event_json(next(event for event in events if isinstance(event, EpisodeOpened)))["inferred"]
         assert "delimiter" not in server.requests[0].tools
-        view, exported = dumped(session.tracker.view()), session.window.export()
+        view, exported = dumped(session.conversation.view), session.window.export()
         session.close()
 
         resumed = AgentSession.resume(path_of(session), config(project, server.openai_model(), budget=6_000))
         assert resumed.settings.annotate == "infer"
-        assert dumped(resumed.tracker.view()) == view
+        assert dumped(resumed.conversation.view) == view
         assert resumed.window.export() == exported
         assert [e.name for e in resumed.episodes] == [e.name for e in session.episodes]
         for number in range(5, 8):

@@ -18,7 +18,7 @@ from pydantic_ai.messages import (
 from wane.agent.interrupted import INTERRUPTED, closed
 from wane.agent.recorder import Recorder
 from wane.core.errors import JournalError
-from wane.integrations.pydantic_ai import Tracker
+from wane.integrations.pydantic_ai import new_conversation
 from wane.journal import Journal, MessageRecord, Record, SessionStore, read
 
 
@@ -40,18 +40,18 @@ def asked(text: str, instructions: str | None = None) -> ModelRequest:
 def test_what_could_not_be_written_is_written_later_in_its_order(tmp_path: Path) -> None:
     journal = Full.create(tmp_path, cwd=tmp_path, message_format="pydantic_ai")
     assert isinstance(journal, Full)
-    tracker = Tracker()
-    recorder = Recorder(journal, tracker)
+    conversation = new_conversation()
+    recorder = Recorder(journal, conversation)
     history: list[ModelMessage] = [asked("one")]
-    tracker.sync(history)
+    conversation.ingest(history)
     journal.full = True
     history += [ModelResponse([TextPart("two")]), asked("three")]
-    tracker.sync(history)
+    conversation.ingest(history)
     with pytest.raises(JournalError, match="no space left"):
         recorder.flush()
     journal.full = False
     history.append(ModelResponse([TextPart("four")]))
-    tracker.sync(history)
+    conversation.ingest(history)
     recorder.flush()
     journal.close()
     texts = [
@@ -64,9 +64,9 @@ def test_what_could_not_be_written_is_written_later_in_its_order(tmp_path: Path)
 
 def test_instructions_are_recorded_where_they_change(tmp_path: Path) -> None:
     journal = SessionStore(tmp_path).create(tmp_path, message_format="pydantic_ai")
-    tracker = Tracker()
-    recorder = Recorder(journal, tracker)
-    tracker.sync([asked("a", "be brief"), asked("b", "be brief"), asked("c", "be long"), asked("d", "be long")])
+    conversation = new_conversation()
+    recorder = Recorder(journal, conversation)
+    conversation.ingest([asked("a", "be brief"), asked("b", "be brief"), asked("c", "be long"), asked("d", "be long")])
     recorder.flush()
     journal.close()
     said = [
@@ -77,11 +77,11 @@ def test_instructions_are_recorded_where_they_change(tmp_path: Path) -> None:
 
 def test_a_rewritten_history_is_not_recorded_over_the_old_one(tmp_path: Path) -> None:
     journal = SessionStore(tmp_path).create(tmp_path, message_format="pydantic_ai")
-    tracker = Tracker()
-    recorder = Recorder(journal, tracker)
-    tracker.sync([asked("a"), ModelResponse([TextPart("b")])])
+    conversation = new_conversation()
+    recorder = Recorder(journal, conversation)
+    conversation.ingest([asked("a"), ModelResponse([TextPart("b")])])
     before = journal.path.read_bytes()
-    tracker.sync([asked("other"), ModelResponse([TextPart("answer")])])
+    conversation.ingest([asked("other"), ModelResponse([TextPart("answer")])])
     with pytest.raises(JournalError, match="rewritten"):
         recorder.flush()
     assert journal.path.read_bytes() == before

@@ -16,9 +16,9 @@ from tests.agent.conftest import config, dumped
 from wane.agent.events import SessionEvent, Spent, TextDelta, ToolCalled, ToolReturned
 from wane.agent.interrupted import INTERRUPTED
 from wane.agent.session import AgentSession, Outcome, TurnResult
+from wane.conversation.events import PassRan
 from wane.core import Policy
 from wane.core.errors import ConfigError, JournalError, SessionLockedError, UnknownEpisodeError
-from wane.integrations.events import PassRan
 from wane.journal import read
 from wane.testing import Call, HttpError, Kind, Reply, Request, ScriptedServer, Usage
 
@@ -92,11 +92,11 @@ def test_many_tasks_in_one_session_and_the_same_view_after_resuming(project: Pat
         assert [result.output for result in results] == [f"Done {number}." for number in range(6)]
         assert sum(isinstance(event, PassRan) for event in events) >= 2
         assert (project / "out3.txt").read_text() == "3\n"
-        view = dumped(session.tracker.view())
+        view = dumped(session.conversation.view)
         session.close()
 
         resumed = AgentSession.resume(path_of(session), settings)
-        assert dumped(resumed.tracker.view()) == view
+        assert dumped(resumed.conversation.view) == view
         assert resumed.window.export() == session.window.export()
         assert resumed.totals == session.totals
         assert [e.name for e in resumed.episodes] == [e.name for e in session.episodes]
@@ -180,7 +180,7 @@ def test_stopping_in_a_tool_closes_its_calls_and_the_session_goes_on(project: Pa
         assert result.outcome is Outcome.INTERRUPTED
         assert not session.running
         kinds = [record.kind for record in read(path_of(session)).records]
-        assert kinds.count("message") == len(session.tracker.transcript.messages)
+        assert kinds.count("message") == len(session.conversation.messages)
         assert run(session, "what happened?").output == "I see."
         session.close()
         assert server.refusals == ()
@@ -198,7 +198,7 @@ def test_stopping_in_the_middle_of_an_answer(project: Path, api: str) -> None:
         assert run(session, "again").output == "Short."
         session.close()
         resumed = AgentSession.resume(path_of(session), settings)
-        assert dumped(resumed.tracker.view()) == dumped(session.tracker.view())
+        assert dumped(resumed.conversation.view) == dumped(session.conversation.view)
         resumed.close()
         assert server.refusals == ()
 
@@ -346,7 +346,7 @@ def test_settings_outlive_the_session_unless_chosen_anew(project: Path) -> None:
         chosen = AgentSession.resume(path_of(session), replace(later, chosen=frozenset({"budget", "strategy"})))
         assert chosen.window.budget == 80_000
         assert chosen.settings.strategy == "cwl"
-        assert chosen.tracker.manage
+        assert chosen.conversation.manage
         chosen.close()
 
 

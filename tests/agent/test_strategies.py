@@ -13,14 +13,13 @@ import pytest
 
 from tests.agent.conftest import config
 from wane.agent.events import SessionEvent
-from wane.agent.keeping import STRATEGY_NOTE
 from wane.agent.options import ANNOTATED, BY_EPISODE, Strategy
 from wane.agent.session import AgentSession, Outcome, SessionConfig, TurnResult
 from wane.cli.flags import STRATEGIES
+from wane.conversation.events import StrategyActed
 from wane.core import Policy
 from wane.core.errors import JournalError
-from wane.integrations.events import StrategyActed
-from wane.journal import Journal, NoteRecord
+from wane.journal import Journal, StrategyRecord
 from wane.strategies.clear_tools import PLACEHOLDER
 from wane.strategies.compact import PREFIX
 from wane.strategies.fold import FOLDING
@@ -242,8 +241,7 @@ def test_a_session_file_that_tells_of_another_history_is_refused(project: Path) 
         run(session, *tasks(0, 2))
         session.close()
         with closing(Journal.open(path_of(session))) as journal:
-            data = {"strategy": "truncate", "items": 1, "done": {"from": 9999}}
-            journal.append(NoteRecord(STRATEGY_NOTE, data))
+            journal.append(StrategyRecord(session.window.item_count, "truncate", {"from": 9999}))
         with pytest.raises(JournalError, match="does not replay: a cut was recorded at item 9999"):
             AgentSession.resume(path_of(session), given)
 

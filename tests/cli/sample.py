@@ -124,7 +124,7 @@ def _call_model(journal: Journal, window: ContextWindow) -> None:
     """A pass if one is due, and the usage that the provider would report."""
     report = window.fit()
     if report.ran:
-        journal.append(PassRecord.of(report, window))
+        journal.append(PassRecord.of(report, window.item_count))
     usage = UsageRecord(
         items=window.item_count,
         input_tokens=window.tokens,

@@ -14,9 +14,9 @@ from pydantic_ai.usage import RequestUsage
 from tests.formats.convert import to_pydantic_ai
 from tests.strategies import sessions
 from wane import Kind
+from wane.conversation import Conversation
+from wane.conversation.events import Event
 from wane.formats.pydantic_ai import PydanticAIFormat
-from wane.integrations.events import Event
-from wane.integrations.tracker import Tracker
 from wane.testing import Call, Request
 
 FORMAT = PydanticAIFormat()
@@ -82,35 +82,38 @@ def histories(draw: st.DrawFn, *, joined: bool = True, max_moves: int = 20) -> l
     ]
 
 
-def live(tracker: Tracker, history: Sequence[ModelMessage], *, known: int = 0, asked: bool = True) -> None:
-    """Let a tracker live through a history as in a run: ahead of each response the request, then the response.
+def live(
+    conversation: Conversation[ModelMessage], history: Sequence[ModelMessage], *, known: int = 0, asked: bool = True
+) -> None:
+    """Live through a history as in a run: ahead of each response the request, then the response.
 
     So many responses are `known` to it already; at the end, the model is `asked` once more.
     """
     stops = [number for number, message in enumerate(history) if isinstance(message, ModelResponse)]
     for stop in stops[known:]:
-        tracker.sync(history[:stop])
-        tracker.prepare()
-        tracker.sync(history[: stop + 1])
-    tracker.sync(history)
+        conversation.ingest(history[:stop])
+        conversation.request()
+        conversation.ingest(history[: stop + 1])
+    conversation.ingest(history)
     if asked:
-        tracker.prepare()
+        conversation.request()
 
 
 def responses(history: Sequence[ModelMessage]) -> int:
     return sum(isinstance(message, ModelResponse) for message in history)
 
 
-def standing(tracker: Tracker) -> dict[str, Any]:
-    """All that makes two trackers the same."""
-    window = tracker.window.export()
+def standing(conversation: Conversation[ModelMessage]) -> dict[str, Any]:
+    """All that makes two conversations the same."""
+    request = conversation.request()
+    window = conversation.window.export()
     # Ordinals of messages depend on how the requests were joined, and nothing on them.
     del window["message"]
     return {
         "window": window,
-        "view": shapes_of(tracker.view()),
-        "reminder": tracker.reminder,
-        "episodes": [(e.name, e.type, e.level, e.closed, e.spans) for e in tracker.episodes],
+        "view": shapes_of(request.view),
+        "reminder": request.reminder,
+        "episodes": [(e.name, e.type, e.level, e.closed, e.spans) for e in conversation.episodes],
     }
 
 

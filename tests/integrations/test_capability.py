@@ -28,8 +28,16 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from tests.integrations.support import Log, delimiter, shapes_of, shapes_on_wire
 from tests.integrations.worksite import session, task, worker
 from wane import ConfigError, Kind, Policy
-from wane.integrations.events import BudgetUnmet, HistoryReplaced, MessageTaken, PassRan, Reminded, UsageObserved
-from wane.integrations.pydantic_ai import ContextLifecycle, Tracker
+from wane.conversation.events import (
+    BudgetUnmet,
+    HistoryForked,
+    HistoryReplaced,
+    MessageTaken,
+    PassRan,
+    Reminded,
+    UsageObserved,
+)
+from wane.integrations.pydantic_ai import ContextLifecycle, new_conversation
 from wane.integrations.stream_events import (
     BudgetUnmetEvent,
     EpisodeClosedEvent,
@@ -152,14 +160,14 @@ def test_with_management_off_there_is_nothing_of_it_in_the_request() -> None:
 
 
 def test_management_is_switched_between_runs() -> None:
-    tracker = Tracker(BUDGET)
+    conversation = new_conversation(BUDGET)
     with ScriptedServer([*session("a"), Reply("One."), Reply("Two.")]) as server:
-        agent = worker(server.anthropic_model(), ContextLifecycle(tracker=tracker))
+        agent = worker(server.anthropic_model(), ContextLifecycle(conversation=conversation))
         first = agent.run_sync("Go.")
-        tracker.manage = False
-        tracker.window.budget = 10
+        conversation.manage = False
+        conversation.budget = 10
         second = agent.run_sync("And?", message_history=first.all_messages())
-        tracker.manage = True
+        conversation.manage = True
         agent.run_sync("And?", message_history=second.all_messages())
     *_, managed, off, on = server.requests
     assert "delimiter" in managed.tools
@@ -296,7 +304,7 @@ def test_run_stream_runs_tools_ahead_of_the_history_and_they_are_judged_all_the_
         delimiter(action="start", name="x", type="expl"),
         delimiter(action="end", description="known"),
     )
-    tracker = Tracker(100_000)
+    conversation = new_conversation(100_000)
 
     async def go(agent: Agent[Any, Any]) -> list[ModelMessage]:
         async with agent.run_stream("Go.") as result:
@@ -305,12 +313,12 @@ def test_run_stream_runs_tools_ahead_of_the_history_and_they_are_judged_all_the_
         return result.all_messages()
 
     with ScriptedServer([Reply("Look.", calls=calls)]) as server:
-        agent = worker(server.openai_model(), ContextLifecycle(tracker=tracker), end_strategy="exhaustive")
+        agent = worker(server.openai_model(), ContextLifecycle(conversation=conversation), end_strategy="exhaustive")
         history = asyncio.run(go(agent))
     results = [part.content for part in history[-1].parts if part.tool_name == "delimiter"]
     assert [str(text)[:8] for text in results] == ["Started ", "Error: e", "Ended ex"]
-    tracker.sync(history)
-    assert [(episode.name, episode.closed) for episode in tracker.episodes if episode.name] == [("x", True)]
+    conversation.ingest(history)
+    assert [(episode.name, episode.closed) for episode in conversation.episodes if episode.name] == [("x", True)]
 
 
 # Other capabilities, other models
@@ -349,12 +357,17 @@ def test_what_others_add_to_a_request_is_left_to_them(joined: bool, first: bool)
     assert len(server.requests[-1].parts) < len(shapes_of([e.message for e in log.of(MessageTaken)]))
 
 
-def test_a_history_that_others_shorten_is_taken_in_anew() -> None:
+@pytest.mark.parametrize("first", [0, 2])
+def test_a_history_that_others_shorten_is_taken_in_anew(first: int) -> None:
     log = Log()
-    keep_last = ProcessHistory(lambda messages: messages if len(messages) < 8 else [messages[0], *messages[-6:]])
+    keep_last = ProcessHistory(
+        lambda messages: messages if len(messages) < 8 else [*messages[: first + 1], *messages[first - 6 :]]
+    )
     model = said(*[Reply(calls=(Call("grep", {"pattern": f"p{n}"}),)) for n in range(6)], Reply("Done."))
     worker(model, keep_last, ContextLifecycle(100_000, listener=log)).run_sync("Go.")
-    assert log.of(HistoryReplaced)
+    # Behind the first answer it is a fork of what was known.
+    assert log.of(HistoryForked if first else HistoryReplaced)
+    assert not log.of(HistoryReplaced if first else HistoryForked)
     assert len(model.sent[-1]) == 7
 
 
@@ -370,7 +383,7 @@ def test_another_model_that_takes_over_gets_the_same_view() -> None:
 
 def test_a_failed_request_may_be_made_again() -> None:
     log = Log()
-    tracker = Tracker(BUDGET, listener=log)
+    conversation = new_conversation(BUDGET, on_event=log)
     script = session(*"ab")
     script.insert(5, Reply(error=HttpError(500)))
 
@@ -380,21 +393,21 @@ def test_a_failed_request_may_be_made_again() -> None:
         await agent.run("Go on.", message_history=messages)
 
     with ScriptedServer(script) as server:
-        asyncio.run(go(worker(server.anthropic_model(), ContextLifecycle(tracker=tracker))))
+        asyncio.run(go(worker(server.anthropic_model(), ContextLifecycle(conversation=conversation))))
     assert server.refusals == ()
     assert not log.of(HistoryReplaced)
     assert server.requests[6].texts(Kind.USER) == ("Go.", "Go on.")
 
 
 def test_tools_that_wait_for_approval_and_calls_beside_them() -> None:
-    tracker = Tracker(100_000)
+    conversation = new_conversation(100_000)
     calls = (
         delimiter(action="start", name="x", type="expl"),
         Call("launch", {}),
         delimiter(action="end", description="d"),
     )
     model = said(Reply(calls=calls), Reply("Done."))
-    agent = worker(model, ContextLifecycle(tracker=tracker), output_type=[str, DeferredToolRequests])
+    agent = worker(model, ContextLifecycle(conversation=conversation), output_type=[str, DeferredToolRequests])
 
     @agent.tool_plain(requires_approval=True)
     def launch() -> str:
@@ -407,7 +420,7 @@ def test_tools_that_wait_for_approval_and_calls_beside_them() -> None:
     returned = {p.tool_name: p.content for m in done.all_messages() for p in m.parts if isinstance(p, ToolReturnPart)}
     ended = 'Ended exploration "x"; its start and steps may leave your view.'
     assert returned == {"delimiter": ended, "launch": "launched"}
-    assert [episode.closed for episode in tracker.episodes if episode.name] == [True]
+    assert [episode.closed for episode in conversation.episodes if episode.name] == [True]
 
 
 def test_runs_at_the_same_time_have_windows_of_their_own() -> None:
@@ -429,9 +442,9 @@ def test_runs_at_the_same_time_have_windows_of_their_own() -> None:
 
 
 def test_a_delimiter_call_from_inside_another_tool_marks_nothing() -> None:
-    tracker = Tracker(100_000)
+    conversation = new_conversation(100_000)
     model = said(Reply(calls=(Call("program", {}),)), Reply("Done."))
-    agent = worker(model, ContextLifecycle(tracker=tracker))
+    agent = worker(model, ContextLifecycle(conversation=conversation))
 
     @agent.tool
     async def program(ctx: RunContext[Any]) -> Any:
@@ -441,7 +454,7 @@ def test_a_delimiter_call_from_inside_another_tool_marks_nothing() -> None:
 
     agent.run_sync("Go.")
     assert "works only as a tool call of its own" in model.sent[1][-1].parts[0].content
-    assert all(episode.implicit for episode in tracker.episodes)
+    assert all(episode.implicit for episode in conversation.episodes)
 
 
 @pytest.mark.parametrize("protocol", ["openai_model", "anthropic_model"])
@@ -469,7 +482,7 @@ def test_tools_that_were_revealed_stay_so_whatever_is_evicted(protocol: str) -> 
 
 
 @pytest.mark.parametrize(
-    "settings", [{"budget": 0}, {"counter": "x"}, {"tool_classes": {"a": "x"}}, {"remind_at": 0.0}, {"budget": "80k"}]
+    "settings", [{"budget": 0}, {"counter": "x"}, {"tool_classes": {"a": "x"}}, {"remind_at": 0.0}, {"budget": "much"}]
 )
 def test_what_cannot_work_is_said_where_it_is_written(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):

@@ -14,47 +14,23 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, Text
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from tests.integrations.support import Log, histories, live, standing
-from wane import ConfigError, ContextWindow, EpisodeType, Policy
-from wane.core import Mark
-from wane.integrations.events import EpisodeOpened, MessageTaken, PassRan, Reminded
-from wane.integrations.pydantic_ai import ContextLifecycle, Tracker
+from wane import ConfigError, EpisodeType
+from wane.conversation import Call, Conversation
+from wane.conversation.events import EpisodeOpened, PassRan, Reminded
+from wane.integrations.pydantic_ai import ContextLifecycle, new_conversation
 
 
-def tracker(budget: int = 300, policy: Policy | None = None, log: Log | None = None) -> Tracker:
-    return Tracker(budget, policy, annotate="infer", listener=log)
-
-
-def marks_of(log: Log) -> dict[int, Sequence[Mark]]:
-    return {entry.index: entry.marks for event in log.of(MessageTaken) for entry in event.added if entry.marks}
+def inferring(budget: int = 300, log: Log | None = None) -> Conversation[ModelMessage]:
+    return new_conversation(budget, annotate="infer", on_event=log)
 
 
 @given(histories(), st.integers(1, 2_000))
 def test_a_history_taken_in_at_once_gives_the_episodes_of_the_run(history: list[ModelMessage], budget: int) -> None:
-    one, two = tracker(budget), tracker(budget)
+    one, two = inferring(budget), inferring(budget)
     live(one, history)
-    two.sync(history)
-    two.prepare()
+    two.ingest(history)
+    two.request()
     assert standing(one) == standing(two)
-    assert one.inferring == two.inferring
-
-
-@given(histories(), st.integers(1, 2_000), st.data())
-def test_a_restored_tracker_goes_on_inferring(history: list[ModelMessage], budget: int, data: st.DataObject) -> None:
-    cut = data.draw(st.integers(0, len(history)), label="cut")
-    log = Log()
-    one = tracker(budget, log=log)
-    live(one, history[:cut], asked=False)
-    window = ContextWindow.restore(json.loads(json.dumps(one.window.export())))
-    two = tracker(budget)
-    two.restore(window, one.transcript.messages, marks=marks_of(log))
-    assert one.inferring == two.inferring
-    known = sum(isinstance(message, ModelResponse) for message in history[:cut])
-    for each in (one, two):
-        live(each, history, known=known)
-    left, right = standing(one), standing(two)
-    # Which episodes had gone before is not told to it here.
-    left["episodes"] = left["episodes"][len(left["episodes"]) - len(right["episodes"]) :]
-    assert {**left, "episodes": None} == {**right, "episodes": None}
 
 
 def working(*steps: Sequence[tuple[str, dict[str, Any]]] | str) -> tuple[FunctionModel, list[AgentInfo]]:
@@ -108,26 +84,23 @@ def test_an_agent_that_marks_nothing_stays_within_its_budget() -> None:
 
 def test_an_agent_that_marked_its_work_before_is_left_to_it() -> None:
     call = ToolCallPart("delimiter", {"action": "start", "name": "mine", "type": "expl"}, "c1")
-    one = tracker()
-    one.sync([ModelRequest.user_text_prompt("Go."), ModelResponse([ToolCallPart("read", {"path": "a"}, "c0")])])
-    assert one.inferring
+    one = inferring()
+    one.ingest([ModelRequest.user_text_prompt("Go."), ModelResponse([ToolCallPart("read", {"path": "a"}, "c0")])])
     assert [episode.inferred for episode in one.episodes] == [True]
-    one.sync([*one.transcript.messages, ModelResponse([call])])
-    assert not one.inferring
+    one.ingest([*one.messages, ModelResponse([call])])
     assert [(episode.name, episode.closed) for episode in one.episodes] == [("explore-1:a", True), ("mine", False)]
     assert one.episodes[1].type is EpisodeType.EXPL
 
 
 def test_what_the_agent_is_told_of_its_own_marks_is_what_the_window_makes_of_them() -> None:
     start = {"action": "start", "name": "explore-1:a", "type": "expl"}
-    one = tracker()
+    one = inferring()
     read, again = ToolCallPart("read", {"path": "a"}, "c0"), ToolCallPart("delimiter", start, "c1")
-    one.sync([ModelRequest.user_text_prompt("Go."), ModelResponse([read, again])])
-    verdict = one.verdict("c1")
-    assert verdict is not None
-    assert not verdict.accepted
-    assert "used before" in verdict.text
-    assert one.inferring
+    one.ingest([ModelRequest.user_text_prompt("Go."), ModelResponse([read, again])])
+    verdict = one.answer(Call("delimiter", json.dumps(start), "c1"))
+    assert verdict.startswith("Error: ")
+    assert "used before" in verdict
+    assert [(episode.name, episode.inferred) for episode in one.episodes] == [("explore-1:a", True)]
 
 
 def test_a_way_to_annotate_that_there_is_not_is_refused() -> None:

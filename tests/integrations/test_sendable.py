@@ -117,7 +117,7 @@ def test_what_can_be_sent_is_sent_as_it_is() -> None:
         ModelRequest([UserPromptPart(["Go. \u00fc \U0001f600"]), ToolReturnPart("read", {"a": [1, None]}, "1")]),
         ModelResponse([TextPart("\u00fc"), ToolCallPart("read", '{"path": 1'), ToolCallPart("read", {"path": 1.5})]),
     ]
-    assert all(new is old for new, old in zip(sendable(messages), messages, strict=True))
+    assert all(new is old for new, old in zip(map(sendable, messages), messages, strict=True))
 
 
 def test_thinking_that_was_changed_is_signed_no_more() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,44 +13,41 @@ pytest.importorskip("pydantic_ai", reason="the pydantic-ai extra is not installe
 
 from pydantic_ai import Agent, RunContext
 from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, UserPromptPart
 from pydantic_ai.models import Model, ModelRequestContext
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import RequestUsage
 
+from wane.conversation.events import StrategyActed
 from wane.core.errors import ConfigError
 from wane.formats.pydantic_ai import PydanticAIFormat
-from wane.integrations.events import StrategyActed, SummaryWritten
-from wane.integrations.keeper import Keeper
-from wane.integrations.pydantic_ai import ContextLifecycle, Tracker
-from wane.integrations.strategy import ContextStrategy, Summary
-from wane.strategies.base import Resumable, Settings
-from wane.strategies.registry import get_strategy
+from wane.integrations.pydantic_ai import ContextLifecycle, new_conversation
+from wane.strategies.compact import PREFIX
 
 STRATEGIES = ("truncate", "compact", "clear-tools")
 CALLS = 12
 
 
 @dataclass
-class Copying(AbstractCapability[Any]):
-    """Sends copies of the messages, with the parts that they had, so that none is the history's own."""
+class Changing(AbstractCapability[Any]):
+    """Sends other messages than the history's own."""
+
+    change: Callable[[ModelMessage], ModelMessage]
 
     async def prepare_model_request(self, ctx: RunContext[Any], request_context: ModelRequestContext) -> Any:
-        copies: list[ModelMessage] = [replace(message) for message in request_context.messages]
-        return replace(request_context, messages=copies)
+        return replace(request_context, messages=list(map(self.change, request_context.messages)))
 
 
-def keeper(name: str, tracker: Tracker) -> Keeper:
-    def make() -> Resumable:
-        strategy = get_strategy(name, Settings())
-        assert isinstance(strategy, Resumable)
-        return strategy
-
-    return Keeper(tracker, make)
+def noted(message: ModelMessage) -> ModelMessage:
+    """The message with a word more, if it is one of the user's."""
+    if isinstance(message, ModelRequest) and any(isinstance(part, UserPromptPart) for part in message.parts):
+        return replace(message, parts=[*message.parts, UserPromptPart("(noted)")])
+    return message
 
 
-async def write(model: Model[Any], messages: list[ModelMessage], instructions: str) -> Summary:
-    return Summary(f"{len(messages)} messages", RequestUsage(input_tokens=9, output_tokens=2), model.model_id)
+async def write(model: Model[Any], messages: list[ModelMessage], instructions: str) -> str:
+    assert "summary" in instructions.lower()
+    return f"{len(messages)} messages"
 
 
 def requests(name: str, *ahead: AbstractCapability[Any], prompts: int = 1, broken: bool = False) -> list[list[Any]]:
@@ -60,19 +58,17 @@ def requests(name: str, *ahead: AbstractCapability[Any], prompts: int = 1, broke
     def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         nonlocal steps
         steps += 1
+        assert not info.instructions
         sent.append([(p.kind, p.text, p.call_id) for m in messages for p in PydanticAIFormat().parts(m)])
         done = steps % CALLS == 0
         # The count of the usage is not the subject.
         said = TextPart(f"done {steps}") if done else ToolCallPart("look", {"at": steps}, tool_call_id=f"c{steps}")
         return ModelResponse([said], usage=RequestUsage(input_tokens=1))
 
-    tracker = Tracker(1_500, manage=False)
     told: list[object] = []
-    tracker.listeners.append(told.append)
-    kept = keeper(name, tracker)
-    summarise = None if broken else write
-    capabilities = [*ahead, ContextStrategy(kept, summarise), ContextLifecycle(tracker=tracker)]
-    agent = Agent(FunctionModel(answer), capabilities=capabilities, system_prompt="Be brief.")
+    conversation = new_conversation(1_500, strategy=name, on_event=told.append)
+    lifecycle = ContextLifecycle(conversation=conversation, summarise=None if broken else write)
+    agent = Agent(FunctionModel(answer), capabilities=[*ahead, lifecycle], system_prompt="Be brief.")
 
     @agent.tool_plain
     def look(at: int) -> str:
@@ -87,16 +83,24 @@ def requests(name: str, *ahead: AbstractCapability[Any], prompts: int = 1, broke
     history = asyncio.run(run())
     assert len(history) == 2 * CALLS * prompts
     assert [e.strategy for e in told if isinstance(e, StrategyActed)].count(name) >= 2
-    assert any(isinstance(e, SummaryWritten) for e in told) == (name == "compact")
     return sent
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_copies_on_the_way_change_nothing(name: str) -> None:
     plain = requests(name, prompts=2)
-    assert requests(name, Copying(), prompts=2) == plain
+    assert requests(name, Changing(replace), prompts=2) == plain
     assert all(kind.value != "system" or text == "Be brief." for kind, text, _ in plain[-1])
     assert plain[-1][0][1] == "Be brief."
+    assert any(text.startswith(PREFIX) for _, text, _ in plain[-1]) == (name == "compact")
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_what_others_add_in_the_middle_is_left_to_them(name: str) -> None:
+    plain = requests(name, prompts=2)
+    added = requests(name, Changing(noted), prompts=2)
+    assert [[entry for entry in sent if entry[1] != "(noted)"] for sent in added] == plain
+    assert all(any(text == "(noted)" for _, text, _ in sent) for sent in added)
 
 
 def test_a_strategy_that_needs_summaries_says_so() -> None:
@@ -106,13 +110,26 @@ def test_a_strategy_that_needs_summaries_says_so() -> None:
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_another_history_begins_anew(name: str) -> None:
-    tracker = Tracker(1_500, manage=False)
-    kept = keeper(name, tracker)
+    conversation = new_conversation(1_500, strategy=name)
 
     def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         return ModelResponse([TextPart(f"{len(messages)}")])
 
-    agent = Agent(FunctionModel(answer), capabilities=[ContextStrategy(kept, write), ContextLifecycle(tracker=tracker)])
+    lifecycle = ContextLifecycle(conversation=conversation, summarise=write)
+    agent = Agent(FunctionModel(answer), capabilities=[lifecycle])
     assert agent.run_sync("one").output == "1"
     assert agent.run_sync("two").output == "1"
-    assert kept.name == name
+
+
+def test_each_run_has_a_strategy_of_its_own() -> None:
+    sizes: list[int] = []
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        sizes.append(len(messages))
+        return ModelResponse([TextPart("x" * 400)], usage=RequestUsage(input_tokens=1))
+
+    agent = Agent(FunctionModel(answer), capabilities=[ContextLifecycle(600, strategy="truncate")])
+    history: list[ModelMessage] = []
+    for number in range(12):
+        history = agent.run_sync(f"go {number}", message_history=history).all_messages()
+    assert max(sizes) < 14 < len(history)

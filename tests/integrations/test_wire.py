@@ -9,17 +9,18 @@ from typing import Any
 import pytest
 from pydantic_ai import capture_run_messages
 from pydantic_ai.capabilities import Caching
-from pydantic_ai.messages import ToolReturnPart
+from pydantic_ai.messages import ModelMessage, ToolReturnPart
 
 from tests.integrations.support import FORMAT, Log, delimiter, shapes_of
 from tests.integrations.worksite import INSTRUCTIONS, THINKING, expected_views, session, task, wire_views, work, worker
 from tests.strategies import RAW
 from tests.testing.support import every_protocol, model_of, run, streamed_or_not
 from wane import Kind, Policy
+from wane.conversation import Conversation
+from wane.conversation.events import HistoryReplaced, MessageTaken, PassRan, UsageObserved
 from wane.core.delimiter import SCHEMA
 from wane.core.guidance import guidance
-from wane.integrations.events import HistoryReplaced, MessageTaken, PassRan, UsageObserved
-from wane.integrations.pydantic_ai import ContextLifecycle, Tracker
+from wane.integrations.pydantic_ai import ContextLifecycle, new_conversation
 from wane.testing import Call, Reply, Request, ScriptedServer, Usage
 
 BUDGET = 2_600
@@ -167,13 +168,13 @@ def test_unknown_fields_do_no_harm(protocol: str) -> None:
 
 @every_protocol
 @streamed_or_not
-def test_a_history_goes_on_as_it_would_have_with_the_same_tracker(protocol: str, stream: bool) -> None:
+def test_a_history_goes_on_as_it_would_have_with_the_same_conversation(protocol: str, stream: bool) -> None:
     def script() -> list[Reply]:
         return session(*"ab") + session("c")
 
-    async def two_runs(server: ScriptedServer, reload: bool, tracker: Tracker | None) -> list[Any]:
+    async def two_runs(server: ScriptedServer, reload: bool, kept: Conversation[ModelMessage] | None) -> list[Any]:
         def capability() -> ContextLifecycle:
-            return ContextLifecycle(BUDGET, tracker=tracker)
+            return ContextLifecycle(BUDGET, conversation=kept)
 
         first = await work(server, protocol, stream, capability())
         if reload:
@@ -182,9 +183,9 @@ def test_a_history_goes_on_as_it_would_have_with_the_same_tracker(protocol: str,
         return [request.body.get("messages", request.body.get("input")) for request in server.requests]
 
     bodies, log = [], Log()
-    for reload, tracker in ((False, Tracker(BUDGET, listener=log)), (False, None), (True, None)):
+    for reload, kept in ((False, new_conversation(BUDGET, on_event=log)), (False, None), (True, None)):
         with ScriptedServer(script()) as server:
-            bodies.append(asyncio.run(two_runs(server, reload, tracker)))
+            bodies.append(asyncio.run(two_runs(server, reload, kept)))
         assert server.refusals == ()
     assert bodies[0] == bodies[1] == bodies[2]
     assert not log.of(HistoryReplaced)
@@ -192,12 +193,12 @@ def test_a_history_goes_on_as_it_would_have_with_the_same_tracker(protocol: str,
 
 
 @every_protocol
-def test_a_run_that_was_cut_off_goes_on_with_its_tracker(protocol: str) -> None:
+def test_a_run_that_was_cut_off_goes_on_with_its_conversation(protocol: str) -> None:
     log = Log()
-    tracker = Tracker(BUDGET, listener=log)
+    conversation = new_conversation(BUDGET, on_event=log)
 
     async def cut_off_and_go_on(server: ScriptedServer) -> None:
-        agent = worker(model_of(server, protocol), ContextLifecycle(tracker=tracker))
+        agent = worker(model_of(server, protocol), ContextLifecycle(conversation=conversation))
 
         @agent.tool_plain
         async def wait() -> str:
@@ -263,7 +264,7 @@ REMINDED = (
 )
 
 
-def conversation(request: Request) -> tuple[Any, list[Any]]:
+def cached(request: Request) -> tuple[Any, list[Any]]:
     """A request as the provider caches it: what opens it, and its blocks or messages, without breakpoints."""
     body = request.body
     blocks = [
@@ -285,10 +286,10 @@ def test_a_reminder_leaves_the_cached_prefix_as_it_is(protocol: str, name: str, 
     assert server.refusals == ()
     (number,) = (n for n, request in enumerate(server.requests) if "Automatic note" in request.raw.decode())
     reminded, after = server.requests[number], server.requests[number + 1]
-    (head, blocks), (next_head, next_blocks) = conversation(reminded), conversation(after)
+    (head, blocks), (next_head, next_blocks) = cached(reminded), cached(after)
     assert "Automatic note" in json.dumps(blocks[-1])
     assert "p2 p2" in json.dumps(blocks[-2])
-    assert next_head == head == conversation(server.requests[0])[0]
+    assert next_head == head == cached(server.requests[0])[0]
     assert next_blocks[: len(blocks) - 1] == blocks[:-1]
 
 

@@ -12,9 +12,8 @@ from pydantic_ai.messages import ModelMessage, ModelResponse
 from tests.integrations.support import Log, delimiter, shapes_of, shapes_on_wire
 from tests.testing.support import model_of, run
 from wane import Policy
-from wane.integrations.events import OverheadChanged
-from wane.integrations.pydantic_ai import ContextLifecycle
-from wane.integrations.tracker import Tracker
+from wane.conversation.events import OverheadChanged
+from wane.integrations.pydantic_ai import ContextLifecycle, new_conversation
 from wane.testing import Call, Reply, ScriptedServer
 
 INSTRUCTIONS = "Work on the project."
@@ -76,16 +75,15 @@ def session(*names: str, reasoning: bool = False) -> list[Reply]:
 
 
 def expected_views(history: Sequence[ModelMessage], log: Log, budget: int, policy: Policy | None) -> list[Any]:
-    """What each request should have shown, by a tracker that only sees the history up to it."""
+    """What each request should have shown, by a conversation that only sees the history up to it."""
     overhead = log.of(OverheadChanged)[0].tokens - len(history[0].instructions or "") // 4  # type: ignore[union-attr]
     views = []
     for number, message in enumerate(history):
         if isinstance(message, ModelResponse):
-            tracker = Tracker(budget, policy)
-            tracker.set_tools("t" * (4 * overhead - 3))
-            tracker.sync(history[:number])
-            tracker.prepare()
-            views.append(shapes_of(tracker.view()))
+            conversation = new_conversation(budget, policy=policy)
+            conversation.overhead = overhead
+            conversation.ingest(history[:number])
+            views.append(shapes_of(conversation.request().view))
     return views
 
 

@@ -27,6 +27,7 @@ from wane.journal import (
     PassRecord,
     PlacedMark,
     Record,
+    StrategyRecord,
     UsageRecord,
 )
 from wane.journal.records import VERSION
@@ -160,6 +161,7 @@ records: st.SearchStrategy[Record] = st.one_of(
         managed=st.booleans(),
         at=moments,
     ),
+    st.builds(StrategyRecord, items=counts, strategy=names, done=objects, at=moments),
     st.builds(NoteRecord, topic=texts, data=objects, at=moments),
 )
 headers = st.builds(

@@ -29,7 +29,7 @@ def test_a_session_with_inferred_episodes_is_resumed_as_it_was(
     marked = 0
     for message in messages:
         if message["role"] == "assistant" and (report := window.fit()).ran:
-            records.append(PassRecord.of(report, window))
+            records.append(PassRecord.of(report, window.item_count))
         added = [add_annotated(window, item, part, annotator) for item, part in transcript.take(message)]
         records.append(MarkedMessageRecord.of(message, added))
         marked += sum(len(entry.marks) for entry in added)

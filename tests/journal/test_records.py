@@ -23,6 +23,7 @@ from wane.journal import (
     PassRecord,
     PlacedMark,
     Record,
+    StrategyRecord,
     UsageRecord,
 )
 from wane.journal.lines import (
@@ -100,6 +101,7 @@ FORMAT = [
         ),
         at=NOON,
     ),
+    StrategyRecord(9, "truncate", {"from": 4}, at=NOON),
 ]
 
 

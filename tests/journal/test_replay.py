@@ -68,7 +68,7 @@ class Agent:
     def call(self, drift: int) -> None:
         report = self.window.fit()
         if report.ran:
-            self.records.append(PassRecord.of(report, self.window))
+            self.records.append(PassRecord.of(report, self.window.item_count))
             self.shortfalls.append(report.pinned)
         reported = max(0, sum(self.sizes()) + drift)
         self.window.observe(reported)

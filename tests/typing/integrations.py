@@ -2,40 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import assert_type
 
 from pydantic_ai import Agent
 from pydantic_ai.messages import ModelMessage
+from pydantic_ai.models import Model
 
 import wane
-from wane.formats import Transcript
-from wane.integrations.events import BudgetUnmet, Event, MessageTaken, PassRan
-from wane.integrations.pydantic_ai import ContextLifecycle, Tracker
+from wane.conversation.events import BudgetUnmet, Event, MessageTaken, PassRan
+from wane.integrations.pydantic_ai import ContextLifecycle, new_conversation
 
 
 def listener(event: Event) -> None:
     if isinstance(event, PassRan | BudgetUnmet):
         assert_type(event.report, wane.FitReport)
     elif isinstance(event, MessageTaken):
-        assert_type(event.message, ModelMessage)
         assert_type(event.added, tuple[wane.Added, ...])
 
 
-tracker = Tracker(80_000, wane.Policy.paper(), tool_classes={"fetch": "bulk"}, listener=listener)
+async def write(model: Model, messages: list[ModelMessage], instructions: str) -> str:
+    return f"{model.model_name}: {len(messages)} messages, {instructions}"
+
+
+conversation = new_conversation("80k", policy=wane.Policy.paper(), tool_classes={"fetch": "bulk"}, on_event=listener)
+assert_type(conversation, wane.Conversation[ModelMessage])
 inferring = ContextLifecycle(annotate="infer")
+compacting = ContextLifecycle("50k", strategy="compact", summarise=write)
 agent = Agent(
     "test",
     deps_type=int,
-    capabilities=[ContextLifecycle(tracker=tracker), ContextLifecycle(50_000, recall=True), inferring],
+    capabilities=[ContextLifecycle(conversation=conversation), ContextLifecycle(50_000, recall=True), inferring],
 )
 assert_type(agent.run_sync("Go.", deps=1).output, str)
 
-tracker.sync([])
-tracker.prepare()
-assert_type(tracker.view(), list[ModelMessage])
-assert_type(tracker.window, wane.ContextWindow)
-assert_type(tracker.transcript, Transcript[ModelMessage])
-assert_type(tracker.episodes, list[wane.Episode])
-assert_type(tracker.verdict("c1"), wane.Verdict | None)
-assert_type(tracker.recall("look", 0), str)
-tracker.restore(tracker.window, tracker.transcript.messages, tracker.episodes)
+conversation.ingest([])
+assert_type(conversation.request().view, list[ModelMessage])
+assert_type(conversation.view, list[ModelMessage])
+assert_type(conversation.window, wane.ContextWindow)
+assert_type(conversation.messages, list[ModelMessage])
+assert_type(conversation.episodes, Sequence[wane.Episode])
+assert_type(conversation.recall("look", 0), str)
+conversation.retake(conversation.messages[0])
+conversation.redo(strategy="cwl", overhead=900, input_tokens=1_200)
+conversation.strategy = "truncate"

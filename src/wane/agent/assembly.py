@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,18 +12,17 @@ from pydantic_ai.capabilities import AbstractCapability, Caching
 from wane.agent.approval import Approvals, Approver
 from wane.agent.git import GitStatus
 from wane.agent.guard import ExplorationGuard
-from wane.agent.keeping import guidance_for
 from wane.agent.prompt import system_prompt
 from wane.agent.summary import summarise
 from wane.agent.tools import Tools, repo_instructions
 from wane.integrations.pydantic_ai import ContextLifecycle
-from wane.integrations.strategy import ContextStrategy
 
 if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelMessage
+
     from wane.agent.checkpoint import Checkpoint
     from wane.agent.config import Settings
-    from wane.integrations.keeper import Keeper
-    from wane.integrations.pydantic_ai import Tracker
+    from wane.conversation import Conversation
 
 RETRIES: Final = 20
 """Failed calls of one tool in a row after which the model is taken to be stuck: the turn ends, the session does not."""
@@ -32,10 +32,9 @@ def build_agent(
     cwd: Path,
     settings: Settings,
     tools: Tools,
-    tracker: Tracker,
+    conversation: Conversation[ModelMessage],
     checkpoint: Checkpoint,
     ask: Approver,
-    keeper: Keeper | None = None,
 ) -> Agent[None, str]:
     """Return the agent of a session.
 
@@ -43,19 +42,16 @@ def build_agent(
         cwd: directory that it works in.
         settings: how it works.
         tools: its tools for that directory.
-        tracker: its context.
+        conversation: its context.
         checkpoint: stands before each model call.
         ask: asks the user for approval; not used with `Settings.yolo`.
-        keeper: keeps the context, where it is not kept by episodes.
     """
     capabilities: list[AbstractCapability[Any]] = [
         # What may refuse a call comes before what carries it out; the guard before a question to the user.
-        ExplorationGuard(tracker),
+        ExplorationGuard(conversation),
         Approvals(None if settings.yolo else ask),
         *tools.capabilities,
-        # Ahead of the lifecycle, which makes ready for the provider whatever is to be shown.
-        *([ContextStrategy(keeper, summarise)] if keeper else []),
-        ContextLifecycle(tracker=tracker, recall=settings.recall, guidance=guidance_for(settings)),
+        ContextLifecycle(conversation=conversation, summarise=partial(summarise, checkpoint.recorder)),
         Caching(),
         # At the tail of the view, so after what makes the view; then nothing but the call itself is left.
         GitStatus(cwd),

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 from genai_prices import calc_price
 
 from wane.core import parse_budget
+from wane.journal import UsageRecord
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
     from pydantic_ai.usage import RequestUsage
-
-    from wane.journal import UsageRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +74,26 @@ def price(usage: RequestUsage, model: str) -> float | None:
         return float(calc_price(usage, name, provider_id=provider or None).total_price)
     except (LookupError, ValueError):
         return None
+
+
+def usage_record(usage: RequestUsage, model: str, *, items: int, input_tokens: int) -> UsageRecord:
+    """Return the record of a model call.
+
+    Args:
+        usage: what it took.
+        model: the model as `provider:model`.
+        items: number of items in the history when it was made.
+        input_tokens: what its request held.
+    """
+    return UsageRecord(
+        items=items,
+        input_tokens=input_tokens,
+        output_tokens=usage.output_tokens,
+        cache_read_tokens=usage.cache_read_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+        cost=price(usage, model),
+        model=model,
+    )
 
 
 def dollars(cost: float | None) -> str:

@@ -1,6 +1,6 @@
 """What a turn tells whoever watches it, in the order in which it happens.
 
-The events of the context's lifecycle (`wane.integrations.events`) are among them as they are.
+The events of the context's lifecycle (`wane.conversation.events`) are among them as they are.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from pydantic_ai.messages import (
 from pydantic_ai_harness.shell import CommandOutputEvent
 
 from wane.agent.costs import Totals
+from wane.conversation import events as lifecycle
 from wane.core import Episode
 from wane.formats.pydantic_ai import raw_arguments
-from wane.integrations import events as lifecycle
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import AgentStreamEvent

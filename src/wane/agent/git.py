@@ -17,7 +17,7 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import ModelRequest, ModelResponse
 from typing_extensions import override
 
-from wane.integrations.pydantic_ai import with_note
+from wane.integrations.outgoing import with_note
 
 if TYPE_CHECKING:
     from pydantic_ai import RunContext

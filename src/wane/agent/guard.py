@@ -10,16 +10,16 @@ from pydantic_ai.exceptions import SkipToolExecution
 from typing_extensions import override
 
 from wane.agent.tools import EDIT_TOOLS
+from wane.conversation.events import Event, MessageTaken
 from wane.core import DELIMITER, Episode, EpisodeType, Kind
 from wane.core.delimiter import quote
-from wane.integrations.events import Event, MessageTaken
 
 if TYPE_CHECKING:
     from pydantic_ai import RunContext
-    from pydantic_ai.messages import ToolCallPart
+    from pydantic_ai.messages import ModelMessage, ToolCallPart
     from pydantic_ai.tools import ToolDefinition
 
-    from wane.integrations.tracker import Tracker
+    from wane.conversation import Conversation
 
 
 @dataclass
@@ -29,23 +29,23 @@ class ExplorationGuard(AbstractCapability[Any]):
     The refusal is an ordinary tool result that says what to do; it uses up no retries.
 
     Attributes:
-        tracker: knows which episode a call belongs to.
+        conversation: knows which episode a call belongs to.
     """
 
-    tracker: Tracker
+    conversation: Conversation[ModelMessage]
     _owners: dict[str, Episode] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self.tracker.listeners.append(self._note)
+        self.conversation.listeners.append(self._note)
 
     @override
     async def before_tool_execute(
         self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: dict[str, Any]
     ) -> dict[str, Any]:
         """Let a call pass, or refuse it."""
-        if call.tool_name not in EDIT_TOOLS or not self.tracker.manage:
+        if call.tool_name not in EDIT_TOOLS or not self.conversation.delimits:
             return args
-        self.tracker.sync(ctx.messages)
+        self.conversation.ingest(ctx.messages)
         owner = self._owners.pop(call.tool_call_id, None)
         if owner is not None and owner.type is EpisodeType.EXPL and owner.name is not None and not owner.inferred:
             raise SkipToolExecution(_refusal(call.tool_name, owner.name))

@@ -12,22 +12,34 @@ from pydantic_ai.messages import ModelMessage, ModelRequest
 
 from wane.agent.approval import Approver, refuse
 from wane.agent.config import Settings
-from wane.agent.costs import Totals, budget_tokens
-from wane.agent.keeping import SUMMARY_NOTE, bring_back, keeper_for, summary_record
+from wane.agent.costs import budget_tokens
 from wane.agent.models import default_model, resolve_model
 from wane.agent.options import AGENT_FORMAT, ANNOTATED, Strategy
-from wane.agent.recorder import Recorder
+from wane.agent.recorder import Recorder, spent_before
+from wane.conversation import Conversation
+from wane.core import DEFAULT_BUDGET, Mark, Policy
 from wane.core.errors import HistoryError, JournalError
 from wane.formats.base import Transcript
 from wane.formats.pydantic_ai import PydanticAIFormat
-from wane.integrations.pydantic_ai import Tracker
-from wane.journal import ConfigRecord, Journal, NoteRecord, Record, Replay, SessionStore, UsageRecord, replay
+from wane.integrations.pydantic_ai import new_conversation
+from wane.journal import (
+    AnnotationRecord,
+    ConfigRecord,
+    Journal,
+    MessageRecord,
+    NoteRecord,
+    PassRecord,
+    Record,
+    Replay,
+    SessionStore,
+    StrategyRecord,
+    UsageRecord,
+    replay,
+)
 from wane.journal.reader import open_session, read_header_of
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
-
-    from wane.integrations.keeper import Keeper
 
 AGENT_NOTE = "agent"
 """Topic of the note that says which model and strategy a session works with."""
@@ -62,30 +74,27 @@ class Opened:
     Attributes:
         config: what it was asked for; when resumed, with the settings that it had.
         model: the model that answers.
-        tracker: its context, with all that has happened so far.
+        conversation: its context, with all that has happened so far.
         recorder: writes the journal.
         journal: where; None keeps none.
-        keeper: keeps the context, where it is not kept by episodes.
         warnings: what the user should know, as sentences.
     """
 
     config: SessionConfig
     model: Model
-    tracker: Tracker
+    conversation: Conversation[ModelMessage]
     recorder: Recorder
     journal: Journal | None
-    keeper: Keeper | None = None
     warnings: tuple[str, ...] = ()
 
 
 def begin(config: SessionConfig) -> Opened:
     """Begin a session; the errors are those of `AgentSession.create`."""
-    model, tracker = _model_and_tracker(config.settings)
+    model, conversation = _model_and_conversation(config.settings)
     journal = None
     if config.store is not None:
         journal = config.store.create(config.cwd, message_format=_FORMAT.name)
-    keeper = keeper_for(config.settings, tracker)
-    opened = Opened(config, model, tracker, _recorder(config, tracker, journal), journal, keeper)
+    opened = Opened(config, model, conversation, _recorder(config, conversation, journal), journal)
     opened.recorder.config()
     note_agent(opened.recorder, config.settings, model)
     return opened
@@ -124,26 +133,21 @@ def _go_on(journal: Journal, config: SessionConfig) -> Opened:
     replayed = replay(records, lambda data: transcript.append(_FORMAT.load([dict(data)])[0]))
     noted = _noted(records)
     config = replace(config, settings=_as_it_was(config, replayed, noted))
-    model, tracker = _model_and_tracker(config.settings)
-    window = replayed.window
-    window.budget, window.policy = tracker.window.budget, tracker.window.policy
-    window.set_tool_classes(config.settings.tool_classes)
-    tracker.restore(
-        window,
-        transcript.messages,
-        replayed.episodes,
-        replayed.marks,
-        budgets=replayed.budgets,
-        overflows=replayed.overflows,
-    )
     warnings: tuple[str, ...] = ()
-    if tracker.annotate == "infer" and not tracker.inferring:
+    marked = replayed.unrecorded or any(isinstance(record, AnnotationRecord) for record in records)
+    if config.settings.annotate == "infer" and marked:
         # The agent is the authority on structure, and has used it.
-        tracker.annotate = "model"
         config = replace(config, settings=replace(config.settings, annotate="model"))
         warnings = ("The model has marked episodes in this session itself, so it goes on to; none are inferred.",)
-    keeper = _keeper(config, tracker, records, replayed, noted)
-    opened = Opened(config, model, tracker, _recorder(config, tracker, journal), journal, keeper, warnings)
+    model, conversation = _model_and_conversation(config.settings)
+    try:
+        _redo(conversation, records, transcript.messages, replayed.marks)
+    except HistoryError as error:
+        raise JournalError(f"the session does not replay: {error}") from error
+    conversation.budget = budget_tokens(config.settings.budget, model)
+    conversation.manage = config.settings.strategy != "none"
+    conversation.set_tool_classes(config.settings.tool_classes)
+    opened = Opened(config, model, conversation, _recorder(config, conversation, journal), journal, warnings)
     for annotation in replayed.unrecorded:
         journal.append(annotation)
     opened.recorder.config(unless=replayed.config)
@@ -152,39 +156,65 @@ def _go_on(journal: Journal, config: SessionConfig) -> Opened:
     return opened
 
 
-def _keeper(
-    config: SessionConfig, tracker: Tracker, records: Sequence[Record], replayed: Replay, noted: Mapping[str, str]
-) -> Keeper | None:
-    keeper = keeper_for(config.settings, tracker)
-    before = "none" if replayed.config is None else _strategy(replayed.config, noted)
-    try:
-        bring_back(keeper, tracker, records, before)
-    except HistoryError as error:
-        raise JournalError(f"the session does not replay: {error}") from error
-    return keeper
+def _redo(
+    conversation: Conversation[ModelMessage],
+    records: Sequence[Record],
+    messages: Sequence[ModelMessage],
+    marks: Mapping[int, tuple[Mark, ...]],
+) -> None:
+    """Have a conversation go on where the records end, under its own strategy.
+
+    What a strategy left out stays out whenever it is chosen again. A strategy that is new to the session, or comes
+    after another one, begins with all else that has happened; so does eviction by episode.
+
+    Raises:
+        HistoryError: if a record does not fit the history.
+    """
+    coming, config, noted = iter(messages), ConfigRecord(DEFAULT_BUDGET, Policy()), dict[str, str]()
+    for record in records:
+        match record:
+            case MessageRecord():
+                conversation.retake(next(coming), marks)
+            case PassRecord(trace=trace, overflowed=overflowed):
+                conversation.redo(trace, strategy="cwl", overhead=config.overhead, overflowed=overflowed)
+            case StrategyRecord(strategy=strategy, done=done):
+                conversation.redo(done, strategy=strategy, overhead=config.overhead)
+            case UsageRecord(input_tokens=tokens):
+                strategy = _kept_by(_strategy(config, noted))
+                conversation.redo(strategy=strategy, overhead=config.overhead, input_tokens=tokens)
+            case NoteRecord(topic=topic) if topic == AGENT_NOTE:
+                noted = _noted([record])
+            case ConfigRecord():
+                config, conversation.budget, conversation.manage = record, record.budget, record.managed
+                conversation.set_tool_classes(record.tool_classes)
 
 
-def _model_and_tracker(settings: Settings) -> tuple[Model, Tracker]:
+def _kept_by(strategy: str) -> str:
+    """The strategy of a conversation: with `none`, nothing is managed."""
+    return "cwl" if strategy == "none" else strategy
+
+
+def _model_and_conversation(settings: Settings) -> tuple[Model, Conversation[ModelMessage]]:
     model = resolve_model(settings.model or default_model(os.environ))
-    budget = budget_tokens(settings.budget, model)
-    managed = settings.strategy in ANNOTATED
-    tracker = Tracker(
-        budget,
-        settings.eviction,
-        tool_classes=settings.tool_classes,
-        remind_at=settings.remind_at,
-        manage=managed,
+    conversation = new_conversation(
+        budget_tokens(settings.budget, model),
+        policy=settings.eviction,
+        strategy=_kept_by(settings.strategy),
         annotate=settings.annotate,
+        recall=settings.recall,
+        remind_at=settings.remind_at,
+        tool_classes=settings.tool_classes,
+        manage=settings.strategy != "none",
     )
-    return model, tracker
+    return model, conversation
 
 
-def _recorder(config: SessionConfig, tracker: Tracker, journal: Journal | None) -> Recorder:
+def _recorder(config: SessionConfig, conversation: Conversation[ModelMessage], journal: Journal | None) -> Recorder:
     return Recorder(
         journal,
-        tracker,
-        totals=_spent(journal.found.records if journal else ()),
-        instructions=_instructions(tracker.transcript.messages),
+        conversation,
+        totals=spent_before(journal.found.records if journal else ()),
+        instructions=_instructions(conversation.messages),
         tool_classes=config.settings.tool_classes,
     )
 
@@ -224,16 +254,6 @@ def _note(settings: Settings, model: Model) -> dict[str, str]:
 def _spec(settings: Settings, model: Model) -> str:
     """The model as it was asked for: `openai-chat:x` is not the same as the `openai:x` that answers."""
     return settings.model if isinstance(settings.model, str) else model.model_id
-
-
-def _spent(records: Sequence[Record]) -> Totals:
-    totals = Totals()
-    for record in records:
-        if isinstance(record, UsageRecord):
-            totals = totals.plus(record)
-        elif isinstance(record, NoteRecord) and record.topic == SUMMARY_NOTE:
-            totals = totals.plus(summary_record(record.data))
-    return totals
 
 
 def _instructions(messages: Sequence[ModelMessage]) -> str | None:

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from pydantic_ai.messages import ModelMessage, ModelRequest
+from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse
 
-from wane.agent.costs import Totals, price
-from wane.agent.keeping import STRATEGY_NOTE, SUMMARY_NOTE, note_of, summary_data, summary_record
-from wane.core.errors import JournalError
-from wane.formats.pydantic_ai import PydanticAIFormat
-from wane.integrations.events import (
+from wane.agent.costs import Totals, usage_record
+from wane.agent.options import ANNOTATED
+from wane.conversation.events import (
     Event,
+    HistoryForked,
     HistoryReplaced,
     MessageTaken,
     OverheadChanged,
     PassRan,
     StrategyActed,
-    SummaryWritten,
     UsageObserved,
 )
+from wane.core.errors import JournalError
+from wane.formats.pydantic_ai import PydanticAIFormat
 from wane.journal import (
     AnnotationRecord,
     ConfigRecord,
@@ -32,22 +32,29 @@ from wane.journal import (
     NoteRecord,
     PassRecord,
     Record,
+    StrategyRecord,
     UsageRecord,
 )
+from wane.journal.codec import SchemaError, decode, encode
 
 if TYPE_CHECKING:
-    from wane.integrations.tracker import Tracker
+    from pydantic_ai.usage import RequestUsage
+
+    from wane.conversation import Conversation
+
+SPENT_NOTE: Final = "spent"
+"""Topic of the note that says what a model call took which anchors nothing, so that it is no usage record."""
 
 
 class Recorder:
-    """Listens to a tracker, writes its journal and adds up what was spent.
+    """Listens to a conversation, writes its journal and adds up what was spent.
 
     A record that cannot be written is kept, and with it all that come after it: the order on disk is the
     order of events, whatever fails. `flush` tries again and raises; a session does so before each model call.
 
     Args:
         journal: where to write; None keeps nothing.
-        tracker: whose events it listens to.
+        conversation: whose events it listens to.
         totals: what was spent before.
         instructions: the instructions that the journal's last request was sent with.
         tool_classes: the user's tool classes, for the settings on record.
@@ -56,7 +63,7 @@ class Recorder:
     def __init__(
         self,
         journal: Journal | None,
-        tracker: Tracker,
+        conversation: Conversation[ModelMessage],
         *,
         totals: Totals | None = None,
         instructions: str | None = None,
@@ -64,23 +71,24 @@ class Recorder:
     ) -> None:
         self.totals = totals or Totals()
         self._journal = journal
-        self._tracker = tracker
+        self._conversation = conversation
         self._instructions = instructions
         self._tool_classes = dict(tool_classes or {})
         self._format = PydanticAIFormat()
         self._waiting: deque[Record] = deque()
         self._broken: str | None = None
-        tracker.listeners.append(self._take)
+        self._observed: object = None  # the latest answer whose usage anchors the count
+        conversation.listeners.append(self._take)
 
     def config(self, *, unless: ConfigRecord | None = None) -> None:
         """Record the settings that are in force from here on, unless they are those of a record that is there."""
-        window = self._tracker.window
+        conversation, window = self._conversation, self._conversation.window
         record = ConfigRecord(
             budget=window.budget,
             policy=window.policy,
             tool_classes=self._tool_classes,
             overhead=window.overhead,
-            managed=self._tracker.manage,
+            managed=conversation.manage and conversation.strategy in ANNOTATED,
         )
         if unless is None or record != replace(unless, at=None):
             self._add(record)
@@ -88,6 +96,13 @@ class Recorder:
     def note(self, topic: str, **data: Any) -> None:
         """Record what does not change the view, such as a model switch."""
         self._add(NoteRecord(topic, data))
+
+    def spent(self, usage: RequestUsage, model: str) -> None:
+        """Record what a model call took that tells nothing of the view, such as one for a summary."""
+        record = usage_record(usage, model, items=0, input_tokens=usage.input_tokens)
+        self.totals = self.totals.plus(record)
+        data = encode(record)
+        self.note(SPENT_NOTE, **{name: data[name] for name in data if name not in ("at", "items")})
 
     def flush(self) -> None:
         """Write what is waiting and have it on the disk.
@@ -104,33 +119,23 @@ class Recorder:
     def _take(self, event: Event) -> None:
         match event:
             case MessageTaken(message, _, _, added):
+                if isinstance(message, ModelResponse) and message is not self._observed and message.usage.input_tokens:
+                    self.spent(message.usage, _model_of(message))  # a report that is not believed
                 self._add(MarkedMessageRecord.of(self._dumped(message), added))
                 for annotation in map(AnnotationRecord.of, added):
                     if annotation is not None:
                         self._add(annotation)
-            case UsageObserved(usage, model, tokens):
-                record = UsageRecord(
-                    items=self._tracker.window.item_count,
-                    input_tokens=tokens,
-                    output_tokens=usage.output_tokens,
-                    cache_read_tokens=usage.cache_read_tokens,
-                    cache_write_tokens=usage.cache_write_tokens,
-                    cost=price(usage, model),
-                    model=model,
-                )
-                self.totals = self.totals.plus(record)
+            case UsageObserved(tokens, items, ModelResponse() as message):
+                record = usage_record(message.usage, _model_of(message), items=items, input_tokens=tokens)
+                self._observed, self.totals = message, self.totals.plus(record)
                 self._add(record)
-            case PassRan(report):
-                self._add(PassRecord.of(report, self._tracker.window))
-            case StrategyActed() if (noted := note_of(event)) is not None:
-                self.note(STRATEGY_NOTE, **noted)
-            case SummaryWritten():
-                data = summary_data(event)
-                self.totals = self.totals.plus(summary_record(data))
-                self.note(SUMMARY_NOTE, **data)
+            case PassRan(report, items):
+                self._add(PassRecord.of(report, items))
+            case StrategyActed(strategy, items, done) if done is not None:
+                self._add(StrategyRecord(items, strategy, dict(done)))
             case OverheadChanged():
                 self.config()
-            case HistoryReplaced():
+            case HistoryForked() | HistoryReplaced():
                 # A journal only grows. Nothing in the agent rewrites its history, so this is a fault of ours or of a
                 # capability; what is on disk stays right.
                 self._broken = "the history was rewritten, so the session cannot be recorded further; start a new one"
@@ -156,3 +161,20 @@ class Recorder:
                 self._instructions = message.instructions
         dumped: Mapping[str, Any] = self._format.dump([message])[0]
         return dumped
+
+
+def spent_before(records: Iterable[Record]) -> Totals:
+    """Return what the model calls of a session took, by its records."""
+    totals = Totals()
+    for record in records:
+        if isinstance(record, UsageRecord):
+            totals = totals.plus(record)
+        elif isinstance(record, NoteRecord) and record.topic == SPENT_NOTE:
+            with suppress(SchemaError):  # anybody may write a note
+                totals = totals.plus(decode(UsageRecord, {**record.data, "items": 0}))
+    return totals
+
+
+def _model_of(response: ModelResponse) -> str:
+    """The model that answered, as `provider:model`."""
+    return ":".join(filter(None, (response.provider_name, response.model_name)))

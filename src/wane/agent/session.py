@@ -22,12 +22,12 @@ from wane.agent.events import OnEvent, SessionEvent, Spent, forward
 from wane.agent.interrupted import closed
 from wane.agent.models import resolve_model
 from wane.agent.opening import Opened, SessionConfig, begin, go_on, note_agent
+from wane.agent.options import BY_EPISODE
 from wane.agent.tools import coding_tools
 from wane.agent.turn import Outcome, TurnResult, explain
+from wane.conversation.events import Event, UsageObserved
 from wane.core import ContextWindow, Episode, FitReport
 from wane.core.errors import JournalError
-from wane.integrations.events import Event, UsageObserved
-from wane.integrations.keeper import unanchor
 from wane.integrations.sendable import encodable
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class AgentSession:
         cwd: directory that the agent works in.
         settings: how it works.
         model: the model that answers.
-        tracker: its context.
+        conversation: its context.
         journal: its session file; None if it keeps none.
         history: all messages so far.
         warnings: what the user should know about this start, as sentences.
@@ -59,22 +59,20 @@ class AgentSession:
         self.cwd = config.cwd
         self.settings = config.settings
         self.model = opened.model
-        self.tracker = opened.tracker
+        self.conversation = opened.conversation
         self.journal = opened.journal
         self.history: list[ModelMessage] = []
-        tools = coding_tools(config.cwd, opened.tracker.window.budget)
+        tools = coding_tools(config.cwd, opened.conversation.budget)
         repaired = opened.journal.repaired if opened.journal else None
         self.warnings = [warning for warning in (repaired, tools.warning, *opened.warnings) if warning]
         self._recorder = opened.recorder
         self._checkpoint = Checkpoint(opened.recorder, config.settings.cost_limit)
         self._on_event: OnEvent | None = None
         self._token: CancellationToken | None = None
-        self.tracker.listeners.append(self._tell)
-        self._keeper = opened.keeper
-        self._agent = build_agent(
-            config.cwd, self.settings, tools, self.tracker, self._checkpoint, config.ask, self._keeper
-        )
-        self._settle(self.tracker.transcript.messages)
+        self._told = self.totals
+        self.conversation.listeners.append(self._tell)
+        self._agent = build_agent(config.cwd, self.settings, tools, self.conversation, self._checkpoint, config.ask)
+        self._settle(self.conversation.messages)
 
     # Beginning and end
 
@@ -116,7 +114,7 @@ class AgentSession:
         if self.journal is None:
             return
         self.journal.close()
-        if not self.tracker.transcript.messages:
+        if not self.conversation.length:
             for path in (self.journal.path, self.journal.path.with_name(f"{self.journal.path.name}.lock")):
                 path.unlink(missing_ok=True)
 
@@ -130,12 +128,17 @@ class AgentSession:
     @property
     def window(self) -> ContextWindow:
         """The context window."""
-        return self.tracker.window
+        return self.conversation.window
+
+    @property
+    def tokens(self) -> int:
+        """What the view holds, in tokens."""
+        return self.conversation.tokens
 
     @property
     def episodes(self) -> Sequence[Episode]:
         """All episodes so far, in order of start."""
-        return self.tracker.episodes
+        return self.conversation.episodes
 
     @property
     def totals(self) -> Totals:
@@ -204,8 +207,8 @@ class AgentSession:
         self.settings = replace(self.settings, model=spec)
         self.model = model
         note_agent(self._recorder, self.settings, model)
-        if budget != self.window.budget:
-            self.window.budget = budget
+        if budget != self.conversation.budget:
+            self.conversation.budget = budget
             self._recorder.config()
 
     def set_budget(self, budget: str | int) -> None:
@@ -214,7 +217,7 @@ class AgentSession:
         Raises:
             ConfigError: for a budget that cannot work.
         """
-        self.window.budget = budget_tokens(budget, self.model)
+        self.conversation.budget = budget_tokens(budget, self.model)
         self.settings = replace(self.settings, budget=budget)
         self._recorder.config()
 
@@ -223,11 +226,9 @@ class AgentSession:
 
         What was evicted stays out of the view (R14); while it is off, nothing more is.
         """
-        if self._keeper is not None and self._keeper.on:
-            self._keeper.on = False
-            self.tracker.evicts = True
-            unanchor(self.window)
-        self.tracker.manage = on
+        if self.conversation.strategy not in BY_EPISODE:
+            self.conversation.strategy = "cwl"
+        self.conversation.manage = on
         self.settings = replace(self.settings, strategy="cwl" if on else "none")
         note_agent(self._recorder, self.settings, self.model)
         self._recorder.config()
@@ -238,7 +239,7 @@ class AgentSession:
         Raises:
             UnknownEpisodeError: if no episode of that name was started.
         """
-        return self.tracker.recall(name, offset)
+        return self.conversation.recall(name, offset)
 
     # How it does it
 
@@ -282,7 +283,7 @@ class AgentSession:
     def _settle(self, history: Sequence[ModelMessage]) -> None:
         """Take in what a turn has left, closed so that the next request is valid, and have it on the disk."""
         self.history = closed(history)
-        self.tracker.sync(self.history)
+        self.conversation.ingest(self.history)
         self._recorder.flush()
 
     async def _stream(self, _ctx: RunContext[Any], stream: AsyncIterable[AgentStreamEvent]) -> None:
@@ -290,8 +291,10 @@ class AgentSession:
 
     def _tell(self, event: Event) -> None:
         self._emit(event)
-        if isinstance(event, UsageObserved):
-            self._emit(Spent(self.totals, self.window.tokens, self.window.budget))
+        if self.totals != self._told:
+            self._told = self.totals
+            view = event.input_tokens if isinstance(event, UsageObserved) else self.conversation.tokens
+            self._emit(Spent(self.totals, view, self.conversation.budget))
 
     def _emit(self, event: SessionEvent) -> None:
         if self._on_event is not None:

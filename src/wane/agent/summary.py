@@ -9,10 +9,11 @@ from pydantic_ai.usage import RequestUsage, RunUsage
 from pydantic_ai_harness.compaction import SummarizingCompaction, compact_now
 
 from wane.core.errors import WaneError
-from wane.integrations.strategy import Summary
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
+
+    from wane.agent.recorder import Recorder
 
 # What the harness puts ahead of a summary in the messages that it returns.
 _PREFIX: Final = "Summary of previous conversation:\n\n"
@@ -22,7 +23,7 @@ class SummaryError(WaneError):
     """The model gave no summary, so the context cannot be compacted."""
 
 
-async def summarise(model: Model, messages: list[ModelMessage], instructions: str) -> Summary:
+async def summarise(recorder: Recorder, model: Model, messages: list[ModelMessage], instructions: str) -> str:
     """Have a model summarise messages.
 
     The harness does it in a run of its own, over the messages written out as text, where it cuts each tool result at
@@ -30,6 +31,7 @@ async def summarise(model: Model, messages: list[ModelMessage], instructions: st
     be; it reads less in return.
 
     Args:
+        recorder: told what the call took.
         model: the model.
         messages: what to summarise, all of it.
         instructions: what the summary is to hold.
@@ -49,10 +51,11 @@ async def summarise(model: Model, messages: list[ModelMessage], instructions: st
     usage = RunUsage()
     # Its `before_model_request` would do this again ahead of every request, as what it changes does not last.
     compacted = await compact_now(strategy, messages, model=model, usage=usage)
+    recorder.spent(_of_one(usage), model.model_id)
     text = _text(compacted)
     if not text:
         raise SummaryError("the model answered with an empty summary, so the context cannot be compacted; try again")
-    return Summary(text, _of_one(usage), model.model_id)
+    return text
 
 
 def _text(compacted: list[ModelMessage]) -> str:

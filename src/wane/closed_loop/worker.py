@@ -18,8 +18,8 @@ from typing import Any
 from wane.agent.config import Settings
 from wane.agent.session import AgentSession, SessionConfig
 from wane.closed_loop.strategy import settings_of
+from wane.conversation.events import BudgetUnmet, Event, PassRan
 from wane.demo.workspace import python_for_commands
-from wane.integrations.events import BudgetUnmet, Event, PassRan
 from wane.journal import SessionStore
 from wane.testing.models import anthropic_model
 
@@ -46,7 +46,7 @@ class Worker:
         # What a session has is for its journal to say; so all is chosen that the journal does not name.
         config = SessionConfig(self.cwd, self.settings, self.store)
         self.session = AgentSession.resume(Path(journal), config) if journal else AgentSession.create(config)
-        self.session.tracker.listeners.append(self._note)
+        self.session.conversation.listeners.append(self._note)
         assert self.session.journal is not None
         path = str(self.session.journal.path)
         return {"journal": path, "seconds": time.perf_counter() - started, **self._state(self.session)}
@@ -74,7 +74,7 @@ class Worker:
         visible = list(session.window.visible)
         digest = hashlib.sha256(json.dumps(visible).encode()).hexdigest()[:16]
         return {
-            "view": f"{len(visible)}:{session.window.tokens}:{digest}",
+            "view": f"{len(visible)}:{session.tokens}:{digest}",
             "items": session.window.item_count,
             "memory": peak_memory(),
             "passes": self.passes,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Generic, get_args
 
 from wane.conversation.adapter import Adapter
 from wane.conversation.alignment import Aligner, ByMessage
 from wane.conversation.calls import Call, Verdicts
-from wane.conversation.engine import ANNOTATED
+from wane.conversation.engine import ANNOTATED, Done
 from wane.conversation.events import HistoryForked, HistoryReplaced, Listener, Teller
 from wane.conversation.reminder import REMIND_AT
 from wane.conversation.request import Change, Request
@@ -19,7 +21,18 @@ from wane.conversation.timeline import CACHE_LIFETIME, Prepared, Setup, Timeline
 from wane.conversation.tools import DELIMITER_TOOL, RECALL_ALONE, RECALL_TOOL, Tool
 from wane.conversation.view import writing
 from wane.conversation.waiting import WaitingCalls
-from wane.core import DEFAULT_BUDGET, Added, ContextWindow, Counter, Episode, Kind, Policy, ToolClass, parse_budget
+from wane.core import (
+    DEFAULT_BUDGET,
+    Added,
+    ContextWindow,
+    Counter,
+    Episode,
+    Kind,
+    Mark,
+    Policy,
+    ToolClass,
+    parse_budget,
+)
 from wane.core.errors import ConfigError, WaneError
 from wane.core.guidance import guidance
 from wane.counters import get_counter
@@ -95,6 +108,7 @@ class Conversation(Generic[M]):
     _verdicts: Verdicts
     _digest: Digest[M]
     _waiting: WaitingCalls[M]
+    _left_out: list[int]  # which of the messages that the aligner knows were left out of the history
 
     def __init__(
         self,
@@ -119,7 +133,6 @@ class Conversation(Generic[M]):
             raise ConfigError(f"annotate is {annotate!r}; it must be one of: {', '.join(get_args(Annotate))}")
         self.format = get_format(format) if isinstance(format, str) else format
         self.keep_opening = keep_opening
-        self._delimits = strategy in ANNOTATED and annotate == "model"
         self._recalls = recall
         self._teller = Teller([] if on_event is None else [on_event])
         self._setup: Setup[M] = Setup(
@@ -151,7 +164,7 @@ class Conversation(Generic[M]):
         """The tools whose calls the conversation answers."""
         if not self.manage:
             return ()
-        return (DELIMITER_TOOL,) * self._delimits + (RECALL_TOOL,) * self._recalls
+        return (DELIMITER_TOOL,) * self.delimits + (RECALL_TOOL,) * self._recalls
 
     @property
     def tools(self) -> list[Any]:
@@ -167,12 +180,27 @@ class Conversation(Generic[M]):
         """What to say about these tools in the system prompt; empty if there are none."""
         if not self.own_tools:
             return ""
-        if not self._delimits:
+        if not self.delimits:
             return RECALL_ALONE
         leaving = FOLDING if self._setup.strategy == "fold" else None
         return guidance(self.policy, recall=self._recalls, leaving=leaving)
 
+    @property
+    def delimits(self) -> bool:
+        """Whether the model marks its work, by the tool `delimiter`."""
+        return self.manage and self.strategy in ANNOTATED and self._setup.settings.annotate == "model"
+
+    @property
+    def reminds(self) -> bool:
+        """Whether a request may carry a reminder at all."""
+        return self.delimits and self._setup.remind_at is not None
+
     # What it knows
+
+    @property
+    def view(self) -> list[M]:
+        """The messages that the next request shows if nothing more is taken out of it."""
+        return self._line.view.now()
 
     @property
     def messages(self) -> list[M]:
@@ -221,6 +249,20 @@ class Conversation(Generic[M]):
         return self._teller.listeners
 
     # Settings that may be changed between requests
+
+    @property
+    def strategy(self) -> str:
+        """How the budget is kept.
+
+        One that is set begins with all that has happened, but for what it took out of the view before (R14).
+        """
+        return self._setup.strategy
+
+    @strategy.setter
+    def strategy(self, strategy: str) -> None:
+        if strategy != self.strategy:
+            setup = replace(self._setup, strategy=strategy)
+            self._line, self._setup = self._line.under(setup), setup
 
     @property
     def budget(self) -> int:
@@ -320,16 +362,19 @@ class Conversation(Generic[M]):
         """
         messages = self._read(history)
         alignment = self._aligner.align(messages)
-        known, kept, fresh = len(self._line.transcript.messages), alignment.kept, alignment.fresh
+        known, kept, fresh = self.length, self._place(alignment.kept), alignment.fresh
         line = self._line
         if kept < known:
             line, kept = line.back_to(kept)
             fresh = fresh if kept else messages
         prepared = line.prepare(fresh)
         for number, message in alignment.renewed:
-            if number < kept:
-                line.renew(number, message)
+            if number not in self._left_out and (place := self._place(number)) < kept:
+                line.renew(place, message)
         self._aligner.accept(messages, alignment)
+        count = alignment.kept if fresh is alignment.fresh else 0
+        self._left_out = [number for number in self._left_out if number < count]
+        self._left_out += [number for number, each in enumerate(prepared, count) if each is None]
         if line is not self._line:
             self._line = line
             self._waiting.forget()
@@ -343,7 +388,7 @@ class Conversation(Generic[M]):
 
     def shares(self, history: Sequence[Any]) -> int:
         """Return how many messages a history shares with this one from the first on; 0 without an answer in them."""
-        line, kept = self._line, self._aligner.align(self._read(history)).kept
+        line, kept = self._line, self._place(self._aligner.align(self._read(history)).kept)
         return kept if kept and line.answer_within(kept) else 0
 
     def branch(self, count: int | None = None) -> Conversation[M]:
@@ -410,6 +455,52 @@ class Conversation(Generic[M]):
         if request is None or request.number == len(self._line.requests):
             self._line.observe(input_tokens)
             self._teller.tell()
+
+    # A history that was recorded
+
+    def retake(self, message: M, marks: Mapping[int, tuple[Mark, ...]] = MappingProxyType({})) -> None:
+        """Take in the next message of a recorded history, such as a journal's: nothing is decided anew, or told.
+
+        Args:
+            message: the message.
+            marks: by the index of the item that they stand ahead of, the marks that were inferred at the time.
+
+        Raises:
+            FormatError: for a message of another format.
+            HistoryError: for one that cannot stand here, or marks that cannot be made.
+        """
+        (prepared,) = self._line.prepare([message])
+        self._extended(message, left_out=prepared is None)
+        if prepared is not None:
+            more = prepared.answers and not self._line.begins(prepared.message)
+            self._judged(prepared, self._line.follow(prepared, marks), more=more)
+
+    def redo(
+        self,
+        done: Done = None,
+        *,
+        strategy: str,
+        overhead: int = 0,
+        overflowed: bool = False,
+        input_tokens: int = 0,
+    ) -> None:
+        """A recorded request went out from here: do again what was done ahead of it, whatever the settings are (R14).
+
+        What another strategy did is not done again. May be called more than once for a request, as its records come.
+        Where nothing was managed, or the budget was another one, set `manage` and `budget` ahead of it, so that the
+        model is reminded again as it was.
+
+        Args:
+            done: the trace of a pass, or what a strategy did (`StrategyActed.done`); None for nothing more.
+            strategy: the strategy that was in force.
+            overhead: tokens that the request carried besides its messages.
+            overflowed: whether a pass had to take of what was not finished (`FitReport.overflowed`).
+            input_tokens: what it held, as the provider reported; 0 if that is not known.
+
+        Raises:
+            HistoryError: if it does not fit this history.
+        """
+        self._line.redo(done, strategy, overhead, overflowed=overflowed, tokens=input_tokens)
 
     # Own calls of an answer that a framework runs the tools of
 
@@ -528,6 +619,7 @@ class Conversation(Generic[M]):
         self._verdicts = Verdicts()
         self._digest = Digest(self.format, self._setup.adapter)
         self._waiting = WaitingCalls(self.format)
+        self._left_out = []
 
     def _read(self, data: Sequence[Any]) -> Sequence[M]:
         return self.format.read(data) if isinstance(self.format, WritingFormat) else data
@@ -545,7 +637,7 @@ class Conversation(Generic[M]):
         if any(part.kind is not Kind.RESULT for part in parts):
             self._answer_own()
         (prepared,) = self._line.prepare([message])
-        self._aligner.extend([message])
+        self._extended(message, left_out=prepared is None)
         if prepared is None:
             return []
         added = self._take(prepared, tokens, at)
@@ -565,19 +657,32 @@ class Conversation(Generic[M]):
             self._aligner.extend([message])
             self._take(prepared)
 
+    def _extended(self, message: M, *, left_out: bool) -> None:
+        """A message was not compared, as it comes next."""
+        if left_out:
+            self._left_out.append(self.length + len(self._left_out))
+        self._aligner.extend([message])
+
+    def _place(self, count: int) -> int:
+        """How many messages of the history are among the first that the aligner knows."""
+        return count - bisect_left(self._left_out, count)
+
     def _take(self, prepared: Prepared[M], tokens: int = 0, at: float | None = None) -> list[Added]:
         more = prepared.answers and not self._line.begins(prepared.message)
         added = self._line.take(prepared, tokens=tokens, at=at)
-        if prepared.answers:
-            told = map(self._told, added)
-            calls = [pair for pair in zip(prepared.parts, told, strict=True) if pair[0].kind is Kind.CALL]
-            judged = [
-                (place, part.call_id, part.arguments, text)
-                for place, (part, text) in enumerate(calls)
-                if text is not None
-            ]
-            self._verdicts.taken(judged, self._line.open_calls, more=more)
+        self._judged(prepared, added, more=more)
         return added
+
+    def _judged(self, prepared: Prepared[M], added: Sequence[Added], *, more: bool) -> None:
+        """The calls of an answer were judged, as it was taken in."""
+        if not prepared.answers:
+            return
+        told = map(self._told, added)
+        calls = [pair for pair in zip(prepared.parts, told, strict=True) if pair[0].kind is Kind.CALL]
+        judged = [
+            (place, part.call_id, part.arguments, text) for place, (part, text) in enumerate(calls) if text is not None
+        ]
+        self._verdicts.taken(judged, self._line.open_calls, more=more)
 
     def _told(self, added: Added) -> str | None:
         """What the model is told of a `delimiter` call."""

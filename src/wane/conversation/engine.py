@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from wane.conversation.reminder import Reminder
-from wane.core import Added, ContextWindow, Episode, FitReport, Item, Level, Mark, Policy, Step, chars
+from wane.core import Added, ContextWindow, Episode, FitReport, Item, Mark, Policy, Step, chars
 from wane.core.accounting import Accounting
 from wane.core.errors import HistoryError
 from wane.core.policy import MAX_BUDGET
@@ -42,6 +42,11 @@ Done: TypeAlias = tuple[Step, ...] | Mapping[str, Any] | None
 """What was done ahead of a request, to be done again: the trace of a pass, or what a strategy's `redo` takes."""
 
 _BELIEVED: Final = 0.5
+
+
+def akin(one: str, other: str) -> bool:
+    """Whether two strategies show the same: what one did can be done again by the other."""
+    return one == other or {one, other} <= EPISODIC
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,8 +258,16 @@ class Engine:
         """
         return self._note(item, part, self._own.follow(item, part, marks))
 
-    def redo(self, done: Done) -> None:
+    def redo(self, done: Done, *, overflowed: bool = False, managed: bool = True) -> str | None:
         """Do again what was done ahead of a request, whatever policy and budget are now (R14).
+
+        Args:
+            done: what was done.
+            overflowed: whether a pass had to take of what was not finished (R16).
+            managed: whether the model could be reminded.
+
+        Returns:
+            What the request said to the model at its end.
 
         Raises:
             HistoryError: if it does not fit this history.
@@ -271,8 +284,7 @@ class Engine:
                 self._other.redo(done)
             self._reshow()
             self.sent()
-        trace = () if done is None or isinstance(done, Mapping) else done
-        self._remind(overflowed=any(step.level is Level.OVERFLOW for step in trace))
+        return self._remind(overflowed=overflowed) if managed else None
 
     def export(self) -> dict[str, Any]:
         """Return what it is like, besides its window, as JSON data."""
@@ -324,7 +336,8 @@ class Engine:
         return Shown(fitted.view, fitted.ran, fitted.done, before, self.tokens, reminder=self._remind(overflowed=False))
 
     def _show(self, fitted: Fitted) -> None:
-        self._view, self._seen = fitted.view, len(self._counts)
+        # A copy: a strategy's own view may grow with the next item.
+        self._view, self._seen = list(fitted.view), len(self._counts)
         counts = self._counts
         self._accounting.items = sum(
             slot.tokens if isinstance(slot, Substitute) else counts[slot] for slot in fitted.view

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any, Final, Generic
 
 from wane.conversation.adapter import Adapter
-from wane.conversation.engine import Done, Engine, Shown
+from wane.conversation.engine import Done, Engine, Shown, akin
 from wane.conversation.events import (
     BudgetUnmet,
     EpisodeClosed,
@@ -93,13 +93,19 @@ class Sent:
     Attributes:
         messages: how many messages there were.
         overhead: what it carried besides them, in tokens.
+        strategy: name of the strategy that kept it within its budget.
         done: what was done ahead of it.
+        overflowed: whether a pass had to take of what was not finished (R16).
+        managed: whether anything could be taken out of the view, and the model be reminded.
         tokens: what it held, as far as that is known.
     """
 
     messages: int
     overhead: int
+    strategy: str
     done: Done
+    overflowed: bool = False
+    managed: bool = True
     tokens: int = 0
 
 
@@ -140,6 +146,7 @@ class Timeline(Generic[MessageT]):
         self.base = 0
         self.ended = False
         self.fixed = self.told = 0
+        self._fixed: str | None = None  # what that is, besides what the host says
         self.asked: float | None = None
         self.answered: float | None = None
         self._texts: list[str] = []  # by item, what is searched
@@ -206,8 +213,6 @@ class Timeline(Generic[MessageT]):
         adapter, message = self._setup.adapter, prepared.message
         if prepared.answers and self.begins(message):
             self._receive(message, tokens or adapter.usage(message))
-        elif not prepared.answers and (fixed := adapter.fixed(message)) is not None:
-            self.told = self._setup.counter(fixed)
         first = self.transcript.item_count
         taken = self._enter(prepared, at=at)
         added = [meaning for _, meaning in taken]
@@ -219,6 +224,38 @@ class Timeline(Generic[MessageT]):
     def retake(self, prepared: Prepared[MessageT]) -> None:
         """Take in a message of a history that is brought back: no request is passed through, and nothing is told."""
         self._enter(prepared)
+
+    def follow(self, prepared: Prepared[MessageT], marks: Mapping[int, tuple[Mark, ...]]) -> list[Added]:
+        """Take in a message of a recorded history, with the marks that were inferred at the time; nothing is told.
+
+        Args:
+            prepared: the message.
+            marks: by the item that they stand ahead of.
+        """
+        if prepared.answers and self.begins(prepared.message) and self.shown is None:
+            # Its request went out, though nothing is on record about it.
+            self.redo(None, self.engine.name, self.engine.overhead)
+        return [added for _, added in self._enter(prepared, marks)]
+
+    def redo(self, done: Done, strategy: str, overhead: int, *, overflowed: bool = False, tokens: int = 0) -> None:
+        """A recorded request went out from here: do again what was done ahead of it. Nothing is told.
+
+        Args:
+            done: what was done; None for nothing, or nothing more.
+            strategy: by which strategy.
+            overhead: what the request carried besides its messages, in tokens.
+            overflowed: whether a pass had to take of what was not finished (R16).
+            tokens: what it held; 0 if that is not known.
+
+        Raises:
+            HistoryError: if it does not fit this history.
+        """
+        self.fixed = max(0, overhead - self.told)
+        if self.shown is None or done is not None:
+            sent = Sent(len(self.transcript.messages), overhead, strategy, done, overflowed, self._setup.manage)
+            self._redo(sent)
+        if tokens and akin(strategy, self.engine.name) and self.engine.observe(tokens):
+            self.requests[-1].tokens = tokens
 
     def request(self, *, cold: bool | None = None) -> Shown | SummaryNeeded:
         """Make the view ready for a request: run a pass if one is due. Again before anything new changes nothing.
@@ -242,8 +279,11 @@ class Timeline(Generic[MessageT]):
         self.shown = shown
         if shown.ran:
             self.view.changed()
-        self.requests.append(Sent(len(self.transcript.messages), self.engine.overhead, shown.done))
-        self._setup.tell(*_request_events(shown, self.engine))
+        engine = self.engine
+        overflowed, managed = shown.report is not None and shown.report.overflowed, self._setup.manage
+        count = len(self.transcript.messages)
+        self.requests.append(Sent(count, engine.overhead, engine.name, shown.done, overflowed, managed))
+        self._setup.tell(*_request_events(shown, engine))
         return shown
 
     def observe(self, input_tokens: int, message: MessageT | None = None) -> None:
@@ -259,9 +299,10 @@ class Timeline(Generic[MessageT]):
             self._setup.tell(UsageObserved(input_tokens, self._items_of(sent.messages), message))
 
     def renew(self, number: int, message: MessageT) -> None:
-        """Show another object in the place of a message that says the same."""
-        self.transcript.messages[number] = message
-        self.view.changed()
+        """Show another object in the place of a message that says the same; not in that of a part of it."""
+        if len(self._setup.format.parts(message)) == self.transcript.size(number):
+            self.transcript.messages[number] = message
+            self.view.changed()
 
     # What was done before
 
@@ -282,18 +323,30 @@ class Timeline(Generic[MessageT]):
         setup = setup or self._setup
         if not self.answer_within(count):
             return self._afresh(setup), 0
+        return self._again(count, setup), count
+
+    def under(self, setup: Setup[MessageT]) -> Timeline[MessageT]:
+        """Return the timeline of the same messages under another strategy, which begins with all that has happened.
+
+        What it did here before is done again; what others did is not.
+        """
+        line = self._again(len(self.transcript.messages), setup)
+        line.shown = None
+        return line
+
+    def _again(self, count: int, setup: Setup[MessageT]) -> Timeline[MessageT]:
         messages = self.transcript.messages[:count]
         prepared = [each for each in self._afresh(setup).prepare(messages) if each is not None]
         if count >= self.base:
             try:
-                return self._redone(prepared, setup), count
+                return self._redone(prepared, setup)
             except HistoryError:
                 pass  # its tools are classed otherwise now, so that other items would go
         line = self._afresh(replace(setup, tell=lambda *_: None))
         for each in prepared:
             line.take(each)
         line._setup = setup
-        return line, count
+        return line
 
     def _redone(self, prepared: Sequence[Prepared[MessageT]], setup: Setup[MessageT]) -> Timeline[MessageT]:
         line = self._afresh(setup)
@@ -305,19 +358,20 @@ class Timeline(Generic[MessageT]):
         for sent in due:
             # What was said of it came with an answer that is no part of this history.
             line._redo(replace(sent, tokens=0))
-        line.told = self.told
         return line
 
     def _redo(self, sent: Sent) -> None:
         engine = self.engine
         engine.overhead = sent.overhead
-        engine.redo(sent.done)
+        # What another strategy did is not done again, and what its requests held says nothing of this one's.
+        same = akin(sent.strategy, engine.name)
+        reminder = engine.redo(sent.done if same else None, overflowed=sent.overflowed, managed=sent.managed)
         tokens = engine.tokens
-        if sent.tokens:
+        if sent.tokens and same:
             engine.observe(sent.tokens)
         self.requests.append(replace(sent))
         self.view.changed()
-        self.shown = Shown(engine.view, ran=False, done=sent.done, before=tokens, after=tokens)
+        self.shown = Shown(engine.view, ran=False, done=sent.done, before=tokens, after=tokens, reminder=reminder)
 
     # How it does it
 
@@ -342,7 +396,7 @@ class Timeline(Generic[MessageT]):
         at: float | None = None,
     ) -> list[tuple[Item, Added]]:
         engine, first = self.engine, self.transcript.item_count
-        self._date(prepared, at)
+        self._note(prepared, at)
         ordinal = self._ordinal if prepared.answers else None
         taken: list[tuple[Item, Added]] = []
         for index, (item, part) in enumerate(self.transcript.take(prepared.message, prepared.parts, ordinal), first):
@@ -356,12 +410,15 @@ class Timeline(Generic[MessageT]):
         self.shown = None
         return taken
 
-    def _date(self, prepared: Prepared[MessageT], at: float | None) -> None:
-        """Note of which answer a message is part of, and when it was made."""
+    def _note(self, prepared: Prepared[MessageT], at: float | None) -> None:
+        """Note of which answer a message is part of, when it was made, and what goes with it."""
         adapter, message = self._setup.adapter, prepared.message
         at = adapter.time(message) if at is None else at
         if not prepared.answers:
             self.asked = self.asked if at is None else at
+            fixed = adapter.fixed(message)
+            if fixed is not None and fixed != self._fixed:
+                self._fixed, self.told = fixed, self._setup.counter(fixed)
             return
         if self.begins(message):
             self._ordinal = len(self.transcript.messages)

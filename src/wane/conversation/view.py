@@ -132,6 +132,13 @@ class ViewMessages(Generic[MessageT]):
         """Something was taken out of the view, or a message became another object."""
         self._stale = True
 
+    def now(self) -> list[MessageT]:
+        """Return the messages that the next request shows if nothing more is taken out of the view."""
+        view = self._engine.view
+        if any(isinstance(slot, Substitute) for slot in view):
+            return self.read(view)
+        return self._transcript.view(places(view))
+
     def of(self, view: Sequence[Slot], *, led: bool = False) -> list[MessageT]:
         """Return the messages of the latest view; those that are whole are the same objects.
 

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 from wane.agent.config import Settings
 from wane.agent.options import Strategy
 from wane.agent.session import AgentSession, Outcome, SessionConfig, TurnResult
+from wane.conversation.events import Event, PassRan
 from wane.core import FitReport
 from wane.demo.model import Exchange, ScriptedModel
 from wane.demo.moves import Task
@@ -20,7 +21,6 @@ from wane.demo.script import TASKS
 from wane.demo.summary import Summary, TaskResult
 from wane.demo.witness import Witness
 from wane.demo.workspace import Workspace, python_for_commands
-from wane.integrations.events import Event, PassRan
 from wane.journal import SessionStore
 
 BUDGET: Final = 18_000
@@ -123,8 +123,8 @@ class _Run:
         )
         config = SessionConfig(cwd=workspace.directory, settings=settings, store=options.store)
         self.session = AgentSession.create(config)
-        self.witness = Witness(self.session.tracker)
-        self.session.tracker.listeners.append(self.note)
+        self.witness = Witness(self.session.conversation)
+        self.session.conversation.listeners.append(self.note)
         show.begins(self.session, self.witness, options)
 
     async def task(self, number: int, task: Task) -> TaskResult:

@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from pydantic_ai.messages import ModelMessage
+
+from wane.conversation import Conversation
+from wane.conversation.events import BudgetUnmet, Event, MessageTaken, PassRan
 from wane.core import Episode, EpisodeType, FitReport, Level
 from wane.demo.measure import user_turns
 from wane.demo.model import Exchange
 from wane.demo.moves import Need
 from wane.demo.sight import Found, Sight
-from wane.integrations.events import BudgetUnmet, Event, MessageTaken, PassRan
-from wane.integrations.pydantic_ai import Tracker
 
 
 @dataclass(slots=True)
@@ -69,12 +71,12 @@ class Witness:
     """Watches a session from outside.
 
     Attributes:
-        tracker: the session's context.
+        conversation: the session's context.
         tally: what was counted so far.
         turns: what the user has said so far.
     """
 
-    tracker: Tracker
+    conversation: Conversation[ModelMessage]
     tally: Tally = field(default_factory=Tally)
     turns: list[str] = field(default_factory=list)
     _owners: dict[str, Episode | None] = field(default_factory=dict)
@@ -83,7 +85,7 @@ class Witness:
     _unmet: bool = False
 
     def __post_init__(self) -> None:
-        self.tracker.listeners.append(self._note)
+        self.conversation.listeners.append(self._note)
 
     def saw(self, exchange: Exchange) -> None:
         """Take in one model call."""
@@ -97,7 +99,7 @@ class Witness:
             return
         tally.peak_view_tokens = max(tally.peak_view_tokens, exchange.view_tokens)
         tally.peak_request_tokens = max(tally.peak_request_tokens, usage.input_tokens)
-        tally.over_budget += exchange.view_tokens > self.tracker.window.budget and not self._unmet
+        tally.over_budget += exchange.view_tokens > self.conversation.window.budget and not self._unmet
         self._unmet = False
         said = list(user_turns(exchange.messages))
         if said != self.turns:
@@ -122,10 +124,10 @@ class Witness:
 
     def _spared_by(self, report: FitReport) -> Iterable[int]:
         """Explorations that stayed, though younger ones were stripped, because the active act builds on them (R7)."""
-        active = self.tracker.window.active
+        active = self.conversation.window.active
         if active is None:
             return
-        live = {episode.name: episode for episode in self.tracker.window.episodes}
+        live = {episode.name: episode for episode in self.conversation.window.episodes}
         stripped = [step.number for step in report.steps if self._is_exploration(step.number)]
         for name in active.dependencies:
             episode = live.get(name)
@@ -133,7 +135,7 @@ class Witness:
                 yield episode.number
 
     def _is_exploration(self, number: int) -> bool:
-        return any(e.number == number and e.type is EpisodeType.EXPL for e in self.tracker.episodes)
+        return any(e.number == number and e.type is EpisodeType.EXPL for e in self.conversation.episodes)
 
     def _count(self, exchange: Exchange) -> None:
         reply = exchange.reply
@@ -153,7 +155,7 @@ class Witness:
 
     def _kind(self, seen: Found) -> str:
         owner = self._owners.get(seen.call_id)
-        active = self.tracker.window.active
+        active = self.conversation.window.active
         if seen.described:
             return "described" if owner is not None and owner.level is not Level.NONE else ""
         if owner and active and owner.number in self._spared and owner.name in active.dependencies:
@@ -165,7 +167,7 @@ class Witness:
         needs = list(needs)
         if not needs:
             return []
-        history = Sight(self.tracker.transcript.messages, tools)
+        history = Sight(self.conversation.messages, tools)
         return [need for need in needs if history.find(need) is not None]
 
 

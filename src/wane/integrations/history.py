@@ -1,4 +1,4 @@
-"""Telling what is new in a run's history.
+"""Pydantic AI's messages as a conversation needs them: what they tell, and what is new in a run's history.
 
 Message objects do not do for that: Pydantic AI joins neighbouring requests, moves results ahead of user prompts,
 closes calls that were interrupted, renews system prompts and reloads messages from JSON. So histories are compared by
@@ -11,29 +11,62 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from operator import attrgetter, is_
+from operator import is_
+from typing import Final
 
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse
 
+from wane.conversation import Adapter, Aligner, Alignment
 from wane.core import Kind
 from wane.formats.base import Part
 from wane.formats.pydantic_ai import PydanticAIFormat
 
-_FORMAT = PydanticAIFormat()
+_FORMAT: Final = PydanticAIFormat()
 
-_MESSAGE = attrgetter("message")
+# Set by Pydantic AI on responses whose usage sums several model requests; the second key is that of older versions.
+_NAMESPACE: Final = "__pydantic_ai__"
+_CONTEXT_KEYS: Final = ("context_input_tokens", "initial_input_tokens")
 
 _Key = tuple[object, ...]
 
 
+class PydanticAIAdapter(Adapter[ModelMessage]):
+    """What Pydantic AI's messages tell of themselves."""
+
+    drops_orphans = True
+
+    def usage(self, message: ModelMessage) -> int:
+        """Return what the request of a response held, in tokens, cached ones included; 0 if that was not reported."""
+        if not isinstance(message, ModelResponse):
+            return 0
+        marks = (message.metadata or {}).get(_NAMESPACE)
+        if isinstance(marks, dict):
+            for key in _CONTEXT_KEYS:
+                if isinstance(tokens := marks.get(key), int):
+                    return tokens
+        return message.usage.input_tokens
+
+    def time(self, message: ModelMessage) -> float | None:
+        """Return a message's timestamp: as a number, since a history may mix times with and without a zone."""
+        return None if message.timestamp is None else message.timestamp.timestamp()
+
+    def fixed(self, message: ModelMessage) -> str | None:
+        """Return the instructions of a request."""
+        return message.instructions if isinstance(message, ModelRequest) else None
+
+    def answers(self, message: ModelMessage, parts: Sequence[Part]) -> bool:  # noqa: ARG002 - its type tells
+        """Return whether it is a response, be it empty."""
+        return isinstance(message, ModelResponse)
+
+
 @dataclass(slots=True)
-class Known:
+class _Known:
     """A message of the history as it was when it was taken in.
 
     Attributes:
         message: the message.
         size: how many parts it had.
-        number: its place in the transcript; None if it does not stand there as it is.
+        number: its place among what was taken in; None if it does not stand there as it is.
     """
 
     message: ModelMessage
@@ -42,70 +75,121 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Fresh:
-    """Something new in a history.
-
-    Attributes:
-        message: the new message, or a copy of a message with its new parts alone.
-        entry: the entry of the message, if all of it is new.
-    """
+class _Fresh:
+    """Something new: a message, or a copy of one with its new parts alone; and its entry, if all of it is new."""
 
     message: ModelMessage
-    entry: Known | None
+    entry: _Known | None
 
 
 @dataclass(frozen=True, slots=True)
-class Growth:
-    """A history that continues a known one.
+class _Growth(Alignment[ModelMessage]):
+    """An alignment, with the entries of the history from the first one that may have changed on."""
 
-    Attributes:
-        entries: one for each of its messages.
-        renewed: those of known messages that are other objects now.
-        fresh: what is new, in order.
-    """
-
-    entries: list[Known]
-    renewed: list[Known]
-    fresh: list[Fresh]
+    since: int = 0
+    entries: Sequence[_Known] = ()
 
 
-def growth(known: list[Known], history: Sequence[ModelMessage]) -> Growth | None:
-    """Return what is new in a history, or None if it is no continuation of the known one."""
-    same = _unchanged(known, history)
-    new = [Known(message, len(message.parts)) for message in history[same:]]
-    if same == len(known):
-        return Growth(known + new, [], [Fresh(entry.message, entry) for entry in new])
-    # Back to where a response ended, as only there both are sure to be cut alike.
-    while same and isinstance(known[same - 1].message, ModelRequest):
-        same -= 1
-        new.insert(0, Known(history[same], len(history[same].parts)))
-    fresh = _align(list(_turns(known[same:])), list(_turns(new)))
-    if fresh is None:
-        return None
-    return Growth(known[:same] + new, [entry for entry in new if entry.number is not None], fresh)
+class TurnAligner(Aligner[ModelMessage]):
+    """Compares histories turn by turn: the requests that stand ahead of a response, and the response."""
+
+    def __init__(self) -> None:
+        self._entries: list[_Known] = []
+        self._messages: list[ModelMessage] = []  # of the entries
+        self._count = 0  # of messages taken in, which may be parts of the history's
+
+    def align(self, history: Sequence[ModelMessage]) -> Alignment[ModelMessage]:
+        """Compare a run's whole history with what is known; it costs what is new, if the rest are the same objects."""
+        known = self._entries
+        same = self._unchanged(history)
+        if same == len(known):
+            new = [_Known(message, len(message.parts), self._count + n) for n, message in enumerate(history[same:])]
+            return _Growth(self._count, history[same:], (), same, new)
+        # Back to where a response ended, as only there both are sure to be cut alike.
+        while same and isinstance(known[same - 1].message, ModelRequest):
+            same -= 1
+        new = [_Known(message, len(message.parts)) for message in history[same:]]
+        return self._compared(same, new)
+
+    def accept(self, history: Sequence[ModelMessage], alignment: Alignment[ModelMessage]) -> None:  # noqa: ARG002
+        """A history was taken in."""
+        assert isinstance(alignment, _Growth)
+        self._entries[alignment.since :] = alignment.entries
+        self._messages[alignment.since :] = [entry.message for entry in alignment.entries]
+        self._count = alignment.kept + len(alignment.fresh)
+
+    def extend(self, messages: Sequence[ModelMessage]) -> None:
+        """Messages were taken in."""
+        for message in messages:
+            self._entries.append(_Known(message, len(message.parts), self._count))
+            self._messages.append(message)
+            self._count += 1
+
+    def _unchanged(self, history: Sequence[ModelMessage]) -> int:
+        """How many messages at the start are the very same objects, with no part more or less."""
+        known = self._entries
+        # The common case, at the speed of C; only requests that no response has followed yet may grow.
+        if len(history) >= len(known) and all(map(is_, self._messages, history)):
+            tail = takewhile(lambda entry: isinstance(entry.message, ModelRequest), reversed(known))
+            if all(len(entry.message.parts) == entry.size for entry in tail):
+                return len(known)
+        pairs = enumerate(zip(known, history, strict=False))
+        changed = (n for n, (entry, m) in pairs if entry.message is not m or len(m.parts) != entry.size)
+        return next(changed, min(len(known), len(history)))
+
+    def _compared(self, since: int, new: list[_Known]) -> _Growth:
+        """What a history is that has changed somewhere behind an entry, which are new entries from there on."""
+        before, after = list(_turns(self._entries[since:])), list(_turns(new))
+        kept = _behind(self._entries[since - 1]) if since else 0
+        renewed: list[_Known] = []
+        for number, turn in enumerate(before):
+            extra = _extra(turn, after[number]) if number < len(after) else None
+            if extra is None:
+                # What stands behind the last turn that is the same is taken in anew.
+                return _grown(kept, [], after[number:], since, new, renewed)
+            renewed += _carried(turn, after[number])
+            if number + 1 == len(before):
+                return _grown(self._count, extra, after[number + 1 :], since, new, renewed)
+            assert turn.response is not None, "only the last turn waits for its response"
+            kept = _behind(turn.response)
+        raise AssertionError("nothing was known that could have changed")
 
 
-def _unchanged(known: list[Known], history: Sequence[ModelMessage]) -> int:
-    """How many messages at the start are the very same objects, with no part more or less."""
-    # The common case, at the speed of C; only requests that no response has followed yet may grow.
-    if len(history) >= len(known) and all(map(is_, map(_MESSAGE, known), history)):
-        tail = takewhile(lambda entry: isinstance(entry.message, ModelRequest), reversed(known))
-        if all(len(entry.message.parts) == entry.size for entry in tail):
-            return len(known)
-    pairs = enumerate(zip(known, history, strict=False))
-    changed = (n for n, (entry, m) in pairs if entry.message is not m or len(m.parts) != entry.size)
-    return next(changed, min(len(known), len(history)))
+def _grown(
+    kept: int,
+    extra: Sequence[_Fresh],
+    turns: Sequence[_Turn],
+    since: int,
+    entries: Sequence[_Known],
+    renewed: Sequence[_Known] = (),
+) -> _Growth:
+    told = [(entry.number, entry.message) for entry in renewed if entry.number is not None]
+    fresh = [*extra, *(_Fresh(entry.message, entry) for turn in turns for entry in turn.entries)]
+    for number, each in enumerate(fresh, kept):
+        if each.entry is not None:
+            each.entry.number = number
+    return _Growth(kept, [each.message for each in fresh], told, since, entries)
+
+
+def _behind(response: _Known) -> int:
+    """How many messages had been taken in with a response."""
+    assert response.number is not None, "a response stands as it is"
+    return response.number + 1
 
 
 @dataclass(slots=True)
 class _Turn:
     """Requests and the response to them, the latter None where none came yet."""
 
-    requests: list[Known]
-    response: Known | None = None
+    requests: list[_Known]
+    response: _Known | None = None
+
+    @property
+    def entries(self) -> list[_Known]:
+        return self.requests if self.response is None else [*self.requests, self.response]
 
 
-def _turns(entries: list[Known]) -> Iterator[_Turn]:
+def _turns(entries: Sequence[_Known]) -> Iterator[_Turn]:
     turn = _Turn([])
     for entry in entries:
         if isinstance(entry.message, ModelResponse):
@@ -118,29 +202,13 @@ def _turns(entries: list[Known]) -> Iterator[_Turn]:
         yield turn
 
 
-def _align(old: list[_Turn], new: list[_Turn]) -> list[Fresh] | None:
-    """What the new turns have beyond the old ones; None if they do not continue them."""
-    if len(old) > len(new):
-        return None
-    fresh: list[Fresh] = []
-    for before, after in zip(old, new, strict=False):
-        extra = _extra(before, after)
-        if extra is None:
-            return None
-        fresh += extra
-        _carry_numbers(before, after)
-    for turn in new[len(old) :]:
-        fresh += [Fresh(entry.message, entry) for entry in (*turn.requests, turn.response) if entry]
-    return fresh
-
-
-def _extra(before: _Turn, after: _Turn) -> list[Fresh] | None:
+def _extra(before: _Turn, after: _Turn) -> list[_Fresh] | None:
     """What a turn has beyond the known one; None if it is another turn."""
     closed = before.response
     if closed and (after.response is None or _keys(closed) != _keys(after.response)):
         return None
     unmatched = Counter(key for entry in before.requests for key in _keys(entry))
-    fresh: list[Fresh] = []
+    fresh: list[_Fresh] = []
     for entry in after.requests:
         new = []
         for position, key in enumerate(_keys(entry)):
@@ -150,25 +218,27 @@ def _extra(before: _Turn, after: _Turn) -> list[Fresh] | None:
                 new.append(position)
         if new:
             whole = len(new) == entry.size
-            fresh.append(Fresh(entry.message if whole else _FORMAT.keep(entry.message, new), entry if whole else None))
+            fresh.append(_Fresh(entry.message if whole else _FORMAT.keep(entry.message, new), entry if whole else None))
     if unmatched.total() or (closed and fresh):
         return None
     if after.response and not closed:
-        fresh.append(Fresh(after.response.message, after.response))
+        fresh.append(_Fresh(after.response.message, after.response))
     return fresh
 
 
-def _carry_numbers(before: _Turn, after: _Turn) -> None:
-    """Messages that are there one for one keep their place in the transcript."""
+def _carried(before: _Turn, after: _Turn) -> list[_Known]:
+    """Messages that are there one for one keep their place; return those that are other objects now."""
     pairs = list(zip(before.requests, after.requests, strict=False))
-    if len(pairs) == len(before.requests) and all(_keys(one) == _keys(other) for one, other in pairs):
-        for one, other in pairs:
-            other.number = one.number
+    if len(pairs) != len(before.requests) or any(_keys(one) != _keys(other) for one, other in pairs):
+        pairs = []
     if before.response and after.response:
-        after.response.number = before.response.number
+        pairs.append((before.response, after.response))
+    for one, other in pairs:
+        other.number = one.number
+    return [other for one, other in pairs if other.message is not one.message]
 
 
-def _keys(entry: Known) -> list[_Key]:
+def _keys(entry: _Known) -> list[_Key]:
     """What each part is, in a form that survives JSON; what system and harness say may be renewed, and is alike."""
     if not entry.message.parts:
         return []

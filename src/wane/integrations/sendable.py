@@ -59,15 +59,12 @@ def beyond_json(arguments: str | dict[str, Any] | None) -> bool:
     return False
 
 
-def sendable(messages: Sequence[ModelMessage]) -> list[ModelMessage]:
-    """Return messages as a request can carry them; those that it can carry as they are, are the same objects.
+def sendable(message: ModelMessage) -> ModelMessage:
+    """Return a message as a request can carry it: the same object, if it can be carried as it is.
 
     Arguments that are `beyond_json` go out as Pydantic AI sends those that are no JSON at all: as text.
     """
-    return [_with_sendable_calls(with_encodable_text(message)) for message in messages]
-
-
-def _with_sendable_calls(message: ModelMessage) -> ModelMessage:
+    message = with_encodable_text(message)
     if not isinstance(message, ModelResponse):
         return message
     parts: list[Any] = [_sendable_call(part) if isinstance(part, BaseToolCallPart) else part for part in message.parts]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pydantic_ai import CapabilityEvent
 
-from wane.integrations.events import BudgetUnmet, EpisodeClosed, EpisodeOpened, Event, PassRan, Reminded
+from wane.conversation.events import BudgetUnmet, EpisodeClosed, EpisodeOpened, Event, PassRan, Reminded
 
 
 @dataclass(kw_only=True)

@@ -7,16 +7,15 @@ come back as an ordinary result that says what would be right, so that they neit
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 from pydantic_ai import AbstractToolset, RunContext, ToolDefinition, ToolsetTool
+from pydantic_ai.messages import ModelMessage
 
-from wane.core.delimiter import DESCRIPTION, SCHEMA
-from wane.core.items import DELIMITER
+from wane.conversation import Call, Conversation, Tool
 from wane.integrations.sendable import BEYOND_JSON, beyond_json
-from wane.integrations.tracker import Tracker
-from wane.recall import RECALL, RECALL_DESCRIPTION, RECALL_SCHEMA, answer
+from wane.recall import RECALL
 
 _RAW: Final = "raw"
 
@@ -46,16 +45,16 @@ class RawArguments:
 
 
 class LifecycleToolset(AbstractToolset[Any]):
-    """The tools of one tracker.
+    """The tools of one conversation.
 
     Args:
-        tracker: keeps the window of the run whose calls come here.
-        recall: whether there is a `recall` tool.
+        conversation: answers their calls.
+        tools: the tools.
     """
 
-    def __init__(self, tracker: Tracker, *, recall: bool) -> None:
-        self._tracker = tracker
-        self._recall = recall
+    def __init__(self, conversation: Conversation[ModelMessage], tools: Sequence[Tool]) -> None:
+        self._conversation = conversation
+        self._tools = tools
 
     @property
     def id(self) -> str:
@@ -64,16 +63,16 @@ class LifecycleToolset(AbstractToolset[Any]):
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:  # noqa: ARG002 - the interface's
         """Return the tools, none of which ever asks for a retry."""
-        definitions = [ToolDefinition(name=DELIMITER, parameters_json_schema=SCHEMA, description=DESCRIPTION)]
-        if self._recall:
-            definitions.append(
-                ToolDefinition(name=RECALL, parameters_json_schema=RECALL_SCHEMA, description=RECALL_DESCRIPTION)
-            )
         return {
-            definition.name: ToolsetTool(
-                toolset=self, tool_def=definition, max_retries=0, args_validator=RawArguments()
+            tool.name: ToolsetTool(
+                toolset=self,
+                tool_def=ToolDefinition(
+                    name=tool.name, parameters_json_schema=dict(tool.schema), description=tool.description
+                ),
+                max_retries=0,
+                args_validator=RawArguments(),
             )
-            for definition in definitions
+            for tool in self._tools
         }
 
     async def call_tool(
@@ -85,18 +84,7 @@ class LifecycleToolset(AbstractToolset[Any]):
     ) -> str:
         """Return the verdict on a `delimiter` call, or the page that a `recall` asks for."""
         # The response that makes the call is in the history; whatever order its tools run in, it is judged as a whole.
-        self._tracker.sync(ctx.messages)
-        if name == DELIMITER:
-            return self._verdict(ctx.tool_call_id)
-        return self._page(tool_args[_RAW])
-
-    def _verdict(self, tool_call_id: str | None) -> str:
-        verdict = self._tracker.verdict(tool_call_id) if tool_call_id else None
-        if verdict is None:
-            return "Error: `delimiter` marks the conversation, so it works only as a tool call of its own in a message."
-        return verdict.answer(recall=self._recall)
-
-    def _page(self, raw: str) -> str:
-        if beyond_json(raw):
+        self._conversation.ingest(ctx.messages)
+        if name == RECALL and beyond_json(tool_args[_RAW]):
             return f"Error: {BEYOND_JSON}"
-        return answer(raw, self._tracker.archive)
+        return self._conversation.answer(Call(name, tool_args[_RAW], ctx.tool_call_id))

@@ -13,6 +13,7 @@ from wane.journal.records import (
     PassRecord,
     PlacedMark,
     Record,
+    StrategyRecord,
     UsageRecord,
 )
 from wane.journal.replay import ItemsOf, Replay, replay
@@ -39,6 +40,7 @@ __all__ = [
     "SessionFile",
     "SessionInfo",
     "SessionStore",
+    "StrategyRecord",
     "UsageRecord",
     "checksum_of",
     "default_root",

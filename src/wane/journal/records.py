@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar, Final, Literal
 
-from wane.core import Added, ContextWindow, EpisodeType, FitReport, Mark, Policy, Step
+from wane.core import Added, EpisodeType, FitReport, Mark, Policy, Step
 
 VERSION: Final = 2
 """Version of the file format that this Wane writes, and the only one that it reads."""
@@ -168,10 +168,15 @@ class PassRecord(Record):
     trace: tuple[Step, ...]
 
     @classmethod
-    def of(cls, report: FitReport, window: ContextWindow) -> PassRecord:
-        """Return the record of a pass that `window` has just run."""
+    def of(cls, report: FitReport, items: int) -> PassRecord:
+        """Return the record of a pass.
+
+        Args:
+            report: what it did.
+            items: number of items in the history when it ran.
+        """
         return cls(
-            items=window.item_count,
+            items=items,
             budget=report.budget,
             tokens_before=report.tokens_before,
             tokens_after=report.tokens_after,
@@ -184,6 +189,23 @@ class PassRecord(Record):
     def steps(self) -> tuple[Step, ...]:
         """What went, in order."""
         return tuple(step for step in self.trace if step.removed)
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyRecord(Record):
+    """What a strategy that does not evict by episode did ahead of a request; resuming does it again (R14).
+
+    Attributes:
+        items: number of items in the history when it did.
+        strategy: its name.
+        done: what it did, as the strategy's `redo` takes it.
+    """
+
+    kind: ClassVar[str] = "strategy"
+
+    items: int
+    strategy: str
+    done: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +276,7 @@ RECORDS: Final[Mapping[str, type[Record]]] = {
         MarkedMessageRecord,
         AnnotationRecord,
         PassRecord,
+        StrategyRecord,
         UsageRecord,
         ConfigRecord,
         NoteRecord,

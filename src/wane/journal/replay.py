@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from wane.journal.records import (
     PassRecord,
     PlacedMark,
     Record,
+    StrategyRecord,
     UsageRecord,
 )
 
@@ -44,8 +45,6 @@ class Replay:
             between the two. Append them to complete the journal.
         episodes: all episodes in order of start, also those that were removed, which the window drops.
         marks: by the index of the item that they stand ahead of, the marks that were inferred.
-        budgets: by the number of items before, the budget in force from there on; None while nothing was managed.
-        overflows: numbers of items in the history at passes that had to take of what was not finished (R16).
         shortfalls: for each pass, in order, what held the tokens if it could not meet the budget; else None (R13).
     """
 
@@ -55,8 +54,6 @@ class Replay:
     unrecorded: tuple[AnnotationRecord, ...]
     episodes: tuple[Episode, ...]
     marks: Mapping[int, tuple[Mark, ...]] = field(default_factory=dict)
-    budgets: Mapping[int, int | None] = field(default_factory=dict)
-    overflows: Container[int] = ()
     shortfalls: tuple[Pinned | None, ...] = ()
 
 
@@ -88,8 +85,6 @@ def replay(records: Iterable[Record], items_of: ItemsOf) -> Replay:
         unrecorded,
         tuple(fold.episodes),
         fold.marks,
-        fold.budgets,
-        fold.overflows,
         tuple(fold.shortfalls),
     )
 
@@ -105,8 +100,6 @@ class _Fold:
         self.expected: dict[int, AnnotationRecord] = {}
         self.episodes: list[Episode] = []
         self.marks: dict[int, tuple[Mark, ...]] = {}
-        self.budgets: dict[int, int | None] = {}
-        self.overflows: set[int] = set()
         self.shortfalls: list[Pinned | None] = []
 
     def take(self, record: Record) -> None:
@@ -115,9 +108,9 @@ class _Fold:
         elif isinstance(record, PassRecord):
             self._check_position(record.items)
             self.window.apply(record.trace)
-            if record.overflowed:
-                self.overflows.add(record.items)
             self.shortfalls.append(None if record.satisfied else self.window.pinned)
+        elif isinstance(record, StrategyRecord):
+            self._check_position(record.items)
         elif isinstance(record, UsageRecord):
             self._check_position(record.items)
             # The request was the view as it stands, whether or not a pass ran before it.
@@ -147,7 +140,6 @@ class _Fold:
         window.budget, window.policy, window.overhead = config.budget, config.policy, config.overhead
         window.set_tool_classes(config.tool_classes)
         self.config = config
-        self.budgets[window.item_count] = config.budget if config.managed else None
 
     def _check_position(self, items: int) -> None:
         if items != self.window.item_count:

@@ -15,7 +15,17 @@ from tests.proxy.reading.conftest import Keep, every_client, work
 from tests.proxy.world import AnthropicClient, Client, ResponsesClient, Upstream, exchange
 from wane import Kind, chars
 from wane.cli.sessions.saved import load_session
-from wane.journal import ConfigRecord, Journal, MessageRecord, NoteRecord, Record, SessionStore, UsageRecord, read
+from wane.journal import (
+    ConfigRecord,
+    Journal,
+    MessageRecord,
+    NoteRecord,
+    Record,
+    SessionStore,
+    StrategyRecord,
+    UsageRecord,
+    read,
+)
 from wane.lab.readers import read_session
 from wane.lab.session import RecordedSession
 from wane.proxy.sessions.book import Book
@@ -86,8 +96,13 @@ def test_what_other_strategies_left_out_is_read(make: type[Client], strategy: st
 def test_what_a_strategy_could_not_have_done_is_named(store: SessionStore, here: Path) -> None:
     with store.create(here, message_format="openai", fsync=False) as journal:
         _history(journal)
-        for strategy, done in (("truncate", {"from": 99}), ("clear-tools", {"cleared": [0]}), ("magic", {}), (7, None)):
-            journal.append(NoteRecord("strategy", {"strategy": strategy, "items": 3, "done": done}))
+        for strategy, done in (
+            ("truncate", {"from": 99}),
+            ("clear-tools", {"cleared": [0]}),
+            ("magic", {}),
+            ("", {}),
+        ):
+            journal.append(StrategyRecord(3, strategy, done))
     session = only(journal.path)
     assert (session.evictions, len(session.problems)) == ([], 4)
     assert all("it is unknown what went" in problem.what for problem in session.problems)
@@ -97,7 +112,7 @@ def test_a_summary_of_the_agents_is_a_compaction(store: SessionStore, here: Path
     with store.create(here, message_format="openai", fsync=False) as journal:
         _history(journal)
         done = {"from": 1, "summary": "said a", "tokens": 2}
-        journal.append(NoteRecord("strategy", {"strategy": "compact", "items": 3, "done": done}))
+        journal.append(StrategyRecord(3, "compact", done))
     (compaction,) = only(journal.path).compactions
     assert (compaction.position, compaction.kept) == (3, 1)
     assert compaction.summary.endswith("said a")

@@ -110,7 +110,7 @@ def view_blocks(session: AgentSession, report: FitReport) -> list[Block]:
         report: what the pass would do.
     """
     transcript = Transcript(PydanticAIFormat())
-    items = [item for message in session.tracker.transcript.messages for item in transcript.append(message)]
+    items = [item for message in session.conversation.messages for item in transcript.append(message)]
     window = session.window
     visible = set(window.visible)
     taken = {index for step in report.steps for index in step.removed}
@@ -123,7 +123,7 @@ def view_blocks(session: AgentSession, report: FitReport) -> list[Block]:
 
 def _outlook(session: AgentSession, report: FitReport) -> str:
     window = session.window
-    state = f"The view holds {window.tokens:,} of {window.budget:,} tokens."
+    state = f"The view holds {session.tokens:,} of {window.budget:,} tokens."
     strategy = session.settings.strategy
     if strategy == "none":
         return f"{state} The context is not managed: no pass will run. /cwl on switches it on."
@@ -145,7 +145,7 @@ def _episodes(host: Host, _: str) -> None:
         host.console.print("No episode has been started yet.")
         return
     transcript = Transcript(PydanticAIFormat())
-    items = [item for message in session.tracker.transcript.messages for item in transcript.append(message)]
+    items = [item for message in session.conversation.messages for item in transcript.append(message)]
     blocks = layout.blocks(
         [item.kind for item in items], [item.tokens for item in items], session.episodes, session.window.visible
     )
@@ -156,8 +156,8 @@ def _episodes(host: Host, _: str) -> None:
 def _budget(host: Host, text: str) -> None:
     if text:
         host.session.set_budget(text)
-    window = host.session.window
-    host.console.print(f"The view holds {window.tokens:,} of {window.budget:,} tokens.")
+    held, budget = host.session.tokens, host.session.window.budget
+    host.console.print(f"The view holds {held:,} of {budget:,} tokens.")
 
 
 def _cwl(host: Host, text: str) -> None:

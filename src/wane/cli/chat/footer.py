@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def footer(session: AgentSession) -> str:
     """Return `↑in ↓out Rcache Wcache $cost view/budget`, the active episode and the model."""
     window, active = session.window, session.window.active
-    parts = [spent(session.totals), f"{short(window.tokens)}/{short(window.budget)}"]
+    parts = [spent(session.totals), f"{short(session.tokens)}/{short(window.budget)}"]
     if session.settings.strategy not in ANNOTATED:
         parts.append(f"cwl off ({session.settings.strategy})")
     elif active is not None:

@@ -15,9 +15,9 @@ from wane.agent.tools import SHELL_TOOL
 from wane.agent.turn import Outcome, TurnResult
 from wane.cli.chat.footer import spent
 from wane.cli.terminal.text import printable
+from wane.conversation.events import BudgetUnmet, EpisodeClosed, EpisodeOpened, PassRan, StrategyActed
 from wane.core import DELIMITER
 from wane.core.report import brief
-from wane.integrations.events import BudgetUnmet, EpisodeClosed, EpisodeOpened, PassRan, StrategyActed
 
 MAX_LINES: Final = 6
 """Lines of a command's output that are shown."""

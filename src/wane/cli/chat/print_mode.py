@@ -19,7 +19,7 @@ from wane.cli.chat.starting import open_session
 from wane.cli.failure import UsageError
 from wane.cli.terminal.signals import END, INTERRUPT, handled
 from wane.cli.terminal.text import say
-from wane.integrations.events import BudgetUnmet
+from wane.conversation.events import BudgetUnmet
 
 if TYPE_CHECKING:
     from wane.agent.options import AgentOptions
@@ -143,7 +143,7 @@ class _Output:
             "refused_actions": self._refusals.effects.total(),
             "usage": usage_json(result.spent),
             "session_usage": usage_json(self._session.totals),
-            "view_tokens": window.tokens,
+            "view_tokens": self._session.tokens,
             "budget": window.budget,
         }
 

@@ -65,7 +65,7 @@ def recap_of(session: AgentSession) -> Recap | None:
         cut_off=_is_cut_off(session.history[-1]),
         turns=len(said),
         passes=sum(isinstance(record, PassRecord) for record in records),
-        tokens=session.window.tokens,
+        tokens=session.tokens,
         budget=session.window.budget,
         used=records[-1].at if records else None,
     )

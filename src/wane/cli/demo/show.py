@@ -18,6 +18,7 @@ from wane.agent.session import AgentSession
 from wane.cli.terminal import layout
 from wane.cli.terminal.picture import Block, Role, window_picture
 from wane.cli.terminal.text import is_unicode, printable
+from wane.conversation.events import Event, MessageTaken
 from wane.core import EpisodeType, FitReport, Item, chars
 from wane.demo.measure import message_texts, user_turns
 from wane.demo.mind import Call
@@ -26,7 +27,6 @@ from wane.demo.moves import Task
 from wane.demo.play import DemoOptions
 from wane.demo.summary import TaskResult
 from wane.demo.witness import Witness
-from wane.integrations.events import Event, MessageTaken
 
 TITLE: Final = "wane demo"
 SUBTITLE: Final = "a scripted model, not a language model; all else is real"
@@ -110,7 +110,7 @@ class LiveShow:
         """Draw the scene."""
         self.session = session.id
         self._scene = _Scene(session, witness, options)
-        session.tracker.listeners.append(self._scene.note)
+        session.conversation.listeners.append(self._scene.note)
         self._draw()
 
     def task_begins(self, number: int, task: Task) -> None:

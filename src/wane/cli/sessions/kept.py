@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from wane.agent.options import BY_EPISODE
+from wane.conversation.engine import Engine
 from wane.core import Item
 from wane.core.errors import ConfigError, HistoryError, JournalError
 from wane.formats import Part
@@ -18,11 +19,10 @@ from wane.journal import (
     PassRecord,
     Record,
     Replay,
+    StrategyRecord,
     UsageRecord,
 )
-from wane.proxy.sessions.keeping import STRATEGY_NOTE, ByMessage
 from wane.strategies.base import Annotate, Settings, Substitute
-from wane.strategies.registry import get_strategy
 
 Taken = Sequence[tuple[Item, Part]]
 """The items of a message, with their content."""
@@ -79,9 +79,11 @@ def strategy_of(records: Iterable[Record]) -> str | None:
     """Return the strategy that kept a session's context last; None if nothing tells."""
     strategy: str | None = None
     for record in records:
-        if isinstance(record, NoteRecord) and record.topic in (*_BEGUN, STRATEGY_NOTE):
+        if isinstance(record, NoteRecord) and record.topic in _BEGUN:
             named = record.data.get("strategy")
             strategy = named if isinstance(named, str) else strategy
+        elif isinstance(record, StrategyRecord):
+            strategy = record.strategy
         elif isinstance(record, PassRecord) and strategy not in BY_EPISODE:
             strategy = "cwl"
     return strategy
@@ -90,21 +92,20 @@ def strategy_of(records: Iterable[Record]) -> str | None:
 def _by_message(strategy: str, records: Iterable[Record], messages: Iterable[Taken]) -> View:
     records = list(records)
     annotate: Annotate = "infer" if any(isinstance(record, MarkedMessageRecord) for record in records) else "model"
-    keeping = ByMessage(get_strategy(strategy, Settings(annotate=annotate)))
+    engine = Engine(strategy, Settings(annotate=annotate))
     coming = iter(messages)
     for record in records:
         if isinstance(record, MessageRecord):
             for item, part in next(coming):
-                keeping.follow(item, part, ())
+                engine.follow(item, part)
         elif isinstance(record, ConfigRecord):
-            keeping.overhead = record.overhead
+            engine.overhead = record.overhead
         elif isinstance(record, UsageRecord):
-            keeping.current()
-            keeping.sent()
-            keeping.observe(record.input_tokens)
-        else:
-            keeping.redo(record)
-    slots = keeping.current()
+            engine.redo(None)
+            engine.observe(record.input_tokens)
+        elif isinstance(record, StrategyRecord) and record.strategy == strategy:
+            engine.redo(record.done)
+    slots = engine.view
     instead = {slot.index: slot.tokens for slot in slots if isinstance(slot, Substitute) and slot.index is not None}
     visible = [slot for slot in slots if isinstance(slot, int)]
-    return View(strategy, keeping.tokens, keeping.evicted, visible, instead)
+    return View(strategy, engine.tokens, engine.evicted, visible, instead)

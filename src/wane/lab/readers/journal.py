@@ -25,6 +25,7 @@ from wane.journal.records import (
     NoteRecord,
     PassRecord,
     Record,
+    StrategyRecord,
     UsageRecord,
 )
 from wane.journal.titles import title_of
@@ -40,7 +41,6 @@ recognises: Final = is_journal
 
 _PROXY: Final = "proxy"
 _REPLY: Final = "reply"  # topics of a proxy's notes: how it keeps the session, and that a reply is complete
-_STRATEGY: Final = "strategy"  # of one that says what a strategy without episodes did
 
 
 def read(path: Path) -> list[RecordedSession]:
@@ -111,11 +111,13 @@ class _Fold:
             self._lost(self._usages.add(record), line)
         elif isinstance(record, PassRecord):
             self._take_pass(record, line)
+        elif isinstance(record, StrategyRecord):
+            self._take_strategy(record, line)
         elif isinstance(record, ConfigRecord) and record.overhead:
             # The first request tells what instructions and tools weigh; the settings are recorded again then.
             self.builder.system_tokens = record.overhead
         elif isinstance(record, NoteRecord):
-            self._take_note(record, line)
+            self._take_note(record)
 
     def finish(self) -> None:
         """Take in that no record follows."""
@@ -156,16 +158,17 @@ class _Fold:
         for record in calls:
             self.builder.answer((), usage=_usage(record), at=_time(record), model=_model(record), line=line)
 
-    def _take_note(self, record: NoteRecord, line: int) -> None:
+    def _take_note(self, record: NoteRecord) -> None:
         if record.topic == _PROXY:
             self._usages.rounds = True
         elif record.topic == _REPLY:
             self._usages.complete()
-        elif record.topic == _STRATEGY:
-            try:
-                self._take_act(self._actions.redo(record.data), _time(record))
-            except FormatError as error:
-                self.builder.problems.add(line, f"{error}; it is unknown what went", "what a strategy did")
+
+    def _take_strategy(self, record: StrategyRecord, line: int) -> None:
+        try:
+            self._take_act(self._actions.redo(record.strategy, record.done), _time(record))
+        except FormatError as error:
+            self.builder.problems.add(line, f"{error}; it is unknown what went", "what a strategy did")
 
     def _take_act(self, act: Act, at: float | None) -> None:
         position = self.builder.position

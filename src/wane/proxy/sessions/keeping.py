@@ -5,22 +5,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
 from wane.core import Added, ContextWindow, Episode, FitReport, Item, Mark
 from wane.core.accounting import Accounting
 from wane.core.errors import HistoryError
 from wane.core.policy import MAX_BUDGET
 from wane.formats.base import Part
-from wane.journal import NoteRecord, PassRecord, Record
+from wane.journal import PassRecord, Record, StrategyRecord
 from wane.proxy.settings import ContextSettings
 from wane.strategies.base import Fitted, Resumable, Settings, Slot, Strategy, Substitute
 from wane.strategies.registry import get_strategy
 from wane.strategies.window import WindowStrategy
-
-STRATEGY_NOTE: Final = "strategy"
-"""Topic of the note that says what a strategy which does not evict by episode changed ahead of a request."""
 
 
 class Keeping(Protocol):
@@ -162,7 +159,7 @@ class ByEpisode:
         self._slots = fitted.view
         report = fitted.report
         assert report is not None
-        return [PassRecord.of(report, self.window)] if report.ran else [], report
+        return [PassRecord.of(report, self.window.item_count)] if report.ran else [], report
 
     def redo(self, record: Record) -> None:
         """Do a recorded pass again (R14)."""
@@ -240,16 +237,14 @@ class ByMessage:
         accounting.mark_sent()
         if fitted.done is None:
             return [], None
-        data = {"strategy": self._strategy.name, "items": len(self._tokens), "done": dict(fitted.done)}
-        return [NoteRecord(STRATEGY_NOTE, data)], None
+        return [StrategyRecord(len(self._tokens), self._strategy.name, dict(fitted.done))], None
 
     def redo(self, record: Record) -> None:
         """Do again what the strategy was recorded to have done."""
-        if not isinstance(record, NoteRecord) or record.topic != STRATEGY_NOTE:
+        if not isinstance(record, StrategyRecord):
             return
-        data: Mapping[str, Any] = record.data
-        if data.get("strategy") == self._strategy.name and isinstance(self._strategy, Resumable):
-            self._strategy.redo(data["done"])
+        if record.strategy == self._strategy.name and isinstance(self._strategy, Resumable):
+            self._strategy.redo(record.done)
             self._reshow()
 
     def sent(self) -> None:

@@ -53,19 +53,19 @@ class Actions:
         self._parts += [(self._messages, part) for part in told]
         self._messages += 1
 
-    def redo(self, note: Mapping[str, Any]) -> Act:
-        """Do again what a strategy's note says.
+    def redo(self, name: str, done: Mapping[str, Any]) -> Act:
+        """Do again what a strategy did.
 
         Args:
-            note: its data: the strategy's name, and what it did.
+            name: the strategy's name.
+            done: what it did.
 
         Raises:
             FormatError: if the strategy is not known, or could not have done so here.
         """
-        name, done = note.get("strategy"), note.get("done")
         try:
-            strategy = self._following(str(name))
-            strategy.redo(done if isinstance(done, dict) else {})
+            strategy = self._following(name)
+            strategy.redo(done)
         except (ConfigError, HistoryError, LookupError, TypeError, ValueError) as error:
             raise FormatError(f"what the strategy {name} did cannot be done here: {error}") from error
         return self._act(strategy)

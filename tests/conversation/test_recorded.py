@@ -1,0 +1,239 @@
+"""Going on from a record of what was done, such as a journal: view, count and verdicts are those of then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.conversation.support import DIALECTS, Dialect, Log, Session, Told, histories, is_answer, live, standing
+from tests.strategies import policies, times
+from wane import HistoryError, Policy
+from wane.conversation import Adapter, Call, Conversation
+from wane.conversation.events import (
+    Event,
+    MessageTaken,
+    OverheadChanged,
+    PassRan,
+    StrategyActed,
+    UsageObserved,
+)
+from wane.strategies.registry import STRATEGY_NAMES
+
+every_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=str)
+USAGES = st.lists(st.sampled_from((0, 0, 50, 200, 700)), max_size=4)
+
+
+def replay(conversation: Conversation[Any], log: list[Event], strategy: str) -> None:
+    """Do again what was recorded, as from a journal."""
+    overhead = 0
+    for event in log:
+        match event:
+            case MessageTaken(message, _, _, added):
+                conversation.retake(message, {entry.index: entry.marks for entry in added if entry.marks})
+            case OverheadChanged(tokens):
+                overhead = tokens
+            case PassRan(report):
+                overflowed = report.overflowed
+                conversation.redo(report.trace, strategy=strategy, overhead=overhead, overflowed=overflowed)
+            case StrategyActed(done=done):
+                conversation.redo(done, strategy=strategy, overhead=overhead)
+            case UsageObserved(tokens):
+                conversation.redo(strategy=strategy, overhead=overhead, input_tokens=tokens)
+
+
+@every_dialect
+@times(0.6)
+@given(
+    session=histories(),
+    budget=st.integers(1, 400),
+    policy=policies(),
+    annotate=st.sampled_from(("model", "infer")),
+    usages=USAGES,
+    data=st.data(),
+)
+def test_a_recorded_conversation_goes_on_as_if_nothing_had_happened(
+    dialect: Dialect,
+    session: Session,
+    budget: int,
+    policy: Policy,
+    annotate: Any,
+    usages: list[int],
+    data: st.DataObject,
+) -> None:
+    messages = dialect.write(session)
+    told, log = Told(messages, usages), Log()
+    cut = data.draw(st.integers(0, len(messages)))
+
+    def make(**more: Any) -> Conversation[Any]:
+        return Conversation(dialect.name, budget=budget, policy=policy, annotate=annotate, adapter=told, **more)
+
+    lived, revived = make(on_event=log), make()
+    lived.overhead = 7
+    for stop in range(cut):
+        if is_answer(dialect.name, messages[stop]):
+            lived.ingest(messages[:stop])
+            lived.request()
+        lived.ingest(messages[: stop + 1])
+    silent = Log()
+    revived.listeners.append(silent)
+    replay(revived, log, "cwl")
+    assert not silent
+    assert revived.messages == lived.messages
+    revived.overhead = 7
+    for conversation in (lived, revived):
+        live(conversation, messages, known=cut)
+    assert standing(revived) == standing(lived)
+    # A fork behind it keeps what had left the view, too.
+    for conversation in (lived, revived):
+        conversation.ingest(messages[:cut])
+    assert standing(revived) == standing(lived)
+
+
+@pytest.mark.parametrize("strategy", STRATEGY_NAMES)
+@times(0.4)
+@given(session=histories(), budget=st.integers(1, 400), data=st.data())
+def test_so_does_one_under_any_strategy(strategy: str, session: Session, budget: int, data: st.DataObject) -> None:
+    cut, log = data.draw(st.integers(0, len(session))), Log()
+    lived = Conversation(budget=budget, strategy=strategy, on_event=log)
+    revived = Conversation(budget=budget, strategy=strategy)
+    for stop in range(cut):
+        if is_answer("openai", session[stop]):
+            lived.ingest(session[:stop])
+            if lived.request().for_summary:
+                lived.summarised(f"What happened up to {stop}.")
+        lived.ingest(session[: stop + 1])
+    replay(revived, log, strategy)
+    for conversation in (lived, revived):
+        conversation.ingest(session)
+        if conversation.request().for_summary:
+            conversation.summarised("In short.")
+    assert standing(revived) == standing(lived)
+
+
+@times(0.7)
+@given(session=histories(), budget=st.integers(10, 400), share=st.sampled_from((0.05, 0.2)), data=st.data())
+def test_a_recorded_model_is_reminded_as_if_nothing_had_happened(
+    session: Session, budget: int, share: float, data: st.DataObject
+) -> None:
+    cut, log = data.draw(st.integers(0, len(session))), Log()
+    lived = Conversation(budget=budget, remind_at=share, on_event=log)
+    revived = Conversation(budget=budget, remind_at=share)
+    for stop in range(cut):
+        if is_answer("openai", session[stop]):
+            lived.ingest(session[:stop])
+            lived.request()
+        lived.ingest(session[: stop + 1])
+    replay(revived, log, "cwl")
+    assert reminders(revived, session, cut) == reminders(lived, session, cut)
+
+
+def reminders(conversation: Conversation[Any], session: Session, known: int) -> list[str | None]:
+    """What each request that is yet to come carries at its tail, and the one that comes after all."""
+    said = []
+    for stop in range(known, len(session) + 1):
+        if stop == len(session) or is_answer("openai", session[stop]):
+            conversation.ingest(session[:stop])
+            said.append(conversation.request().reminder)
+    return said
+
+
+def test_requests_of_other_budgets_and_those_not_managed_reminded_by_their_own() -> None:
+    history = [it for n in range(10) for it in ({"role": "user", "content": "Go."}, LONG[1] | {"name": str(n)})]
+    lived = Conversation(budget=100_000)
+    live(lived, history[:5])  # so far nothing fills a share
+    lived.manage, lived.budget = False, 1_000
+    live(lived, history[:15], known=5)
+    lived.manage = True
+    live(lived, history, known=15)
+    reminder = lived.request().reminder
+    assert reminder is not None
+    for budgets, told in (({0: 100_000, 5: None, 16: 1_000}, True), ({0: 1_000}, False)):
+        revived = Conversation()
+        for number, message in enumerate(history):
+            if number in budgets:
+                revived.manage = budgets[number] is not None
+                revived.budget = budgets[number] or 1_000
+            revived.retake(message)
+        assert (revived.request().reminder == reminder) == told
+
+
+def test_what_was_not_done_here_is_not_done_again() -> None:
+    log = Log()
+    live(Conversation(budget=300, on_event=log), LONG)
+    ran = [number for number, event in enumerate(log) if isinstance(event, PassRan) and event.report.steps]
+    shorter = [event for event in log[ran[0] :] if not isinstance(event, MessageTaken)]
+    with pytest.raises(HistoryError):
+        replay(Conversation(budget=300), shorter, "cwl")
+
+
+def test_verdicts_on_calls_that_are_still_open_are_known() -> None:
+    start = '{"action": "start", "name": "x", "type": "expl"}'
+    call = {"id": "c1", "type": "function", "function": {"name": "delimiter", "arguments": start}}
+    conversation = Conversation()
+    conversation.retake({"role": "user", "content": "Go."})
+    conversation.retake({"role": "assistant", "content": None, "tool_calls": [call]})
+    assert conversation.answer(Call("delimiter", start, "c1")).startswith('Started exploration "x"')
+
+
+# Another strategy
+
+LONG: Session = [
+    it
+    for n in range(12)
+    for it in ({"role": "user", "content": f"Turn {n}."}, {"role": "assistant", "content": "x" * 400})
+]
+
+
+def texts(messages: list[Any]) -> list[str]:
+    return [message["content"] for message in messages]
+
+
+def test_another_strategy_begins_with_all_that_has_happened_and_what_one_took_stays_out() -> None:
+    conversation = Conversation(budget=600, strategy="truncate", adapter=Told(LONG, [610]))
+    live(conversation, LONG)
+    kept = texts(conversation.view)
+    assert len(kept) < len(LONG)
+    conversation.append({"role": "user", "content": "And?"})
+    kept.append("And?")
+    assert texts(conversation.view) == kept
+    conversation.strategy = "none"
+    assert (conversation.strategy, conversation.delimits) == ("none", False)
+    # What its requests held says nothing of requests that show all.
+    whole = [*texts(LONG), "And?"]
+    assert conversation.tokens == sum(-(-len(text) // 4) for text in whole)
+    assert texts(conversation.request().view) == whole
+    conversation.strategy, conversation.budget = "truncate", 10_000
+    assert texts(conversation.request().view) == kept
+    conversation.strategy = "cwl"
+    assert conversation.delimits
+    assert texts(conversation.view) == whole
+    conversation.budget = 600
+    conversation.append({"role": "user", "content": "On."})
+    report = conversation.request().report
+    assert report is not None
+    assert report.ran
+
+
+def test_messages_that_were_left_out_do_not_confuse_forks() -> None:
+    class Leaving(Adapter[Any]):
+        drops_orphans = True
+
+    def orphan(number: int) -> dict[str, Any]:
+        return {"role": "tool", "tool_call_id": f"c{number}", "content": "late"}
+
+    log = Log()
+    conversation = Conversation(adapter=Leaving(), on_event=log)
+    history = [LONG[0], LONG[1], orphan(0), LONG[2], LONG[3], orphan(1), LONG[4]]
+    conversation.ingest(history)
+    assert conversation.messages == LONG[:5]
+    assert conversation.ingest([*history, LONG[5]]).continued
+    change = conversation.ingest([*history[:5], {"role": "user", "content": "Something else."}])
+    assert (change.kept, change.dropped, change.added) == (4, 2, 1)
+    assert texts(conversation.messages)[-1] == "Something else."
+    assert conversation.ingest([LONG[0], LONG[1], orphan(2), LONG[2]]).kept == 2
+    # One that is renewed is not taken for its neighbour.
+    conversation.ingest([LONG[0], LONG[1], {**orphan(2), "more": 1}, LONG[2]])
+    assert conversation.messages == LONG[:3]

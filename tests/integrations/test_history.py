@@ -1,0 +1,382 @@
+"""From a history to a window: in one go or as it grows, joined or not, reloaded, continued or replaced."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    SystemPromptPart,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+    repair_messages,
+)
+from pydantic_ai.usage import RequestUsage
+
+from tests.integrations.support import FORMAT, Log, histories, live, responses, shapes_of, standing
+from tests.strategies import policies, times
+from wane import Policy, UnknownEpisodeError
+from wane.conversation import Conversation
+from wane.conversation.events import (
+    BudgetUnmet,
+    EpisodeClosed,
+    EpisodeOpened,
+    HistoryForked,
+    HistoryReplaced,
+    MessageTaken,
+    OverheadChanged,
+    PassRan,
+    Reminded,
+    UsageObserved,
+)
+from wane.integrations.pydantic_ai import new_conversation
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def user(text: str = "Go.", **fields: Any) -> ModelRequest:
+    return ModelRequest([UserPromptPart(text)], **fields)
+
+
+def result(call_id: str, text: str = "ok") -> ToolReturnPart:
+    return ToolReturnPart("tool", text, call_id)
+
+
+def mark(call_id: str, **arguments: Any) -> ToolCallPart:
+    return ToolCallPart("delimiter", arguments, call_id)
+
+
+def reply(*parts: Any, tokens: int = 0, **fields: Any) -> ModelResponse:
+    return ModelResponse(
+        list(parts), usage=RequestUsage(input_tokens=tokens), model_name="m", provider_name="p", **fields
+    )
+
+
+def explored(name: str, size: int = 400, start: int = 0) -> list[ModelMessage]:
+    """An exploration of three messages and their results; `start` keeps call ids apart."""
+    a, b, c = (f"c{start}{letter}" for letter in "abc")
+    return [
+        reply(mark(a, action="start", name=name, type="expl"), ToolCallPart("grep", {"p": name}, b)),
+        ModelRequest([result(a), result(b, "x" * size)]),
+        reply(mark(c, action="end", description=f"{name} is known")),
+        ModelRequest([result(c)]),
+    ]
+
+
+LONG: list[ModelMessage] = [
+    user(),
+    *(message for number in range(6) for message in explored(f"e{number}", start=number)),
+    reply(TextPart("Done.")),
+]
+
+
+# The same history, however it comes
+
+
+@times(1.5)
+@given(history=histories(), budget=st.integers(1, 400), policy=policies())
+def test_a_history_taken_in_at_once_gives_the_view_of_the_run_that_made_it(
+    history: list[ModelMessage], budget: int, policy: Policy
+) -> None:
+    lived, replayed = new_conversation(budget, policy=policy), new_conversation(budget, policy=policy)
+    live(lived, history)
+    replayed.ingest(history)
+    replayed.request()
+    assert standing(replayed) == standing(lived)
+    assert replayed.window.item_count == sum(len(FORMAT.parts(message)) for message in history)
+
+
+@given(history=histories(joined=False), budget=st.integers(1, 400), data=st.data())
+def test_joined_cleaned_and_reloaded_histories_are_continuations(
+    history: list[ModelMessage], budget: int, data: st.DataObject
+) -> None:
+    """Between two runs Pydantic AI joins requests, moves results up and may have read everything from JSON."""
+    log = Log()
+    conversation, plain = new_conversation(budget, on_event=log), new_conversation(budget)
+    stops = [number for number, message in enumerate(history, start=1) if isinstance(message, ModelResponse)]
+    first = history[: data.draw(st.sampled_from([0, *stops]))]
+    live(conversation, first, asked=False)
+    again = FORMAT.load(json.loads(json.dumps(FORMAT.dump(repair_messages(history, repair_last_response=False)))))
+    live(conversation, again, known=responses(first))
+    live(plain, history)
+    assert standing(conversation) == standing(plain)
+    assert not log.of(HistoryReplaced)
+
+
+@times(0.7)
+@given(history=histories(), budget=st.integers(1, 400))
+def test_syncing_again_changes_nothing(history: list[ModelMessage], budget: int) -> None:
+    log = Log()
+    conversation = new_conversation(budget, on_event=log)
+    live(conversation, history)
+    before, told = standing(conversation), len(log)
+    for again in (history, list(history), copy.deepcopy(history), FORMAT.load(FORMAT.dump(history))):
+        conversation.ingest(again)
+        conversation.request()
+    assert standing(conversation) == before
+    assert len(log) == told
+
+
+# What is new
+
+
+def grown(known: list[ModelMessage], history: list[ModelMessage]) -> tuple[Conversation[ModelMessage], Log]:
+    log = Log()
+    conversation = new_conversation(100_000, on_event=log)
+    conversation.ingest(known)
+    log.clear()
+    conversation.ingest(history)
+    return conversation, log
+
+
+def taken(log: Log) -> list[str]:
+    return [part.text for event in log.of(MessageTaken) for part in FORMAT.parts(event.message)]
+
+
+def test_a_request_that_was_never_answered_may_be_joined_with_the_next() -> None:
+    conversation, log = grown([user("One.")], [ModelRequest([UserPromptPart("One."), UserPromptPart("Two.")]), reply()])
+    assert taken(log) == ["Two."]
+    assert [shape[1] for shape in shapes_of(conversation.view)] == ["One.", "Two."]
+    assert not log.of(HistoryReplaced)
+
+
+def test_parts_that_a_request_gains_in_place_are_taken_in() -> None:
+    request = user("One.")
+    conversation = new_conversation(100_000)
+    conversation.ingest([request])
+    request.parts = [*request.parts, SystemPromptPart("Now also this.")]
+    conversation.ingest([request])
+    conversation.ingest([request])
+    assert conversation.window.item_count == 2
+
+
+def test_calls_that_were_interrupted_get_their_results() -> None:
+    history = [user(), reply(ToolCallPart("grep", {}, "c1"), ToolCallPart("grep", {}, "c2"))]
+    stopped = [*history, ModelRequest([result("c1")], state="interrupted")]
+    conversation, log = grown(stopped, [*repair_messages(stopped), reply(TextPart("On."))])
+    assert not log.of(HistoryReplaced)
+    assert taken(log)[1:] == ["On."]
+    assert [shape[2] for shape in shapes_of(conversation.view) if shape[0] == "result"] == ["c1", "c2"]
+
+
+def test_a_renewed_system_prompt_is_shown_and_is_no_other_history() -> None:
+    def history(prompt: str) -> list[ModelMessage]:
+        return [ModelRequest([SystemPromptPart(prompt, dynamic_ref="f"), UserPromptPart("Go.")]), reply(TextPart("x"))]
+
+    conversation, log = grown(history("It is one."), [*history("It is two."), user()])
+    assert not log.of(HistoryReplaced)
+    part = conversation.view[0].parts[0]
+    assert isinstance(part, SystemPromptPart)
+    assert (part.content, part.dynamic_ref) == ("It is two.", "f")
+
+
+@pytest.mark.parametrize(
+    ("history", "kept"),
+    [
+        (LONG[:-2], len(LONG) - 2),
+        ([], 0),
+        ([user("Something else."), *LONG[1:]], 0),
+        ([*LONG[:1], *LONG[3:]], 0),
+        ([*LONG[:9], *LONG[11:]], 8),
+        ([*LONG[:-1], reply(TextPart("Undone."))], len(LONG) - 2),
+        ([ModelRequest([SystemPromptPart("New."), *LONG[0].parts]), *LONG[1:]], 0),
+    ],
+    ids=["cut", "empty", "other start", "gap", "later gap", "other end", "new system prompt"],
+)
+@pytest.mark.parametrize("reloaded", [False, True])
+def test_what_is_no_continuation_goes_on_from_the_last_response_that_is_the_same(
+    history: list[ModelMessage], kept: int, reloaded: bool
+) -> None:
+    conversation, log = grown(LONG, FORMAT.load(FORMAT.dump(history)) if reloaded else history)
+    assert log[0] == (HistoryForked(kept) if kept else HistoryReplaced())
+    assert len(log.of(HistoryForked)) + len(log.of(HistoryReplaced)) == 1
+    assert len(log.of(MessageTaken)) == len(conversation.messages) - kept
+    fresh = new_conversation(100_000)
+    fresh.ingest(history)
+    assert standing(conversation) == standing(fresh)
+    live(conversation, [*history, user("On."), *explored("more", start=99)], known=responses(history))
+    assert len(log.of(HistoryForked)) + len(log.of(HistoryReplaced)) == 1
+
+
+def test_a_fork_of_a_history_whose_requests_were_joined() -> None:
+    first, second = user("One."), user("Two.")
+    known = [first, second, reply(TextPart("x")), user("Three."), reply(TextPart("y")), user("Four.")]
+    conversation, log = grown(known[:1], known)
+    joined: list[ModelMessage] = [ModelRequest([*first.parts, *second.parts]), *known[2:5], user("Five.")]
+    conversation.ingest(joined)
+    assert log.of(HistoryForked) == [HistoryForked(5)]
+    assert [shape[1] for shape in shapes_of(conversation.view)] == ["One.", "Two.", "x", "Three.", "y", "Five."]
+
+
+def test_results_without_a_call_are_left_out_as_pydantic_ai_does() -> None:
+    conversation = new_conversation(100_000)
+    history = [user(), reply(TextPart("x")), ModelRequest([result("nobody"), UserPromptPart("Go.")])]
+    conversation.ingest(history)
+    conversation.ingest([*history, reply(TextPart("y"))])
+    assert [shape[1] for shape in shapes_of(conversation.view)] == ["Go.", "x", "Go.", "y"]
+
+
+# Events
+
+
+def test_events_come_in_the_order_of_what_happens() -> None:
+    log = Log()
+    conversation = new_conversation(300, policy=Policy.paper(), on_event=log, remind_at=None)
+    live(conversation, [user(instructions="Be brief."), *LONG[1:5]])
+    names = [type(event).__name__ for event in log]
+    assert names == [
+        "MessageTaken",
+        "OverheadChanged",
+        "MessageTaken",
+        "EpisodeOpened",
+        "MessageTaken",
+        "MessageTaken",
+        "EpisodeClosed",
+        "MessageTaken",
+    ]
+    taken = log.of(MessageTaken)
+    assert [event.first_item for event in taken] == [0, 1, 3, 5, 6]
+    assert [len(event.items) for event in taken] == [1, 2, 2, 1, 1]
+    assert [added.index for event in taken for added in event.added] == list(range(7))
+    assert log.of(OverheadChanged) == [OverheadChanged(3)]
+    assert (log.of(EpisodeOpened)[0].index, log.of(EpisodeClosed)[0].index) == (1, 5)
+
+
+def test_usage_comes_ahead_of_the_response_that_reports_it_and_anchors_the_total() -> None:
+    log = Log()
+    conversation = new_conversation(100_000, on_event=log)
+    live(conversation, [user("x" * 1_600), reply(TextPart("y" * 40), tokens=500)])
+    usage = log.of(UsageObserved)[0]
+    assert log.index(usage) == log.index(log.of(MessageTaken)[1]) - 1
+    assert (usage.input_tokens, usage.items, usage.message) == (500, 1, log.of(MessageTaken)[1].message)
+    assert conversation.window.tokens == 500 + 12  # 10 more, each as many tokens as the report tells of the first 400
+
+
+def test_what_the_context_held_is_read_where_usage_sums_several_requests() -> None:
+    log = Log()
+    conversation = new_conversation(100_000, on_event=log)
+    summed = reply(TextPart("y"), tokens=900, metadata={"__pydantic_ai__": {"context_input_tokens": 300}})
+    live(conversation, [user(), summed, user(), reply(TextPart("z"), tokens=0)])
+    assert [event.input_tokens for event in log.of(UsageObserved)] == [300]
+
+
+def test_passes_and_unmet_budgets_are_told() -> None:
+    log = Log()
+    conversation = new_conversation(150, policy=Policy.paper(), on_event=log)
+    live(conversation, LONG)
+    assert any(event.report.steps for event in log.of(PassRan))
+    assert log.of(BudgetUnmet)
+    assert all(not event.report.satisfied for event in log.of(BudgetUnmet))
+
+
+def test_with_management_off_everything_is_taken_in_and_nothing_evicted() -> None:
+    log = Log()
+    conversation = new_conversation(10, on_event=log, manage=False, remind_at=0.01)
+    live(conversation, LONG)
+    assert shapes_of(conversation.view) == shapes_of(LONG)
+    assert not log.of(PassRan)
+    assert not log.of(BudgetUnmet)
+    assert not log.of(Reminded)
+    assert conversation.request().reminder is None
+    assert [episode.name for episode in conversation.episodes if episode.name] == [f"e{n}" for n in range(6)]
+    conversation.manage = True
+    live(conversation, [*LONG, user()], known=responses(LONG))
+    assert len(conversation.view) < len(LONG)
+
+
+def test_a_pass_may_run_early_when_the_cache_has_expired() -> None:
+    def history(pause: timedelta) -> list[ModelMessage]:
+        answered = [replace(message, timestamp=NOON) for message in LONG]
+        return [*answered, user(timestamp=NOON + pause)]
+
+    policy = Policy(low_water=0.5, evict_when_cold=True)
+    for pause, passes in ((timedelta(seconds=299), 0), (timedelta(seconds=301), 1)):
+        log = Log()
+        conversation = new_conversation(1_000, policy=policy, on_event=log)
+        live(conversation, history(pause))
+        assert len(log.of(PassRan)) == passes
+        replayed = new_conversation(1_000, policy=policy)
+        replayed.ingest(history(pause))
+        replayed.request()
+        assert standing(replayed) == standing(conversation)
+
+
+@pytest.mark.parametrize(
+    "failing", [MessageTaken, UsageObserved, EpisodeOpened, EpisodeClosed, PassRan, OverheadChanged]
+)
+@pytest.mark.parametrize("split", [False, True], ids=["whole", "split"])
+def test_a_listener_that_fails_is_told_again_and_nothing_is_lost(failing: type, split: bool) -> None:
+    heard, plain = Log(), Log()
+    failed: list[object] = []
+
+    def listener(event: Any) -> None:
+        if isinstance(event, failing) and len(failed) < 2 and event not in failed:
+            failed.append(event)
+            raise OSError("disk full")
+        heard(event)
+
+    known = [user(instructions="Be brief.")]
+    history: list[ModelMessage] = [*known, reply(TextPart("x"), tokens=60), *LONG]
+    if split:
+        history[0] = ModelRequest([*known[0].parts, *user("Also.").parts], instructions="Be brief.")
+    conversation, whole = (
+        new_conversation(750, policy=Policy.paper()),
+        new_conversation(750, policy=Policy.paper(), on_event=plain),
+    )
+    conversation.listeners.append(listener)
+    for step in (known, history):
+        for _ in range(3):
+            with contextlib.suppress(OSError):
+                conversation.ingest(step)
+        whole.ingest(step)
+    assert failed
+    assert standing(conversation) == standing(whole)
+    assert [type(event) for event in heard] == [type(event) for event in plain]
+    assert [event for event in heard if not isinstance(event, (EpisodeOpened, EpisodeClosed, MessageTaken))] == [
+        event for event in plain if not isinstance(event, (EpisodeOpened, EpisodeClosed, MessageTaken))
+    ]
+
+
+# Recall
+
+
+def test_recall_gives_an_evicted_episode_back_exactly_page_by_page() -> None:
+    conversation = new_conversation(600, policy=Policy.paper())
+    live(conversation, [user(), *explored("big", size=1_500), *explored("next", start=1), *LONG[9:]])
+    assert next(episode for episode in conversation.episodes if episode.name == "big").removed
+    text, offset = "", 0
+    pages = 0
+    while True:
+        page = conversation.recall("big", offset)
+        head, body = page.split("\n\n", 1)
+        content, _, tail = body.rpartition("\n\n[")
+        text, pages = text + content, pages + 1
+        if tail.startswith("End"):
+            break
+        offset = json.loads(tail[tail.index("{") : tail.rindex("}") + 1])["offset"]
+        assert head.startswith('Episode "big", characters ')
+    assert pages > 3
+    assert "x" * 1_500 in text
+    assert text.startswith('[call delimiter] {"action":"start","name":"big","type":"expl"}')
+
+
+def test_recall_says_what_is_wrong() -> None:
+    conversation = new_conversation(10_000)
+    conversation.ingest(LONG)
+    assert conversation.recall("e1").startswith('Episode "e1", whole:\n\n')
+    for offset in (-1, 10**9):
+        assert "is outside of it" in conversation.recall("e1", offset)
+    with pytest.raises(UnknownEpisodeError, match="no episode is named 'e9'; episodes so far: e0"):
+        conversation.recall("e9")
