@@ -15,10 +15,23 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from pydantic_ai import Agent
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.usage import UsageLimits
 from rich.console import Console
 from rich.table import Table
 
 from wane.conversation import Conversation
+from wane.integrations.pydantic_ai import ContextLifecycle
 
 BUDGET = 80_000
 SIZES = (1_000, 10_000)
@@ -154,6 +167,60 @@ def turn_table() -> Table:
     return table
 
 
+class Timed(ContextLifecycle):
+    """Takes the time of its own part of each model request."""
+
+    async def prepare_model_request(self, ctx: Any, request_context: Any) -> Any:
+        """Send the view."""
+        start = time.process_time()
+        prepared = await super().prepare_model_request(ctx, request_context)
+        TIMES.append(time.process_time() - start)
+        return prepared
+
+
+TIMES: list[float] = []
+
+
+def steps(size: int) -> list[float]:
+    """Seconds of the capability in the steps of a run that goes on with a history."""
+    history: list[ModelMessage] = []
+    for message in list(chat(size))[: size + 1]:  # it ends with a result
+        if message["role"] == "tool":
+            history.append(ModelRequest([ToolReturnPart("read", message["content"], message["tool_call_id"])]))
+        elif message["role"] == "user":
+            history.append(ModelRequest([UserPromptPart(message["content"])]))
+        else:
+            calls = [(each["id"], each["function"]) for each in message["tool_calls"]]
+            parts = [ToolCallPart(made["name"], made["arguments"], call_id) for call_id, made in calls]
+            history.append(ModelResponse([TextPart(message["content"]), *parts]))
+    given = iter(range(TURNS // 5))
+
+    def answer(_messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
+        number = next(given, None)
+        return ModelResponse([TextPart("Done.") if number is None else ToolCallPart("look", {"at": number})])
+
+    agent = Agent(FunctionModel(answer), capabilities=[Timed(BUDGET, remind_at=None)])
+
+    @agent.tool_plain
+    def look(at: int) -> str:
+        return f"{at}: " + "seen " * 400
+
+    TIMES.clear()
+    agent.run_sync("Go on.", message_history=history, usage_limits=UsageLimits(request_limit=None))
+    return TIMES[1:]  # the first one takes the history in
+
+
+def step_table() -> Table:
+    """Time of a step of a Pydantic AI agent."""
+    table = Table(title="What ContextLifecycle adds to a step of a Pydantic AI run")
+    for size in SIZES:
+        table.add_column(f"{size:,} messages", justify="right")
+    table.add_column("ratio", justify="right")
+    medians = [statistics.median(steps(size)) for size in SIZES]
+    table.add_row(*(f"{median * 1e6:,.0f} µs" for median in medians), f"{medians[1] / medians[0]:.2f}")
+    return table
+
+
 def history_table() -> Table:
     """Taking in a whole history, going on elsewhere, and the size of the state."""
     table = Table(title="A whole history of chat messages")
@@ -203,5 +270,5 @@ def search_table() -> Table:
 
 if __name__ == "__main__":
     console = Console()
-    for make in (turn_table, history_table, search_table):
+    for make in (turn_table, step_table, history_table, search_table):
         console.print(make())
