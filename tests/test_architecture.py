@@ -6,7 +6,10 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+
+import pytest
 
 import wane
 
@@ -157,6 +160,43 @@ def test_a_part_imports_only_what_stands_below_it() -> None:
         if floor_of(name) not in {None, part_of(path), *FLOORS[part_of(path)]} or name.startswith(".")
     ]
     assert not wrong
+
+
+def test_no_module_imports_itself_in_a_circle() -> None:
+    """Nor does it with what is imported only as a function runs. What types alone need does not count."""
+    modules = {module_of(path): path for path in sources()}
+    graph = {
+        module: sorted(found for found in runtime_imports(path) if found in modules and found != module)
+        for module, path in modules.items()
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" imports ".join(error.args[1][::-1]))
+
+
+def module_of(path: Path) -> str:
+    return ".".join(("wane", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
+
+
+def runtime_imports(path: Path) -> Iterator[str]:
+    """What a file imports when it runs; a package that it is in itself is not told."""
+    for node in executed(tree(path)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        else:
+            continue
+        yield from (name for name in names if not module_of(path).startswith(f"{name}."))
+
+
+def executed(node: ast.AST) -> Iterator[ast.AST]:
+    """All nodes below one, but for those that only a type checker looks at."""
+    for child in ast.iter_child_nodes(node):
+        if not (isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test)):
+            yield child
+            yield from executed(child)
 
 
 def test_the_core_and_the_inference_are_pure() -> None:

@@ -7,8 +7,8 @@ from pydantic_ai import Agent
 from pydantic_ai.messages import ModelMessage
 
 from tests.agent.scripts import Step, call, results, scripted
-from wane.agent.approval import Approval, ApprovalRequest, Approvals, Approver, Effect, refuse
-from wane.agent.tools import coding_tools
+from wane.agent.tools.approval import Approval, ApprovalRequest, Approvals, Approver, Effect, refuse
+from wane.agent.tools.toolset import coding_tools
 
 
 def use(directory: Path, ask: Approver | None, *steps: Step) -> list[str]:

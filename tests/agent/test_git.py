@@ -9,8 +9,8 @@ from pydantic_ai.messages import ModelMessage, ModelRequest
 
 from tests.agent.conftest import git
 from tests.agent.scripts import call, scripted
-from wane.agent.git import MAX_FILES, GitStatus, git_status
-from wane.agent.tools import coding_tools
+from wane.agent.tools.git import MAX_FILES, GitStatus, git_status
+from wane.agent.tools.toolset import coding_tools
 from wane.testing import Call, Kind, Reply, ScriptedServer
 
 

@@ -15,8 +15,8 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from wane.agent.interrupted import INTERRUPTED, closed
-from wane.agent.recorder import Recorder
+from wane.agent.saving.interrupted import INTERRUPTED, closed
+from wane.agent.saving.recorder import Recorder
 from wane.core.errors import JournalError
 from wane.integrations.pydantic_ai import new_conversation
 from wane.journal import Journal, MessageRecord, Record, SessionStore, read

@@ -9,8 +9,8 @@ import pytest
 
 from tests.agent.scripts import call
 from tests.agent.test_tools import use
-from wane.agent import ripgrep
-from wane.agent.tools import coding_tools
+from wane.agent.tools import ripgrep
+from wane.agent.tools.toolset import coding_tools
 
 
 def test_it_is_found_in_the_scripts_directory_and_shadows_nothing() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from tests.agent.conftest import config, dumped
 from wane.agent.events import SessionEvent, Spent, TextDelta, ToolCalled, ToolReturned
-from wane.agent.interrupted import INTERRUPTED
+from wane.agent.saving.interrupted import INTERRUPTED
 from wane.agent.session import AgentSession, Outcome, TurnResult
 from wane.conversation.events import PassRan
 from wane.core import Policy

@@ -8,7 +8,14 @@ from pydantic_ai import Agent
 from pydantic_ai.messages import ModelMessage, ToolCallPart
 
 from tests.agent.scripts import Step, call, results, scripted
-from wane.agent.tools import MIN_OUTPUT, NOT_UTF8, coding_tools, output_limit, repo_instructions, without_handles
+from wane.agent.tools.toolset import (
+    MIN_OUTPUT,
+    NOT_UTF8,
+    coding_tools,
+    output_limit,
+    repo_instructions,
+    without_handles,
+)
 
 
 def use(directory: Path, *steps: Step, budget: int = 80_000, with_ripgrep: bool = True) -> list[str]:

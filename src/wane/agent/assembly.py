@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic_ai import Agent, ModelSettings
 from pydantic_ai.capabilities import AbstractCapability, Caching
 
-from wane.agent.approval import Approvals, Approver
-from wane.agent.git import GitStatus
-from wane.agent.guard import ExplorationGuard
 from wane.agent.prompt import system_prompt
 from wane.agent.summary import summarise
-from wane.agent.tools import Tools, repo_instructions
+from wane.agent.tools.approval import Approvals, Approver
+from wane.agent.tools.git import GitStatus
+from wane.agent.tools.guard import ExplorationGuard
+from wane.agent.tools.toolset import Tools, repo_instructions
 from wane.integrations.pydantic_ai import ContextLifecycle
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
 
-    from wane.agent.checkpoint import Checkpoint
     from wane.agent.config import Settings
+    from wane.agent.saving.checkpoint import Checkpoint
     from wane.conversation import Conversation
 
 RETRIES: Final = 20

@@ -59,3 +59,15 @@ def _request() -> AgentInfo:
         session = AgentSession.create(SessionConfig(Path(directory), Settings(model=model)))
         asyncio.run(session.run("Hello."))
     return given[0]
+
+
+def main() -> None:
+    """Print what every request of the agent carries, in tokens."""
+    counter, rows = measured()
+    print(f"counted with {counter}")
+    for label, tokens in rows:
+        print(f"{tokens:>6,}  {label}")
+
+
+if __name__ == "__main__":
+    main()

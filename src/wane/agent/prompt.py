@@ -1,6 +1,6 @@
 """The system prompt: short, because every request carries it.
 
-Run `python -m wane.agent.prompt` to see what it costs, with and without the tools' schemas; the figures
+`python -m wane.agent.measure` tells what it costs, with and without the tools' schemas; the figures
 stand in `docs/agent.md`. What the model reads about episodes is `wane.core.guidance`, which the
 `ContextLifecycle` capability adds.
 """
@@ -46,17 +46,3 @@ def system_prompt(*, grep: str = "grep", list_files: str = "list_files", repo_co
         cut = f"[cut after {MAX_REPO_CONTEXT:,} characters; read the files for the rest]"
         repo_context = f"{repo_context[:MAX_REPO_CONTEXT]}\n{cut}"
     return f"{prompt}\n\nThe project's instructions:\n{repo_context}"
-
-
-def main() -> None:
-    """Print what every request of the agent carries, in tokens."""
-    from wane.agent.measure import measured
-
-    counter, rows = measured()
-    print(f"counted with {counter}")
-    for label, tokens in rows:
-        print(f"{tokens:>6,}  {label}")
-
-
-if __name__ == "__main__":
-    main()

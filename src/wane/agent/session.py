@@ -16,14 +16,14 @@ from pydantic_ai import CancellationToken, RunContext, UsageLimits, capture_run_
 from pydantic_ai.exceptions import RunCancelled
 
 from wane.agent.assembly import build_agent
-from wane.agent.checkpoint import Checkpoint, CostLimitError
 from wane.agent.costs import Totals, budget_tokens
 from wane.agent.events import OnEvent, SessionEvent, Spent, forward
-from wane.agent.interrupted import closed
 from wane.agent.models import resolve_model
-from wane.agent.opening import Opened, SessionConfig, begin, go_on, note_agent
 from wane.agent.options import BY_EPISODE
-from wane.agent.tools import coding_tools
+from wane.agent.saving.checkpoint import Checkpoint, CostLimitError
+from wane.agent.saving.interrupted import closed
+from wane.agent.saving.opening import Opened, SessionConfig, begin, go_on, note_agent
+from wane.agent.tools.toolset import coding_tools
 from wane.agent.turn import Outcome, TurnResult, explain
 from wane.conversation.events import Event, UsageObserved
 from wane.core import ContextWindow, Episode, FitReport

@@ -13,7 +13,7 @@ from wane.core.errors import WaneError
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
-    from wane.agent.recorder import Recorder
+    from wane.agent.saving.recorder import Recorder
 
 # What the harness puts ahead of a summary in the messages that it returns.
 _PREFIX: Final = "Summary of previous conversation:\n\n"

@@ -88,7 +88,7 @@ class TestTheAgent:
 
     def test_one_that_is_cut_short_or_in_use_is_refused_untouched(self, keep: Keep) -> None:
         from wane.agent.config import Settings
-        from wane.agent.opening import SessionConfig, go_on
+        from wane.agent.saving.opening import SessionConfig, go_on
 
         kept = keep(AnthropicClient())
         torn = kept.path.read_bytes()[:-5]

@@ -20,9 +20,9 @@ from prompt_toolkit.patch_stdout import patch_stdout
 from rich.console import Console
 from rich.text import Text
 
-from wane.agent.approval import Approval, ApprovalRequest
 from wane.agent.events import SessionEvent
 from wane.agent.session import AgentSession, SessionConfig
+from wane.agent.tools.approval import Approval, ApprovalRequest
 from wane.cli import failure
 from wane.cli.chat import narration
 from wane.cli.chat.commands import COMMANDS, chosen, find_command, session_table

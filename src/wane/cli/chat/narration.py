@@ -9,9 +9,9 @@ from typing import Final
 
 from rich.text import Text
 
-from wane.agent.approval import ApprovalRequest, Effect
 from wane.agent.events import SessionEvent, TextDelta, ToolCalled, ToolReturned
-from wane.agent.tools import SHELL_TOOL
+from wane.agent.tools.approval import ApprovalRequest, Effect
+from wane.agent.tools.toolset import SHELL_TOOL
 from wane.agent.turn import Outcome, TurnResult
 from wane.cli.chat.footer import spent
 from wane.cli.terminal.text import printable

@@ -11,8 +11,8 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
-from wane.agent.approval import Approval, ApprovalRequest, Effect, refuse
 from wane.agent.events import SessionEvent, event_json, usage_json
+from wane.agent.tools.approval import Approval, ApprovalRequest, Effect, refuse
 from wane.agent.turn import Outcome, TurnResult
 from wane.cli import failure
 from wane.cli.chat.starting import open_session

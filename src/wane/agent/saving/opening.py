@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic_ai.messages import ModelMessage, ModelRequest
 
-from wane.agent.approval import Approver, refuse
 from wane.agent.config import Settings
 from wane.agent.costs import budget_tokens
 from wane.agent.models import default_model, resolve_model
 from wane.agent.options import AGENT_FORMAT, ANNOTATED, Strategy
-from wane.agent.recorder import Recorder, spent_before
+from wane.agent.saving.recorder import Recorder, spent_before
+from wane.agent.tools.approval import Approver, refuse
 from wane.conversation import Conversation
 from wane.core import DEFAULT_BUDGET, Mark, Policy
 from wane.core.errors import HistoryError, JournalError

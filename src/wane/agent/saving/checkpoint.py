@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pydantic_ai import RunContext
     from pydantic_ai.models import ModelRequestContext
 
-    from wane.agent.recorder import Recorder
+    from wane.agent.saving.recorder import Recorder
 
 
 class CostLimitError(WaneError):

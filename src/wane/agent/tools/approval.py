@@ -13,7 +13,7 @@ from pydantic_ai.exceptions import SkipToolExecution
 from pydantic_ai_harness.filesystem import FileChangeRequestEvent
 from typing_extensions import override
 
-from wane.agent.tools import SHELL_TOOL
+from wane.agent.tools.toolset import SHELL_TOOL
 
 if TYPE_CHECKING:
     from pydantic_ai import RunContext

@@ -24,7 +24,7 @@ from pydantic_ai_harness.shell import LLM_API_KEY_ENV_PATTERNS, Shell
 from pydantic_ai_harness.tool_output_limits import Band, ToolOutputLimits, Truncate
 from typing_extensions import override
 
-from wane.agent import ripgrep
+from wane.agent.tools import ripgrep
 from wane.recall import RECALL
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def coding_tools(directory: Path, budget: int, *, with_ripgrep: bool = True) -> 
             ),
             Shell[Any](
                 cwd=directory,
-                # Asking first (`wane.agent.approval`) is the gate; a list of names would only look like one.
+                # Asking first (`wane.agent.tools.approval`) is the gate; a list of names would only look like one.
                 denied_commands=[],
                 default_timeout=SHELL_TIMEOUT,
                 env=ripgrep.undone(os.environ),

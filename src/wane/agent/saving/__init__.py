@@ -1,0 +1,1 @@
+"""A session on disk: begun, recorded, gone on with."""
