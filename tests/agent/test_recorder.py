@@ -14,12 +14,14 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
+from pydantic_ai.usage import RequestUsage
 
+from wane.agent.costs import Totals
 from wane.agent.saving.interrupted import INTERRUPTED, closed
-from wane.agent.saving.recorder import Recorder
+from wane.agent.saving.recorder import Recorder, spent_before
 from wane.core.errors import JournalError
 from wane.integrations.pydantic_ai import new_conversation
-from wane.journal import Journal, MessageRecord, Record, SessionStore, read
+from wane.journal import Journal, MessageRecord, Record, SessionStore, UsageRecord, read
 
 
 class Full(Journal):
@@ -86,6 +88,21 @@ def test_a_rewritten_history_is_not_recorded_over_the_old_one(tmp_path: Path) ->
         recorder.flush()
     assert journal.path.read_bytes() == before
     journal.close()
+
+
+def test_a_report_that_is_not_believed_is_paid_for_and_anchors_nothing(tmp_path: Path) -> None:
+    journal = SessionStore(tmp_path).create(tmp_path, message_format="pydantic_ai")
+    conversation = new_conversation()
+    recorder = Recorder(journal, conversation)
+    # Some services leave out what they had cached.
+    partial = RequestUsage(input_tokens=10, output_tokens=2)
+    conversation.ingest([asked("x" * 8_000), ModelResponse([TextPart("b")], usage=partial, model_name="m")])
+    recorder.flush()
+    journal.close()
+    records = read(journal.path).records
+    assert not any(isinstance(record, UsageRecord) for record in records)
+    assert spent_before(records) == recorder.totals == Totals(1, 10, 2, cost=None)
+    assert conversation.tokens > 2_000
 
 
 def test_nothing_is_open() -> None:
