@@ -442,7 +442,7 @@ class Conversation(Generic[M]):
 
     def summarised(self, text: str) -> Request[M]:
         """Take the summary that a request asked for, and return what to send next."""
-        self._line.show(self._line.engine.summarised(text))
+        self._line.summarised(text)
         return self.request()
 
     def observe(self, input_tokens: int, *, request: Request[M] | None = None) -> None:
