@@ -80,6 +80,8 @@ class Engine:
         settings: what it is made with.
         remind_at: share of the budget that unannotated work may fill before the model is reminded; None for never, as
             for a model that has no `delimiter`.
+        partial_reports: whether a provider may report only a part of what it was sent, as some servers do. A strategy
+            that does not evict by episode then holds no more than the budget by our own count either.
 
     Attributes:
         name: name of the strategy.
@@ -92,10 +94,13 @@ class Engine:
         MissingExtraError: for a strategy whose library is not installed.
     """
 
-    def __init__(self, strategy: str, settings: Settings, *, remind_at: float | None = None) -> None:
+    def __init__(
+        self, strategy: str, settings: Settings, *, remind_at: float | None = None, partial_reports: bool = False
+    ) -> None:
         self.name = strategy
+        self._partial_reports = partial_reports
         self._tool_classes = settings.tool_classes
-        self._limits = settings.budget  # by which episodes are inferred
+        self._inferred_by = settings.budget  # by which episodes are inferred
         own = get_strategy(strategy if strategy in EPISODIC else "cwl", settings)
         assert isinstance(own, WindowStrategy)
         self._own = own
@@ -211,11 +216,9 @@ class Engine:
         if self._other is None:
             return self._pass(cold=cold)
         self.window.apply(())
-        before, accounting = self.tokens, self._accounting
+        before = self.tokens
         if isinstance(self._other, Resumable):
-            # It counts by itself: so the budget is told in its tokens, and what a provider counts besides as overhead.
-            self._other.budget = max(1, round(self.budget / accounting.ratio))
-            self._other.overhead = accounting.overhead + max(0, round(accounting.drift / accounting.ratio))
+            self._other.budget, self._other.overhead = self._limits()
         outcome = self._other.fit(cold=cold)
         return outcome if isinstance(outcome, SummaryNeeded) else self._shown(outcome, before)
 
@@ -291,7 +294,7 @@ class Engine:
         """Return what it is like, besides its window, as JSON data."""
         standing = self._other.standing if isinstance(self._other, Resumable) else None
         return {
-            "limits": self._limits,
+            "limits": self._inferred_by,
             "standing": standing,
             "accounting": asdict(self._accounting),
             "sent": self._sent,
@@ -327,9 +330,16 @@ class Engine:
         if fitted.ran:
             self._freed += self._held(step.removed for step in report.trace)
         self._mark()
-        return Shown(
-            fitted.view, fitted.ran, report.trace or None, report.tokens_before, report.tokens_after, report
-        )
+        return Shown(fitted.view, fitted.ran, report.trace or None, report.tokens_before, report.tokens_after, report)
+
+    def _limits(self) -> tuple[int, int]:
+        """Budget and overhead as a strategy counts that counts by itself."""
+        counted = self._accounting
+        if self._partial_reports:
+            return self.budget, counted.overhead + max(0, counted.total - counted.estimate)
+        # The budget is told in its tokens, and what a provider counts besides as overhead.
+        budget = max(1, round(self.budget / counted.ratio))
+        return budget, counted.overhead + max(0, round(counted.drift / counted.ratio))
 
     def _shown(self, fitted: Fitted, before: int) -> Shown:
         self._show(fitted)
