@@ -340,16 +340,16 @@ class Book:
             await self._forget(live)
             raise
         await live.append([*records, *view.records])
-        wire, keeping, report = conversation.wire, conversation.keeping, view.report
+        wire, engine, report = conversation.wire, conversation.engine, view.report
         live.last, live.requests, live.title = now, live.requests + 1, live.title or title(arrivals)
-        satisfied = keeping.tokens <= self._settings.budget or self._settings.strategy == "none"
+        satisfied = engine.tokens <= self._settings.budget or self._settings.strategy == "none"
         live.facts = Facts(
             session=live.id,
             api=wire.name,
             model=str(body.get("model", "")),
-            view=keeping.tokens,
+            view=engine.tokens,
             budget=self._settings.budget,
-            history=keeping.tokens + view.evicted,
+            history=engine.tokens + view.evicted,
             evicted=view.evicted,
             evicted_now=0 if report is None else report.tokens_before - report.tokens_after,
             used=conversation.used,
@@ -357,7 +357,7 @@ class Book:
             note=live.warning or live.told_once() or ("" if satisfied or report is None else report.shortfall),
         )
         own = self._own(wire, body)
-        note = conversation.reminder if DELIMITER in own else None
+        note = view.reminder if DELIMITER in own else None
         return LiveTurn(self, live, wire, equipped, wire.equip(body, [], ""), history, view.messages, own, note)
 
     def _own(self, wire: Wire, body: Body) -> frozenset[str]:

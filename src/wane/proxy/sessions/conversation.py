@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from typing import Any, Final
 
-from wane.conversation.reminder import Reminder
-from wane.core import Added, ContextWindow, FitReport, Item, Kind, Mark, chars
+from wane.conversation.engine import EPISODIC, Engine, Shown
+from wane.core import FitReport, Kind, Mark, chars
 from wane.core.errors import HistoryError, JournalError
 from wane.formats.base import Part
 from wane.journal import (
@@ -24,21 +24,21 @@ from wane.journal import (
     NoteRecord,
     PassRecord,
     Record,
+    StrategyRecord,
     UsageRecord,
 )
 from wane.proxy import jsons
 from wane.proxy.sessions import notes
 from wane.proxy.sessions.entries import Alignment, Entries, Entry
 from wane.proxy.sessions.identity import ASSISTANT, Arrival, shape_of
-from wane.proxy.sessions.keeping import Keeping, keeping_for
 from wane.proxy.sessions.layout import History, Layout
 from wane.proxy.sessions.notes import Edit, Replied
 from wane.proxy.settings import ContextSettings
 from wane.proxy.wire.base import NO_USAGE, Body, Message, OwnCall, Round, TokenUsage, Wire, Woven
 from wane.recall import Archive, answer, searchable
+from wane.strategies.base import Settings, Slot
 
 _RECENT: Final = 64  # replies by which a client is known that comes back with one
-_BELIEVED: Final = 0.5  # share of our own count below which a provider's is not believed
 _SLACK: Final = 0.02  # share of the overhead by which it may change before that is worth a record
 _REQUIRED_SHARE: Final = 0.1  # share of the budget that may be shown of what was evicted, as the provider demands it
 
@@ -60,12 +60,14 @@ class View:
         records: what to record of it.
         report: what a pass did; None if the strategy knows none.
         evicted: tokens of the history that it does not show, by our own count.
+        reminder: what the request is to carry at its end, if its model was given `delimiter`; None as a rule.
     """
 
     messages: Sequence[Message]
     records: Sequence[Record]
     report: FitReport | None
     evicted: int
+    reminder: str | None = None
 
 
 class Conversation:
@@ -80,7 +82,7 @@ class Conversation:
         wire: see above.
         infer: see above.
         entries: the client's messages so far.
-        keeping: keeps its view.
+        engine: keeps its view.
         used: what its rounds took, as the provider reported it.
     """
 
@@ -88,11 +90,9 @@ class Conversation:
         self.wire = wire
         self.infer = infer
         self.entries = Entries()
-        self.keeping: Keeping = keeping_for(settings, infer=infer)
+        self.engine = _engine(settings, infer=infer)
         self.used = NO_USAGE
         self._settings = settings
-        self._reminder = Reminder(settings.remind_at)
-        self._overhead = 0
         self._layout = Layout(wire)
         self._places: dict[int, _Place] = {}  # by entry
         self._edited: set[int] = set()  # entries
@@ -106,21 +106,6 @@ class Conversation:
         self._due: list[Entry] = []
         self._followed = 0
         self._overflowed = False  # whether a pass ahead of the request that is followed overflowed (R16)
-
-    @property
-    def window(self) -> ContextWindow | None:
-        """The window, if it evicts by episode."""
-        return self.keeping.window
-
-    @property
-    def history(self) -> int:
-        """Tokens of all items, evicted or not, by our own count."""
-        return self._layout.tokens
-
-    @property
-    def items(self) -> int:
-        """Number of items in the history."""
-        return len(self._layout)
 
     @property
     def cut_short(self) -> bool:
@@ -197,10 +182,10 @@ class Conversation:
             arrival = arrivals[number]
             self._settle(arrival.shape)
             woven = self._woven(number, arrival.message)
-            before = self.history
+            before = self.engine.history
             for message in woven:
                 records += self._add(message, arrival.parts if message is arrival.message else None)
-            entry = Entry(arrival.digest, arrival.shape, len(woven), self.history - before)
+            entry = Entry(arrival.digest, arrival.shape, len(woven), self.engine.history - before)
             self.entries.append(entry)
             entries.append(entry)
         return [notes.client_note(entries, more=more), *records] if entries else []
@@ -215,28 +200,36 @@ class Conversation:
             cold: whether the provider's cache has expired.
         """
         tokens = sum(_tokens(part) for message in more for part in self.wire.format.parts(message))
-        self.keeping.overhead += tokens
+        self.engine.overhead += tokens
         try:
             return self._fit(history, body, cold=cold)
         finally:
-            self.keeping.overhead -= tokens
+            self.engine.overhead -= tokens
 
     def _fit(self, history: History, body: Body, *, cold: bool) -> View:
-        before = self._required
-        records, report = self.keeping.fit(cold=cold)
-        shown = self._shown(history, body)
-        if self._required > before and self.keeping.tokens > self._settings.budget:
-            later, again = self.keeping.fit(cold=cold)
-            records, report = [*records, *later], again if report is None or again is None else _joined(report, again)
-            shown = self._shown(history, body)
-        self._remind(overflowed=report is not None and report.overflowed)
-        evicted = self.keeping.evicted - self._required
-        return View([message for _, message in shown], [*records, *self._set_up()], report, evicted)
+        before, engine = self._required, self.engine
+        fitted, records = self._pass(cold=cold)
+        report = fitted.report
+        shown = self._shown(history, body, fitted.view)
+        if self._required > before and engine.tokens > self._settings.budget:
+            fitted, later = self._pass(cold=cold)
+            records += later
+            report = None if report is None or fitted.report is None else _joined(report, fitted.report)
+            shown = self._shown(history, body, fitted.view)
+        reminder = engine.remind(overflowed=report is not None and report.overflowed)
+        evicted = engine.evicted - self._required
+        return View([message for _, message in shown], [*records, *self._set_up()], report, evicted, reminder)
 
-    @property
-    def reminder(self) -> str | None:
-        """What the request that was made ready is to carry at its end, if its model was given `delimiter`."""
-        return self._reminder.text
+    def _pass(self, *, cold: bool) -> tuple[Shown, list[Record]]:
+        """Have the engine take out of the view what has to go; with the records of that."""
+        engine = self.engine
+        shown = engine.fit(cold=cold)
+        assert isinstance(shown, Shown)  # none of the proxy's strategies has summaries written
+        if shown.report is not None:
+            return shown, [PassRecord.of(shown.report, engine.item_count)] if shown.report.ran else []
+        if not isinstance(shown.done, Mapping):
+            return shown, []
+        return shown, [StrategyRecord(engine.item_count, engine.name, dict(shown.done))]
 
     def woven(self, arrivals: Sequence[Arrival]) -> History:
         """Return the whole history, from all that the client has just sent, which was taken in.
@@ -264,7 +257,7 @@ class Conversation:
             return []
         self._take_usage(usage)
         record = UsageRecord(
-            items=len(self._layout),
+            items=self.engine.item_count,
             input_tokens=usage.input,
             output_tokens=usage.output,
             cache_read_tokens=usage.cache_read,
@@ -280,8 +273,7 @@ class Conversation:
             calls: the calls.
             recall: whether their model has the tool `recall`.
         """
-        assert self.window is not None
-        return [verdict.answer(recall=recall) for verdict in self.window.foresee(call.arguments for call in calls)]
+        return [verdict.answer(recall=recall) for verdict in self.engine.window.foresee(c.arguments for c in calls)]
 
     def recall(self, call: OwnCall, history: History) -> str:
         """Return the result of a call of `recall`.
@@ -290,15 +282,14 @@ class Conversation:
             call: the call.
             history: the whole history as of the request.
         """
-        window, parts = self.window, self._layout.parts(history)
-        assert window is not None
+        window, parts = self.engine.window, self._layout.parts(history)
         archive = Archive(
             window.budget,
             lambda name: (index for index in chain.from_iterable(window.members(name)) if index < history.items),
             parts.__getitem__,
             lambda: searchable(part or _GONE for part in parts),
             lambda: window.visible,
-            self.keeping.episodes,
+            self.engine.episodes,
             self._layout.message_of,
             len(history.messages),
         )
@@ -338,9 +329,10 @@ class Conversation:
                 self._asked()
                 read, write = record.cache_read_tokens, record.cache_write_tokens
                 self._take_usage(TokenUsage(record.input_tokens, record.output_tokens, read, write))
-            else:
-                self.keeping.redo(record)
-                self._overflowed |= isinstance(record, PassRecord) and record.overflowed
+            elif isinstance(record, PassRecord) and self.engine.evicts:
+                self._follow_pass(record)
+            elif isinstance(record, StrategyRecord) and record.strategy == self.engine.name:
+                self.engine.redo(record.done)
 
     def inherit(self, other: Conversation, common: int | None = None) -> list[Record]:
         """Take over the rounds of a session that this one, which is new, goes on with in another way.
@@ -368,18 +360,16 @@ class Conversation:
         self._anchor(usage.input)
 
     def _anchor(self, input_tokens: int) -> None:
-        """Count from what the provider said a request held, unless it cannot have meant all of it.
+        """Count from what the provider said a request held.
 
-        Some services leave out what they had in their cache. Of several reports on the same history it is the first
-        one's: the others are of further rounds, which are not in it yet.
+        Of several reports on the same history it is the first one's: the others are of further rounds, which are not in
+        it yet.
         """
-        if self._anchored == self.items:
+        if self._anchored == self.engine.item_count:
             return
-        self._anchored = self.items
-        self.keeping.sent()
-        counted = self.history - self.keeping.evicted + self.keeping.overhead
-        if input_tokens >= _BELIEVED * counted:
-            self.keeping.observe(input_tokens)
+        self._anchored = self.engine.item_count
+        self.engine.sent()
+        self.engine.observe(input_tokens)
 
     def _settle(self, shape: bytes) -> None:
         """Find the rounds that stand behind the client's next message; they wait for it no longer."""
@@ -409,12 +399,7 @@ class Conversation:
 
     def _add(self, message: Message, parts: Sequence[Part] | None) -> list[Record]:
         """Take in a message of the history, which may have been taken apart already."""
-        added: list[Added] = []
-        for item, part in self._layout.items(message, parts):
-            meaning = self.keeping.add(item, part)
-            self._note_work(item, meaning)
-            if meaning is not None:
-                added.append(meaning)
+        added = [self.engine.add(item, part) for item, part in self._layout.items(message, parts)]
         annotations = [record for record in map(AnnotationRecord.of, added) if record is not None]
         return [MarkedMessageRecord.of(message, added), *annotations]
 
@@ -441,8 +426,12 @@ class Conversation:
             if not replied.inherited:
                 self._asked()
             self._note(replied)
-        else:
-            self.keeping.redo(note)
+
+    def _follow_pass(self, record: PassRecord) -> None:
+        if record.items != self.engine.item_count:
+            raise HistoryError(f"a pass was recorded after {record.items} items, not {self.engine.item_count}")
+        self.engine.redo(record.trace)
+        self._overflowed |= record.overflowed
 
     def _follow_message(self, record: MessageRecord) -> None:
         if not self._due:
@@ -453,7 +442,7 @@ class Conversation:
             else {}
         )
         for item, part in self._layout.items(dict(record.message)):
-            self._note_work(item, self.keeping.follow(item, part, marks.get(len(self._layout) - 1, ())))
+            self.engine.follow(item, part, marks.get(self.engine.item_count, ()))
         self._followed += 1
         if self._followed == self._due[0].messages:
             self._followed = 0
@@ -468,14 +457,14 @@ class Conversation:
         self._setup = note.data
         return records
 
-    def _shown(self, history: History, body: Body) -> list[tuple[int, Message]]:
+    def _shown(self, history: History, body: Body, slots: Sequence[Slot]) -> list[tuple[int, Message]]:
         """What a request shows: the view, and what the provider demands of what was evicted.
 
         Not what would take much of the budget: the request is then made valid without it.
         """
-        slots, tokens = self.keeping.slots, 0
+        tokens = 0
         shown = self._layout.shown(history, slots)
-        if self.keeping.evicted and (parts := self.wire.required(body, history.messages, shown)):
+        if self.engine.evicted and (parts := self.wire.required(body, history.messages, shown)):
             slots, tokens = self._layout.required(history, slots, parts)
             if tokens > self._settings.budget * _REQUIRED_SHARE:
                 tokens = 0
@@ -485,29 +474,33 @@ class Conversation:
         return shown
 
     def _count_required(self, tokens: int) -> None:
-        self.keeping.overhead += tokens - self._required
+        self.engine.overhead += tokens - self._required
         self._required = tokens
-
-    def _note_work(self, item: Item, added: Added | None) -> None:
-        self._reminder.note(item, added.verdict if added is not None else None)
-
-    def _remind(self, *, overflowed: bool) -> None:
-        window = self.window
-        if window is not None:
-            self._reminder.ask(window.budget, overflowed=overflowed, active=window.active)
 
     def _asked(self) -> None:
         """Remind as the request did that was made ready before, if it was followed and not made ready here."""
-        if self.items:
-            self._remind(overflowed=self._overflowed)
+        if self.engine.item_count:
+            self.engine.remind(overflowed=self._overflowed)
         self._overflowed = False
 
     def _configure(self, config: ConfigRecord) -> None:
-        self._config = replace(config, at=None)
-        self.keeping.overhead = config.overhead + self._required
-        if self.window is not None:
-            self.window.budget, self.window.policy = config.budget, config.policy
-            self.window.set_tool_classes(config.tool_classes)
+        self._config, engine = replace(config, at=None), self.engine
+        engine.overhead = config.overhead + self._required
+        engine.budget, engine.policy = config.budget, config.policy
+        engine.window.set_tool_classes(config.tool_classes)
+
+
+def _engine(settings: ContextSettings, *, infer: bool) -> Engine:
+    """The engine of a session whose client nothing is known of."""
+    wanted = Settings(
+        budget=settings.budget,
+        policy=settings.policy,
+        tool_classes=settings.tool_classes,
+        annotate="infer" if infer else "model",
+    )
+    marks = settings.strategy in EPISODIC and settings.annotate == "model"
+    remind_at = settings.remind_at if marks else None
+    return Engine(settings.strategy, wanted, remind_at=remind_at, partial_reports=True)
 
 
 def _joined(first: FitReport, second: FitReport) -> FitReport:

@@ -160,7 +160,8 @@ class Live:
         """Return what the live page shows; None before its first request."""
         if self.facts is None:
             return None
-        window = self.conversation.window
+        engine = self.conversation.engine
+        window = engine.window if engine.evicts else None
         episodes = [] if window is None else window.episodes
         notices = {} if window is None else window.notices
         shown = tuple(

@@ -97,7 +97,7 @@ class LiveTurn:
         live, conversation = self._live, self._live.conversation
         try:
             async with live.held():
-                if conversation.items == self._history.items:
+                if conversation.engine.item_count == self._history.items:
                     view = conversation.fit(self._history, self._equipped, more=extra)
                     self._view = view.messages
                     await live.append(view.records)
@@ -135,7 +135,7 @@ class LiveTurn:
         async with live.held():
             records: list[Record] = []
             # What was said of this request means nothing once another one has added to the session.
-            if usage is not None and conversation.items == self._history.items:
+            if usage is not None and conversation.engine.item_count == self._history.items:
                 records += conversation.observe(usage, self.facts.model)
             if over:
                 records += conversation.keep(self._rounds, self._woven)
