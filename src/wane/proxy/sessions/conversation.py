@@ -30,8 +30,8 @@ from wane.journal import (
 from wane.proxy import jsons
 from wane.proxy.sessions import notes
 from wane.proxy.sessions.entries import Alignment, Entries, Entry
+from wane.proxy.sessions.history import EditableOutline, WovenHistory
 from wane.proxy.sessions.identity import ASSISTANT, Arrival, shape_of
-from wane.proxy.sessions.layout import History, Layout
 from wane.proxy.sessions.notes import Edit, Replied
 from wane.proxy.settings import ContextSettings
 from wane.proxy.wire.base import NO_USAGE, Body, Message, OwnCall, Round, TokenUsage, Wire, Woven
@@ -93,7 +93,7 @@ class Conversation:
         self.engine = _engine(settings, infer=infer)
         self.used = NO_USAGE
         self._settings = settings
-        self._layout = Layout(wire)
+        self._outline = EditableOutline()
         self._places: dict[int, _Place] = {}  # by entry
         self._edited: set[int] = set()  # entries
         self._replies: list[Replied] = []  # with rounds, not woven in yet
@@ -190,7 +190,7 @@ class Conversation:
             entries.append(entry)
         return [notes.client_note(entries, more=more), *records] if entries else []
 
-    def fit(self, history: History, body: Body, *, more: Sequence[Message] = (), cold: bool = False) -> View:
+    def fit(self, history: WovenHistory, body: Body, *, more: Sequence[Message] = (), cold: bool = False) -> View:
         """Make the view ready for a request.
 
         Args:
@@ -206,7 +206,7 @@ class Conversation:
         finally:
             self.engine.overhead -= tokens
 
-    def _fit(self, history: History, body: Body, *, cold: bool) -> View:
+    def _fit(self, history: WovenHistory, body: Body, *, cold: bool) -> View:
         before, engine = self._required, self.engine
         fitted, records = self._pass(cold=cold)
         report = fitted.report
@@ -231,7 +231,7 @@ class Conversation:
             return shown, []
         return shown, [StrategyRecord(engine.item_count, engine.name, dict(shown.done))]
 
-    def woven(self, arrivals: Sequence[Arrival]) -> History:
+    def woven(self, arrivals: Sequence[Arrival]) -> WovenHistory:
         """Return the whole history, from all that the client has just sent, which was taken in.
 
         Raises:
@@ -247,7 +247,7 @@ class Conversation:
             if number in self._edited:
                 edited.update(range(len(history), len(history) + len(woven)))
             history += woven
-        return History(history, len(self._layout), frozenset(edited))
+        return WovenHistory(self.wire.format, history, self._outline, self.engine.item_count, frozenset(edited))
 
     # What a reply brings
 
@@ -275,14 +275,14 @@ class Conversation:
         """
         return [verdict.answer(recall=recall) for verdict in self.engine.window.foresee(c.arguments for c in calls)]
 
-    def recall(self, call: OwnCall, history: History) -> str:
+    def recall(self, call: OwnCall, history: WovenHistory) -> str:
         """Return the result of a call of `recall`.
 
         Args:
             call: the call.
             history: the whole history as of the request.
         """
-        window, parts = self.engine.window, self._layout.parts(history)
+        window, parts = self.engine.window, history.parts()
         archive = Archive(
             window.budget,
             lambda name: (index for index in chain.from_iterable(window.members(name)) if index < history.items),
@@ -290,7 +290,7 @@ class Conversation:
             lambda: searchable(part or _GONE for part in parts),
             lambda: window.visible,
             self.engine.episodes,
-            self._layout.message_of,
+            self._outline.message_of,
             len(history.messages),
         )
         return answer(call.arguments, archive)
@@ -397,9 +397,10 @@ class Conversation:
         rounds = [each for woven in place.rounds for each in (woven.message, *woven.results) if parts(each)]
         return [*rounds, message]
 
-    def _add(self, message: Message, parts: Sequence[Part] | None) -> list[Record]:
+    def _add(self, message: Message, parts: list[Part] | None) -> list[Record]:
         """Take in a message of the history, which may have been taken apart already."""
-        added = [self.engine.add(item, part) for item, part in self._layout.items(message, parts)]
+        taken = self._outline.number(self.wire.format.parts(message) if parts is None else parts)
+        added = [self.engine.add(item, part) for item, part in taken]
         annotations = [record for record in map(AnnotationRecord.of, added) if record is not None]
         return [MarkedMessageRecord.of(message, added), *annotations]
 
@@ -441,7 +442,7 @@ class Conversation:
             if isinstance(record, MarkedMessageRecord)
             else {}
         )
-        for item, part in self._layout.items(dict(record.message)):
+        for item, part in self._outline.number(self.wire.format.parts(dict(record.message))):
             self.engine.follow(item, part, marks.get(self.engine.item_count, ()))
         self._followed += 1
         if self._followed == self._due[0].messages:
@@ -457,19 +458,19 @@ class Conversation:
         self._setup = note.data
         return records
 
-    def _shown(self, history: History, body: Body, slots: Sequence[Slot]) -> list[tuple[int, Message]]:
+    def _shown(self, history: WovenHistory, body: Body, slots: Sequence[Slot]) -> list[tuple[int, Message]]:
         """What a request shows: the view, and what the provider demands of what was evicted.
 
         Not what would take much of the budget: the request is then made valid without it.
         """
         tokens = 0
-        shown = self._layout.shown(history, slots)
+        shown = history.shown(slots)
         if self.engine.evicted and (parts := self.wire.required(body, history.messages, shown)):
-            slots, tokens = self._layout.required(history, slots, parts)
+            slots, tokens = history.required(slots, parts)
             if tokens > self._settings.budget * _REQUIRED_SHARE:
                 tokens = 0
             else:
-                shown = self._layout.shown(history, slots)
+                shown = history.shown(slots)
         self._count_required(tokens)
         return shown
 

@@ -10,7 +10,7 @@ from wane.core import DELIMITER
 from wane.core.errors import HistoryError, JournalError
 from wane.journal import Record
 from wane.proxy.sessions.base import Facts
-from wane.proxy.sessions.layout import History
+from wane.proxy.sessions.history import WovenHistory
 from wane.proxy.sessions.live import Live
 from wane.proxy.wire.base import MAX_ROUNDS, Body, Mending, Message, OwnCall, Round, Wire, Woven
 from wane.recall import RECALL
@@ -57,7 +57,7 @@ class LiveTurn:
         wire: Wire,
         equipped: Body,
         plain: Body,
-        history: History,
+        history: WovenHistory,
         view: Sequence[Message],
         own: frozenset[str],
         note: str | None = None,

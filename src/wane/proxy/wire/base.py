@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from wane.core.errors import WaneError
-from wane.formats.base import Format
+from wane.formats.writing import WritingFormat
 from wane.proxy.wire.usage import Tally, summed
 
 Body = dict[str, Any]
@@ -209,11 +209,11 @@ class Wire(Protocol):
 
     Attributes:
         name: name of its format: `anthropic`, `openai` or `openai_responses`.
-        format: takes its messages apart.
+        format: takes its messages apart, and writes some.
     """
 
     name: str
-    format: Format[Message]
+    format: WritingFormat[Message]
 
     def unmanaged(self, body: Body) -> str | None:
         """Return why a request cannot or need not be managed, None if it can be.
@@ -297,16 +297,6 @@ class Wire(Protocol):
 
         Args:
             answers: each call with the text of its result.
-        """
-        ...
-
-    def cleared(self, message: Message, position: int, text: str) -> Message:
-        """Return a message with a text in place of one result's content.
-
-        Args:
-            message: a message with results.
-            position: which of its parts (`format.parts`) is the result.
-            text: the text.
         """
         ...
 

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any, Final
 
 from wane.core.errors import FormatError
-from wane.formats.anthropic import AnthropicFormat, slots
-from wane.formats.base import Format
+from wane.formats.anthropic import AnthropicFormat
+from wane.formats.writing import WritingFormat
 from wane.proxy import jsons
 from wane.proxy.wire.anthropic import weave as anthropic_weave
 from wane.proxy.wire.anthropic.blocks import THINKING, Block, blocks_of, plain
@@ -36,7 +36,7 @@ class AnthropicWire:
     """The Messages API."""
 
     name = "anthropic"
-    format: Format[Message] = AnthropicFormat()
+    format: WritingFormat[Message] = AnthropicFormat()
 
     def unmanaged(self, body: Body) -> str | None:
         """Return why a request cannot or need not be managed, None if it can be."""
@@ -123,23 +123,6 @@ class AnthropicWire:
         """Return one user message with a `tool_result` for each call; none if there are none."""
         content = [{"type": "tool_result", "tool_use_id": call.id, "content": text} for call, text in answers]
         return ({"role": "user", "content": content},) if content else ()
-
-    def cleared(self, message: Message, position: int, text: str) -> Message:
-        """Return a message with a text in place of one result's content.
-
-        Results of Anthropic's own tools stay, and one that holds what a person said.
-        """
-        content, found = message.get("content"), slots(message)
-        place = found[position][0]
-        if not isinstance(content, list) or place < 0 or content[place].get("type") != "tool_result":
-            return message
-        if [each for each, _ in found].count(place) > 1:
-            return message
-        result = {**content[place], "content": text}
-        marks = [block["cache_control"] for block in blocks_of(content[place]) if block.get("cache_control")]
-        if marks and "cache_control" not in result:
-            result["cache_control"] = marks[-1]
-        return {**message, "content": [*content[:place], result, *content[place + 1 :]]}
 
     def required(
         self, body: Body, history: Sequence[Message], shown: Sequence[tuple[int, Message]]

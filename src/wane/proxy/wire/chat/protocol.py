@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any, Final
 
 from wane.core.errors import FormatError
-from wane.formats.base import Format
 from wane.formats.openai import OpenAIFormat
+from wane.formats.writing import WritingFormat
 from wane.proxy import jsons
 from wane.proxy.wire.base import Body, Mending, Message, OwnCall, OwnTool, Reply, Round, Woven
 from wane.proxy.wire.chat.message import REASONING_LISTS, merged
@@ -36,7 +36,7 @@ class OpenAIChatWire:
     name = "openai"
 
     def __init__(self) -> None:
-        self.format: Format[Message] = OpenAIFormat()
+        self.format: WritingFormat[Message] = OpenAIFormat()
 
     def unmanaged(self, body: Body) -> str | None:
         """Return why a request cannot or need not be managed, None if it can be."""
@@ -140,10 +140,6 @@ class OpenAIChatWire:
     def results(self, answers: Sequence[tuple[OwnCall, str]]) -> tuple[Message, ...]:
         """Return the messages that answer own calls, one each."""
         return tuple({"role": "tool", "tool_call_id": call.id, "content": text} for call, text in answers)
-
-    def cleared(self, message: Message, position: int, text: str) -> Message:  # noqa: ARG002 - it has one part
-        """Return a message of role `tool` with a text as its content."""
-        return {**message, "content": text}
 
     def required(
         self,

@@ -8,8 +8,8 @@ from operator import is_
 from typing import Any, Final
 
 from wane.core.errors import FormatError
-from wane.formats.base import Format
 from wane.formats.openai_responses import OpenAIResponsesFormat, group
+from wane.formats.writing import WritingFormat
 from wane.proxy.wire.base import Body, Mending, Message, OwnCall, OwnTool, Reply, Round, Woven
 from wane.proxy.wire.openai.errors import error_body, is_about_reasoning
 from wane.proxy.wire.openai.texts import without_markers
@@ -28,7 +28,6 @@ _SEND_ALL: Final = (
 _FIXED: Final = ("instructions", "tools", "text")
 # Tools that run at the provider.
 _HOSTED: Final = ("web_search", "file_search", "code_interpreter", "image_generation", "mcp")
-_OUTPUTS: Final = ("output", "result", "tools")
 
 
 class OpenAIResponsesWire:
@@ -37,7 +36,7 @@ class OpenAIResponsesWire:
     name = "openai_responses"
 
     def __init__(self) -> None:
-        self.format: Format[Message] = OpenAIResponsesFormat()
+        self.format: WritingFormat[Message] = OpenAIResponsesFormat()
 
     def unmanaged(self, body: Body) -> str | None:
         """Return why a request cannot or need not be managed, None if it can be."""
@@ -133,12 +132,6 @@ class OpenAIResponsesWire:
         return tuple(
             {"items": [{"type": "function_call_output", "call_id": call.id, "output": text}]} for call, text in answers
         )
-
-    def cleared(self, message: Message, position: int, text: str) -> Message:  # noqa: ARG002 - it has one item
-        """Return a message of one output with a text as its content."""
-        item: dict[str, Any] = message["items"][0]
-        key = next((key for key in _OUTPUTS if key in item), _OUTPUTS[0])
-        return {**message, "items": [{**item, key: text}]}
 
     def required(
         self,
