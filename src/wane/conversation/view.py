@@ -188,7 +188,8 @@ class ViewMessages(Generic[MessageT]):
     def _kept(self, number: int, slots: Iterable[Slot]) -> MessageT | None:
         transcript = self._transcript
         placed = {transcript.position(slot if isinstance(slot, int) else slot.index or 0): slot for slot in slots}
-        return shown_of(transcript.format, transcript.messages[number], placed, transcript.size(number))
+        message, size = transcript.messages[number], transcript.size(number)
+        return shown_of(transcript.format, message, placed, size, self._engine.name)
 
 
 def shown_of(
@@ -196,6 +197,7 @@ def shown_of(
     message: MessageT,
     slots: Mapping[int, Slot],
     size: int,
+    strategy: str,
 ) -> MessageT | None:
     """Return what a view shows of a message; None if nothing but reasoning is left of it.
 
@@ -204,11 +206,12 @@ def shown_of(
         message: the message.
         slots: what it shows of it, by position in its parts, at least one, ascending.
         size: how many parts it has.
+        strategy: name of the strategy that says so.
 
     Raises:
         ConfigError: if another text stands in the place of a part, and the format writes no messages.
     """
     for position, slot in slots.items():
         if isinstance(slot, Substitute):
-            message = writing(format, "the text in the place of a result").cleared(message, position, slot.text)
+            message = writing(format, f"the strategy {strategy!r}").cleared(message, position, slot.text)
     return message if len(slots) == size else keep_some(format, message, [*slots])

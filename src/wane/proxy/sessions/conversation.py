@@ -247,7 +247,8 @@ class Conversation:
             if number in self._edited:
                 edited.update(range(len(history), len(history) + len(woven)))
             history += woven
-        return WovenHistory(self.wire.format, history, self._outline, self.engine.item_count, frozenset(edited))
+        engine = self.engine
+        return WovenHistory(self.wire.format, engine.name, history, self._outline, engine.item_count, frozenset(edited))
 
     # What a reply brings
 

@@ -67,6 +67,7 @@ class WovenHistory:
 
     Attributes:
         format: the messages' format.
+        strategy: name of the strategy that says what is shown of it.
         messages: its messages.
         outline: which items stand in which of them; later requests may have added to it.
         items: how many items were taken in of them.
@@ -74,6 +75,7 @@ class WovenHistory:
     """
 
     format: Format[Message]
+    strategy: str
     messages: Sequence[Message]
     outline: EditableOutline
     items: int
@@ -98,7 +100,7 @@ class WovenHistory:
             message, kept, size = self.messages[number], by_message.get(number, {}), outline.size(number)
             if number in self.edited:
                 kept, size = self._kept_of_edited(number, message, kept)
-            if (part := shown_of(self.format, message, kept, size) if kept else None) is not None:
+            if (part := shown_of(self.format, message, kept, size, self.strategy) if kept else None) is not None:
                 shown.append((number, part))
         return shown
 
