@@ -689,4 +689,4 @@ class Conversation(Generic[M]):
         return None if added.verdict is None else added.verdict.answer(recall=self._recalls)
 
     def _judge(self, arguments: Sequence[str]) -> list[str]:
-        return [verdict.answer(recall=self._recalls) for verdict in self.window.foresee(arguments)]
+        return self._line.engine.judge(arguments, recall=self._recalls)

@@ -232,6 +232,15 @@ class Engine:
         """
         return self._reminder.ask(self.budget, overflowed=overflowed, active=self.window.active)
 
+    def judge(self, arguments: Sequence[str], *, recall: bool) -> list[str]:
+        """Return what the model is told of the `delimiter` calls that come next; nothing changes.
+
+        Args:
+            arguments: their raw arguments, in order.
+            recall: whether the model has the tool `recall`.
+        """
+        return [verdict.answer(recall=recall) for verdict in self.window.foresee(arguments)]
+
     def hold(self) -> Shown:
         """Have the next request show what it would show if nothing was taken out of it."""
         self.sent()

@@ -152,7 +152,7 @@ class Book:
             await self._forget(live)
         await self._store.close()
 
-    async def finished(self, live: Live) -> None:
+    async def _finished(self, live: Live) -> None:
         """A turn of a session is over: make it safe, without anybody waiting for that."""
         live.last = self._clock()
         task = asyncio.create_task(live.settle())
@@ -358,7 +358,9 @@ class Book:
         )
         own = self._own(wire, body)
         note = view.reminder if DELIMITER in own else None
-        return LiveTurn(self, live, wire, equipped, wire.equip(body, [], ""), history, view.messages, own, note)
+        return LiveTurn(
+            self._finished, live, wire, equipped, wire.equip(body, [], ""), history, view.messages, own, note
+        )
 
     def _own(self, wire: Wire, body: Body) -> frozenset[str]:
         """The proxy's own tools, unless the client marks its work by itself."""

@@ -267,15 +267,6 @@ class Conversation:
         )
         return [record]
 
-    def answers(self, calls: Sequence[OwnCall], *, recall: bool) -> list[str]:
-        """Return the results of calls of `delimiter` that come next, in this order; nothing changes.
-
-        Args:
-            calls: the calls.
-            recall: whether their model has the tool `recall`.
-        """
-        return [verdict.answer(recall=recall) for verdict in self.engine.window.foresee(c.arguments for c in calls)]
-
     def recall(self, call: OwnCall, history: WovenHistory) -> str:
         """Return the result of a call of `recall`.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
-from wane.core import DELIMITER
+from wane.conversation.calls import Call, Verdicts
 from wane.core.errors import HistoryError, JournalError
 from wane.journal import Record
 from wane.proxy.sessions.base import Facts
@@ -14,9 +14,6 @@ from wane.proxy.sessions.history import WovenHistory
 from wane.proxy.sessions.live import Live
 from wane.proxy.wire.base import MAX_ROUNDS, Body, Mending, Message, OwnCall, Round, Wire, Woven
 from wane.recall import RECALL
-
-if TYPE_CHECKING:
-    from wane.proxy.sessions.book import Book
 
 MOST_RECALLS: Final = 4
 """Calls of `recall` that are answered in one reply: no pass runs within it, and a page may take 0.1 of the budget."""
@@ -34,7 +31,7 @@ class LiveTurn:
     """One request of a session in memory; see `wane.proxy.sessions.base.Turn`.
 
     Args:
-        book: knows the session.
+        finished: called once the client's reply is complete.
         live: the session, which has taken the request in.
         wire: its protocol.
         equipped: the client's body with the proxy's own tools.
@@ -52,7 +49,7 @@ class LiveTurn:
 
     def __init__(
         self,
-        book: Book,
+        finished: Callable[[Live], Awaitable[None]],
         live: Live,
         wire: Wire,
         equipped: Body,
@@ -65,12 +62,13 @@ class LiveTurn:
         assert live.facts is not None
         self.own = own
         self.facts: Facts = live.facts
-        self._book, self._live, self._wire = book, live, wire
+        self._finished, self._live, self._wire = finished, live, wire
         self._equipped, self._plain, self._history, self._view = equipped, plain, history, view
         placed = live.placed(equipped, view)
         self.body = placed if note is None else wire.noted(placed, note)
         self._rounds: list[Round] = []
         self._woven: list[Woven] = []
+        self._verdicts = Verdicts()
         self._recalls = 0
         live.turns.add(self)
 
@@ -107,13 +105,14 @@ class LiveTurn:
 
     def _answers(self, calls: Sequence[OwnCall]) -> list[tuple[OwnCall, str]]:
         """The results of a round's own calls, which is the latest; in their order."""
-        if not calls:
-            return []
-        conversation = self._live.conversation
-        marks = [call for round_ in self._rounds for call in round_.own if call.tool == DELIMITER]
-        count = sum(call.tool == DELIMITER for call in calls)
-        verdicts = iter(conversation.answers(marks, recall=RECALL in self.own)[len(marks) - count :])
-        return [(call, next(verdicts) if call.tool == DELIMITER else self._recalled(call)) for call in calls]
+        # Providers may give the same id in each round: verdicts are found by arguments, in order.
+        made: list[Call[Message]] = [Call(call.tool, call.arguments) for call in calls]
+        engine, verdicts = self._live.conversation.engine, self._verdicts
+        verdicts.foresee(made, lambda marks: engine.judge(marks, recall=RECALL in self.own))
+        return [
+            (call, self._recalled(call) if call.tool == RECALL else verdicts.find(one))
+            for call, one in zip(calls, made, strict=True)
+        ]
 
     def _recalled(self, call: OwnCall) -> str:
         self._recalls += 1
@@ -127,7 +126,7 @@ class LiveTurn:
             _LOGGER.warning("session %s: a reply was not recorded: %s", self.facts.session, error)
         finally:
             if over:
-                await self._book.finished(self._live)
+                await self._finished(self._live)
 
     async def _append(self, *, over: bool) -> None:
         live, conversation = self._live, self._live.conversation
