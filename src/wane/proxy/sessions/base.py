@@ -123,7 +123,7 @@ class SessionStatus:
     used: TokenUsage = NO_USAGE
 
 
-class SessionBook(Protocol):
+class Sessions(Protocol):
     """All sessions of a proxy."""
 
     async def turn(self, wire: Wire, body: Body, *, size: int = 0) -> Turn:

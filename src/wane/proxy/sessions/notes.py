@@ -9,7 +9,7 @@ from typing import Any, Final
 from wane.core.errors import JournalError
 from wane.journal import MessageRecord, NoteRecord, Record
 from wane.proxy.sessions.entries import Entry
-from wane.proxy.wire.base import Woven
+from wane.proxy.wire.base import WovenRound
 
 SETUP: Final = "proxy"
 """Topic of the note on how the session is kept from here on."""
@@ -25,7 +25,7 @@ REPLY: Final = "reply"
 
 
 @dataclass(frozen=True, slots=True)
-class Replied:
+class GivenReply:
     """A reply that the client was given.
 
     Attributes:
@@ -35,7 +35,7 @@ class Replied:
     """
 
     shape: bytes
-    rounds: tuple[Woven, ...] = ()
+    rounds: tuple[WovenRound, ...] = ()
     inherited: bool = False
 
 
@@ -118,7 +118,7 @@ def edits_of(note: NoteRecord) -> list[Edit]:
         raise JournalError(f"a note on edits of the client cannot be read: {error!r}") from error
 
 
-def reply_note(replied: Replied) -> NoteRecord:
+def reply_note(replied: GivenReply) -> NoteRecord:
     """Return the note on a reply."""
     rounds = [{"message": round_.message, "results": list(round_.results)} for round_ in replied.rounds]
     data: dict[str, Any] = {"shape": replied.shape.hex()}
@@ -129,7 +129,7 @@ def reply_note(replied: Replied) -> NoteRecord:
     return NoteRecord(REPLY, data)
 
 
-def reply_of(note: NoteRecord) -> Replied:
+def reply_of(note: NoteRecord) -> GivenReply:
     """Return the reply that a note is on.
 
     Raises:
@@ -137,8 +137,8 @@ def reply_of(note: NoteRecord) -> Replied:
     """
     data: Mapping[str, Any] = note.data
     try:
-        rounds = tuple(Woven(row["message"], tuple(row["results"])) for row in data.get("rounds", ()))
-        return Replied(bytes.fromhex(data["shape"]), rounds, data.get("inherited") is True)
+        rounds = tuple(WovenRound(row["message"], tuple(row["results"])) for row in data.get("rounds", ()))
+        return GivenReply(bytes.fromhex(data["shape"]), rounds, data.get("inherited") is True)
     except (LookupError, TypeError, ValueError) as error:
         raise JournalError(f"a note on a reply cannot be read: {error!r}") from error
 

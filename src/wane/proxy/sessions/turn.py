@@ -10,9 +10,9 @@ from wane.conversation.calls import Call, Verdicts
 from wane.core.errors import HistoryError, JournalError
 from wane.journal import Record
 from wane.proxy.sessions.base import Facts
+from wane.proxy.sessions.cached import CachedSession
 from wane.proxy.sessions.history import WovenHistory
-from wane.proxy.sessions.live import Live
-from wane.proxy.wire.base import MAX_ROUNDS, Body, Mending, Message, OwnCall, Round, Wire, Woven
+from wane.proxy.wire.base import MAX_ROUNDS, Body, Mending, Message, OwnCall, Round, Wire, WovenRound
 from wane.recall import RECALL
 
 MOST_RECALLS: Final = 4
@@ -27,12 +27,12 @@ TOO_MANY: Final = (
 _LOGGER: Final = logging.getLogger("wane.proxy")
 
 
-class LiveTurn:
+class SessionTurn:
     """One request of a session in memory; see `wane.proxy.sessions.base.Turn`.
 
     Args:
         finished: called once the client's reply is complete.
-        live: the session, which has taken the request in.
+        cached: the session, which has taken the request in.
         wire: its protocol.
         equipped: the client's body with the proxy's own tools.
         plain: the client's body.
@@ -49,8 +49,8 @@ class LiveTurn:
 
     def __init__(
         self,
-        finished: Callable[[Live], Awaitable[None]],
-        live: Live,
+        finished: Callable[[CachedSession], Awaitable[None]],
+        cached: CachedSession,
         wire: Wire,
         equipped: Body,
         plain: Body,
@@ -59,28 +59,28 @@ class LiveTurn:
         own: frozenset[str],
         note: str | None = None,
     ) -> None:
-        assert live.facts is not None
+        assert cached.facts is not None
         self.own = own
-        self.facts: Facts = live.facts
-        self._finished, self._live, self._wire = finished, live, wire
+        self.facts: Facts = cached.facts
+        self._finished, self._cached, self._wire = finished, cached, wire
         self._equipped, self._plain, self._history, self._view = equipped, plain, history, view
-        placed = live.placed(equipped, view)
+        placed = cached.placed(equipped, view)
         self.body = placed if note is None else wire.noted(placed, note)
         self._rounds: list[Round] = []
-        self._woven: list[Woven] = []
+        self._woven: list[WovenRound] = []
         self._verdicts = Verdicts()
         self._recalls = 0
-        live.turns.add(self)
+        cached.turns.add(self)
 
     def refused(self, mending: Mending) -> None:
         """Have later requests made valid at once."""
-        self._live.mendings.append(mending)
+        self._cached.mendings.append(mending)
 
     async def answered(self, round_: Round) -> Body | None:
         """Take in what the provider said; return what to ask next, None if the client's reply is complete."""
         self._rounds.append(round_)
         answers = self._answers(round_.own)
-        self._woven.append(Woven(round_.message, self._wire.results(answers) if answers else ()))
+        self._woven.append(WovenRound(round_.message, self._wire.results(answers) if answers else ()))
         over = not round_.alone or len(self._rounds) >= MAX_ROUNDS
         await self._record(over=over)
         if over:
@@ -88,17 +88,17 @@ class LiveTurn:
         extra = [message for woven in self._woven for message in (woven.message, *woven.results)]
         await self._make_room(extra)
         last = len(self._rounds) == MAX_ROUNDS - 1
-        return self._live.placed(self._plain if last else self._equipped, [*self._view, *extra])
+        return self._cached.placed(self._plain if last else self._equipped, [*self._view, *extra])
 
     async def _make_room(self, extra: Sequence[Message]) -> None:
         """Run a pass if what was said in between takes the request over its budget."""
-        live, conversation = self._live, self._live.conversation
+        cached, session = self._cached, self._cached.session
         try:
-            async with live.held():
-                if conversation.engine.item_count == self._history.items:
-                    view = conversation.fit(self._history, self._equipped, more=extra)
+            async with cached.held():
+                if session.engine.item_count == self._history.items:
+                    view = session.fit(self._history, self._equipped, more=extra)
                     self._view = view.messages
-                    await live.append(view.records)
+                    await cached.append(view.records)
         except (JournalError, HistoryError) as error:
             # Another process went on with the session; it is to be as it would have been.
             _LOGGER.warning("session %s: %s", self.facts.session, error)
@@ -107,7 +107,7 @@ class LiveTurn:
         """The results of a round's own calls, which is the latest; in their order."""
         # Providers may give the same id in each round: verdicts are found by arguments, in order.
         made: list[Call[Message]] = [Call(call.tool, call.arguments) for call in calls]
-        engine, verdicts = self._live.conversation.engine, self._verdicts
+        engine, verdicts = self._cached.session.engine, self._verdicts
         verdicts.foresee(made, lambda marks: engine.judge(marks, recall=RECALL in self.own))
         return [
             (call, self._recalled(call) if call.tool == RECALL else verdicts.find(one))
@@ -116,7 +116,7 @@ class LiveTurn:
 
     def _recalled(self, call: OwnCall) -> str:
         self._recalls += 1
-        return TOO_MANY if self._recalls > MOST_RECALLS else self._live.conversation.recall(call, self._history)
+        return TOO_MANY if self._recalls > MOST_RECALLS else self._cached.session.recall(call, self._history)
 
     async def _record(self, *, over: bool) -> None:
         try:
@@ -126,16 +126,16 @@ class LiveTurn:
             _LOGGER.warning("session %s: a reply was not recorded: %s", self.facts.session, error)
         finally:
             if over:
-                await self._finished(self._live)
+                await self._finished(self._cached)
 
     async def _append(self, *, over: bool) -> None:
-        live, conversation = self._live, self._live.conversation
+        cached, session = self._cached, self._cached.session
         usage = self._rounds[-1].usage
-        async with live.held():
+        async with cached.held():
             records: list[Record] = []
             # What was said of this request means nothing once another one has added to the session.
-            if usage is not None and conversation.engine.item_count == self._history.items:
-                records += conversation.observe(usage, self.facts.model)
+            if usage is not None and session.engine.item_count == self._history.items:
+                records += session.observe(usage, self.facts.model)
             if over:
-                records += conversation.keep(self._rounds, self._woven)
-            await live.append(records)
+                records += session.keep(self._rounds, self._woven)
+            await cached.append(records)

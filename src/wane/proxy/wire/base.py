@@ -125,7 +125,7 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True)
-class Woven:
+class WovenRound:
     """One round as it stands in the history that the provider sees.
 
     Attributes:
@@ -275,7 +275,7 @@ class Wire(Protocol):
         """
         ...
 
-    def weave(self, message: Message, rounds: Sequence[Woven]) -> list[Message]:
+    def weave(self, message: Message, rounds: Sequence[WovenRound]) -> list[Message]:
         """Return the provider's messages that a client's assistant message stands for.
 
         The client's own contents count: what it changed is sent as it changed it, what it left out (reasoning,

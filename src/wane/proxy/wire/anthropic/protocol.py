@@ -18,7 +18,7 @@ from wane.proxy.wire.anthropic.place import noted, placed
 from wane.proxy.wire.anthropic.reply import StreamedReply
 from wane.proxy.wire.anthropic.turn import led, required, thinks_on_budget, turn_of, unled, without
 from wane.proxy.wire.anthropic.whole import WholeReply
-from wane.proxy.wire.base import Body, Mending, Message, OwnCall, OwnTool, Reply, Round, Woven
+from wane.proxy.wire.base import Body, Mending, Message, OwnCall, OwnTool, Reply, Round, WovenRound
 from wane.proxy.wire.usage import Tally, summed
 
 BINDING_BETA: Final = "thinking-binding-controls-2026-08-01"
@@ -111,7 +111,7 @@ class AnthropicWire:
         """Return a body with a note as the last block of its last message; see `Wire.noted`."""
         return noted(body, text)
 
-    def weave(self, message: Message, rounds: Sequence[Woven]) -> list[Message]:
+    def weave(self, message: Message, rounds: Sequence[WovenRound]) -> list[Message]:
         """Return the messages that a client's message stands for; see `Wire.weave`."""
         return anthropic_weave.weave(message, rounds)
 

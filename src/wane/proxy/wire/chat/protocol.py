@@ -10,7 +10,7 @@ from wane.core.errors import FormatError
 from wane.formats.openai import OpenAIFormat
 from wane.formats.writing import WritingFormat
 from wane.proxy import jsons
-from wane.proxy.wire.base import Body, Mending, Message, OwnCall, OwnTool, Reply, Round, Woven
+from wane.proxy.wire.base import Body, Mending, Message, OwnCall, OwnTool, Reply, Round, WovenRound
 from wane.proxy.wire.chat.message import REASONING_LISTS, merged
 from wane.proxy.wire.chat.reply import StreamedChat, WholeChat
 from wane.proxy.wire.chat.weave import says_something, weave
@@ -129,7 +129,7 @@ class OpenAIChatWire:
             return body
         return {**body, "messages": [*before, {**last, "content": _appended(last.get("content"), text)}]}
 
-    def weave(self, message: Message, rounds: Sequence[Woven]) -> list[Message]:
+    def weave(self, message: Message, rounds: Sequence[WovenRound]) -> list[Message]:
         """Return the provider's messages that a client's assistant message stands for."""
         return weave(message, rounds)
 

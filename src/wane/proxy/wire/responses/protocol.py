@@ -10,7 +10,7 @@ from typing import Any, Final
 from wane.core.errors import FormatError
 from wane.formats.openai_responses import OpenAIResponsesFormat, group
 from wane.formats.writing import WritingFormat
-from wane.proxy.wire.base import Body, Mending, Message, OwnCall, OwnTool, Reply, Round, Woven
+from wane.proxy.wire.base import Body, Mending, Message, OwnCall, OwnTool, Reply, Round, WovenRound
 from wane.proxy.wire.openai.errors import error_body, is_about_reasoning
 from wane.proxy.wire.openai.texts import without_markers
 from wane.proxy.wire.responses.brought import bringing, offered, rebrought, with_tools
@@ -117,7 +117,7 @@ class OpenAIResponsesWire:
         item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
         return {**body, "input": [*_items(body), item]}
 
-    def weave(self, message: Message, rounds: Sequence[Woven]) -> list[Message]:
+    def weave(self, message: Message, rounds: Sequence[WovenRound]) -> list[Message]:
         """Return the provider's messages that a client's message stands for."""
         return weave(message, rounds)
 

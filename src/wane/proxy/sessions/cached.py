@@ -1,4 +1,4 @@
-"""A session in memory: its conversation, its log, and what is to be said of it."""
+"""A session in memory: what is known of it, its log, and what is to be said of it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from wane.core.errors import JournalError
 from wane.journal import Record
 from wane.journal.titles import title_of
 from wane.proxy.sessions.base import EpisodeStatus, Facts, SessionStatus
-from wane.proxy.sessions.conversation import Conversation
 from wane.proxy.sessions.identity import Arrival
+from wane.proxy.sessions.session import Session
 from wane.proxy.store.base import Log, SessionLostError, StoreError
 from wane.proxy.wire.base import Body, Mending, Message
 
@@ -25,12 +25,12 @@ _MOST_WAITING: Final = 10_000  # records that wait for a store to come back
 
 
 @dataclass(slots=True, eq=False)
-class Live:
+class CachedSession:
     """A session in memory.
 
     Attributes:
         root: how it began, by which it is found.
-        conversation: what is known of it.
+        session: what is known of it.
         log: its records; None if another process has them for itself, so that it can only be read.
         id: its id.
         created: when it began.
@@ -47,7 +47,7 @@ class Live:
     """
 
     root: str
-    conversation: Conversation
+    session: Session
     log: Log | None
     id: str
     created: datetime
@@ -91,7 +91,7 @@ class Live:
         try:
             if news and self._waiting:
                 raise JournalError(f"session {self.id}: another process went on with it while it could not be stored")
-            self.conversation.follow(news)
+            self.session.follow(news)
             yield
         finally:
             await hold.__aexit__(None, None, None)
@@ -126,7 +126,7 @@ class Live:
             messages: what it is to show.
             ahead: whether it is not to be sent, so that nothing follows from it for later requests.
         """
-        wire = self.conversation.wire
+        wire = self.session.wire
         placed = wire.place(body, messages)
         for mending in self.mendings:
             placed = mending(placed, body)
@@ -160,7 +160,7 @@ class Live:
         """Return what the live page shows; None before its first request."""
         if self.facts is None:
             return None
-        engine = self.conversation.engine
+        engine = self.session.engine
         window = engine.window if engine.evicts else None
         episodes = [] if window is None else window.episodes
         notices = {} if window is None else window.notices
@@ -188,7 +188,7 @@ class Live:
             sum(notices.values()),
             shown,
             max(0, started - len(episodes)),
-            self.conversation.used,
+            self.session.used,
         )
 
     def _warn(self, error: StoreError) -> None:

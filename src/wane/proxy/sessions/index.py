@@ -17,11 +17,11 @@ from wane.core.guidance import guidance
 from wane.journal import Record
 from wane.proxy.sessions import notes
 from wane.proxy.sessions.base import Facts, SessionStatus
-from wane.proxy.sessions.conversation import Conversation, View
+from wane.proxy.sessions.cached import CachedSession, title
 from wane.proxy.sessions.entries import Alignment
 from wane.proxy.sessions.identity import ASSISTANT, Arrival, root_of
-from wane.proxy.sessions.live import Live, title
-from wane.proxy.sessions.turn import LiveTurn
+from wane.proxy.sessions.session import Session, View
+from wane.proxy.sessions.turn import SessionTurn
 from wane.proxy.settings import EPISODIC, ContextSettings
 from wane.proxy.store.base import SessionBusyError, Store, StoreError
 from wane.proxy.store.memory import MemoryStore
@@ -44,7 +44,7 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-class Book:
+class SessionIndex:
     """All sessions of a proxy.
 
     Args:
@@ -66,11 +66,11 @@ class Book:
         self._settings = settings or ContextSettings()
         self._strict = strict
         self._clock = clock
-        self._sessions: dict[str, Live] = {}
+        self._sessions: dict[str, CachedSession] = {}
         self._gates: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._settling: set[asyncio.Task[None]] = set()
 
-    async def turn(self, wire: Wire, body: Body, *, size: int = 0) -> LiveTurn:
+    async def turn(self, wire: Wire, body: Body, *, size: int = 0) -> SessionTurn:
         """Recognise the session of a request, take in what is new of it, and fit its view.
 
         Raises:
@@ -83,12 +83,12 @@ class Book:
         gate = self._gates.setdefault(root, asyncio.Lock())
         async with gate:
             for _ in range(_TRIES):
-                live = await self._session(wire, arrivals, root)
-                async with live.held():
-                    alignment = live.conversation.align(arrivals)
-                    if alignment.common < len(live.conversation.entries):
+                cached = await self._find(wire, arrivals, root)
+                async with cached.held():
+                    alignment = cached.session.align(arrivals)
+                    if alignment.common < len(cached.session.entries):
                         continue  # another process went on with it in between
-                    return await self._take(live, body, arrivals, alignment)
+                    return await self._take(cached, body, arrivals, alignment)
         raise StoreError("the session keeps changing under the request; send it again")
 
     async def peek(self, wire: Wire, body: Body) -> Body:
@@ -118,89 +118,91 @@ class Book:
             return None
         return found[0].placed(body, found[1].messages, ahead=True)
 
-    def _ahead(self, wire: Wire, body: Body) -> tuple[Live, View] | None:
+    def _ahead(self, wire: Wire, body: Body) -> tuple[CachedSession, View] | None:
         """The known session that a request goes on with, and what that would show; None if there is none."""
         arrivals = _arrivals(wire, wire.messages(body))
-        known = [live for live in self._of(root_of(wire, arrivals)) if _continues(live.conversation, arrivals)]
+        known = [cached for cached in self._of(root_of(wire, arrivals)) if _continues(cached.session, arrivals)]
         if not known:
             return None
-        conversation = copy.deepcopy(known[0].conversation, {id(wire): wire})
-        conversation.setup(self._equipped(wire, body))
-        conversation.amend(conversation.edits(arrivals, conversation.align(arrivals)))
-        conversation.extend(arrivals)
-        return known[0], conversation.fit(conversation.woven(arrivals), body)
+        session = copy.deepcopy(known[0].session, {id(wire): wire})
+        session.setup(self._equipped(wire, body))
+        session.amend(session.edits(arrivals, session.align(arrivals)))
+        session.extend(arrivals)
+        return known[0], session.fit(session.woven(arrivals), body)
 
     def status(self) -> Sequence[SessionStatus]:
         """Return the sessions in memory, the last used first."""
-        lives = sorted(self._sessions.values(), key=lambda live: live.last, reverse=True)
-        return [status for live in lives if (status := live.status()) is not None]
+        sessions = sorted(self._sessions.values(), key=lambda cached: cached.last, reverse=True)
+        return [status for cached in sessions if (status := cached.status()) is not None]
 
     async def sweep(self) -> None:
         """Let sessions go that have been idle, where they are stored, and the oldest of too many in any case."""
         now = self._clock()
-        lives = sorted((live for live in self._sessions.values() if not live.turns), key=lambda live: live.last)
+        sessions = sorted(
+            (cached for cached in self._sessions.values() if not cached.turns), key=lambda cached: cached.last
+        )
         too_many = len(self._sessions) - _MOST_IN_MEMORY
-        for number, live in enumerate(lives):
-            idle = self._store.keeps and (now - live.last).total_seconds() > self._settings.idle
+        for number, cached in enumerate(sessions):
+            idle = self._store.keeps and (now - cached.last).total_seconds() > self._settings.idle
             if idle or number < too_many:
-                await self._forget(live)
+                await self._forget(cached)
 
     async def close(self) -> None:
         """Let all sessions go."""
         await asyncio.gather(*self._settling)
-        for live in list(self._sessions.values()):
-            await self._forget(live)
+        for cached in list(self._sessions.values()):
+            await self._forget(cached)
         await self._store.close()
 
-    async def _finished(self, live: Live) -> None:
+    async def _finished(self, cached: CachedSession) -> None:
         """A turn of a session is over: make it safe, without anybody waiting for that."""
-        live.last = self._clock()
-        task = asyncio.create_task(live.settle())
+        cached.last = self._clock()
+        task = asyncio.create_task(cached.settle())
         self._settling.add(task)
         task.add_done_callback(self._settling.discard)
 
     # Which session a request belongs to
 
-    async def _session(self, wire: Wire, arrivals: Sequence[Arrival], root: str) -> Live:
+    async def _find(self, wire: Wire, arrivals: Sequence[Arrival], root: str) -> CachedSession:
         """The session that a request goes on with: a known one, one that parts from it, or a new one."""
-        lives, unread = await self._current(self._of(root)), ""
-        aligned = [(live, live.conversation.align(arrivals)) for live in lives]
-        if not any(0 < len(live.conversation.entries) == found.common and not live.lost for live, found in aligned):
+        sessions, unread = await self._current(self._of(root)), ""
+        aligned = [(cached, cached.session.align(arrivals)) for cached in sessions]
+        if not any(0 < len(cached.session.entries) == found.common and not cached.lost for cached, found in aligned):
             opened, unread = await self._opened(wire, root)
-            aligned += [(live, live.conversation.align(arrivals)) for live in opened]
-        best: Live | None = None
+            aligned += [(cached, cached.session.align(arrivals)) for cached in opened]
+        best: CachedSession | None = None
         alignment = Alignment(0)
         # Of a session that the store has lost, another process may have stored what it knew.
-        for live, found in sorted(aligned, key=lambda pair: pair[0].lost):
+        for cached, found in sorted(aligned, key=lambda pair: pair[0].lost):
             if found.common > alignment.common:
-                best, alignment = live, found
-        if best is None or not (alignment.answered or alignment.common == len(best.conversation.entries)):
+                best, alignment = cached, found
+        if best is None or not (alignment.answered or alignment.common == len(best.session.entries)):
             return await self._unknown(wire, arrivals, root, unread)
         if best.lost:
             return await self._stored_anew(best, arrivals, root)
-        drift = best.conversation.drift(best.conversation.edits(arrivals, alignment))
+        drift = best.session.drift(best.session.edits(arrivals, alignment))
         if drift > self._settings.budget * _EDITED_SHARE:
             return await self._retaken(best, arrivals, root)
-        if alignment.common < len(best.conversation.entries) or best.log is None:
+        if alignment.common < len(best.session.entries) or best.log is None:
             return await self._forked(best, alignment, arrivals, root)
         return best
 
-    def _of(self, root: str) -> list[Live]:
+    def _of(self, root: str) -> list[CachedSession]:
         return sorted((e for e in self._sessions.values() if e.root == root), key=lambda e: e.last, reverse=True)
 
-    async def _current(self, lives: Sequence[Live]) -> list[Live]:
+    async def _current(self, sessions: Sequence[CachedSession]) -> list[CachedSession]:
         """The same sessions, up to date with what other processes did to them; without those that broke."""
         sound = []
-        for live in lives:
+        for cached in sessions:
             try:
-                async with live.held():
-                    sound.append(live)
+                async with cached.held():
+                    sound.append(cached)
             except (JournalError, HistoryError) as error:
                 _LOGGER.warning("%s", error)
-                await self._forget(live)
+                await self._forget(cached)
         return sound
 
-    async def _opened(self, wire: Wire, root: str) -> tuple[list[Live], str]:
+    async def _opened(self, wire: Wire, root: str) -> tuple[list[CachedSession], str]:
         """The sessions of one beginning that are stored, and not in memory; and why one of them could not be read."""
         try:
             ids = [found for found in await self._store.find(root) if found not in self._sessions]
@@ -218,34 +220,34 @@ class Book:
                 _LOGGER.warning("%s", unread)
         return opened, unread
 
-    async def _open(self, wire: Wire, root: str, session_id: str) -> Live:
+    async def _open(self, wire: Wire, root: str, session_id: str) -> CachedSession:
         try:
             log = await self._store.open(session_id)
         except SessionBusyError:
             return self._brought_back(wire, root, session_id, await self._store.read(session_id))
         try:
             async with log.hold() as records:
-                live = self._brought_back(wire, root, session_id, records)
+                cached = self._brought_back(wire, root, session_id, records)
         except BaseException:
             await log.close()
             raise
-        if live.conversation.cut_short:
+        if cached.session.cut_short:
             # What is whole of it is gone on with in a session of its own.
             await log.close()
-            return live
-        live.log = log
-        self._sessions[session_id] = live
-        return live
+            return cached
+        cached.log = log
+        self._sessions[session_id] = cached
+        return cached
 
-    def _brought_back(self, wire: Wire, root: str, session_id: str, records: Sequence[Record]) -> Live:
-        conversation = self._conversation(wire, infer=self._settings.annotate == "infer" or notes.infers(records))
-        conversation.follow(records)
+    def _brought_back(self, wire: Wire, root: str, session_id: str, records: Sequence[Record]) -> CachedSession:
+        session = self._new(wire, infer=self._settings.annotate == "infer" or notes.infers(records))
+        session.follow(records)
         times = [record.at for record in records if record.at is not None]
         now = self._clock()
         created, last = (times[0], times[-1]) if times else (now, now)
-        return Live(root, conversation, None, session_id, created, last, strict=self._strict)
+        return CachedSession(root, session, None, session_id, created, last, strict=self._strict)
 
-    async def _unknown(self, wire: Wire, arrivals: Sequence[Arrival], root: str, unread: str) -> Live:
+    async def _unknown(self, wire: Wire, arrivals: Sequence[Arrival], root: str, unread: str) -> CachedSession:
         """A session that nothing is known of, or of which only what its assistant said is known from another.
 
         Raises:
@@ -253,63 +255,69 @@ class Book:
         """
         shapes = [arrival.shape for arrival in arrivals]
         made = {shape for shape in shapes if shape[:1] == ASSISTANT}
-        for live in self._sessions.values() if made else ():
-            if live.conversation.wire is wire and live.conversation.knows(made):
-                return await self._retaken(live, arrivals, root)
+        for cached in self._sessions.values() if made else ():
+            if cached.session.wire is wire and cached.session.knows(made):
+                return await self._retaken(cached, arrivals, root)
         if made and unread and self._strict:
             raise StoreError(unread)
-        live = await self._begun(self._conversation(wire, infer=self._infers(arrivals)), arrivals, root, [])
-        live.remark = unread if made else ""
-        return live
+        cached = await self._begun(self._new(wire, infer=self._infers(arrivals)), arrivals, root, [])
+        cached.remark = unread if made else ""
+        return cached
 
-    async def _retaken(self, live: Live, arrivals: Sequence[Arrival], root: str, common: int | None = None) -> Live:
+    async def _retaken(
+        self, cached: CachedSession, arrivals: Sequence[Arrival], root: str, common: int | None = None
+    ) -> CachedSession:
         """A session that begins anew: its client has rewritten the history, or parts from another one in `common`."""
-        conversation = self._conversation(live.conversation.wire, infer=live.conversation.infer)
-        return await self._begun(conversation, arrivals, root, conversation.inherit(live.conversation, common))
+        session = self._new(cached.session.wire, infer=cached.session.infer)
+        return await self._begun(session, arrivals, root, session.inherit(cached.session, common))
 
-    async def _stored_anew(self, live: Live, arrivals: Sequence[Arrival], root: str) -> Live:
+    async def _stored_anew(self, cached: CachedSession, arrivals: Sequence[Arrival], root: str) -> CachedSession:
         """A session that the store has lost, such as a database that was emptied, or restarted without its data."""
-        await self._forget(live)
-        again = await self._retaken(live, arrivals, root)
-        again.remark = f"the store has lost session {live.id}; it goes on as {again.id}"
+        await self._forget(cached)
+        again = await self._retaken(cached, arrivals, root)
+        again.remark = f"the store has lost session {cached.id}; it goes on as {again.id}"
         _LOGGER.warning("%s", again.remark)
         return again
 
-    async def _forked(self, live: Live, alignment: Alignment, arrivals: Sequence[Arrival], root: str) -> Live:
+    async def _forked(
+        self, cached: CachedSession, alignment: Alignment, arrivals: Sequence[Arrival], root: str
+    ) -> CachedSession:
         """A session that parts from another one, with all that happened to what they share."""
         if not self._store.keeps:
-            return await self._retaken(live, arrivals, root, alignment.common)
+            return await self._retaken(cached, arrivals, root, alignment.common)
         try:
-            records = notes.prefix(await self._store.read(live.id), alignment.common)
+            records = notes.prefix(await self._store.read(cached.id), alignment.common)
         except StoreError as error:
             _LOGGER.warning("%s", error)
-            return await self._retaken(live, arrivals, root, alignment.common)
-        forked = self._brought_back(live.conversation.wire, root, "", records)
-        return await self._begun(forked.conversation, arrivals, root, records)
+            return await self._retaken(cached, arrivals, root, alignment.common)
+        forked = self._brought_back(cached.session.wire, root, "", records)
+        return await self._begun(forked.session, arrivals, root, records)
 
     async def _begun(
-        self, conversation: Conversation, arrivals: Sequence[Arrival], root: str, records: Sequence[Record]
-    ) -> Live:
+        self, session: Session, arrivals: Sequence[Arrival], root: str, records: Sequence[Record]
+    ) -> CachedSession:
         now = self._clock()
         try:
-            log, warning = await self._store.create(root, conversation.wire.name), ""
+            log, warning = await self._store.create(root, session.wire.name), ""
         except StoreError as error:
             if self._strict:
                 raise
-            log, warning = await MemoryStore().create(root, conversation.wire.name), f"not stored: {error}"
+            log, warning = await MemoryStore().create(root, session.wire.name), f"not stored: {error}"
             _LOGGER.warning("session %s lives in memory only: %s", log.id, error)
-        live = Live(root, conversation, log, log.id, now, now, title(arrivals), strict=self._strict, warning=warning)
-        self._sessions[live.id] = live
+        cached = CachedSession(
+            root, session, log, log.id, now, now, title(arrivals), strict=self._strict, warning=warning
+        )
+        self._sessions[cached.id] = cached
         async with log.hold():
-            await live.append(records)
-        return live
+            await cached.append(records)
+        return cached
 
-    async def _forget(self, live: Live) -> None:
-        self._sessions.pop(live.id, None)
-        await live.close()
+    async def _forget(self, cached: CachedSession) -> None:
+        self._sessions.pop(cached.id, None)
+        await cached.close()
 
-    def _conversation(self, wire: Wire, *, infer: bool) -> Conversation:
-        return Conversation(wire, self._settings, infer=infer)
+    def _new(self, wire: Wire, *, infer: bool) -> Session:
+        return Session(wire, self._settings, infer=infer)
 
     def _infers(self, arrivals: Sequence[Arrival]) -> bool:
         """Whether episodes are inferred: if asked for, and of a history that nobody marked until now."""
@@ -319,32 +327,34 @@ class Book:
 
     # What goes upstream
 
-    async def _take(self, live: Live, body: Body, arrivals: Sequence[Arrival], alignment: Alignment) -> LiveTurn:
-        conversation, now = live.conversation, self._clock()
-        equipped = self._equipped(conversation.wire, body)
-        cold = (now - live.last).total_seconds() > self._settings.cache_lifetime
+    async def _take(
+        self, cached: CachedSession, body: Body, arrivals: Sequence[Arrival], alignment: Alignment
+    ) -> SessionTurn:
+        session, now = cached.session, self._clock()
+        equipped = self._equipped(session.wire, body)
+        cold = (now - cached.last).total_seconds() > self._settings.cache_lifetime
         try:
             records = [
-                *conversation.setup(equipped),
-                *conversation.amend(conversation.edits(arrivals, alignment)),
+                *session.setup(equipped),
+                *session.amend(session.edits(arrivals, alignment)),
             ]
-            first = len(conversation.entries)
+            first = len(session.entries)
             for stop in range(first + _AT_ONCE, len(arrivals), _AT_ONCE):
-                records += conversation.extend(arrivals[:stop], more=len(conversation.entries) > first)
+                records += session.extend(arrivals[:stop], more=len(session.entries) > first)
                 await asyncio.sleep(0)
-            records += conversation.extend(arrivals, more=len(conversation.entries) > first)
-            history = conversation.woven(arrivals)
-            view = conversation.fit(history, equipped, cold=cold)
+            records += session.extend(arrivals, more=len(session.entries) > first)
+            history = session.woven(arrivals)
+            view = session.fit(history, equipped, cold=cold)
         except BaseException:
             # Half of the request is taken in: what is stored is whole.
-            await self._forget(live)
+            await self._forget(cached)
             raise
-        await live.append([*records, *view.records])
-        wire, engine, report = conversation.wire, conversation.engine, view.report
-        live.last, live.requests, live.title = now, live.requests + 1, live.title or title(arrivals)
+        await cached.append([*records, *view.records])
+        wire, engine, report = session.wire, session.engine, view.report
+        cached.last, cached.requests, cached.title = now, cached.requests + 1, cached.title or title(arrivals)
         satisfied = engine.tokens <= self._settings.budget or self._settings.strategy == "none"
-        live.facts = Facts(
-            session=live.id,
+        cached.facts = Facts(
+            session=cached.id,
             api=wire.name,
             model=str(body.get("model", "")),
             view=engine.tokens,
@@ -352,14 +362,14 @@ class Book:
             history=engine.tokens + view.evicted,
             evicted=view.evicted,
             evicted_now=0 if report is None else report.tokens_before - report.tokens_after,
-            used=conversation.used,
+            used=session.used,
             satisfied=satisfied,
-            note=live.warning or live.told_once() or ("" if satisfied or report is None else report.shortfall),
+            note=cached.warning or cached.told_once() or ("" if satisfied or report is None else report.shortfall),
         )
         own = self._own(wire, body)
         note = view.reminder if DELIMITER in own else None
-        return LiveTurn(
-            self._finished, live, wire, equipped, wire.equip(body, [], ""), history, view.messages, own, note
+        return SessionTurn(
+            self._finished, cached, wire, equipped, wire.equip(body, [], ""), history, view.messages, own, note
         )
 
     def _own(self, wire: Wire, body: Body) -> frozenset[str]:
@@ -381,6 +391,6 @@ def _arrivals(wire: Wire, messages: Sequence[Message]) -> list[Arrival]:
     return [Arrival(wire, message) for message in messages]
 
 
-def _continues(conversation: Conversation, arrivals: Sequence[Arrival]) -> bool:
-    known = len(conversation.entries)
-    return 0 < known == conversation.align(arrivals).common
+def _continues(session: Session, arrivals: Sequence[Arrival]) -> bool:
+    known = len(session.entries)
+    return 0 < known == session.align(arrivals).common

@@ -32,9 +32,9 @@ from wane.proxy.sessions import notes
 from wane.proxy.sessions.entries import Alignment, Entries, Entry
 from wane.proxy.sessions.history import EditableOutline, WovenHistory
 from wane.proxy.sessions.identity import ASSISTANT, Arrival, shape_of
-from wane.proxy.sessions.notes import Edit, Replied
+from wane.proxy.sessions.notes import Edit, GivenReply
 from wane.proxy.settings import ContextSettings
-from wane.proxy.wire.base import NO_USAGE, Body, Message, OwnCall, Round, TokenUsage, Wire, Woven
+from wane.proxy.wire.base import NO_USAGE, Body, Message, OwnCall, Round, TokenUsage, Wire, WovenRound
 from wane.recall import Archive, answer, searchable
 from wane.strategies.base import Settings, Slot
 
@@ -47,7 +47,7 @@ _REQUIRED_SHARE: Final = 0.1  # share of the budget that may be shown of what wa
 class _Place:
     """Where rounds were woven in: into a message of the client or, if it kept nothing of the reply, ahead of it."""
 
-    rounds: tuple[Woven, ...]
+    rounds: tuple[WovenRound, ...]
     ahead: bool = False
 
 
@@ -70,7 +70,7 @@ class View:
     reminder: str | None = None
 
 
-class Conversation:
+class Session:
     """A session in memory. Sans I/O: what happens comes back as records, and `follow` takes them in again.
 
     Args:
@@ -96,7 +96,7 @@ class Conversation:
         self._outline = EditableOutline()
         self._places: dict[int, _Place] = {}  # by entry
         self._edited: set[int] = set()  # entries
-        self._replies: list[Replied] = []  # with rounds, not woven in yet
+        self._replies: list[GivenReply] = []  # with rounds, not woven in yet
         self._recent: deque[bytes] = deque(maxlen=_RECENT)  # shapes of replies
         self._setup: Mapping[str, Any] = {}
         self._anchored = -1  # items of the history that the last report was on
@@ -287,7 +287,7 @@ class Conversation:
         )
         return answer(call.arguments, archive)
 
-    def keep(self, rounds: Sequence[Round], woven: Sequence[Woven]) -> list[Record]:
+    def keep(self, rounds: Sequence[Round], woven: Sequence[WovenRound]) -> list[Record]:
         """Take note of a reply that the client is given.
 
         Args:
@@ -296,7 +296,7 @@ class Conversation:
         """
         shape = shape_of(self.wire.format.parts(self.wire.visible(rounds)))
         own = any(round_.own for round_ in rounds)
-        replied = Replied(shape, tuple(woven) if own else ())
+        replied = GivenReply(shape, tuple(woven) if own else ())
         self._note(replied)
         return [notes.reply_note(replied)]
 
@@ -326,7 +326,7 @@ class Conversation:
             elif isinstance(record, StrategyRecord) and record.strategy == self.engine.name:
                 self.engine.redo(record.done)
 
-    def inherit(self, other: Conversation, common: int | None = None) -> list[Record]:
+    def inherit(self, other: Session, common: int | None = None) -> list[Record]:
         """Take over the rounds of a session that this one, which is new, goes on with in another way.
 
         Args:
@@ -340,7 +340,7 @@ class Conversation:
             if number > stop or (number == stop and not place.ahead):
                 continue
             shape = _EMPTY if place.ahead else other.entries[number].shape
-            self._replies.append(Replied(shape, place.rounds, inherited=True))
+            self._replies.append(GivenReply(shape, place.rounds, inherited=True))
         if stop == len(other.entries):
             self._replies += [replace(replied, inherited=True) for replied in other._replies]
         return [notes.reply_note(replied) for replied in self._replies]
@@ -396,7 +396,7 @@ class Conversation:
         annotations = [record for record in map(AnnotationRecord.of, added) if record is not None]
         return [MarkedMessageRecord.of(message, added), *annotations]
 
-    def _note(self, replied: Replied) -> None:
+    def _note(self, replied: GivenReply) -> None:
         if not replied.inherited:
             self._recent.append(replied.shape)
         if replied.rounds:
