@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Literal
 
 from wane.conversation.reminder import REMIND_AT
 from wane.core import DEFAULT_BUDGET, Policy, ToolClass
@@ -12,9 +12,6 @@ from wane.strategies.base import Annotate
 
 StrategyName = Literal["cwl", "paper", "truncate", "clear-tools", "none"]
 """Strategies that a proxy runs: those that call no model."""
-
-EPISODIC: Final = ("cwl", "paper")
-"""Those of them that evict by episode."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from tests.proxy.wire.cuts import pieces
-from wane.proxy.wire.base import Body, OwnTool, Reply, Round, Wire, WovenRound
+from wane.conversation.tools import Tool
+from wane.proxy.wire.base import Body, Reply, Round, Wire, WovenRound
 from wane.testing import Call, Usage
 from wane.testing import Reply as Scripted
 from wane.testing.wire import Checks, Provider
 
-DELIMITER = OwnTool("delimiter", "Mark episodes.", {"type": "object", "properties": {"action": {"type": "string"}}})
+DELIMITER = Tool("delimiter", "Mark episodes.", {"type": "object", "properties": {"action": {"type": "string"}}})
 OWN = frozenset({"delimiter"})
 GUIDANCE = "Mark your episodes."
 

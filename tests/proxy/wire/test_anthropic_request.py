@@ -14,15 +14,16 @@ from hypothesis import strategies as st
 
 from tests.proxy.wire.anthropic_replies import WIRE, Block, call, own, text, thinking
 from tests.strategies import times
+from wane.conversation.tools import Tool
 from wane.core.errors import FormatError
 from wane.proxy.wire.anthropic.protocol import BINDING_BETA
-from wane.proxy.wire.base import Body, Message, OwnCall, OwnTool
+from wane.proxy.wire.base import Body, Message, OwnCall
 from wane.testing.anthropic import Anthropic
 from wane.testing.wire import Checks, Refused
 
 MARK = {"type": "ephemeral"}
 LONG = {"type": "ephemeral", "ttl": "1h"}
-TOOL = OwnTool("delimiter", "Marks work.", {"type": "object"})
+TOOL = Tool("delimiter", "Marks work.", {"type": "object"})
 READ = {"name": "read", "input_schema": {"type": "object"}}
 
 

@@ -61,6 +61,10 @@ class Entries:
         """Return whether a message is of one of these shapes."""
         return not shapes.isdisjoint(self._shapes)
 
+    def shape(self, number: int) -> bytes:
+        """Return the shape of a message."""
+        return self._shapes[number]
+
     def messages(self, number: int) -> int:
         """Return how many messages of the history one stands for."""
         return self._messages[number]

@@ -10,8 +10,9 @@ from datetime import UTC, datetime
 from typing import Final
 from weakref import WeakValueDictionary
 
+from wane.conversation.engine import EPISODIC
+from wane.conversation.tools import DELIMITER_TOOL, RECALL_TOOL
 from wane.core import DELIMITER
-from wane.core.delimiter import DESCRIPTION, SCHEMA
 from wane.core.errors import FormatError, HistoryError, JournalError
 from wane.core.guidance import guidance
 from wane.journal import Record
@@ -22,13 +23,13 @@ from wane.proxy.sessions.entries import Alignment
 from wane.proxy.sessions.identity import ASSISTANT, Arrival, root_of
 from wane.proxy.sessions.session import Session, View
 from wane.proxy.sessions.turn import SessionTurn
-from wane.proxy.settings import EPISODIC, ContextSettings
+from wane.proxy.settings import ContextSettings
 from wane.proxy.store.base import SessionBusyError, Store, StoreError
 from wane.proxy.store.memory import MemoryStore
-from wane.proxy.wire.base import Body, Message, OwnTool, Wire
-from wane.recall import RECALL, RECALL_DESCRIPTION, RECALL_SCHEMA
+from wane.proxy.wire.base import Body, Message, Wire
+from wane.recall import RECALL
 
-TOOLS: Final = (OwnTool(DELIMITER, DESCRIPTION, SCHEMA), OwnTool(RECALL, RECALL_DESCRIPTION, RECALL_SCHEMA))
+TOOLS: Final = (DELIMITER_TOOL, RECALL_TOOL)
 """The tools that requests may gain."""
 
 _LOGGER: Final = logging.getLogger("wane.proxy")

@@ -1,4 +1,4 @@
-"""One session as the proxy knows it: the client's messages by digest, the history behind them, and its view.
+"""One session: the client's messages by digest, the history behind them, and its view.
 
 Content is not kept, but for rounds that the client was not shown: a client sends its history with every request,
 so a view is made from what it has just sent.
@@ -6,7 +6,6 @@ so a view is made from what it has just sent.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, groupby
@@ -31,24 +30,16 @@ from wane.proxy import jsons
 from wane.proxy.sessions import notes
 from wane.proxy.sessions.entries import Alignment, Entries, Entry
 from wane.proxy.sessions.history import EditableOutline, WovenHistory
-from wane.proxy.sessions.identity import ASSISTANT, Arrival, shape_of
+from wane.proxy.sessions.identity import Arrival, shape_of
 from wane.proxy.sessions.notes import Edit, GivenReply
+from wane.proxy.sessions.rounds import WovenRounds
 from wane.proxy.settings import ContextSettings
 from wane.proxy.wire.base import NO_USAGE, Body, Message, OwnCall, Round, TokenUsage, Wire, WovenRound
 from wane.recall import Archive, answer, searchable
 from wane.strategies.base import Settings, Slot
 
-_RECENT: Final = 64  # replies by which a client is known that comes back with one
 _SLACK: Final = 0.02  # share of the overhead by which it may change before that is worth a record
 _REQUIRED_SHARE: Final = 0.1  # share of the budget that may be shown of what was evicted, as the provider demands it
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where rounds were woven in: into a message of the client or, if it kept nothing of the reply, ahead of it."""
-
-    rounds: tuple[WovenRound, ...]
-    ahead: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +73,7 @@ class Session:
         wire: see above.
         infer: see above.
         entries: the client's messages so far.
+        rounds: those that the client was not shown.
         engine: keeps its view.
         used: what its rounds took, as the provider reported it.
     """
@@ -90,14 +82,12 @@ class Session:
         self.wire = wire
         self.infer = infer
         self.entries = Entries()
+        self.rounds = WovenRounds(wire)
         self.engine = _engine(settings, infer=infer)
         self.used = NO_USAGE
         self._settings = settings
         self._outline = EditableOutline()
-        self._places: dict[int, _Place] = {}  # by entry
         self._edited: set[int] = set()  # entries
-        self._replies: list[GivenReply] = []  # with rounds, not woven in yet
-        self._recent: deque[bytes] = deque(maxlen=_RECENT)  # shapes of replies
         self._setup: Mapping[str, Any] = {}
         self._anchored = -1  # items of the history that the last report was on
         self._required = 0  # tokens that requests show of what was evicted, as the provider demands it
@@ -114,13 +104,13 @@ class Session:
 
     def knows(self, shapes: set[bytes]) -> bool:
         """Whether an assistant's message of one of these shapes was said in this session."""
-        return self.entries.share(shapes) or not shapes.isdisjoint(self._recent)
+        return self.entries.share(shapes) or not shapes.isdisjoint(self.rounds.recent)
 
     # What a request brings
 
     def align(self, arrivals: Sequence[Arrival]) -> Alignment:
         """Say how far a request agrees with what is known of this session."""
-        return self.entries.align(arrivals, self._recent)
+        return self.entries.align(arrivals, self.rounds.recent)
 
     def edits(self, arrivals: Sequence[Arrival], alignment: Alignment) -> list[Edit]:
         """Return what messages have become that the client has changed."""
@@ -131,7 +121,7 @@ class Session:
 
     def drift(self, edits: Iterable[Edit]) -> int:
         """Return by how many tokens edits change what the session holds."""
-        changes = (edit.tokens - self.entries[edit.number].tokens for edit in edits if edit.number not in self._places)
+        changes = (edit.tokens - self.entries[edit.number].tokens for edit in edits if edit.number not in self.rounds)
         return sum(map(abs, changes))
 
     def amend(self, edits: Sequence[Edit]) -> list[Record]:
@@ -174,14 +164,14 @@ class Session:
             more: whether some of the same request were taken in already.
 
         Raises:
-            HistoryError: if they make no history, such as a result without its call. The conversation is not to be
-                used then.
+            HistoryError: if they make no history, such as a result without its call. The session is not to be used
+                then.
         """
         entries, records = list[Entry](), list[Record]()
         for number in range(len(self.entries), len(arrivals)):
             arrival = arrivals[number]
-            self._settle(arrival.shape)
-            woven = self._woven(number, arrival.message)
+            self.rounds.settle(number, arrival.shape)
+            woven = self.rounds.weave(number, arrival.message)
             before = self.engine.history
             for message in woven:
                 records += self._add(message, arrival.parts if message is arrival.message else None)
@@ -240,7 +230,7 @@ class Session:
         history: list[Message] = []
         edited: set[int] = set()
         for number, arrival in enumerate(arrivals):
-            woven = self._woven(number, arrival.message) if number in self._places else [arrival.message]
+            woven = self.rounds.weave(number, arrival.message)
             known = self.entries.messages(number)
             if len(woven) != known:
                 raise HistoryError(f"message {number} stood for {known} messages, and now for {len(woven)}")
@@ -296,9 +286,9 @@ class Session:
         """
         shape = shape_of(self.wire.format.parts(self.wire.visible(rounds)))
         own = any(round_.own for round_ in rounds)
-        replied = GivenReply(shape, tuple(woven) if own else ())
-        self._note(replied)
-        return [notes.reply_note(replied)]
+        reply = GivenReply(shape, tuple(woven) if own else ())
+        self.rounds.given(reply)
+        return [notes.reply_note(reply)]
 
     # What was recorded
 
@@ -334,16 +324,11 @@ class Session:
             common: how many messages of the client both begin with, if it parts from it there; None if the client
                 has rewritten its history. Rounds behind them belong to the other session alone.
         """
-        stop = len(other.entries) if common is None else common
-        for number in sorted(other._places):
-            place = other._places[number]
-            if number > stop or (number == stop and not place.ahead):
-                continue
-            shape = _EMPTY if place.ahead else other.entries[number].shape
-            self._replies.append(GivenReply(shape, place.rounds, inherited=True))
-        if stop == len(other.entries):
-            self._replies += [replace(replied, inherited=True) for replied in other._replies]
-        return [notes.reply_note(replied) for replied in self._replies]
+        known = len(other.entries)
+        replies = list(other.rounds.inherited(known if common is None else common, known, other.entries.shape))
+        for reply in replies:
+            self.rounds.given(reply)
+        return [notes.reply_note(reply) for reply in replies]
 
     # How it does it
 
@@ -363,44 +348,12 @@ class Session:
         self.engine.sent()
         self.engine.observe(input_tokens)
 
-    def _settle(self, shape: bytes) -> None:
-        """Find the rounds that stand behind the client's next message; they wait for it no longer."""
-        made = shape[:1] == ASSISTANT
-        wanted = shape if made else _EMPTY
-        found = [replied for replied in self._replies if replied.shape == wanted]
-        # Of several that look alike the client has the latest.
-        gone = [replied for replied in found if not replied.inherited]
-        if not gone and wanted not in self._recent:
-            # Those of another session come in their order.
-            gone = found[:1]
-        if not gone:
-            return
-        self._replies = [replied for replied in self._replies if all(replied is not other for other in gone)]
-        self._places[len(self.entries)] = _Place(gone[-1].rounds, ahead=not made)
-
-    def _woven(self, number: int, message: Message) -> list[Message]:
-        """The messages of the history that a message of the client stands for."""
-        place = self._places.get(number)
-        if place is None:
-            return [message]
-        if not place.ahead:
-            return self.wire.weave(message, place.rounds)
-        parts = self.wire.format.parts
-        rounds = [each for woven in place.rounds for each in (woven.message, *woven.results) if parts(each)]
-        return [*rounds, message]
-
     def _add(self, message: Message, parts: list[Part] | None) -> list[Record]:
         """Take in a message of the history, which may have been taken apart already."""
         taken = self._outline.number(self.wire.format.parts(message) if parts is None else parts)
         added = [self.engine.add(item, part) for item, part in taken]
         annotations = [record for record in map(AnnotationRecord.of, added) if record is not None]
         return [MarkedMessageRecord.of(message, added), *annotations]
-
-    def _note(self, replied: GivenReply) -> None:
-        if not replied.inherited:
-            self._recent.append(replied.shape)
-        if replied.rounds:
-            self._replies.append(replied)
 
     def _follow_note(self, note: NoteRecord) -> None:
         if note.topic == notes.CLIENT:
@@ -415,10 +368,10 @@ class Session:
         elif note.topic == notes.EDITS:
             self.amend(notes.edits_of(note))
         elif note.topic == notes.REPLY:
-            replied = notes.reply_of(note)
-            if not replied.inherited:
+            reply = notes.reply_of(note)
+            if not reply.inherited:
                 self._asked()
-            self._note(replied)
+            self.rounds.given(reply)
 
     def _follow_pass(self, record: PassRecord) -> None:
         if record.items != self.engine.item_count:
@@ -440,7 +393,7 @@ class Session:
         if self._followed == self._due[0].messages:
             self._followed = 0
             entry = self._due.pop(0)
-            self._settle(entry.shape)
+            self.rounds.settle(len(self.entries), entry.shape)
             self.entries.append(entry)
 
     def _set_up(self) -> list[Record]:
@@ -505,7 +458,6 @@ def _joined(first: FitReport, second: FitReport) -> FitReport:
     return replace(second, ran=ran, overflowed=overflowed, trace=trace, tokens_before=before)
 
 
-_EMPTY: Final = shape_of([])
 _GONE: Final = Part(Kind.TEXT)
 
 

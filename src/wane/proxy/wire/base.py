@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from wane.conversation.tools import Tool
 from wane.core.errors import WaneError
 from wane.formats.writing import WritingFormat
 from wane.proxy.wire.usage import Tally, summed
@@ -37,21 +38,6 @@ class BrokenReplyError(WaneError):
     def __init__(self, message: str, *, told: bool = False) -> None:
         super().__init__(message)
         self.told = told
-
-
-@dataclass(frozen=True, slots=True)
-class OwnTool:
-    """A tool that the proxy adds to a request and whose calls it answers.
-
-    Attributes:
-        name: its name.
-        description: what the model reads about it.
-        schema: JSON schema of its arguments.
-    """
-
-    name: str
-    description: str
-    schema: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +232,7 @@ class Wire(Protocol):
         """Return JSON data that is equal for equal messages: without `cache_control`, which clients move about."""
         ...
 
-    def equip(self, body: Body, tools: Sequence[OwnTool], guidance: str) -> Body:
+    def equip(self, body: Body, tools: Sequence[Tool], guidance: str) -> Body:
         """Return a body with the proxy's own tools, and what the model is told of them.
 
         They stand behind the client's tools and instructions, so that the prefix which the client has cached

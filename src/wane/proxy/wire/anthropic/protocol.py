@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+from wane.conversation.tools import Tool
 from wane.core.errors import FormatError
 from wane.formats.anthropic import AnthropicFormat
 from wane.formats.writing import WritingFormat
@@ -18,7 +19,7 @@ from wane.proxy.wire.anthropic.place import noted, placed
 from wane.proxy.wire.anthropic.reply import StreamedReply
 from wane.proxy.wire.anthropic.turn import led, required, thinks_on_budget, turn_of, unled, without
 from wane.proxy.wire.anthropic.whole import WholeReply
-from wane.proxy.wire.base import Body, Mending, Message, OwnCall, OwnTool, Reply, Round, WovenRound
+from wane.proxy.wire.base import Body, Mending, Message, OwnCall, Reply, Round, WovenRound
 from wane.proxy.wire.usage import Tally, summed
 
 BINDING_BETA: Final = "thinking-binding-controls-2026-08-01"
@@ -85,17 +86,14 @@ class AnthropicWire:
         told = _told(content)
         return message if told is content else {**message, "content": told}
 
-    def equip(self, body: Body, tools: Sequence[OwnTool], guidance: str) -> Body:
+    def equip(self, body: Body, tools: Sequence[Tool], guidance: str) -> Body:
         """Return a body with the proxy's own tools last, and the guidance as the last block of the system prompt.
 
         Neither has a breakpoint: those of the client stand before them, and of those behind there are enough.
         """
         equipped = dict(body)
         if tools:
-            ours = [
-                {"name": tool.name, "description": tool.description, "input_schema": dict(tool.schema)}
-                for tool in tools
-            ]
+            ours = [self.format.tool(it.name, it.description, it.schema) for it in tools]
             equipped["tools"] = [*(body.get("tools") or ()), *ours]
         if guidance:
             system = body.get("system")

@@ -7,10 +7,11 @@ from functools import partial
 from operator import is_
 from typing import Any, Final
 
+from wane.conversation.tools import Tool
 from wane.core.errors import FormatError
 from wane.formats.openai_responses import OpenAIResponsesFormat, group
 from wane.formats.writing import WritingFormat
-from wane.proxy.wire.base import Body, Mending, Message, OwnCall, OwnTool, Reply, Round, WovenRound
+from wane.proxy.wire.base import Body, Mending, Message, OwnCall, Reply, Round, WovenRound
 from wane.proxy.wire.openai.errors import error_body, is_about_reasoning
 from wane.proxy.wire.openai.texts import without_markers
 from wane.proxy.wire.responses.brought import bringing, offered, rebrought, with_tools
@@ -87,7 +88,7 @@ class OpenAIResponsesWire:
         plain = [_unmarked(item) for item in items]
         return message if all(map(is_, plain, items)) else {"items": plain}
 
-    def equip(self, body: Body, tools: Sequence[OwnTool], guidance: str) -> Body:
+    def equip(self, body: Body, tools: Sequence[Tool], guidance: str) -> Body:
         """Return a body with own tools at the end of the client's, and guidance at the end of its instructions.
 
         Clients may send their tools as the first item of the input instead: then the own ones are at the end of these.
@@ -96,7 +97,7 @@ class OpenAIResponsesWire:
         every request, whatever the input begins with, and whatever of it is evicted.
         """
         equipped = dict(body)
-        definitions = [_definition(tool) for tool in tools]
+        definitions = [self.format.tool(it.name, it.description, it.schema) for it in tools]
         if tools and body.get("tools") is None and bringing(body) is not None:
             equipped["input"] = with_tools(body["input"], definitions)
         elif tools:
@@ -194,17 +195,6 @@ def _items(body: Body) -> list[dict[str, Any]]:
 def _unmarked(item: dict[str, Any]) -> dict[str, Any]:
     plain = without_markers(item)
     return without_markers(plain, content="output") if isinstance(plain.get("output"), list) else plain
-
-
-def _definition(tool: OwnTool) -> dict[str, Any]:
-    return {
-        "type": "function",
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": dict(tool.schema),
-        # Arguments are judged when they come, and the schema has more freedom than strict ones may.
-        "strict": False,
-    }
 
 
 def _is_clients(tool: object) -> bool:
