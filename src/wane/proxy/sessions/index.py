@@ -1,4 +1,4 @@
-"""All sessions of a proxy: recognised by content, kept in memory while they are used, found again in the store."""
+"""The index of all sessions: it finds the session of a request by content, in memory or in the store."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def _now() -> datetime:
 
 
 class SessionIndex:
-    """All sessions of a proxy.
+    """The index of all sessions of a proxy.
 
     Args:
-        store: keeps their records.
+        store: keeps the sessions' records.
         settings: how their views are kept.
-        strict: whether what cannot be stored is an error.
-        clock: tells the time, in UTC.
+        strict: whether it is an error if a session cannot be stored.
+        clock: returns the time, in UTC.
     """
 
     def __init__(
@@ -72,11 +72,11 @@ class SessionIndex:
         self._settling: set[asyncio.Task[None]] = set()
 
     async def turn(self, wire: Wire, body: Body, *, size: int = 0) -> SessionTurn:
-        """Recognise the session of a request, take in what is new of it, and fit its view.
+        """Find the session of a request, take in its new messages, and make the view ready.
 
         Raises:
             FormatError: if the body's messages are not of the protocol.
-            WaneError: if the session cannot go on.
+            WaneError: if the session cannot continue.
         """
         messages = wire.messages(body)
         arrivals = await asyncio.to_thread(_arrivals, wire, messages) if size > _LARGE else _arrivals(wire, messages)
@@ -88,14 +88,15 @@ class SessionIndex:
                 async with cached.held():
                     alignment = cached.session.align(arrivals)
                     if alignment.common < len(cached.session.entries):
-                        continue  # another process went on with it in between
+                        continue  # another process has added to it in between
                     return await self._take(cached, body, arrivals, alignment)
         raise StoreError("the session keeps changing under the request; send it again")
 
     async def peek(self, wire: Wire, body: Body) -> Body:
-        """Return what `turn` would send upstream, without taking anything in.
+        """Return what `turn` would send upstream, to count its tokens; no session changes.
 
-        What goes on with no known session is a fragment that a client wants counted by itself, and returned as it is.
+        A body that continues no known session is a fragment that the client wants counted by itself. It is returned
+        unchanged.
 
         Raises:
             WaneError: as `turn` does.
@@ -104,12 +105,12 @@ class SessionIndex:
         return body if found is None else found[0].placed(self._equipped(wire, body), found[1].messages, ahead=True)
 
     async def shortened(self, wire: Wire, body: Body) -> Body | None:
-        """Return a request that is not managed, with the view of the session that it goes on with.
+        """Return an unmanaged request with the view of its session in place of its history.
 
-        Such as that of a client which asks for a summary of all it has: more than the model's window holds, perhaps.
+        A client that asks for a summary sends all it has, which may be more than the model's window holds.
 
         Returns:
-            The body without own tools; None if it goes on with no known session, or one that nothing was evicted of.
+            The body, without own tools; None if it continues no known session, or one of which nothing was evicted.
 
         Raises:
             WaneError: as `turn` does.
@@ -120,7 +121,7 @@ class SessionIndex:
         return found[0].placed(body, found[1].messages, ahead=True)
 
     def _ahead(self, wire: Wire, body: Body) -> tuple[CachedSession, View] | None:
-        """The known session that a request goes on with, and what that would show; None if there is none."""
+        """The known session that a request continues, and the view it would get; None if there is none."""
         arrivals = _arrivals(wire, wire.messages(body))
         known = [cached for cached in self._of(root_of(wire, arrivals)) if _continues(cached.session, arrivals)]
         if not known:
@@ -132,12 +133,12 @@ class SessionIndex:
         return known[0], session.fit(session.woven(arrivals), body)
 
     def status(self) -> Sequence[SessionStatus]:
-        """Return the sessions in memory, the last used first."""
+        """Return the sessions in memory, the most recently used first."""
         sessions = sorted(self._sessions.values(), key=lambda cached: cached.last, reverse=True)
         return [status for cached in sessions if (status := cached.status()) is not None]
 
     async def sweep(self) -> None:
-        """Let sessions go that have been idle, where they are stored, and the oldest of too many in any case."""
+        """Drop stored sessions that have been idle, and the oldest ones if there are too many."""
         now = self._clock()
         sessions = sorted(
             (cached for cached in self._sessions.values() if not cached.turns), key=lambda cached: cached.last
@@ -149,14 +150,14 @@ class SessionIndex:
                 await self._forget(cached)
 
     async def close(self) -> None:
-        """Let all sessions go."""
+        """Drop all sessions from memory."""
         await asyncio.gather(*self._settling)
         for cached in list(self._sessions.values()):
             await self._forget(cached)
         await self._store.close()
 
     async def _finished(self, cached: CachedSession) -> None:
-        """A turn of a session is over: make it safe, without anybody waiting for that."""
+        """A turn of a session is over: make its records safe, without making anybody wait."""
         cached.last = self._clock()
         task = asyncio.create_task(cached.settle())
         self._settling.add(task)
@@ -165,7 +166,7 @@ class SessionIndex:
     # Which session a request belongs to
 
     async def _find(self, wire: Wire, arrivals: Sequence[Arrival], root: str) -> CachedSession:
-        """The session that a request goes on with: a known one, one that parts from it, or a new one."""
+        """The session that a request continues: a known one, a fork of one, or a new one."""
         sessions, unread = await self._current(self._of(root)), ""
         aligned = [(cached, cached.session.align(arrivals)) for cached in sessions]
         if not any(0 < len(cached.session.entries) == found.common and not cached.lost for cached, found in aligned):
@@ -173,7 +174,7 @@ class SessionIndex:
             aligned += [(cached, cached.session.align(arrivals)) for cached in opened]
         best: CachedSession | None = None
         alignment = Alignment(0)
-        # Of a session that the store has lost, another process may have stored what it knew.
+        # If the store has lost a session, another process may have stored it again.
         for cached, found in sorted(aligned, key=lambda pair: pair[0].lost):
             if found.common > alignment.common:
                 best, alignment = cached, found
@@ -192,7 +193,7 @@ class SessionIndex:
         return sorted((e for e in self._sessions.values() if e.root == root), key=lambda e: e.last, reverse=True)
 
     async def _current(self, sessions: Sequence[CachedSession]) -> list[CachedSession]:
-        """The same sessions, up to date with what other processes did to them; without those that broke."""
+        """These sessions, brought up to date with other processes; without those whose records do not fit."""
         sound = []
         for cached in sessions:
             try:
@@ -204,7 +205,7 @@ class SessionIndex:
         return sound
 
     async def _opened(self, wire: Wire, root: str) -> tuple[list[CachedSession], str]:
-        """The sessions of one beginning that are stored, and not in memory; and why one of them could not be read."""
+        """The stored sessions with this root that are not in memory; and why one could not be read, if any."""
         try:
             ids = [found for found in await self._store.find(root) if found not in self._sessions]
         except StoreError as error:
@@ -233,7 +234,7 @@ class SessionIndex:
             await log.close()
             raise
         if cached.session.cut_short:
-            # What is whole of it is gone on with in a session of its own.
+            # Its whole requests are continued in a new session.
             await log.close()
             return cached
         cached.log = log
@@ -249,10 +250,10 @@ class SessionIndex:
         return CachedSession(root, session, None, session_id, created, last, strict=self._strict)
 
     async def _unknown(self, wire: Wire, arrivals: Sequence[Arrival], root: str, unread: str) -> CachedSession:
-        """A session that nothing is known of, or of which only what its assistant said is known from another.
+        """A new session; it takes over the rounds of a known one that has the same answers of the assistant.
 
         Raises:
-            StoreError: if it may be one that could not be read, and is to be strict.
+            StoreError: in strict mode, if it may be the session that could not be read.
         """
         shapes = [arrival.shape for arrival in arrivals]
         made = {shape for shape in shapes if shape[:1] == ASSISTANT}
@@ -268,12 +269,12 @@ class SessionIndex:
     async def _retaken(
         self, cached: CachedSession, arrivals: Sequence[Arrival], root: str, common: int | None = None
     ) -> CachedSession:
-        """A session that begins anew: its client has rewritten the history, or parts from another one in `common`."""
+        """A new session with the rounds of one that its client rewrote, or forked after `common` messages."""
         session = self._new(cached.session.wire, infer=cached.session.infer)
         return await self._begun(session, arrivals, root, session.inherit(cached.session, common))
 
     async def _stored_anew(self, cached: CachedSession, arrivals: Sequence[Arrival], root: str) -> CachedSession:
-        """A session that the store has lost, such as a database that was emptied, or restarted without its data."""
+        """A new session in place of one that the store has lost, as when a database was emptied."""
         await self._forget(cached)
         again = await self._retaken(cached, arrivals, root)
         again.remark = f"the store has lost session {cached.id}; it goes on as {again.id}"
@@ -283,7 +284,7 @@ class SessionIndex:
     async def _forked(
         self, cached: CachedSession, alignment: Alignment, arrivals: Sequence[Arrival], root: str
     ) -> CachedSession:
-        """A session that parts from another one, with all that happened to what they share."""
+        """A fork of a session, with all that happened to the messages that they share."""
         if not self._store.keeps:
             return await self._retaken(cached, arrivals, root, alignment.common)
         try:
@@ -321,7 +322,7 @@ class SessionIndex:
         return Session(wire, self._settings, infer=infer)
 
     def _infers(self, arrivals: Sequence[Arrival]) -> bool:
-        """Whether episodes are inferred: if asked for, and of a history that nobody marked until now."""
+        """Whether episodes are inferred: if the settings say so, or if a history comes in that nobody marked."""
         if self._settings.annotate == "infer":
             return True
         return any(arrival.shape[:1] == ASSISTANT for arrival in arrivals)
@@ -347,7 +348,7 @@ class SessionIndex:
             history = session.woven(arrivals)
             view = session.fit(history, equipped, cold=cold)
         except BaseException:
-            # Half of the request is taken in: what is stored is whole.
+            # The session in memory has half of the request; the stored one is whole.
             await self._forget(cached)
             raise
         await cached.append([*records, *view.records])
@@ -374,7 +375,7 @@ class SessionIndex:
         )
 
     def _own(self, wire: Wire, body: Body) -> frozenset[str]:
-        """The proxy's own tools, unless the client marks its work by itself."""
+        """Names of the proxy's own tools; none if the client has a `delimiter` of its own."""
         settings, theirs = self._settings, wire.tools(body)
         if settings.strategy not in EPISODIC or settings.annotate != "model" or DELIMITER in theirs:
             return frozenset()

@@ -1,7 +1,7 @@
-"""One session: the client's messages by digest, the history behind them, and its view.
+"""One session: the client's messages by digest, the history that they stand for, and the engine that keeps its view.
 
-Content is not kept, but for rounds that the client was not shown: a client sends its history with every request,
-so a view is made from what it has just sent.
+Only rounds that the client was not shown are kept with their content. A client sends its whole history with every
+request, so a view is made from what it has just sent.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from wane.proxy.wire.base import NO_USAGE, Body, Message, OwnCall, Round, TokenU
 from wane.recall import Archive, answer, searchable
 from wane.strategies.base import Settings, Slot
 
-_SLACK: Final = 0.02  # share of the overhead by which it may change before that is worth a record
-_REQUIRED_SHARE: Final = 0.1  # share of the budget that may be shown of what was evicted, as the provider demands it
+_SLACK: Final = 0.02  # share by which the overhead may change without a record
+_REQUIRED_SHARE: Final = 0.1  # share of the budget for evicted content that the provider demands
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +62,10 @@ class View:
 
 
 class Session:
-    """A session in memory. Sans I/O: what happens comes back as records, and `follow` takes them in again.
+    """One session. Sans I/O: each step returns records of what happened, and `follow` redoes them.
 
     Args:
-        wire: the protocol that its client speaks.
+        wire: its client's protocol.
         settings: how its view is kept.
         infer: whether its episodes are inferred until the agent marks its own.
 
@@ -73,9 +73,9 @@ class Session:
         wire: see above.
         infer: see above.
         entries: the client's messages so far.
-        rounds: those that the client was not shown.
+        rounds: the rounds that the client was not shown.
         engine: keeps its view.
-        used: what its rounds took, as the provider reported it.
+        used: usage of its rounds, as the provider reported it.
     """
 
     def __init__(self, wire: Wire, settings: ContextSettings, *, infer: bool) -> None:
@@ -90,7 +90,7 @@ class Session:
         self._edited: set[int] = set()  # entries
         self._setup: Mapping[str, Any] = {}
         self._anchored = -1  # items of the history that the last report was on
-        self._required = 0  # tokens that requests show of what was evicted, as the provider demands it
+        self._required = 0  # tokens of evicted content that requests show because the provider demands it
         self._config: ConfigRecord | None = None
         # While records are followed: entries whose messages are yet to come, and how many of the first one's have.
         self._due: list[Entry] = []
@@ -99,33 +99,33 @@ class Session:
 
     @property
     def cut_short(self) -> bool:
-        """Whether what was followed ends in the middle of a request, as when a process died while it wrote."""
+        """Whether the records that were followed end within a request, as when a process died while writing."""
         return bool(self._due)
 
     def knows(self, shapes: set[bytes]) -> bool:
-        """Whether an assistant's message of one of these shapes was said in this session."""
+        """Whether this session has an assistant's message of one of these shapes."""
         return self.entries.share(shapes) or not shapes.isdisjoint(self.rounds.recent)
 
     # What a request brings
 
     def align(self, arrivals: Sequence[Arrival]) -> Alignment:
-        """Say how far a request agrees with what is known of this session."""
+        """Return how far a request agrees with what is known of this session."""
         return self.entries.align(arrivals, self.rounds.recent)
 
     def edits(self, arrivals: Sequence[Arrival], alignment: Alignment) -> list[Edit]:
-        """Return what messages have become that the client has changed."""
+        """Return the messages that the client has changed."""
         return [
             Edit(number, arrivals[number].digest, sum(map(_tokens, arrivals[number].parts)))
             for number in alignment.edited
         ]
 
     def drift(self, edits: Iterable[Edit]) -> int:
-        """Return by how many tokens edits change what the session holds."""
+        """Return by how many tokens edits change the messages."""
         changes = (edit.tokens - self.entries[edit.number].tokens for edit in edits if edit.number not in self.rounds)
         return sum(map(abs, changes))
 
     def amend(self, edits: Sequence[Edit]) -> list[Record]:
-        """Take in what the client has changed; return the record of it."""
+        """Take in the client's edits; return the record of them."""
         for edit in edits:
             if edit.number < len(self.entries):
                 self._edited.add(edit.number)
@@ -133,10 +133,10 @@ class Session:
         return [notes.edits_note(edits)] if edits else []
 
     def setup(self, body: Body) -> list[Record]:
-        """Take in what a request carries besides its messages; return the records of what changed.
+        """Take in what a request carries besides its messages; return records of what changed.
 
         Args:
-            body: the request's, with own tools.
+            body: the request's body, with own tools.
         """
         self._asked()
         overhead = chars(jsons.dumps(self.wire.fixed(body)).decode("utf-8", "replace"))
@@ -157,10 +157,10 @@ class Session:
         return records
 
     def extend(self, arrivals: Sequence[Arrival], *, more: bool = False) -> list[Record]:
-        """Take in the messages of a request that are new; return their records.
+        """Take in the new messages of a request; return their records.
 
         Args:
-            arrivals: all messages of the request, or those so far.
+            arrivals: the request's messages, from the first one on.
             more: whether some of the same request were taken in already.
 
         Raises:
@@ -186,7 +186,7 @@ class Session:
         Args:
             history: the whole history.
             body: the request's body.
-            more: messages that the request shows behind the view: rounds that are not in the history yet.
+            more: further messages of the request: rounds that are not in the history yet.
             cold: whether the provider's cache has expired.
         """
         tokens = sum(_tokens(part) for message in more for part in self.wire.format.parts(message))
@@ -211,7 +211,7 @@ class Session:
         return View([message for _, message in shown], [*records, *self._set_up()], report, evicted, reminder)
 
     def _pass(self, *, cold: bool) -> tuple[Shown, list[Record]]:
-        """Have the engine take out of the view what has to go; with the records of that."""
+        """Have the engine make the view ready; returns it with records of what was done."""
         engine = self.engine
         shown = engine.fit(cold=cold)
         assert isinstance(shown, Shown)  # none of the proxy's strategies has summaries written
@@ -222,10 +222,13 @@ class Session:
         return shown, [StrategyRecord(engine.item_count, engine.name, dict(shown.done))]
 
     def woven(self, arrivals: Sequence[Arrival]) -> WovenHistory:
-        """Return the whole history, from all that the client has just sent, which was taken in.
+        """Return the whole history, from the messages that the client has just sent.
+
+        Args:
+            arrivals: all of them; they were taken in.
 
         Raises:
-            HistoryError: if a message that was edited stands for another number of messages now.
+            HistoryError: if an edited message now stands for another number of messages.
         """
         history: list[Message] = []
         edited: set[int] = set()
@@ -243,7 +246,7 @@ class Session:
     # What a reply brings
 
     def observe(self, usage: TokenUsage, model: str) -> list[Record]:
-        """Take in what the provider said a request took."""
+        """Take in the usage of a request, as the provider reported it; return the record of it."""
         if usage.input <= 0:
             return []
         self._take_usage(usage)
@@ -278,11 +281,11 @@ class Session:
         return answer(call.arguments, archive)
 
     def keep(self, rounds: Sequence[Round], woven: Sequence[WovenRound]) -> list[Record]:
-        """Take note of a reply that the client is given.
+        """Take in a reply that the client is given; return the record of it.
 
         Args:
             rounds: its rounds.
-            woven: the same with the results of their own calls.
+            woven: the same, with the results of own calls.
         """
         shape = shape_of(self.wire.format.parts(self.wire.visible(rounds)))
         own = any(round_.own for round_ in rounds)
@@ -293,7 +296,7 @@ class Session:
     # What was recorded
 
     def follow(self, records: Iterable[Record]) -> None:
-        """Take in what was recorded of this session, by this process or another.
+        """Redo what this process or another has recorded of this session.
 
         Raises:
             JournalError: if the records do not follow from each other.
@@ -317,12 +320,12 @@ class Session:
                 self.engine.redo(record.done)
 
     def inherit(self, other: Session, common: int | None = None) -> list[Record]:
-        """Take over the rounds of a session that this one, which is new, goes on with in another way.
+        """Take over rounds of another session, which this new one forks or rewrites; return records of them.
 
         Args:
-            other: the session.
-            common: how many messages of the client both begin with, if it parts from it there; None if the client
-                has rewritten its history. Rounds behind them belong to the other session alone.
+            other: the other session.
+            common: number of the client's messages that both begin with, for a fork. Rounds behind them belong to the
+                other session alone. None if the client has rewritten its history.
         """
         known = len(other.entries)
         replies = list(other.rounds.inherited(known if common is None else common, known, other.entries.shape))
@@ -337,10 +340,10 @@ class Session:
         self._anchor(usage.input)
 
     def _anchor(self, input_tokens: int) -> None:
-        """Count from what the provider said a request held.
+        """Have the engine count from what the provider said a request held.
 
-        Of several reports on the same history it is the first one's: the others are of further rounds, which are not in
-        it yet.
+        Of several reports on the same history the first one counts. The others include further rounds, which are not in
+        the history yet.
         """
         if self._anchored == self.engine.item_count:
             return
@@ -349,7 +352,7 @@ class Session:
         self.engine.observe(input_tokens)
 
     def _add(self, message: Message, parts: list[Part] | None) -> list[Record]:
-        """Take in a message of the history, which may have been taken apart already."""
+        """Take in a message of the history; return its records."""
         taken = self._outline.number(self.wire.format.parts(message) if parts is None else parts)
         added = [self.engine.add(item, part) for item, part in taken]
         annotations = [record for record in map(AnnotationRecord.of, added) if record is not None]
@@ -397,16 +400,16 @@ class Session:
             self.entries.append(entry)
 
     def _set_up(self) -> list[Record]:
-        """Return the note on how the session is kept, if it is not as it was."""
+        """Return the note on how the session is kept, if that has changed."""
         note = notes.setup_note(self.wire.name, self._settings.strategy, infer=self.infer, required=self._required)
         records: list[Record] = [] if self._setup == note.data else [note]
         self._setup = note.data
         return records
 
     def _shown(self, history: WovenHistory, body: Body, slots: Sequence[Slot]) -> list[tuple[int, Message]]:
-        """What a request shows: the view, and what the provider demands of what was evicted.
+        """What a request shows: the view, and evicted content that the provider demands.
 
-        Not what would take much of the budget: the request is then made valid without it.
+        If that would take much of the budget, it is left out: the request is made valid in another way.
         """
         tokens = 0
         shown = history.shown(slots)
@@ -424,7 +427,7 @@ class Session:
         self._required = tokens
 
     def _asked(self) -> None:
-        """Remind as the request did that was made ready before, if it was followed and not made ready here."""
+        """Ask for the reminder of the request before, if another process made it ready."""
         if self.engine.item_count:
             self.engine.remind(overflowed=self._overflowed)
         self._overflowed = False
@@ -437,7 +440,7 @@ class Session:
 
 
 def _engine(settings: ContextSettings, *, infer: bool) -> Engine:
-    """The engine of a session whose client nothing is known of."""
+    """The engine of a new session."""
     wanted = Settings(
         budget=settings.budget,
         policy=settings.policy,

@@ -1,4 +1,4 @@
-"""One request of a client, over as many rounds as the model takes to say something that the client may see."""
+"""One request of a client, with as many rounds as it takes until the model says something for the client."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from wane.proxy.wire.base import MAX_ROUNDS, Body, Mending, Message, OwnCall, Ro
 from wane.recall import RECALL
 
 MOST_RECALLS: Final = 4
-"""Calls of `recall` that are answered in one reply: no pass runs within it, and a page may take 0.1 of the budget."""
+"""Calls of `recall` that are answered in one reply: a page may take 0.1 of the budget."""
 
 TOO_MANY: Final = (
     f"Error: `recall` was called {MOST_RECALLS} times in a row, as often as it can be. Work with what these brought: "
     "it answers again after your next call of a tool other than `delimiter`."
 )
-"""What the model reads in place of a further page."""
+"""The result of any further call."""
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 
@@ -32,19 +32,19 @@ class SessionTurn:
 
     Args:
         finished: called once the client's reply is complete.
-        cached: the session, which has taken the request in.
+        cached: the session, which has taken in the request.
         wire: its protocol.
         equipped: the client's body with the proxy's own tools.
         plain: the client's body.
-        history: the whole history, of which episodes are recalled.
-        view: the messages of it that the request shows.
+        history: the whole history, for recall.
+        view: the messages that the request shows.
         own: names of the own tools.
-        note: what the first request upstream carries at its end, if anything.
+        note: a reminder at the end of the first request upstream; None as a rule.
 
     Attributes:
-        body: what goes upstream first.
+        body: the first body to send upstream.
         own: see above.
-        facts: what the view is like.
+        facts: figures of the view.
     """
 
     def __init__(
@@ -73,11 +73,11 @@ class SessionTurn:
         cached.turns.add(self)
 
     def refused(self, mending: Mending) -> None:
-        """Have later requests made valid at once."""
+        """Apply a correction to all later requests."""
         self._cached.mendings.append(mending)
 
     async def answered(self, round_: Round) -> Body | None:
-        """Take in what the provider said; return what to ask next, None if the client's reply is complete."""
+        """Take in a reply of the provider; return the next body, or None if the client's reply is complete."""
         self._rounds.append(round_)
         answers = self._answers(round_.own)
         self._woven.append(WovenRound(round_.message, self._wire.results(answers) if answers else ()))
@@ -91,7 +91,7 @@ class SessionTurn:
         return self._cached.placed(self._plain if last else self._equipped, [*self._view, *extra])
 
     async def _make_room(self, extra: Sequence[Message]) -> None:
-        """Run a pass if what was said in between takes the request over its budget."""
+        """Run a pass if the rounds so far take the request over its budget."""
         cached, session = self._cached, self._cached.session
         try:
             async with cached.held():
@@ -100,11 +100,11 @@ class SessionTurn:
                     self._view = view.messages
                     await cached.append(view.records)
         except (JournalError, HistoryError) as error:
-            # Another process went on with the session; it is to be as it would have been.
+            # Another process has continued the session: the view stays as it is.
             _LOGGER.warning("session %s: %s", self.facts.session, error)
 
     def _answers(self, calls: Sequence[OwnCall]) -> list[tuple[OwnCall, str]]:
-        """The results of a round's own calls, which is the latest; in their order."""
+        """The own calls of the latest round with their results, in order."""
         # Providers may give the same id in each round: verdicts are found by arguments, in order.
         made: list[Call[Message]] = [Call(call.tool, call.arguments) for call in calls]
         engine, verdicts = self._cached.session.engine, self._verdicts
@@ -122,7 +122,7 @@ class SessionTurn:
         try:
             await self._append(over=over)
         except (JournalError, HistoryError) as error:
-            # Another process went on with the session. The reply is the client's all the same.
+            # Another process has continued the session. The client gets its reply all the same.
             _LOGGER.warning("session %s: a reply was not recorded: %s", self.facts.session, error)
         finally:
             if over:
@@ -133,7 +133,7 @@ class SessionTurn:
         usage = self._rounds[-1].usage
         async with cached.held():
             records: list[Record] = []
-            # What was said of this request means nothing once another one has added to the session.
+            # The usage of this request says nothing once another one has added to the session.
             if usage is not None and session.engine.item_count == self._history.items:
                 records += session.observe(usage, self.facts.model)
             if over:
