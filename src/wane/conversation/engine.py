@@ -342,11 +342,11 @@ class Engine:
         return Shown(fitted.view, fitted.ran, report.trace or None, report.tokens_before, report.tokens_after, report)
 
     def _limits(self) -> tuple[int, int]:
-        """Budget and overhead as a strategy counts that counts by itself."""
+        """Budget and overhead for a strategy that counts by itself."""
         counted = self._accounting
         if self._partial_reports:
             return self.budget, counted.overhead + max(0, counted.total - counted.estimate)
-        # The budget is told in its tokens, and what a provider counts besides as overhead.
+        # The budget in its tokens, and what the provider counts besides as overhead.
         budget = max(1, round(self.budget / counted.ratio))
         return budget, counted.overhead + max(0, round(counted.drift / counted.ratio))
 
