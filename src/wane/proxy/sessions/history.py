@@ -91,17 +91,26 @@ class WovenHistory:
         if len(slots) == outline.item_count and not any(isinstance(slot, Substitute) for slot in slots):
             return list(enumerate(self.messages))
         by_message: dict[int, dict[int, Slot]] = {}
+        first, stop, kept = 0, 0, dict[int, Slot]()
         for slot in slots:
-            if (place := _place(slot)) is not None:
-                by_message.setdefault(outline.message_of(place), {})[outline.position(place)] = slot
+            place = slot if isinstance(slot, int) else slot.index
+            if place is None:
+                continue
+            if not first <= place < stop:
+                number = outline.message_of(place)
+                first = outline.first(number)
+                stop = first + outline.size(number)
+                kept = by_message.setdefault(number, {})
+            kept[place - first] = slot
         shown: list[tuple[int, Message]] = []
         # An edited message may hold what the user has added since: it is looked at whatever was evicted of it.
         for number in sorted(by_message.keys() | self.edited) if self.edited else by_message:
-            message, kept, size = self.messages[number], by_message.get(number, {}), outline.size(number)
+            message, parts, size = self.messages[number], by_message.get(number, {}), outline.size(number)
             if number in self.edited:
-                kept, size = self._kept_of_edited(number, message, kept)
-            if (part := shown_of(self.format, message, kept, size, self.strategy) if kept else None) is not None:
-                shown.append((number, part))
+                parts, size = self._kept_of_edited(number, message, parts)
+            seen = shown_of(self.format, message, parts, size, self.strategy) if parts else None
+            if seen is not None:
+                shown.append((number, seen))
         return shown
 
     def required(self, slots: Sequence[Slot], parts: Mapping[int, Sequence[int]]) -> tuple[list[Slot], int]:

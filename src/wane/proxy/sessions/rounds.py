@@ -16,8 +16,13 @@ _EMPTY: Final = shape_of([])
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """Where rounds were woven in: into a message of the client or, if it kept nothing of the reply, ahead of it."""
+class Place:
+    """Where rounds were woven in.
+
+    Attributes:
+        rounds: the rounds.
+        ahead: whether they stand ahead of the client's message, as it kept nothing of the reply; else they are in it.
+    """
 
     rounds: tuple[WovenRound, ...]
     ahead: bool = False
@@ -30,18 +35,15 @@ class WovenRounds:
         wire: the protocol that the client speaks.
 
     Attributes:
+        places: where rounds were woven in, by number of the client's message.
         recent: shapes of the latest replies that the client was given.
     """
 
     def __init__(self, wire: Wire) -> None:
+        self.places: dict[int, Place] = {}
         self.recent: deque[bytes] = deque(maxlen=_RECENT)
         self._wire = wire
-        self._places: dict[int, _Place] = {}  # by number of the client's message
         self._waiting: list[GivenReply] = []  # with rounds, not woven in yet
-
-    def __contains__(self, number: object) -> bool:
-        """Whether rounds are woven in at a message of the client."""
-        return number in self._places
 
     def given(self, reply: GivenReply) -> None:
         """The client was given a reply, in this session or in the one that it goes on with."""
@@ -68,7 +70,7 @@ class WovenRounds:
         if not gone:
             return
         self._waiting = [reply for reply in self._waiting if all(reply is not other for other in gone)]
-        self._places[number] = _Place(gone[-1].rounds, ahead=not made)
+        self.places[number] = Place(gone[-1].rounds, ahead=not made)
 
     def weave(self, number: int, message: Message) -> list[Message]:
         """Return the messages of the history that a message of the client stands for.
@@ -77,7 +79,7 @@ class WovenRounds:
             number: its position.
             message: the message.
         """
-        place = self._places.get(number)
+        place = self.places.get(number)
         if place is None:
             return [message]
         if not place.ahead:
@@ -94,8 +96,8 @@ class WovenRounds:
             count: how many messages of the client this session has.
             shape_at: gives the shape of a message of the client.
         """
-        for number in sorted(self._places):
-            place = self._places[number]
+        for number in sorted(self.places):
+            place = self.places[number]
             if number < stop or (number == stop and place.ahead):
                 yield GivenReply(_EMPTY if place.ahead else shape_at(number), place.rounds, inherited=True)
         if stop == count:

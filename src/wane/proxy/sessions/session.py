@@ -121,7 +121,9 @@ class Session:
 
     def drift(self, edits: Iterable[Edit]) -> int:
         """Return by how many tokens edits change the messages."""
-        changes = (edit.tokens - self.entries[edit.number].tokens for edit in edits if edit.number not in self.rounds)
+        changes = (
+            edit.tokens - self.entries[edit.number].tokens for edit in edits if edit.number not in self.rounds.places
+        )
         return sum(map(abs, changes))
 
     def amend(self, edits: Sequence[Edit]) -> list[Record]:
@@ -232,8 +234,9 @@ class Session:
         """
         history: list[Message] = []
         edited: set[int] = set()
+        places = self.rounds.places
         for number, arrival in enumerate(arrivals):
-            woven = self.rounds.weave(number, arrival.message)
+            woven = self.rounds.weave(number, arrival.message) if number in places else [arrival.message]
             known = self.entries.messages(number)
             if len(woven) != known:
                 raise HistoryError(f"message {number} stood for {known} messages, and now for {len(woven)}")
