@@ -1,4 +1,4 @@
-"""A provider and a client in one process: whole sessions through a book and a wire, without a socket.
+"""A provider and a client in one process: whole sessions through an index of sessions and a wire, without a socket.
 
 The provider answers as the scripted server does and refuses what a provider would; the client keeps its own history,
 which it sends whole with every request, in the shape of its protocol.
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from wane.proxy.sessions.base import Facts, SessionBook
+from wane.proxy.sessions.base import Facts, Sessions
 from wane.proxy.wire.anthropic.protocol import AnthropicWire
 from wane.proxy.wire.base import Wire
 from wane.proxy.wire.chat.protocol import OpenAIChatWire
@@ -202,10 +202,10 @@ class Exchange:
     facts: Facts
 
 
-async def exchange(book: SessionBook, client: Client, upstream: Upstream, tally: Tally = summed) -> Exchange:
-    """Send a client's history through a book, as the server does, and return the client's answer."""
+async def exchange(index: Sessions, client: Client, upstream: Upstream, tally: Tally = summed) -> Exchange:
+    """Send a client's history through an index of sessions, as the server does, and return the client's answer."""
     body = client.body()
-    turn = await book.turn(client.wire, body)
+    turn = await index.turn(client.wire, body)
     reply = client.wire.reply(body, turn.own, tally)
     bodies: list[dict[str, Any]] = []
     asked: dict[str, Any] | None = turn.body
@@ -219,12 +219,12 @@ async def exchange(book: SessionBook, client: Client, upstream: Upstream, tally:
 
 
 async def run_turn(
-    book: SessionBook, client: Client, upstream: Upstream, results: Callable[[str, Any], str], limit: int = 50
+    index: Sessions, client: Client, upstream: Upstream, results: Callable[[str, Any], str], limit: int = 50
 ) -> list[Exchange]:
     """Let an agent work until its model calls no more tools."""
     exchanges = []
     for _ in range(limit):
-        done = await exchange(book, client, upstream)
+        done = await exchange(index, client, upstream)
         exchanges.append(done)
         if not client.take(done.answer, results):
             return exchanges

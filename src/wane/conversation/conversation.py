@@ -442,7 +442,7 @@ class Conversation(Generic[M]):
 
     def summarised(self, text: str) -> Request[M]:
         """Take the summary that a request asked for, and return what to send next."""
-        self._line.show(self._line.engine.summarised(text))
+        self._line.summarised(text)
         return self.request()
 
     def observe(self, input_tokens: int, *, request: Request[M] | None = None) -> None:
@@ -689,4 +689,4 @@ class Conversation(Generic[M]):
         return None if added.verdict is None else added.verdict.answer(recall=self._recalls)
 
     def _judge(self, arguments: Sequence[str]) -> list[str]:
-        return [verdict.answer(recall=self._recalls) for verdict in self.window.foresee(arguments)]
+        return self._line.engine.judge(arguments, recall=self._recalls)

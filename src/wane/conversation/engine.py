@@ -60,7 +60,7 @@ class Shown:
         before: tokens that the request would have held.
         after: tokens that it holds.
         report: what a pass did, for strategies that evict by episode.
-        reminder: what the request is to say to the model at its end.
+        reminder: what the request is to say to the model at its end, as `Engine.remind` was asked for it.
     """
 
     view: Sequence[Slot]
@@ -78,7 +78,10 @@ class Engine:
     Args:
         strategy: name of the strategy.
         settings: what it is made with.
-        remind_at: share of the budget that unannotated work may fill before the model is reminded; None for never.
+        remind_at: share of the budget that unannotated work may fill before the model is reminded; None for never, as
+            for a model that has no `delimiter`.
+        partial_reports: whether a provider may report only a part of what it was sent, as some servers do. A strategy
+            that does not evict by episode then holds no more than the budget by our own count either.
 
     Attributes:
         name: name of the strategy.
@@ -91,11 +94,13 @@ class Engine:
         MissingExtraError: for a strategy whose library is not installed.
     """
 
-    def __init__(self, strategy: str, settings: Settings, *, remind_at: float | None = None) -> None:
+    def __init__(
+        self, strategy: str, settings: Settings, *, remind_at: float | None = None, partial_reports: bool = False
+    ) -> None:
         self.name = strategy
-        self._annotate = settings.annotate
+        self._partial_reports = partial_reports
         self._tool_classes = settings.tool_classes
-        self._limits = settings.budget  # by which episodes are inferred
+        self._inferred_by = settings.budget  # by which episodes are inferred
         own = get_strategy(strategy if strategy in EPISODIC else "cwl", settings)
         assert isinstance(own, WindowStrategy)
         self._own = own
@@ -211,13 +216,30 @@ class Engine:
         if self._other is None:
             return self._pass(cold=cold)
         self.window.apply(())
-        before, accounting = self.tokens, self._accounting
+        before = self.tokens
         if isinstance(self._other, Resumable):
-            # It counts by itself: so the budget is told in its tokens, and what a provider counts besides as overhead.
-            self._other.budget = max(1, round(self.budget / accounting.ratio))
-            self._other.overhead = accounting.overhead + max(0, round(accounting.drift / accounting.ratio))
+            self._other.budget, self._other.overhead = self._limits()
         outcome = self._other.fit(cold=cold)
         return outcome if isinstance(outcome, SummaryNeeded) else self._shown(outcome, before)
+
+    def remind(self, *, overflowed: bool = False) -> str | None:
+        """Return what the request that goes out now says to the model at its end; None as a rule.
+
+        Asked once the view is ready, or was made ready again by `redo`; again before anything new it gives the same.
+
+        Args:
+            overflowed: whether a pass ahead of it had to take of what is not finished (R16).
+        """
+        return self._reminder.ask(self.budget, overflowed=overflowed, active=self.window.active)
+
+    def judge(self, arguments: Sequence[str], *, recall: bool) -> list[str]:
+        """Return what the model is told of the `delimiter` calls that come next; nothing changes.
+
+        Args:
+            arguments: their raw arguments, in order.
+            recall: whether the model has the tool `recall`.
+        """
+        return [verdict.answer(recall=recall) for verdict in self.window.foresee(arguments)]
 
     def hold(self) -> Shown:
         """Have the next request show what it would show if nothing was taken out of it."""
@@ -258,16 +280,8 @@ class Engine:
         """
         return self._note(item, part, self._own.follow(item, part, marks))
 
-    def redo(self, done: Done, *, overflowed: bool = False, managed: bool = True) -> str | None:
+    def redo(self, done: Done) -> None:
         """Do again what was done ahead of a request, whatever policy and budget are now (R14).
-
-        Args:
-            done: what was done.
-            overflowed: whether a pass had to take of what was not finished (R16).
-            managed: whether the model could be reminded.
-
-        Returns:
-            What the request said to the model at its end.
 
         Raises:
             HistoryError: if it does not fit this history.
@@ -284,13 +298,12 @@ class Engine:
                 self._other.redo(done)
             self._reshow()
             self.sent()
-        return self._remind(overflowed=overflowed) if managed else None
 
     def export(self) -> dict[str, Any]:
         """Return what it is like, besides its window, as JSON data."""
         standing = self._other.standing if isinstance(self._other, Resumable) else None
         return {
-            "limits": self._limits,
+            "limits": self._inferred_by,
             "standing": standing,
             "accounting": asdict(self._accounting),
             "sent": self._sent,
@@ -326,14 +339,21 @@ class Engine:
         if fitted.ran:
             self._freed += self._held(step.removed for step in report.trace)
         self._mark()
-        reminder = self._remind(overflowed=report.overflowed)
-        done = report.trace or None
-        return Shown(fitted.view, fitted.ran, done, report.tokens_before, report.tokens_after, report, reminder)
+        return Shown(fitted.view, fitted.ran, report.trace or None, report.tokens_before, report.tokens_after, report)
+
+    def _limits(self) -> tuple[int, int]:
+        """Budget and overhead for a strategy that counts by itself."""
+        counted = self._accounting
+        if self._partial_reports:
+            return self.budget, counted.overhead + max(0, counted.total - counted.estimate)
+        # The budget in its tokens, and what the provider counts besides as overhead.
+        budget = max(1, round(self.budget / counted.ratio))
+        return budget, counted.overhead + max(0, round(counted.drift / counted.ratio))
 
     def _shown(self, fitted: Fitted, before: int) -> Shown:
         self._show(fitted)
         self._mark()
-        return Shown(fitted.view, fitted.ran, fitted.done, before, self.tokens, reminder=self._remind(overflowed=False))
+        return Shown(fitted.view, fitted.ran, fitted.done, before, self.tokens)
 
     def _show(self, fitted: Fitted) -> None:
         # A copy: a strategy's own view may grow with the next item.
@@ -352,11 +372,6 @@ class Engine:
             self._other.budget = budget
             assert isinstance(fitted, Fitted)
             self._show(fitted)
-
-    def _remind(self, *, overflowed: bool) -> str | None:
-        if self._annotate != "model" or self.name not in ANNOTATED:
-            return None
-        return self._reminder.ask(self.budget, overflowed=overflowed, active=self.window.active)
 
     def _mark(self) -> None:
         """What the next report will be about is the view as it stands."""

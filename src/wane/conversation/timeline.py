@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any, Final, Generic
 
 from wane.conversation.adapter import Adapter
-from wane.conversation.engine import Done, Engine, Shown, akin
+from wane.conversation.engine import ANNOTATED, Done, Engine, Shown, akin
 from wane.conversation.events import (
     BudgetUnmet,
     EpisodeClosed,
@@ -66,7 +66,8 @@ class Setup(Generic[MessageT]):
             limits: the budget by which episodes are inferred; None for the present one.
         """
         settings = self.settings if limits is None else replace(self.settings, budget=limits)
-        engine = Engine(self.strategy, settings, remind_at=self.remind_at)
+        marks = settings.annotate == "model" and self.strategy in ANNOTATED
+        engine = Engine(self.strategy, settings, remind_at=self.remind_at if marks else None)
         engine.budget = self.settings.budget
         return engine
 
@@ -272,7 +273,11 @@ class Timeline(Generic[MessageT]):
         if not self._setup.manage:
             return self.show(engine.hold())
         outcome = engine.fit(cold=self.is_cold() if cold is None else cold)
-        return outcome if isinstance(outcome, SummaryNeeded) else self.show(outcome)
+        return outcome if isinstance(outcome, SummaryNeeded) else self._ready(outcome)
+
+    def summarised(self, text: str) -> Shown:
+        """Take the summary that `request` asked for, and make the view ready with it."""
+        return self._ready(self.engine.summarised(text))
 
     def show(self, shown: Shown) -> Shown:
         """A request shows this."""
@@ -365,7 +370,8 @@ class Timeline(Generic[MessageT]):
         engine.overhead = sent.overhead
         # What another strategy did is not done again, and what its requests held says nothing of this one's.
         same = akin(sent.strategy, engine.name)
-        reminder = engine.redo(sent.done if same else None, overflowed=sent.overflowed, managed=sent.managed)
+        engine.redo(sent.done if same else None)
+        reminder = engine.remind(overflowed=sent.overflowed) if sent.managed else None
         tokens = engine.tokens
         if sent.tokens and same:
             engine.observe(sent.tokens)
@@ -374,6 +380,10 @@ class Timeline(Generic[MessageT]):
         self.shown = Shown(engine.view, ran=False, done=sent.done, before=tokens, after=tokens, reminder=reminder)
 
     # How it does it
+
+    def _ready(self, shown: Shown) -> Shown:
+        overflowed = shown.report is not None and shown.report.overflowed
+        return self.show(replace(shown, reminder=self.engine.remind(overflowed=overflowed)))
 
     def _afresh(self, setup: Setup[MessageT]) -> Timeline[MessageT]:
         line = Timeline(setup)

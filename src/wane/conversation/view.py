@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, takewhile
 from typing import Generic, TypeAlias
 
@@ -177,7 +177,7 @@ class ViewMessages(Generic[MessageT]):
             if number < 0:
                 format_ = writing(self._transcript.format, f"the strategy {self._engine.name!r}")
                 built += [format_.turn(slot.text) for slot in slots if isinstance(slot, Substitute)]
-            elif (kept := self._kept(number, list(slots))) is not None:
+            elif (kept := self._kept(number, slots)) is not None:
                 built.append(kept)
         return built
 
@@ -185,11 +185,33 @@ class ViewMessages(Generic[MessageT]):
         place = slot if isinstance(slot, int) else slot.index
         return -1 if place is None else self._transcript.message_of(place)
 
-    def _kept(self, number: int, slots: list[Slot]) -> MessageT | None:
-        transcript, message = self._transcript, self._transcript.messages[number]
-        kept = [transcript.position(slot if isinstance(slot, int) else slot.index or 0) for slot in slots]
-        for slot, position in zip(slots, kept, strict=True):
-            if isinstance(slot, Substitute):
-                format_ = writing(transcript.format, f"the strategy {self._engine.name!r}")
-                message = format_.cleared(message, position, slot.text)
-        return message if len(kept) == transcript.size(number) else keep_some(transcript.format, message, kept)
+    def _kept(self, number: int, slots: Iterable[Slot]) -> MessageT | None:
+        transcript = self._transcript
+        placed = {transcript.position(slot if isinstance(slot, int) else slot.index or 0): slot for slot in slots}
+        message, size = transcript.messages[number], transcript.size(number)
+        return shown_of(transcript.format, message, placed, size, self._engine.name)
+
+
+def shown_of(
+    format: Format[MessageT],  # noqa: A002 - the field's word
+    message: MessageT,
+    slots: Mapping[int, Slot],
+    size: int,
+    strategy: str,
+) -> MessageT | None:
+    """Return what a view shows of a message; None if nothing but reasoning is left of it.
+
+    Args:
+        format: the message's format.
+        message: the message.
+        slots: what it shows of it, by position in its parts, at least one, ascending.
+        size: how many parts it has.
+        strategy: name of the strategy that says so.
+
+    Raises:
+        ConfigError: if another text stands in the place of a part, and the format writes no messages.
+    """
+    for position, slot in slots.items():
+        if isinstance(slot, Substitute):
+            message = writing(format, f"the strategy {strategy!r}").cleared(message, position, slot.text)
+    return message if len(slots) == size else keep_some(format, message, [*slots])

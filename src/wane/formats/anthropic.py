@@ -125,11 +125,21 @@ class AnthropicFormat:
         return {"role": "user", "content": [block]}
 
     def cleared(self, message: Message, position: int, text: str) -> Message:
-        """Return a message with a text in place of one result's content; results of Anthropic's own tools stay."""
-        content, place = message["content"], slots(message)[position][0]
-        if content[place]["type"] != "tool_result":
+        """Return a message with a text in place of one result's content.
+
+        Results of Anthropic's own tools stay, and one that holds what a person said.
+        """
+        content, found = message.get("content"), slots(message)
+        place = found[position][0]
+        if not isinstance(content, list) or place < 0 or content[place].get("type") != "tool_result":
             return message
-        result = {**content[place], "content": text}
+        if [each for each, _ in found].count(place) > 1:
+            return message
+        result, inner = {**content[place], "content": text}, content[place].get("content")
+        blocks = [block for block in inner if isinstance(block, dict)] if isinstance(inner, list) else []
+        marks = [block["cache_control"] for block in blocks if block.get("cache_control")]
+        if marks and "cache_control" not in result:
+            result["cache_control"] = marks[-1]
         return {**message, "content": [*content[:place], result, *content[place + 1 :]]}
 
 

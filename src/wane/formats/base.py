@@ -114,17 +114,14 @@ class Format(Protocol[MessageT]):
         ...
 
 
-class Transcript(Generic[MessageT]):
-    """Messages in order, addressed by item: what turns a window's indexes back into messages.
+class Outline:
+    """Which items of a history stand in which of its messages. It keeps no content.
 
     Args:
-        format: the messages' format.
         counter: counts the tokens of a part.
     """
 
-    def __init__(self, format: Format[MessageT], counter: Counter = chars) -> None:  # noqa: A002 - the field's word
-        self.format = format
-        self.messages: list[MessageT] = []
+    def __init__(self, counter: Counter = chars) -> None:
         self._counter = counter
         self._first = array("Q")  # a message's first item
         self._owner = array("Q")  # an item's message
@@ -134,6 +131,54 @@ class Transcript(Generic[MessageT]):
     def item_count(self) -> int:
         """Number of items so far."""
         return len(self._owner)
+
+    def number(self, parts: list[Part], ordinal: int | None = None) -> list[tuple[Item, Part]]:
+        """Take in the next message and return its items with their content.
+
+        Args:
+            parts: the message taken apart.
+            ordinal: what joins its items to those of other messages of one answer; None for its place.
+        """
+        number = len(self._first)
+        joined = number if ordinal is None else ordinal
+        if self._answered is None and is_answer(parts):
+            self._answered = number
+        told = standing(parts, answered=self._answered is not None)
+        taken = [(part.item(self._counter, joined), part) for part in told]
+        self._first.append(len(self._owner))
+        self._owner.extend([number] * len(taken))
+        return taken
+
+    def first(self, number: int) -> int:
+        """Index of the first item of a message, or of what follows it if it has none."""
+        return self._first[number]
+
+    def size(self, number: int) -> int:
+        """How many items a message has."""
+        stop = self._first[number + 1] if number + 1 < len(self._first) else len(self._owner)
+        return stop - self._first[number]
+
+    def position(self, index: int) -> int:
+        """Position of an item among those of its message."""
+        return index - self._first[self._owner[index]]
+
+    def message_of(self, index: int) -> int:
+        """Position of the message that an item came from."""
+        return self._owner[index]
+
+
+class Transcript(Outline, Generic[MessageT]):
+    """Messages in order, addressed by item: what turns a window's indexes back into messages.
+
+    Args:
+        format: the messages' format.
+        counter: counts the tokens of a part.
+    """
+
+    def __init__(self, format: Format[MessageT], counter: Counter = chars) -> None:  # noqa: A002 - the field's word
+        super().__init__(counter)
+        self.format = format
+        self.messages: list[MessageT] = []
 
     def append(self, message: MessageT) -> list[Item]:
         """Take a message in and return its items, to be added to a window in this order.
@@ -156,16 +201,8 @@ class Transcript(Generic[MessageT]):
         Raises:
             FormatError: if it is not of the format; nothing has changed then.
         """
-        number = len(self.messages)
-        joined = number if ordinal is None else ordinal
-        parts = self.format.parts(message) if parts is None else parts
-        if self._answered is None and is_answer(parts):
-            self._answered = number
-        told = standing(parts, answered=self._answered is not None)
-        taken = [(part.item(self._counter, joined), part) for part in told]
+        taken = self.number(self.format.parts(message) if parts is None else parts, ordinal)
         self.messages.append(message)
-        self._first.append(len(self._owner))
-        self._owner.extend([number] * len(taken))
         return taken
 
     def items(self, number: int) -> list[tuple[Item, Part]]:
@@ -176,31 +213,14 @@ class Transcript(Generic[MessageT]):
         """
         return [(part.item(self._counter, number), part) for part in self._parts(number)]
 
-    def first(self, number: int) -> int:
-        """Index of the first item of a message, or of what follows it if it has none."""
-        return self._first[number]
-
-    def size(self, number: int) -> int:
-        """How many items a message has."""
-        stop = self._first[number + 1] if number + 1 < len(self._first) else len(self._owner)
-        return stop - self._first[number]
-
     def parts(self, number: int) -> list[Part]:
         """Return the parts of a message as they stand in the history (R15)."""
         return self._parts(number)
-
-    def position(self, index: int) -> int:
-        """Position of an item among those of its message."""
-        return index - self._first[self._owner[index]]
 
     def part(self, index: int) -> Part:
         """Return an item with its content."""
         number = self._owner[index]
         return self._parts(number)[index - self._first[number]]
-
-    def message_of(self, index: int) -> int:
-        """Position of the message that an item came from."""
-        return self._owner[index]
 
     def view(self, visible: Sequence[int]) -> list[MessageT]:
         """Return the messages of some items, in order; a message that is kept whole is the same object.

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Literal
 
 from wane.conversation.reminder import REMIND_AT
+from wane.conversation.timeline import CACHE_LIFETIME
 from wane.core import DEFAULT_BUDGET, Policy, ToolClass
 from wane.strategies.base import Annotate
 
 StrategyName = Literal["cwl", "paper", "truncate", "clear-tools", "none"]
 """Strategies that a proxy runs: those that call no model."""
-
-EPISODIC: Final = ("cwl", "paper")
-"""Those of them that evict by episode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +39,7 @@ class ContextSettings:
     recall: bool = False
     tool_classes: Mapping[str, ToolClass | str] | None = None
     remind_at: float | None = REMIND_AT
-    cache_lifetime: float = 300.0
+    cache_lifetime: float = CACHE_LIFETIME
     idle: float = 900.0
 
     @property

@@ -17,7 +17,7 @@ from tests.proxy.world import CLIENTS, Client, Exchange, Upstream, run_turn
 from wane.formats.base import Part
 from wane.journal import SessionStore
 from wane.proxy.sessions.base import Facts
-from wane.proxy.sessions.book import Book
+from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import ContextSettings
 from wane.proxy.store.disk import DiskStore
 from wane.proxy.wire.base import Body
@@ -60,12 +60,12 @@ def result(tool: str, arguments: Any) -> str:
     return f"{tool} {json.dumps(arguments)}\n{RESULT}"
 
 
-async def work(book: Book, client: Client, upstream: Upstream, turns: int) -> list[Exchange]:
+async def work(index: SessionIndex, client: Client, upstream: Upstream, turns: int) -> list[Exchange]:
     """Have an agent do some turns of its user."""
     done: list[Exchange] = []
     for number in range(turns):
         client.say(f"User turn {number}: please do thing {number}.")
-        done += await run_turn(book, client, upstream, result)
+        done += await run_turn(index, client, upstream, result)
     return done
 
 
@@ -90,13 +90,13 @@ def keep(store: SessionStore, here: Path) -> Keep:
     def make(client: Client, *, seed: int = 1, strategy: Any = "cwl", marks: bool = True, **settings: Any) -> Kept:
         async def main() -> Kept:
             kept = ContextSettings(budget=4_000, strategy=strategy, **settings)
-            book = Book(DiskStore(store, cwd=here, fsync=False), kept)
+            index = SessionIndex(DiskStore(store, cwd=here, fsync=False), kept)
             upstream = Upstream(client.provider, Worker(seed, marks=marks))
-            exchanges = await work(book, client, upstream, 6)
+            exchanges = await work(index, client, upstream, 6)
             client.say("One thing more.")
-            turn = await book.turn(client.wire, client.body())
+            turn = await index.turn(client.wire, client.body())
             view = tuple(sent(client, turn.body))
-            await book.close()
+            await index.close()
             return Kept(store.find(turn.facts.session), turn.facts, view, tuple(exchanges))
 
         return asyncio.run(main())

@@ -28,7 +28,7 @@ from wane.journal import (
 )
 from wane.lab.readers import read_session
 from wane.lab.session import RecordedSession
-from wane.proxy.sessions.book import Book
+from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import ContextSettings
 from wane.proxy.store.disk import DiskStore
 
@@ -124,16 +124,16 @@ def test_a_reply_that_its_client_dropped_is_a_call_without_parts(
 ) -> None:
     async def main() -> None:
         client = make()
-        book = Book(DiskStore(store, cwd=here, fsync=False), ContextSettings())
+        index = SessionIndex(DiskStore(store, cwd=here, fsync=False), ContextSettings())
         upstream = Upstream(client.provider, Worker(1, marks=False))
-        await work(book, client, upstream, 1)
+        await work(index, client, upstream, 1)
         client.say("Again.")
         for _ in range(3):  # the client asks again each time, as one does whose connection broke
-            last = await exchange(book, client, upstream)
+            last = await exchange(index, client, upstream)
         client.take(last.answer, lambda *_: "done")
         client.say("More.")
-        await exchange(book, client, upstream)
-        await book.close()
+        await exchange(index, client, upstream)
+        await index.close()
 
     asyncio.run(main())
     session = only(store.latest(here).path)

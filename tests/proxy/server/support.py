@@ -13,8 +13,8 @@ from wane.proxy.http.address import Address, UpstreamUrl
 from wane.proxy.server.apis import known_wires
 from wane.proxy.server.run import Running, serving
 from wane.proxy.server.settings import ServerSettings, Timeouts
-from wane.proxy.sessions.base import SessionBook
-from wane.proxy.sessions.book import Book
+from wane.proxy.sessions.base import Sessions
+from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store import open_store
 from wane.proxy.wire.base import Wire
 
@@ -115,16 +115,16 @@ async def read_request(reader: asyncio.StreamReader) -> Asked | None:
 async def proxy(
     upstream: str,
     *,
-    book: SessionBook | None = None,
+    index: Sessions | None = None,
     wires: Mapping[str, Wire] | None = None,
     timeouts: Mapping[str, float] | None = None,
     **settings: Any,
 ) -> AsyncIterator[Running]:
-    """A proxy before a provider; with a book in memory unless another is given."""
+    """A proxy before a provider; with an index of sessions in memory unless another is given."""
     listen = Address("127.0.0.1", 0)
     quick = {"grace": 0.3, **(timeouts or {})}
     chosen = ServerSettings(UpstreamUrl.parse(upstream), listen, timeouts=Timeouts(**quick), **settings)
-    async with serving(chosen, book or Book(open_store(None)), wires or known_wires()) as running:
+    async with serving(chosen, index or SessionIndex(open_store(None)), wires or known_wires()) as running:
         yield running
 
 

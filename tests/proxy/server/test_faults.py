@@ -33,7 +33,7 @@ from tests.proxy.server.support import (
 from tests.proxy.store.servers import free_port
 from wane.proxy.server.run import Running
 from wane.proxy.sessions.base import SessionStatus, Turn
-from wane.proxy.sessions.book import Book
+from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store import open_store
 from wane.proxy.wire.base import Body, Round, Wire
 
@@ -264,16 +264,16 @@ def test_provider_whose_answer_is_no_http() -> None:
 
 
 class FailingBook:
-    """A book that fails where it is told to, and is a real one otherwise."""
+    """An index that fails where it is told to, and is a real one otherwise."""
 
     def __init__(self, where: str) -> None:
         self.where = where
-        self.book = Book(open_store(None))
+        self.index = SessionIndex(open_store(None))
 
     async def turn(self, wire: Wire, body: Body, *, size: int = 0) -> Turn:
         if self.where == "turn":
             raise KeyError("a defect")
-        turn = await self.book.turn(wire, body, size=size)
+        turn = await self.index.turn(wire, body, size=size)
         return FailingTurn(turn) if self.where == "answered" else turn
 
     async def peek(self, wire: Wire, body: Body) -> Body:
@@ -288,7 +288,7 @@ class FailingBook:
     async def sweep(self) -> None: ...
 
     async def close(self) -> None:
-        await self.book.close()
+        await self.index.close()
 
 
 class FailingTurn:
@@ -330,10 +330,10 @@ def test_failure_of_wane(where: str, strict: bool, caplog: pytest.LogCaptureFixt
         writer.write(response(message("hi")))
 
     async def main() -> None:
-        book = FailingBook(where)
+        index = FailingBook(where)
         wires = {"anthropic": failing_wire(where)}
         sent = body(stream=False)
-        async with provider(whole) as up, proxy(up.url, book=book, wires=wires, strict=strict) as running:
+        async with provider(whole) as up, proxy(up.url, index=index, wires=wires, strict=strict) as running:
             answer = await ask(running, sent)
             if strict:
                 assert answer.status == 500
@@ -352,7 +352,7 @@ def test_failure_of_wane(where: str, strict: bool, caplog: pytest.LogCaptureFixt
 
 def test_failure_to_count_tokens() -> None:
     async def main() -> None:
-        async with provider(says) as up, proxy(up.url, book=FailingBook("peek")) as running:
+        async with provider(says) as up, proxy(up.url, index=FailingBook("peek")) as running:
             answer = await ask(running, body(), "/v1/messages/count_tokens")
             assert "KeyError" in (answer.header("x-wane-warning") or "")
             assert up.asked[0].json == body()
@@ -362,7 +362,7 @@ def test_failure_to_count_tokens() -> None:
 
 def test_reply_that_cannot_be_recorded_is_the_clients_all_the_same() -> None:
     async def main() -> None:
-        async with provider(says) as up, proxy(up.url, book=FailingBook("answered")) as running:
+        async with provider(says) as up, proxy(up.url, index=FailingBook("answered")) as running:
             answer = await ask(running, body())
             assert answer.whole
             assert answer.body.endswith(STOP[-40:])

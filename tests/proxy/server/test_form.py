@@ -57,7 +57,7 @@ def test_json_for_a_stream_is_a_whole_reply_without_own_calls(headers: dict[str,
             assert answer.header("content-type") == headers.get("content-type")
             assert [block["type"] for block in answer.json["content"]] == ["text", "tool_use"]
             assert b"delimiter" not in answer.body
-            assert len(running.book.status()) == 1
+            assert len(running.sessions.status()) == 1
 
     run(main)
 

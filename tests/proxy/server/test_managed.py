@@ -33,7 +33,7 @@ from tests.proxy.server.support import (
     text_delta,
     text_start,
 )
-from wane.proxy.sessions.book import Book
+from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import ContextSettings
 from wane.proxy.store import open_store
 from wane.proxy.wire.base import MAX_ROUNDS, Body, Mending
@@ -255,7 +255,7 @@ def test_tokens_are_counted_as_they_would_be_sent() -> None:
             answer = await ask(running, content, "/v1/messages/count_tokens")
             assert answer.body == b'{"input_tokens": 5}'
             assert [tool["name"] for tool in up.asked[1].json["tools"]] == ["read", "delimiter"]
-            assert [it.requests for it in running.book.status()] == [1]
+            assert [it.requests for it in running.sessions.status()] == [1]
 
     run(main)
 
@@ -331,8 +331,8 @@ def test_request_without_tools_is_shown_the_view_of_the_session_that_it_goes_on_
     ]
 
     async def main() -> None:
-        small = Book(open_store(None), ContextSettings(budget=1_500))
-        async with provider(replies(response(message("hi")))) as up, proxy(up.url, book=small) as running:
+        small = SessionIndex(open_store(None), ContextSettings(budget=1_500))
+        async with provider(replies(response(message("hi")))) as up, proxy(up.url, index=small) as running:
             answer = await ask(running, body(stream=False, messages=history))
             assert int(answer.header("x-wane-evicted") or 0) > 1_000
             more = [*history, {"role": "assistant", "content": "hi"}, {"role": "user", "content": "Summarise."}]
@@ -345,6 +345,6 @@ def test_request_without_tools_is_shown_the_view_of_the_session_that_it_goes_on_
             assert "output" not in json.dumps(shown)
             assert shown["messages"][-1] == more[-1]
             assert "tools" not in shown
-            assert [it.requests for it in running.book.status()] == [1]
+            assert [it.requests for it in running.sessions.status()] == [1]
 
     run(main)

@@ -312,7 +312,7 @@ def test_keys_are_nowhere_but_upstream(caplog: pytest.LogCaptureFixture) -> None
         else:
             writer.write(response(message("hi"), 500 if "error" in asked.target else 200))
 
-    class Book(support.Book):
+    class SessionIndex(support.SessionIndex):
         async def turn(self, wire: support.Wire, body: dict[str, object], *, size: int = 0) -> object:
             raise RuntimeError(f"a defect that tells of {KEY} and query-key-of-the-client")
 
@@ -324,8 +324,8 @@ def test_keys_are_nowhere_but_upstream(caplog: pytest.LogCaptureFixture) -> None
         }
         query = "?key=query-key-of-the-client&x="
         got = b""
-        for book in (None, Book(support.open_store(None))):
-            async with provider(faulty) as up, proxy(up.url, token=TOKEN, book=book) as running:
+        for index in (None, SessionIndex(support.open_store(None))):
+            async with provider(faulty) as up, proxy(up.url, token=TOKEN, index=index) as running:
                 for what in ("fine", "reset", "odd", "error"):
                     for path in ("/v1/messages", "/v1/chat/completions", "/v1/responses", "/v1/files"):
                         for content in (body(), b"{}"):

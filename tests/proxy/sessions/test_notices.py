@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tests.proxy.sessions.test_book import SMALL, result, work, worker
+from tests.proxy.sessions.test_index import SMALL, result, work, worker
 from tests.proxy.world import AnthropicClient, Client, Exchange, RemindedClient, ResponsesClient, exchange
 from wane import Kind
-from wane.proxy.sessions.book import Book
+from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store.memory import MemoryStore
 
 LONG = "what the harness has to say " * 30
@@ -67,14 +67,14 @@ class Codex(ResponsesClient):
         self.history.append({"type": "message", "role": role, "content": content, **about})
 
 
-def run(client: Client, turns: int, seed: int = 1) -> tuple[list[Exchange], Book]:
-    """Work through a book for some turns; the provider refuses what is not valid."""
-    book = Book(MemoryStore(), SMALL)
+def run(client: Client, turns: int, seed: int = 1) -> tuple[list[Exchange], SessionIndex]:
+    """Work through an index of sessions for some turns; the provider refuses what is not valid."""
+    index = SessionIndex(MemoryStore(), SMALL)
 
     async def main() -> list[Exchange]:
-        return await work(book, client, worker(client, seed), turns)
+        return await work(index, client, worker(client, seed), turns)
 
-    return asyncio.run(main()), book
+    return asyncio.run(main()), index
 
 
 def breakpoints(value: Any) -> int:
@@ -89,9 +89,9 @@ def breakpoints(value: Any) -> int:
 @pytest.mark.parametrize("make", [RemindedClient, Queuing, Folding, Codex])
 def test_a_persons_words_stay_and_the_harness_s_go(make: type[Client], seed: int) -> None:
     client = make()
-    done, book = run(client, 8, seed)
+    done, index = run(client, 8, seed)
     sent, shown = json.dumps(client.history), json.dumps(done[-1].bodies[-1])
-    assert len(book.status()) == 1
+    assert len(index.status()) == 1
     assert done[-1].facts.evicted > 0
     for number in range(8):
         assert f"User turn {number}: please" in shown
@@ -123,19 +123,19 @@ def test_views_of_notices_are_smaller_than_those_of_turns() -> None:
 def test_a_session_that_begins_with_a_summary_stays_one_when_a_person_speaks() -> None:
     async def main() -> None:
         client = AnthropicClient()
-        book, upstream = Book(MemoryStore(), SMALL), worker(client, 2, marks=False)
+        index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, 2, marks=False)
         client.history = [{"role": "user", "content": SUMMARY}]
         names = set()
         for number in range(4):
-            done = await exchange(book, client, upstream)
+            done = await exchange(index, client, upstream)
             names.add(done.facts.session)
             if not client.take(done.answer, result):
                 client.say(f"Turn {number}.")
-        assert len(names) == len(book.status()) == 1
+        assert len(names) == len(index.status()) == 1
         other = AnthropicClient()
         other.history = copy.deepcopy(client.history)
         other.history[0] = {"role": "user", "content": SUMMARY.replace("harness", "client")}
-        assert (await exchange(book, other, upstream)).facts.session not in names
+        assert (await exchange(index, other, upstream)).facts.session not in names
 
     asyncio.run(main())
 
@@ -145,8 +145,8 @@ def test_what_a_person_adds_beside_notices_is_shown() -> None:
 
     async def main() -> None:
         client = RemindedClient()
-        book, upstream = Book(MemoryStore(), SMALL), worker(client, 1)
-        await work(book, client, upstream, 8)
+        index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, 1)
+        await work(index, client, upstream, 8)
         edited = next(
             message
             for message in client.history[4:]
@@ -154,8 +154,8 @@ def test_what_a_person_adds_beside_notices_is_shown() -> None:
         )
         edited["content"].append({"type": "text", "text": "Mind that!"})
         client.say("Go on.")
-        done = await exchange(book, client, upstream)
-        assert len(book.status()) == 1
+        done = await exchange(index, client, upstream)
+        assert len(index.status()) == 1
         assert "Mind that!" in upstream.requests[-1].texts(Kind.USER)
         assert done.facts.evicted > 0
 

@@ -15,11 +15,11 @@ import pytest
 from tests.proxy.clients.sdks import SDKS, Headers
 from tests.proxy.clients.world import proxy
 from tests.proxy.recaller import Recaller, recalled
-from tests.proxy.sessions.test_book import SMALL, cleared, disk, every_client, result, work
+from tests.proxy.sessions.test_index import SMALL, cleared, disk, every_client, result, work
 from tests.proxy.world import Client, Upstream, exchange, run_turn
 from wane.cli.failure import UsageError
 from wane.cli.proxy.options import context_settings
-from wane.proxy.sessions.book import Book
+from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.turn import MOST_RECALLS, TOO_MANY
 from wane.proxy.store.memory import MemoryStore
 from wane.testing import Call, Reply, Request, ScriptedServer
@@ -55,12 +55,12 @@ def test_what_is_recalled_is_exact(make: type[Client], seed: int) -> None:
     async def main() -> None:
         client, agent = make(), Recaller(seed, reasons=seed % 2 == 1)
         settings = replace(RECALLING, strategy="paper" if seed == 2 else "cwl")
-        book, upstream = Book(MemoryStore(), settings), Upstream(make.provider, agent)
-        done = await work(book, client, upstream, 12)
+        index, upstream = SessionIndex(MemoryStore(), settings), Upstream(make.provider, agent)
+        done = await work(index, client, upstream, 12)
         assert agent.check() >= 3
         assert agent.removed & set(agent.whole)
         assert hidden(client)
-        assert len(book.status()) == 1
+        assert len(index.status()) == 1
         assert done[-1].facts.evicted > 0
         # What was recalled is evicted as other results are.
         first = next(pages for pages in map(recalled, upstream.requests) if pages)
@@ -75,12 +75,12 @@ def test_a_restart_before_every_request_changes_nothing(make: type[Client], tmp_
         one, other = make(), make()
         agent, twin = Recaller(1), Recaller(1)
         upstream, twins = Upstream(make.provider, agent), Upstream(make.provider, twin)
-        steady = Book(MemoryStore(), RECALLING)
+        steady = SessionIndex(MemoryStore(), RECALLING)
         for number in range(10):
             one.say(f"User turn {number}.")
             other.say(f"User turn {number}.")
             while True:
-                restarted = Book(disk(tmp_path), RECALLING)
+                restarted = SessionIndex(disk(tmp_path), RECALLING)
                 first, second = await exchange(steady, one, upstream), await exchange(restarted, other, twins)
                 await restarted.close()
                 assert second.bodies == first.bodies
@@ -100,18 +100,18 @@ def test_a_restart_before_every_request_changes_nothing(make: type[Client], tmp_
 def test_a_fork_recalls_what_was_before_it_and_its_own(make: type[Client], stored: bool, tmp_path: Path) -> None:
     async def main() -> None:
         client, agent = make(), Recaller(3, share=0.1)
-        book = Book(disk(tmp_path) if stored else MemoryStore(), RECALLING)
-        await work(book, client, Upstream(make.provider, agent), 6)
+        index = SessionIndex(disk(tmp_path) if stored else MemoryStore(), RECALLING)
+        await work(index, client, Upstream(make.provider, agent), 6)
         fork, forked = client.copy(), copy.deepcopy(agent)
         agent.share = forked.share = 0.6
         forked.label = "fork"
-        await work(book, client, Upstream(make.provider, agent), 5)
+        await work(index, client, Upstream(make.provider, agent), 5)
         fork.say("Something else instead.")
-        await run_turn(book, fork, Upstream(make.provider, forked), result)
-        await work(book, fork, Upstream(make.provider, forked), 5)
-        assert len(book.status()) == 2
+        await run_turn(index, fork, Upstream(make.provider, forked), result)
+        await work(index, fork, Upstream(make.provider, forked), 5)
+        assert len(index.status()) == 2
         assert min(agent.check(), forked.check()) >= 3
-        await book.close()
+        await index.close()
 
     asyncio.run(main())
 
@@ -128,17 +128,17 @@ def test_an_edited_message_is_recalled_as_the_client_has_it_now(make: type[Clien
             Reply(calls=(recall("look"),)),
             Reply("Read."),
         ]
-        book, upstream = Book(MemoryStore(), replace(RECALLING, budget=20_000)), scripted(client, replies)
-        await work(book, client, upstream, 2)
+        index, upstream = SessionIndex(MemoryStore(), replace(RECALLING, budget=20_000)), scripted(client, replies)
+        await work(index, client, upstream, 2)
         client.history = [*cleared(client.history[:-2]), *client.history[-2:]]
-        done = await work(book, client, upstream, 1)
+        done = await work(index, client, upstream, 1)
         (text,) = recalled(upstream.requests[-1])
         assert text.count("[result]\n[cleared]") == 3
         assert text.count("[call read]") == 2
         assert '"path":"c"' in text
         assert text.index("Started") < text.index("Seen.") < text.index("Ended")
         assert "line of output" not in text
-        assert len(book.status()) == 1
+        assert len(index.status()) == 1
         assert len(done[-1].bodies) == 2
 
     asyncio.run(main())
@@ -157,10 +157,10 @@ def test_a_search_finds_what_was_evicted_and_what_the_client_has_changed(make: t
 
     async def main() -> None:
         client = make()
-        book, upstream = Book(MemoryStore(), replace(RECALLING, budget=20_000)), scripted(client, replies)
-        await work(book, client, upstream, 2)
+        index, upstream = SessionIndex(MemoryStore(), replace(RECALLING, budget=20_000)), scripted(client, replies)
+        await work(index, client, upstream, 2)
         client.history = [*cleared(client.history[:-2]), *client.history[-2:]]
-        await work(book, client, upstream, 1)
+        await work(index, client, upstream, 1)
         found, changed = recalled(upstream.requests[-1])
         assert "stands in 2 places" in found
         assert found.index("The needle-8 is seen.") < found.index('{"run":"needle-7"}')
@@ -187,7 +187,7 @@ def test_answers_keep_the_order_of_calls(make: type[Client]) -> None:
     async def main() -> None:
         client = make()
         upstream = scripted(client, replies)
-        await work(Book(MemoryStore(), RECALLING), client, upstream, 1)
+        await work(SessionIndex(MemoryStore(), RECALLING), client, upstream, 1)
         texts = list(upstream.requests[-1].results.values())[2:]
         begins = ['Episode "look", ', "Ended", "Error: `recall` needs", "Started", "Error: no episode", "Ended"]
         assert [text.startswith(begin) for text, begin in zip(texts, begins, strict=False)] == [True] * 6, texts
@@ -214,7 +214,7 @@ def test_offsets_and_names_that_are_wrong_are_told_of(make: type[Client]) -> Non
     async def main() -> None:
         client = make()
         upstream = scripted(client, replies)
-        await work(Book(MemoryStore(), RECALLING), client, upstream, 1)
+        await work(SessionIndex(MemoryStore(), RECALLING), client, upstream, 1)
         told = recalled(upstream.requests[-1])
         assert all(text in answer for text, answer in zip(wrong.values(), told, strict=True)), told
 
@@ -236,7 +236,7 @@ def test_a_reply_recalls_so_often_and_the_next_one_again(make: type[Client]) -> 
     async def main() -> None:
         client = make()
         upstream = scripted(client, replies)
-        await work(Book(MemoryStore(), replace(RECALLING, budget=9_000)), client, upstream, 1)
+        await work(SessionIndex(MemoryStore(), replace(RECALLING, budget=9_000)), client, upstream, 1)
         refused = [text == TOO_MANY for text in recalled(upstream.requests[-1])]
         assert refused == [False] * MOST_RECALLS + [True, True, False]
 
@@ -260,7 +260,7 @@ def test_who_gains_the_tool(make: type[Client], settings: Any, tools: Sequence[s
     async def main() -> None:
         client = make(("read", *tools))
         upstream = scripted(client, [Reply(calls=(recall("mine"),) if "recall" in tools else (READ,)), Reply("Done.")])
-        done = await work(Book(MemoryStore(), settings), client, upstream, 1)
+        done = await work(SessionIndex(MemoryStore(), settings), client, upstream, 1)
         assert all(request.tools == ("read", *tools, *gained) for request in upstream.requests)
         assert ("`recall` it by its name" in upstream.requests[0].system) == ("recall" in gained)
         assert [len(each.bodies) for each in done] == [1, 1]

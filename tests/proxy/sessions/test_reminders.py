@@ -16,7 +16,7 @@ from wane import ConfigError
 from wane.cli.failure import UsageError
 from wane.cli.proxy.options import context_settings
 from wane.journal import SessionStore
-from wane.proxy.sessions.book import Book
+from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import ContextSettings
 from wane.proxy.store.disk import DiskStore
 from wane.proxy.store.memory import MemoryStore
@@ -31,27 +31,27 @@ def result(tool: str, arguments: Any) -> str:
     return f"{tool} {json.dumps(arguments)}\n{RESULT}"
 
 
-def work(client: Client, settings: ContextSettings, model: Any, turns: int = 3) -> tuple[list[Exchange], Book]:
+def work(client: Client, settings: ContextSettings, model: Any, turns: int = 3) -> tuple[list[Exchange], SessionIndex]:
     """Let an agent work; return its exchanges, and the sessions.
 
     Each request is looked at ahead, too: `peek` says what would be sent upstream, without a reminder.
     """
 
-    async def main() -> tuple[list[Exchange], Book]:
-        book, upstream = Book(MemoryStore(), settings), Upstream(client.provider, model)
+    async def main() -> tuple[list[Exchange], SessionIndex]:
+        index, upstream = SessionIndex(MemoryStore(), settings), Upstream(client.provider, model)
         done: list[Exchange] = []
         for number in range(turns):
             client.say(f"User turn {number}.")
             while True:
                 body = client.body()
-                bare = await book.peek(client.wire, body) if done else None
-                done.append(await exchange(book, client, upstream))
+                bare = await index.peek(client.wire, body) if done else None
+                done.append(await exchange(index, client, upstream))
                 if bare is not None:
                     sent = done[-1].bodies[0]
                     assert sent == (client.wire.noted(bare, note) if (note := text_of(sent)) else bare)
                 if not client.take(done[-1].answer, result):
                     break
-        return done, book
+        return done, index
 
     return asyncio.run(main())
 
@@ -66,14 +66,14 @@ def text_of(body: dict[str, Any]) -> str:
 @every_client
 def test_a_model_that_marks_nothing_is_reminded_and_nothing_else_changes(make: type[Client]) -> None:
     client = make()
-    done, book = work(client, SETTINGS, Worker(3, steps=20, marks=False))
+    done, index = work(client, SETTINGS, Worker(3, steps=20, marks=False))
     notes = [text_of(body) for each in done for body in each.bodies]
     # 5 % of the budget are 1,000 tokens, and a result has some 120.
     assert 2 <= len(list(filter(None, notes))) <= len(notes) / 5
     assert all("you have not started an episode yet" in note for note in notes if note)
     # The client never saw it, and each of its requests was known again.
     assert NOTE not in json.dumps(client.history)
-    assert len(book.status()) == 1
+    assert len(index.status()) == 1
 
 
 class Endless(Worker):
@@ -111,10 +111,10 @@ class Builder(Worker):
         return replace(reply, calls=tuple(Call("read", call.arguments) for call in reply.calls))
 
 
-async def unrecorded(book: Book, client: Client, upstream: Upstream) -> Exchange:
+async def unrecorded(index: SessionIndex, client: Client, upstream: Upstream) -> Exchange:
     """An exchange whose proxy dies as the client has got its answer."""
     body = client.body()
-    turn = await book.turn(client.wire, body)
+    turn = await index.turn(client.wire, body)
     reply = client.wire.reply(body, turn.own)
     out = reply.feed(upstream.ask(turn.body))
     reply.end()
@@ -131,19 +131,19 @@ def test_a_restart_before_every_request_changes_no_reminder(
     settings = replace(SETTINGS, budget=3_000, remind_at=share)
     ask = unrecorded if dies else exchange
 
-    def book(name: str) -> Book:
-        return Book(DiskStore(SessionStore(tmp_path / name), fsync=False), settings)
+    def index(name: str) -> SessionIndex:
+        return SessionIndex(DiskStore(SessionStore(tmp_path / name), fsync=False), settings)
 
     async def main() -> None:
         clients = make(), make()
         upstreams = [Upstream(each.provider, kind(3, steps=20, marks=False)) for each in clients]
-        steady, notes = book("steady"), 0
+        steady, notes = index("steady"), 0
         for number in range(4):
             calls = 1
             for client in clients:
                 client.say(f"User turn {number}.")
             while calls:
-                restarted = book("restarted")
+                restarted = index("restarted")
                 one = await ask(steady, clients[0], upstreams[0])
                 other = await ask(restarted, clients[1], upstreams[1])
                 await restarted.close()
@@ -192,12 +192,12 @@ def test_a_history_that_comes_as_a_whole_is_no_reason(make: type[Client]) -> Non
     async def main() -> None:
         client = make()
         upstream = Upstream(client.provider, Worker(3, steps=20, marks=False))
-        before = Book(MemoryStore(), replace(SETTINGS, strategy="none"))
+        before = SessionIndex(MemoryStore(), replace(SETTINGS, strategy="none"))
         for number in range(3):
             client.say(f"User turn {number}.")
             await run_turn(before, client, upstream, result)
         client.say("Go on.")
-        done = await exchange(Book(MemoryStore(), SETTINGS), client, upstream)
+        done = await exchange(SessionIndex(MemoryStore(), SETTINGS), client, upstream)
         assert not text_of(done.bodies[0])
 
     asyncio.run(main())

@@ -13,7 +13,7 @@ import pytest
 from tests.proxy.agents import Worker
 from tests.proxy.world import AnthropicClient, Exchange, Upstream, exchange
 from wane.journal import SessionStore
-from wane.proxy.sessions.book import Book
+from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import ContextSettings
 from wane.proxy.store.base import Store
 from wane.proxy.store.disk import DiskStore
@@ -49,14 +49,14 @@ async def session(
     client: AnthropicClient, upstream: Upstream, store: Store, *, restarts: bool = False
 ) -> list[Exchange]:
     """Three turns of the user; every request that the provider would refuse raises."""
-    book, done = Book(store, SETTINGS), list[Exchange]()
+    index, done = SessionIndex(store, SETTINGS), list[Exchange]()
     for number in range(3):
         client.say(f"User turn {number}: please do thing {number}.")
         for _ in range(100):
             if restarts:
-                await book.close()
-                book = Book(store, SETTINGS)
-            done.append(await exchange(book, client, upstream))
+                await index.close()
+                index = SessionIndex(store, SETTINGS)
+            done.append(await exchange(index, client, upstream))
             if not client.take(done[-1].answer, result):
                 break
     return done

@@ -1,4 +1,4 @@
-"""A book of sessions that are told, and a server that shows them."""
+"""An index of sessions that are told, and a server that shows them."""
 
 from __future__ import annotations
 
@@ -90,9 +90,9 @@ def about(upstream: str = "https://api.anthropic.com") -> About:
 
 
 @contextmanager
-def serving(book: ToldBook, traffic: Traffic | None = None, port: int = 0) -> Iterator[str]:
-    """Serve the page of a book on loopback; gives its URL."""
-    app = Starlette(routes=[Mount("/wane", status_app(book, traffic or Traffic(), about(), lambda: NOW))])
+def serving(index: ToldBook, traffic: Traffic | None = None, port: int = 0) -> Iterator[str]:
+    """Serve the page of an index on loopback; gives its URL."""
+    app = Starlette(routes=[Mount("/wane", status_app(index, traffic or Traffic(), about(), lambda: NOW))])
     listener = socket.create_server(("127.0.0.1", port))
     server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

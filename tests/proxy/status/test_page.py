@@ -129,32 +129,32 @@ def test_nothing_in_a_session_can_act(browser: Browser) -> None:
 
 
 def test_the_page_stays_live_and_leaves_what_stands_still(browser: Browser) -> None:
-    book = ToldBook([session(1, title="First"), session(2, title="Second")])
-    with serving(book) as url:
+    index = ToldBook([session(1, title="First"), session(2, title="Second")])
+    with serving(index) as url:
         visit(browser, url)
         browser.run("window.second = document.querySelectorAll('.session')[1]; second.querySelector('summary').click()")
-        book.sessions = [replace(book.sessions[0], requests=99), book.sessions[1], session(3, title="Third")]
+        index.sessions = [replace(index.sessions[0], requests=99), index.sessions[1], session(3, title="Third")]
         until(browser, "document.querySelectorAll('.session').length === 3")
         assert texts(browser, "h2") == ["First", "Second", "Third"]
         assert "99 requests" in texts(browser, ".meta")[0]
         assert browser.run(
             "second === document.querySelectorAll('.session')[1] && second.querySelector('details').open"
         )
-        book.sessions = []
+        index.sessions = []
         until(browser, "!document.getElementById('empty').hidden")
         assert not texts(browser, ".session")
 
 
 def test_the_page_says_when_the_proxy_is_gone_and_finds_it_again(browser: Browser) -> None:
-    book = ToldBook([session()])
-    with serving(book) as url:
+    index = ToldBook([session()])
+    with serving(index) as url:
         visit(browser, url)
     port = int(url.split(":")[2].split("/")[0])
     until(browser, "!document.getElementById('lost').hidden")
     assert browser.text("#lost").startswith("The proxy does not answer. What is below is as of ")
     assert browser.text("#pulse") == "lost"
     assert texts(browser, "h2") == ["Fix the tests"]
-    with serving(book, port=port):
+    with serving(index, port=port):
         until(browser, "document.getElementById('lost').hidden")
         assert browser.text("#pulse") == "live"
 
@@ -169,8 +169,8 @@ def test_without_sessions_it_says_how_to_begin(browser: Browser) -> None:
 
 
 def test_many_sessions_can_be_searched(browser: Browser) -> None:
-    book = ToldBook([session(number, title=f"Task {number}", episodes=60) for number in range(200)])
-    with serving(book) as url:
+    index = ToldBook([session(number, title=f"Task {number}", episodes=60) for number in range(200)])
+    with serving(index) as url:
         visit(browser, url)
         assert browser.text("#heading") == "200 sessions"
         assert browser.run("document.querySelectorAll('.session').length") == 200

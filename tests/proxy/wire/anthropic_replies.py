@@ -16,7 +16,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from wane.proxy.wire.anthropic.protocol import AnthropicWire
-from wane.proxy.wire.base import Reply, Round, Wire, Woven
+from wane.proxy.wire.base import Reply, Round, Wire, WovenRound
 
 Block = dict[str, Any]
 
@@ -108,9 +108,11 @@ def play(made: Sequence[Made], *, stream: bool = True) -> tuple[bytes, list[Roun
     return out + client.finish(), rounds
 
 
-def woven(rounds: Sequence[Round]) -> list[Woven]:
+def woven(rounds: Sequence[Round]) -> list[WovenRound]:
     """Rounds with the results of their own calls."""
-    return [Woven(round_.message, WIRE.results([(one, f"done {one.id}") for one in round_.own])) for round_ in rounds]
+    return [
+        WovenRound(round_.message, WIRE.results([(one, f"done {one.id}") for one in round_.own])) for round_ in rounds
+    ]
 
 
 def _streamed(block: Block) -> tuple[Block, Iterator[Block]]:

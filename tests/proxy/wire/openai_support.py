@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from tests.proxy.wire.cuts import pieces
-from wane.proxy.wire.base import Body, OwnTool, Reply, Round, Wire, Woven
+from wane.conversation.tools import Tool
+from wane.proxy.wire.base import Body, Reply, Round, Wire, WovenRound
 from wane.testing import Call, Usage
 from wane.testing import Reply as Scripted
 from wane.testing.wire import Checks, Provider
 
-DELIMITER = OwnTool("delimiter", "Mark episodes.", {"type": "object", "properties": {"action": {"type": "string"}}})
+DELIMITER = Tool("delimiter", "Mark episodes.", {"type": "object", "properties": {"action": {"type": "string"}}})
 OWN = frozenset({"delimiter"})
 GUIDANCE = "Mark your episodes."
 
@@ -60,8 +61,8 @@ def run(reply: Reply, streams: Sequence[bytes], cuts: Sequence[int] = ()) -> Tol
     return told
 
 
-def woven(wire: Wire, rounds: Sequence[Round]) -> list[Woven]:
-    return [Woven(each.message, wire.results([(call, "ok") for call in each.own])) for each in rounds]
+def woven(wire: Wire, rounds: Sequence[Round]) -> list[WovenRound]:
+    return [WovenRound(each.message, wire.results([(call, "ok") for call in each.own])) for each in rounds]
 
 
 class Proxy:
@@ -69,7 +70,7 @@ class Proxy:
 
     def __init__(self, wire: Wire, upstream: Upstream) -> None:
         self.wire, self.upstream = wire, upstream
-        self.replies: list[list[Woven]] = []
+        self.replies: list[list[WovenRound]] = []
 
     def history(self, body: Body) -> list[Any]:
         replies = iter(self.replies)

@@ -14,15 +14,16 @@ from hypothesis import strategies as st
 
 from tests.proxy.wire.anthropic_replies import WIRE, Block, call, own, text, thinking
 from tests.strategies import times
+from wane.conversation.tools import Tool
 from wane.core.errors import FormatError
 from wane.proxy.wire.anthropic.protocol import BINDING_BETA
-from wane.proxy.wire.base import Body, Message, OwnCall, OwnTool
+from wane.proxy.wire.base import Body, Message, OwnCall
 from wane.testing.anthropic import Anthropic
 from wane.testing.wire import Checks, Refused
 
 MARK = {"type": "ephemeral"}
 LONG = {"type": "ephemeral", "ttl": "1h"}
-TOOL = OwnTool("delimiter", "Marks work.", {"type": "object"})
+TOOL = Tool("delimiter", "Marks work.", {"type": "object"})
 READ = {"name": "read", "input_schema": {"type": "object"}}
 
 
@@ -176,12 +177,12 @@ def test_results_are_one_message() -> None:
 def test_a_result_is_cleared_with_its_breakpoint_kept() -> None:
     message = user(text("a"), result("c", [text("r"), marked(text("s"))], is_error=True), result("d"))
     before = deepcopy(message)
-    cleared = WIRE.cleared(message, 1, "[cleared]")
+    cleared = WIRE.format.cleared(message, 1, "[cleared]")
     assert cleared == user(text("a"), marked(result("c", "[cleared]", is_error=True)), result("d"))
     assert message == before
     found = {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}
     searched = model({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}, found)
-    assert WIRE.cleared(searched, 1, "[cleared]") == searched
+    assert WIRE.format.cleared(searched, 1, "[cleared]") == searched
 
 
 # A view in a body
@@ -285,7 +286,7 @@ def test_a_breakpoint_in_a_result_moves_too() -> None:
 
 def test_a_block_that_was_changed_keeps_its_breakpoint() -> None:
     sent = [said("Hi"), model(call("c")), user(marked(result("c"))), said("Ho")]
-    view = [*sent[:2], WIRE.cleared(sent[2], 0, "[cleared]"), sent[3]]
+    view = [*sent[:2], WIRE.format.cleared(sent[2], 0, "[cleared]"), sent[3]]
     placed = place(sent, view)
     assert list(marks(placed)) == [MARK]
     assert list(marks(placed[0])) == []

@@ -27,7 +27,7 @@ from tests.proxy.wire.anthropic_replies import (
     woven,
 )
 from tests.strategies import times
-from wane.proxy.wire.base import Message, Round, Woven
+from wane.proxy.wire.base import Message, Round, WovenRound
 from wane.testing.anthropic import Anthropic
 from wane.testing.wire import Checks
 
@@ -38,7 +38,7 @@ def rounds_of(*made: Made) -> list[Round]:
     return play(made)[1]
 
 
-def flat(rounds: list[Woven]) -> list[Message]:
+def flat(rounds: list[WovenRound]) -> list[Message]:
     return [each for one in rounds for each in (one.message, *one.results)]
 
 

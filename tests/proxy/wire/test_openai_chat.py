@@ -438,7 +438,7 @@ def test_cache_markers_are_no_content() -> None:
 
 def test_a_cleared_result() -> None:
     result = {"role": "tool", "tool_call_id": "a", "content": "long"}
-    assert WIRE.cleared(result, 0, "gone") == {"role": "tool", "tool_call_id": "a", "content": "gone"}
+    assert WIRE.format.cleared(result, 0, "gone") == {"role": "tool", "tool_call_id": "a", "content": "gone"}
 
 
 def test_signed_reasoning_of_routers_is_dropped() -> None:

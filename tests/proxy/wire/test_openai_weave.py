@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.proxy.wire.openai_support import DELIMITER, GUIDANCE, OWN, Proxy, Upstream, mark, run, woven
 from tests.strategies import times
-from wane.proxy.wire.base import Message, Round, Wire, Woven
+from wane.proxy.wire.base import Message, Round, Wire, WovenRound
 from wane.proxy.wire.chat.protocol import OpenAIChatWire
 from wane.proxy.wire.openai.texts import text_of
 from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
@@ -262,4 +262,4 @@ def test_equipped_requests_are_the_same_in_every_round() -> None:
         assert second[key][: len(first[key])] == first[key]
         assert {k: v for k, v in first.items() if k != key} == {k: v for k, v in second.items() if k != key}
         assert first == wire.place(wire.equip(body, [DELIMITER], GUIDANCE), wire.messages(body))
-        assert Woven(first).results == ()
+        assert WovenRound(first).results == ()

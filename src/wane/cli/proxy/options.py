@@ -80,8 +80,9 @@ def context_settings(values: Mapping[str, Any]) -> ContextSettings:
             or the model to be reminded of marks that it does not make.
         ConfigError: for a value that cannot work.
     """
+    from wane.conversation.engine import EPISODIC
     from wane.core.items import read_tool_classes
-    from wane.proxy.settings import EPISODIC, ContextSettings
+    from wane.proxy.settings import ContextSettings
 
     given = {key: values[key] for key in ("strategy", "annotate", "recall") if key in values}
     if "idle" in values:

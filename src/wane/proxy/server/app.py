@@ -19,7 +19,7 @@ from wane.proxy.server.managed import Managed, report
 from wane.proxy.server.passthrough import pass_on
 from wane.proxy.server.settings import ServerSettings
 from wane.proxy.server.traffic import Exchange, Traffic
-from wane.proxy.sessions.base import SessionBook
+from wane.proxy.sessions.base import Sessions
 
 STATUS: Final = "/wane"
 """The path below which the proxy shows itself."""
@@ -36,7 +36,7 @@ class ProxyApp:
 
     Args:
         settings: how it treats requests.
-        book: the sessions.
+        sessions: the sessions.
         wires: the protocols that it knows.
         upstream: the provider.
         traffic: counts.
@@ -46,13 +46,13 @@ class ProxyApp:
     def __init__(
         self,
         settings: ServerSettings,
-        book: SessionBook,
+        sessions: Sessions,
         wires: apis.Wires,
         upstream: Upstream,
         traffic: Traffic,
         status: App | None = None,
     ) -> None:
-        self._settings, self._book, self._wires = settings, book, wires
+        self._settings, self._sessions, self._wires = settings, sessions, wires
         self._upstream, self._traffic, self._status = upstream, traffic, status
         self._guard = Guard(settings.token, settings.listen)
         self._live: set[asyncio.Task[Any]] = set()
@@ -152,7 +152,7 @@ class ProxyApp:
             return
         managed = Managed(
             self._upstream,
-            self._book,
+            self._sessions,
             api.wire,
             client,
             request,

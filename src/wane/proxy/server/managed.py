@@ -23,7 +23,7 @@ from wane.proxy.server.apis import tally_for
 from wane.proxy.server.passthrough import ask, pass_on, relay
 from wane.proxy.server.settings import ReportedUsage
 from wane.proxy.server.traffic import Exchange
-from wane.proxy.sessions.base import SessionBook, Turn
+from wane.proxy.sessions.base import Sessions, Turn
 from wane.proxy.wire.base import MAX_ROUNDS, NO_USAGE, Body, BrokenReplyError, Reply, Round, Wire
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
@@ -43,7 +43,7 @@ class Managed:
 
     Args:
         upstream: the provider.
-        book: the sessions.
+        sessions: the sessions.
         wire: the request's protocol.
         client: the client.
         request: the head of its request.
@@ -58,7 +58,7 @@ class Managed:
     def __init__(
         self,
         upstream: Upstream,
-        book: SessionBook,
+        sessions: Sessions,
         wire: Wire,
         client: Client,
         request: Request,
@@ -70,7 +70,7 @@ class Managed:
         strict: bool,
         usage: ReportedUsage,
     ) -> None:
-        self._upstream, self._book, self._wire = upstream, book, wire
+        self._upstream, self._sessions, self._wire = upstream, sessions, wire
         self._client, self._request = client, request
         self._raw, self._body = raw, body
         self._exchange, self._line = exchange, line
@@ -98,7 +98,7 @@ class Managed:
                 return
             size = len(self._raw)
             with _ours():
-                turn = await _unbroken(self._book.turn(self._wire, self._body, size=size))
+                turn = await _unbroken(self._sessions.turn(self._wire, self._body, size=size))
                 self._reply = self._wire.reply(self._body, turn.own, self._tally)
                 self._more = self._wire.headers(turn.body)
                 first = await dumped(turn.body, size)
@@ -125,7 +125,7 @@ class Managed:
             if await self._left_alone():
                 return
             with _ours():
-                counted = await _unbroken(self._book.peek(self._wire, self._body))
+                counted = await _unbroken(self._sessions.peek(self._wire, self._body))
                 content = await dumped(counted, len(self._raw))
         except OwnFailureError as failure:
             await self._failed(failure.__cause__ or failure)
@@ -159,7 +159,7 @@ class Managed:
         """What a request that is not managed becomes, if it goes on with a session that is."""
         try:
             with _ours():
-                body = await self._book.shortened(self._wire, self._body)
+                body = await self._sessions.shortened(self._wire, self._body)
                 return None if body is None else await dumped(body, len(self._raw))
         except OwnFailureError as failure:
             _LOGGER.debug("%s: passed on as it is: %s", self._line.what, told(failure.__cause__ or failure))

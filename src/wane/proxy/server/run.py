@@ -23,8 +23,8 @@ from wane.proxy.server.app import ProxyApp
 from wane.proxy.server.settings import ServerSettings
 from wane.proxy.server.status import About, status_app
 from wane.proxy.server.traffic import Traffic
-from wane.proxy.sessions.base import SessionBook
-from wane.proxy.sessions.book import Book
+from wane.proxy.sessions.base import Sessions
+from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import ContextSettings
 from wane.proxy.store import StoreError, open_store
 
@@ -59,13 +59,13 @@ class Running:
 
     Attributes:
         address: where it listens.
-        book: its sessions.
+        sessions: its sessions.
         traffic: what it has counted.
     """
 
-    def __init__(self, address: Address, server: _Server, app: ProxyApp, book: SessionBook, traffic: Traffic):
+    def __init__(self, address: Address, server: _Server, app: ProxyApp, sessions: Sessions, traffic: Traffic):
         self.address = address
-        self.book = book
+        self.sessions = sessions
         self.traffic = traffic
         self._server, self._app = server, app
         self._stopping = asyncio.Event()
@@ -118,14 +118,14 @@ async def running(options: ProxyOptions) -> AsyncIterator[Running]:
         raise StoreError(
             f"sessions cannot be stored: {why}. Start the store, name another with --store, or give --no-store"
         ) from None
-    book = Book(store, options.context, strict=options.server.strict)
-    async with serving(options.server, book, known_wires(), options.context) as proxy:
+    sessions = SessionIndex(store, options.context, strict=options.server.strict)
+    async with serving(options.server, sessions, known_wires(), options.context) as proxy:
         yield proxy
 
 
 @asynccontextmanager
 async def serving(
-    settings: ServerSettings, book: SessionBook, wires: Wires, context: ContextSettings | None = None
+    settings: ServerSettings, sessions: Sessions, wires: Wires, context: ContextSettings | None = None
 ) -> AsyncIterator[Running]:
     """Serve these sessions in this event loop, until the block ends; they are closed then.
 
@@ -134,7 +134,7 @@ async def serving(
     """
     context = context or ContextSettings()
     async with AsyncExitStack() as stack:
-        stack.push_async_callback(book.close)
+        stack.push_async_callback(sessions.close)
         upstream = Upstream(settings.upstream, settings.timeouts)
         stack.push_async_callback(upstream.close)
         sock = listen(settings.listen)
@@ -142,12 +142,12 @@ async def serving(
         settings = replace(settings, listen=Address(settings.listen.host, sock.getsockname()[1]))
         traffic = Traffic()
         about = About(str(settings.upstream), context, datetime.now(UTC))
-        status: Any = status_app(book, traffic, about)
-        app = ProxyApp(settings, book, wires, upstream, traffic, status)
+        status: Any = status_app(sessions, traffic, about)
+        app = ProxyApp(settings, sessions, wires, upstream, traffic, status)
         server = _server(app, settings)
-        proxy = Running(settings.listen, server, app, book, traffic)
+        proxy = Running(settings.listen, server, app, sessions, traffic)
         stack.enter_context(_quiet())
-        tasks = [asyncio.create_task(server.serve([sock])), asyncio.create_task(_sweep(book, context.idle))]
+        tasks = [asyncio.create_task(server.serve([sock])), asyncio.create_task(_sweep(sessions, context.idle))]
         try:
             while not (server.started or tasks[0].done()):
                 await asyncio.sleep(0.002)
@@ -272,11 +272,11 @@ def _quiet() -> Iterator[None]:
         logger.removeFilter(quiet)
 
 
-async def _sweep(book: SessionBook, idle: float) -> None:
+async def _sweep(sessions: Sessions, idle: float) -> None:
     """Let idle sessions go, now and then."""
     while True:
         await asyncio.sleep(min(_SWEEP, max(idle / 2, 0.1)))
         try:
-            await book.sweep()
+            await sessions.sweep()
         except Exception as error:
             _LOGGER.warning("idle sessions could not be let go: %s", type(error).__name__)

@@ -26,7 +26,7 @@ import wane
 from wane.proxy import jsons
 from wane.proxy.server.page import PAGE, POLICY
 from wane.proxy.server.traffic import Traffic
-from wane.proxy.sessions.base import SessionBook, SessionStatus
+from wane.proxy.sessions.base import Sessions, SessionStatus
 from wane.proxy.settings import ContextSettings
 
 MOST_SESSIONS: Final = 500
@@ -60,23 +60,23 @@ class About:
     started: datetime
 
 
-def status_app(book: SessionBook, traffic: Traffic, about: About, now: Callable[[], datetime] = _now) -> ASGIApp:
+def status_app(sessions: Sessions, traffic: Traffic, about: About, now: Callable[[], datetime] = _now) -> ASGIApp:
     """Return the app with `/`, `/status` and `/metrics`, to be mounted at `/wane`. It asks nobody who they are.
 
     Args:
-        book: the sessions.
+        sessions: the sessions.
         traffic: the counters; a gauge of the sessions in memory and figures of the process are added to its registry.
         about: what the proxy says of itself.
         now: the time, in UTC.
     """
-    traffic.registry.register(_Sessions(book))
+    traffic.registry.register(_Sessions(sessions))
     ProcessCollector(registry=traffic.registry)
 
     async def page(_: Request) -> Response:
         return Response(PAGE, media_type="text/html", headers={**_HEADERS, "content-security-policy": POLICY})
 
     async def status(_: Request) -> Response:
-        data = jsons.dumps(status_data(book.status(), traffic, about, now()))
+        data = jsons.dumps(status_data(sessions.status(), traffic, about, now()))
         return Response(data, media_type="application/json", headers=_HEADERS)
 
     async def metrics(_: Request) -> Response:
@@ -162,11 +162,11 @@ def _address(url: str) -> str:
 class _Sessions(Collector):
     """How many sessions are in memory, counted when it is asked for."""
 
-    def __init__(self, book: SessionBook) -> None:
-        self._book = book
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
         family = GaugeMetricFamily("wane_sessions", "Sessions in memory.", labels=("api",))
-        for api, count in sorted(Counter(session.facts.api for session in self._book.status()).items()):
+        for api, count in sorted(Counter(session.facts.api for session in self._sessions.status()).items()):
             family.add_metric((api,), count)
         yield family

@@ -1,4 +1,4 @@
-"""What the server asks of the sessions: the face of everything that is known of them."""
+"""The interface of the sessions to the server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wane.proxy.wire.base import NO_USAGE, Body, Mending, Round, TokenUsage, Wir
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a request's view is like; for headers, the log and metrics.
+    """Figures of a request's view, for headers, the log and metrics.
 
     Attributes:
         session: the session's id.
@@ -20,13 +20,13 @@ class Facts:
         model: the model that was asked for.
         view: tokens of the view.
         budget: tokens that it may hold.
-        history: tokens of all that was said in the session so far, evicted or not.
+        history: tokens of the whole history, evicted or not.
         evicted: tokens that are not in the view.
         evicted_now: how many of them were evicted for this request.
-        used: what all rounds of the session took before this request, as the provider reported it.
+        used: usage of all rounds of the session before this request, as the provider reported it.
         satisfied: whether the view is within the budget.
-        note: what a person should know, such as why the budget cannot be met or that a session could not be
-            stored; empty as a rule.
+        note: what a person should know, such as why the budget cannot be met, or that the session could not be
+            stored. Usually empty.
     """
 
     session: str
@@ -43,12 +43,12 @@ class Facts:
 
 
 class Turn(Protocol):
-    """One request of a client, from what goes upstream to the end of the reply.
+    """One request of a client, from the body sent upstream to the end of the reply.
 
     Attributes:
-        body: what goes upstream first.
-        own: names of the proxy's own tools in it; none if the strategy needs none.
-        facts: what its view is like.
+        body: the first body to send upstream.
+        own: names of the proxy's own tools in it; empty if the strategy needs none.
+        facts: figures of its view.
     """
 
     body: Body
@@ -56,19 +56,19 @@ class Turn(Protocol):
     facts: Facts
 
     def refused(self, mending: Mending) -> None:
-        """The provider refused reasoning, and was asked again for what this makes of the request: later ones are, too.
+        """Apply a correction to all later requests, since the provider has refused reasoning without it.
 
         Args:
-            mending: what makes requests of the session valid.
+            mending: the correction; the request was already sent again with it.
         """
         ...
 
     async def answered(self, round_: Round) -> Body | None:
-        """Take in what the provider said.
+        """Take in a reply of the provider.
 
         Returns:
-            What to send upstream next, if only own calls were made; None if the client's reply is complete. It has
-            been recorded by then, so the server may close the client's reply.
+            The next body to send upstream, if the model called only own tools; None if the client's reply is
+            complete. It has been recorded then, so the server may close the client's reply.
         """
         ...
 
@@ -81,8 +81,8 @@ class EpisodeStatus:
         name: its name; None for an implicit one.
         type: `expl` or `act`.
         state: `active`, `closed`, or the level to which it has been stripped.
-        tokens: what of it is in the view.
-        notices: those of them that the harness put in.
+        tokens: its tokens in the view.
+        notices: how many of them are notices of the harness.
     """
 
     name: str | None
@@ -101,13 +101,13 @@ class SessionStatus:
         title: beginning of the user's first words.
         created: when its first request came, in UTC.
         last: when its last one came, in UTC.
-        requests: how many came.
-        system: tokens of the system's messages, which never go.
-        user: tokens of the user's turns, which never go.
+        requests: number of requests.
+        system: tokens of the system's messages, which are never evicted.
+        user: tokens of the user's turns, which are never evicted.
         notices: tokens of notices in the view, which belong to its episodes.
-        episodes: the episodes of which something is in the view, in order of start.
-        removed: how many episodes have gone as a whole.
-        used: what all its rounds took, as the provider reported it.
+        episodes: the episodes that have anything in the view, in order of start.
+        removed: number of episodes that were removed whole.
+        used: usage of all its rounds, as the provider reported it.
     """
 
     facts: Facts
@@ -123,27 +123,28 @@ class SessionStatus:
     used: TokenUsage = NO_USAGE
 
 
-class SessionBook(Protocol):
+class Sessions(Protocol):
     """All sessions of a proxy."""
 
     async def turn(self, wire: Wire, body: Body, *, size: int = 0) -> Turn:
-        """Recognise the session of a request, take in what is new of it, and fit its view.
+        """Find the session of a request, take in its new messages, and make the view ready.
 
         Args:
             wire: the request's protocol.
             body: the client's body, one that can be managed.
-            size: its bytes; a large one is worked on beside the event loop.
+            size: its size in bytes; a large body is processed outside the event loop.
 
         Raises:
             FormatError: if the body's messages are not of the protocol.
-            WaneError: for whatever else Wane cannot do; the server then fails open, or closed.
+            WaneError: if Wane cannot manage the request for any other reason; the server then fails open, or closed.
         """
         ...
 
     async def peek(self, wire: Wire, body: Body) -> Body:
-        """Return what `turn` would send upstream, without taking anything in: for counting tokens.
+        """Return what `turn` would send upstream, to count its tokens; no session changes.
 
-        What goes on with no known session is a fragment that a client wants counted by itself, and returned as it is.
+        A body that continues no known session is a fragment that the client wants counted by itself. It is returned
+        unchanged.
 
         Raises:
             WaneError: as `turn` does.
@@ -151,12 +152,12 @@ class SessionBook(Protocol):
         ...
 
     async def shortened(self, wire: Wire, body: Body) -> Body | None:
-        """Return a request that is not managed, with the view of the session that it goes on with.
+        """Return an unmanaged request with the view of its session in place of its history.
 
-        Such as that of a client which asks for a summary of all it has: more than the model's window holds, perhaps.
+        A client that asks for a summary sends all it has, which may be more than the model's window holds.
 
         Returns:
-            The body without own tools; None if it goes on with no known session, or one that nothing was evicted of.
+            The body, without own tools; None if it continues no known session, or one of which nothing was evicted.
 
         Raises:
             WaneError: as `turn` does.
@@ -164,13 +165,13 @@ class SessionBook(Protocol):
         ...
 
     def status(self) -> Sequence[SessionStatus]:
-        """Return the sessions in memory, the last used first."""
+        """Return the sessions in memory, the most recently used first."""
         ...
 
     async def sweep(self) -> None:
-        """Let sessions go that have been idle; what is stored of them is found again when a request comes."""
+        """Drop idle sessions from memory. A later request finds them in the store again."""
         ...
 
     async def close(self) -> None:
-        """Let all sessions go."""
+        """Drop all sessions from memory."""
         ...

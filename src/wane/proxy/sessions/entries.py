@@ -1,4 +1,4 @@
-"""The client's messages that are known of a session, and how far a request agrees with them."""
+"""The known messages of a session's client, and how far a request agrees with them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Entry:
     """A message of the client.
 
     Attributes:
-        digest: of its content when it was last seen, to the letter.
-        shape: what stays of it when it is edited (`shape_of`).
-        messages: how many messages of the history it stands for: one, unless own rounds were woven into it.
-        tokens: what it held then, by our own count.
+        digest: of its exact content when it was last seen.
+        shape: what stays the same when it is edited (`shape_of`).
+        messages: number of messages of the history that it stands for: one, unless rounds are woven in.
+        tokens: its tokens when it was last seen, by our own count.
     """
 
     digest: bytes
@@ -32,9 +32,9 @@ class Alignment:
     """How far a request agrees with what is known.
 
     Attributes:
-        common: number of messages at the beginning that are the same, small edits aside.
-        edited: which of them the client has changed since they were last seen.
-        answered: whether an assistant's message is among them, which no other session shares by chance.
+        common: number of messages at the beginning that are the same, apart from small edits.
+        edited: positions of those that the client has changed since they were last seen.
+        answered: whether one of them is an assistant's, which no other session shares by chance.
     """
 
     common: int
@@ -43,7 +43,7 @@ class Alignment:
 
 
 class Entries:
-    """Known messages of a client, in order, in some 100 bytes each."""
+    """The known messages of a client, in order; each takes some 100 bytes."""
 
     def __init__(self) -> None:
         self._digests: list[bytes] = []
@@ -61,8 +61,12 @@ class Entries:
         """Return whether a message is of one of these shapes."""
         return not shapes.isdisjoint(self._shapes)
 
+    def shape(self, number: int) -> bytes:
+        """Return the shape of a message."""
+        return self._shapes[number]
+
     def messages(self, number: int) -> int:
-        """Return how many messages of the history one stands for."""
+        """Return the number of messages of the history that a message stands for."""
         return self._messages[number]
 
     def append(self, entry: Entry) -> None:
@@ -73,20 +77,19 @@ class Entries:
         self._tokens.append(entry.tokens)
 
     def renew(self, number: int, digest: bytes, tokens: int) -> None:
-        """Take note of what a message has become that its client has edited."""
+        """Take in a message that its client has edited."""
         self._digests[number] = digest
         self._tokens[number] = tokens
 
     def align(self, arrivals: Sequence[Arrival], replied: Container[bytes] = ()) -> Alignment:
-        """Say how far a request agrees with what is known.
+        """Return how far a request agrees with the known messages.
+
+        An edited message that has kept its shape counts as the same if an assistant's message behind it is the same:
+        clients clear old results, and take reminders back. Without one, it may be a person who says something else.
 
         Args:
             arrivals: the request's messages.
-            replied: shapes of replies that the client was given, and has not come back with yet.
-
-        A message that was edited but kept its shape is still the same where an assistant's message behind it is: a
-        client that clears old results, or takes a reminder back, goes on with its session. Without one it may as
-        well be a person who says something else than before.
+            replied: shapes of replies that the client was given and has not sent back yet.
         """
         changed, reached = [], 0
         # As of the latest assistant's message that agrees: how far, and with how many edits.

@@ -1,4 +1,4 @@
-"""What tells one message from another: its content to the letter, and what stays of it when a client edits it."""
+"""What tells one message from another: its exact content, and its shape, which survives a client's edits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ROOT_LENGTH: Final = 24
 
 
 class Arrival:
-    """A message of a request, before it is known whether it is new.
+    """A message of a request, which may be new or known.
 
     Args:
         wire: the request's protocol.
@@ -30,7 +30,7 @@ class Arrival:
 
     Attributes:
         message: see above.
-        digest: stands for its content, to the letter but for `cache_control`.
+        digest: of its exact content, `cache_control` left out.
     """
 
     __slots__ = ("__dict__", "_wire", "digest", "message")
@@ -52,10 +52,10 @@ class Arrival:
 
 
 def shape_of(parts: Sequence[Part]) -> bytes:
-    """Return what stays of a message when its client drops or edits some of its content.
+    """Return what stays the same when a client drops or edits some of a message's content.
 
-    An assistant's message is known by the ids of its calls or, without any, by its text, spaces aside; a message
-    with results by the ids of the calls that they answer. Of users' and system messages nothing is fixed.
+    For an assistant's message these are the ids of its calls or, if it has none, its text without regard to spaces;
+    for a message with results, the ids of the calls that they answer; for all others, only the kind of the first part.
     """
     if is_answer(parts):
         ids = [part.call_id or "" for part in parts if part.kind is Kind.CALL]
@@ -67,8 +67,8 @@ def shape_of(parts: Sequence[Part]) -> bytes:
 
 
 def root_of(wire: Wire, arrivals: Sequence[Arrival]) -> str:
-    """Return how a session began, by which it is found: 24 hexadecimal digits for its first turn of the user."""
-    # After a compaction a session may begin with notices alone, and must not be another one once a person speaks.
+    """Return what a session is found by: 24 hexadecimal digits for the first turn of its user."""
+    # After a compaction a session may begin with notices alone. It stays the same session once a person speaks.
     opening = list(takewhile(lambda arrival: arrival.shape[:1] != ASSISTANT, arrivals))
     holding = (arrival for kind in _TURNS for arrival in opening if any(part.kind is kind for part in arrival.parts))
     first = next(holding, arrivals[0])

@@ -1,4 +1,4 @@
-"""What the proxy notes in a session's journal besides its messages, and where a fork's records end."""
+"""The proxy's notes in a session's journal, and the records that a fork begins with."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from typing import Any, Final
 from wane.core.errors import JournalError
 from wane.journal import MessageRecord, NoteRecord, Record
 from wane.proxy.sessions.entries import Entry
-from wane.proxy.wire.base import Woven
+from wane.proxy.wire.base import WovenRound
 
 SETUP: Final = "proxy"
 """Topic of the note on how the session is kept from here on."""
 
 CLIENT: Final = "client"
-"""Topic of the note on messages of the client, whose records follow it."""
+"""Topic of the note on messages of the client. Their records follow it."""
 
 EDITS: Final = "edits"
-"""Topic of the note on messages that the client has changed since they were last seen."""
+"""Topic of the note on messages that the client has edited since they were last seen."""
 
 REPLY: Final = "reply"
-"""Topic of the note on a reply, with the rounds in it that the client was not shown."""
+"""Topic of the note on a reply, with its rounds that the client was not shown."""
 
 
 @dataclass(frozen=True, slots=True)
-class Replied:
+class GivenReply:
     """A reply that the client was given.
 
     Attributes:
-        shape: that of the message which the client makes of it.
-        rounds: the rounds behind it, if any of them holds own calls; else none.
-        inherited: whether it was given in another session, which this one goes on with in another way.
+        shape: shape of the message that the client makes of it.
+        rounds: its rounds, if any of them has own calls; else none.
+        inherited: whether it was given in another session, which this one forks or rewrites.
     """
 
     shape: bytes
-    rounds: tuple[Woven, ...] = ()
+    rounds: tuple[WovenRound, ...] = ()
     inherited: bool = False
 
 
@@ -46,7 +46,7 @@ def setup_note(api: str, strategy: str, *, infer: bool, required: int = 0) -> No
         api: name of its wire.
         strategy: name of its strategy.
         infer: whether its episodes are inferred.
-        required: tokens that requests show of what was evicted, as the provider demands it.
+        required: tokens of evicted content that requests show because the provider demands it.
     """
     more = {"required": required} if required else {}
     return NoteRecord(SETUP, {"api": api, "strategy": strategy, "infer": infer, **more})
@@ -88,12 +88,12 @@ def entries_of(note: NoteRecord) -> list[Entry]:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What a message of the client has become.
+    """A message that the client has edited.
 
     Attributes:
-        number: which of its messages.
-        digest: of its content now.
-        tokens: what it holds now, by our own count.
+        number: its position among the client's messages.
+        digest: of its new content.
+        tokens: its tokens now, by our own count.
     """
 
     number: int
@@ -118,7 +118,7 @@ def edits_of(note: NoteRecord) -> list[Edit]:
         raise JournalError(f"a note on edits of the client cannot be read: {error!r}") from error
 
 
-def reply_note(replied: Replied) -> NoteRecord:
+def reply_note(replied: GivenReply) -> NoteRecord:
     """Return the note on a reply."""
     rounds = [{"message": round_.message, "results": list(round_.results)} for round_ in replied.rounds]
     data: dict[str, Any] = {"shape": replied.shape.hex()}
@@ -129,7 +129,7 @@ def reply_note(replied: Replied) -> NoteRecord:
     return NoteRecord(REPLY, data)
 
 
-def reply_of(note: NoteRecord) -> Replied:
+def reply_of(note: NoteRecord) -> GivenReply:
     """Return the reply that a note is on.
 
     Raises:
@@ -137,18 +137,18 @@ def reply_of(note: NoteRecord) -> Replied:
     """
     data: Mapping[str, Any] = note.data
     try:
-        rounds = tuple(Woven(row["message"], tuple(row["results"])) for row in data.get("rounds", ()))
-        return Replied(bytes.fromhex(data["shape"]), rounds, data.get("inherited") is True)
+        rounds = tuple(WovenRound(row["message"], tuple(row["results"])) for row in data.get("rounds", ()))
+        return GivenReply(bytes.fromhex(data["shape"]), rounds, data.get("inherited") is True)
     except (LookupError, TypeError, ValueError) as error:
         raise JournalError(f"a note on a reply cannot be read: {error!r}") from error
 
 
 def prefix(records: Sequence[Record], count: int) -> list[Record]:
-    """Return a session's records as far as they are about its first messages of the client.
+    """Return the records of a session that concern the client's first messages.
 
     Args:
         records: the session's records.
-        count: how many messages of the client to keep.
+        count: number of the client's messages to keep.
     """
     kept: list[Record] = []
     whole, left = count, 0  # messages of the history that belong to what is kept
@@ -171,7 +171,7 @@ def prefix(records: Sequence[Record], count: int) -> list[Record]:
 
 
 def _edits(records: Iterable[Record], count: int) -> Iterator[Record]:
-    """What became later of the first so many messages of the client: they are the client's own, in every branch."""
+    """Later edits of the client's first messages: they hold in every fork."""
     for record in records:
         if isinstance(record, NoteRecord) and record.topic == EDITS:
             edits = [edit for edit in edits_of(record) if edit.number < count]

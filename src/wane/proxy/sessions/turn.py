@@ -1,88 +1,86 @@
-"""One request of a client, over as many rounds as the model takes to say something that the client may see."""
+"""One request of a client, with as many rounds as it takes until the model says something for the client."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
-from wane.core import DELIMITER
+from wane.conversation.calls import Call, Verdicts
 from wane.core.errors import HistoryError, JournalError
 from wane.journal import Record
 from wane.proxy.sessions.base import Facts
-from wane.proxy.sessions.layout import History
-from wane.proxy.sessions.live import Live
-from wane.proxy.wire.base import MAX_ROUNDS, Body, Mending, Message, OwnCall, Round, Wire, Woven
+from wane.proxy.sessions.cached import CachedSession
+from wane.proxy.sessions.history import WovenHistory
+from wane.proxy.wire.base import MAX_ROUNDS, Body, Mending, Message, OwnCall, Round, Wire, WovenRound
 from wane.recall import RECALL
 
-if TYPE_CHECKING:
-    from wane.proxy.sessions.book import Book
-
 MOST_RECALLS: Final = 4
-"""Calls of `recall` that are answered in one reply: no pass runs within it, and a page may take 0.1 of the budget."""
+"""Calls of `recall` that are answered in one reply: a page may take 0.1 of the budget."""
 
 TOO_MANY: Final = (
     f"Error: `recall` was called {MOST_RECALLS} times in a row, as often as it can be. Work with what these brought: "
     "it answers again after your next call of a tool other than `delimiter`."
 )
-"""What the model reads in place of a further page."""
+"""The result of any further call."""
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 
 
-class LiveTurn:
+class SessionTurn:
     """One request of a session in memory; see `wane.proxy.sessions.base.Turn`.
 
     Args:
-        book: knows the session.
-        live: the session, which has taken the request in.
+        finished: called once the client's reply is complete.
+        cached: the session, which has taken in the request.
         wire: its protocol.
         equipped: the client's body with the proxy's own tools.
         plain: the client's body.
-        history: the whole history, of which episodes are recalled.
-        view: the messages of it that the request shows.
+        history: the whole history, for recall.
+        view: the messages that the request shows.
         own: names of the own tools.
-        note: what the first request upstream carries at its end, if anything.
+        note: a reminder at the end of the first request upstream; None as a rule.
 
     Attributes:
-        body: what goes upstream first.
+        body: the first body to send upstream.
         own: see above.
-        facts: what the view is like.
+        facts: figures of the view.
     """
 
     def __init__(
         self,
-        book: Book,
-        live: Live,
+        finished: Callable[[CachedSession], Awaitable[None]],
+        cached: CachedSession,
         wire: Wire,
         equipped: Body,
         plain: Body,
-        history: History,
+        history: WovenHistory,
         view: Sequence[Message],
         own: frozenset[str],
         note: str | None = None,
     ) -> None:
-        assert live.facts is not None
+        assert cached.facts is not None
         self.own = own
-        self.facts: Facts = live.facts
-        self._book, self._live, self._wire = book, live, wire
+        self.facts: Facts = cached.facts
+        self._finished, self._cached, self._wire = finished, cached, wire
         self._equipped, self._plain, self._history, self._view = equipped, plain, history, view
-        placed = live.placed(equipped, view)
+        placed = cached.placed(equipped, view)
         self.body = placed if note is None else wire.noted(placed, note)
         self._rounds: list[Round] = []
-        self._woven: list[Woven] = []
+        self._woven: list[WovenRound] = []
+        self._verdicts = Verdicts()
         self._recalls = 0
-        live.turns.add(self)
+        cached.turns.add(self)
 
     def refused(self, mending: Mending) -> None:
-        """Have later requests made valid at once."""
-        self._live.mendings.append(mending)
+        """Apply a correction to all later requests."""
+        self._cached.mendings.append(mending)
 
     async def answered(self, round_: Round) -> Body | None:
-        """Take in what the provider said; return what to ask next, None if the client's reply is complete."""
+        """Take in a reply of the provider; return the next body, or None if the client's reply is complete."""
         self._rounds.append(round_)
         answers = self._answers(round_.own)
-        self._woven.append(Woven(round_.message, self._wire.results(answers) if answers else ()))
+        self._woven.append(WovenRound(round_.message, self._wire.results(answers) if answers else ()))
         over = not round_.alone or len(self._rounds) >= MAX_ROUNDS
         await self._record(over=over)
         if over:
@@ -90,53 +88,54 @@ class LiveTurn:
         extra = [message for woven in self._woven for message in (woven.message, *woven.results)]
         await self._make_room(extra)
         last = len(self._rounds) == MAX_ROUNDS - 1
-        return self._live.placed(self._plain if last else self._equipped, [*self._view, *extra])
+        return self._cached.placed(self._plain if last else self._equipped, [*self._view, *extra])
 
     async def _make_room(self, extra: Sequence[Message]) -> None:
-        """Run a pass if what was said in between takes the request over its budget."""
-        live, conversation = self._live, self._live.conversation
+        """Run a pass if the rounds so far take the request over its budget."""
+        cached, session = self._cached, self._cached.session
         try:
-            async with live.held():
-                if conversation.items == self._history.items:
-                    view = conversation.fit(self._history, self._equipped, more=extra)
+            async with cached.held():
+                if session.engine.item_count == self._history.items:
+                    view = session.fit(self._history, self._equipped, more=extra)
                     self._view = view.messages
-                    await live.append(view.records)
+                    await cached.append(view.records)
         except (JournalError, HistoryError) as error:
-            # Another process went on with the session; it is to be as it would have been.
+            # Another process has continued the session: the view stays as it is.
             _LOGGER.warning("session %s: %s", self.facts.session, error)
 
     def _answers(self, calls: Sequence[OwnCall]) -> list[tuple[OwnCall, str]]:
-        """The results of a round's own calls, which is the latest; in their order."""
-        if not calls:
-            return []
-        conversation = self._live.conversation
-        marks = [call for round_ in self._rounds for call in round_.own if call.tool == DELIMITER]
-        count = sum(call.tool == DELIMITER for call in calls)
-        verdicts = iter(conversation.answers(marks, recall=RECALL in self.own)[len(marks) - count :])
-        return [(call, next(verdicts) if call.tool == DELIMITER else self._recalled(call)) for call in calls]
+        """The own calls of the latest round with their results, in order."""
+        # Providers may give the same id in each round: verdicts are found by arguments, in order.
+        made: list[Call[Message]] = [Call(call.tool, call.arguments) for call in calls]
+        engine, verdicts = self._cached.session.engine, self._verdicts
+        verdicts.foresee(made, lambda marks: engine.judge(marks, recall=RECALL in self.own))
+        return [
+            (call, self._recalled(call) if call.tool == RECALL else verdicts.find(one))
+            for call, one in zip(calls, made, strict=True)
+        ]
 
     def _recalled(self, call: OwnCall) -> str:
         self._recalls += 1
-        return TOO_MANY if self._recalls > MOST_RECALLS else self._live.conversation.recall(call, self._history)
+        return TOO_MANY if self._recalls > MOST_RECALLS else self._cached.session.recall(call, self._history)
 
     async def _record(self, *, over: bool) -> None:
         try:
             await self._append(over=over)
         except (JournalError, HistoryError) as error:
-            # Another process went on with the session. The reply is the client's all the same.
+            # Another process has continued the session. The client gets its reply all the same.
             _LOGGER.warning("session %s: a reply was not recorded: %s", self.facts.session, error)
         finally:
             if over:
-                await self._book.finished(self._live)
+                await self._finished(self._cached)
 
     async def _append(self, *, over: bool) -> None:
-        live, conversation = self._live, self._live.conversation
+        cached, session = self._cached, self._cached.session
         usage = self._rounds[-1].usage
-        async with live.held():
+        async with cached.held():
             records: list[Record] = []
-            # What was said of this request means nothing once another one has added to the session.
-            if usage is not None and conversation.items == self._history.items:
-                records += conversation.observe(usage, self.facts.model)
+            # The usage of this request says nothing once another one has added to the session.
+            if usage is not None and session.engine.item_count == self._history.items:
+                records += session.observe(usage, self.facts.model)
             if over:
-                records += conversation.keep(self._rounds, self._woven)
-            await live.append(records)
+                records += session.keep(self._rounds, self._woven)
+            await cached.append(records)

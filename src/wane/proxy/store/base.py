@@ -29,7 +29,7 @@ class SessionLostError(StoreError):
 class Log(Protocol):
     """The records of one session, which are only ever added to.
 
-    One object a session and process: the book keeps it as long as the session is in memory.
+    One object a session and process: the index of sessions keeps it as long as the session is in memory.
 
     Attributes:
         id: the session's id.

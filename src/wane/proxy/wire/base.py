@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from wane.conversation.tools import Tool
 from wane.core.errors import WaneError
-from wane.formats.base import Format
+from wane.formats.writing import WritingFormat
 from wane.proxy.wire.usage import Tally, summed
 
 Body = dict[str, Any]
@@ -37,21 +38,6 @@ class BrokenReplyError(WaneError):
     def __init__(self, message: str, *, told: bool = False) -> None:
         super().__init__(message)
         self.told = told
-
-
-@dataclass(frozen=True, slots=True)
-class OwnTool:
-    """A tool that the proxy adds to a request and whose calls it answers.
-
-    Attributes:
-        name: its name.
-        description: what the model reads about it.
-        schema: JSON schema of its arguments.
-    """
-
-    name: str
-    description: str
-    schema: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +111,7 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True)
-class Woven:
+class WovenRound:
     """One round as it stands in the history that the provider sees.
 
     Attributes:
@@ -209,11 +195,11 @@ class Wire(Protocol):
 
     Attributes:
         name: name of its format: `anthropic`, `openai` or `openai_responses`.
-        format: takes its messages apart.
+        format: takes its messages apart, and writes some.
     """
 
     name: str
-    format: Format[Message]
+    format: WritingFormat[Message]
 
     def unmanaged(self, body: Body) -> str | None:
         """Return why a request cannot or need not be managed, None if it can be.
@@ -246,7 +232,7 @@ class Wire(Protocol):
         """Return JSON data that is equal for equal messages: without `cache_control`, which clients move about."""
         ...
 
-    def equip(self, body: Body, tools: Sequence[OwnTool], guidance: str) -> Body:
+    def equip(self, body: Body, tools: Sequence[Tool], guidance: str) -> Body:
         """Return a body with the proxy's own tools, and what the model is told of them.
 
         They stand behind the client's tools and instructions, so that the prefix which the client has cached
@@ -275,7 +261,7 @@ class Wire(Protocol):
         """
         ...
 
-    def weave(self, message: Message, rounds: Sequence[Woven]) -> list[Message]:
+    def weave(self, message: Message, rounds: Sequence[WovenRound]) -> list[Message]:
         """Return the provider's messages that a client's assistant message stands for.
 
         The client's own contents count: what it changed is sent as it changed it, what it left out (reasoning,
@@ -297,16 +283,6 @@ class Wire(Protocol):
 
         Args:
             answers: each call with the text of its result.
-        """
-        ...
-
-    def cleared(self, message: Message, position: int, text: str) -> Message:
-        """Return a message with a text in place of one result's content.
-
-        Args:
-            message: a message with results.
-            position: which of its parts (`format.parts`) is the result.
-            text: the text.
         """
         ...
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+from wane.conversation.tools import Tool
 from wane.core.errors import FormatError
-from wane.formats.anthropic import AnthropicFormat, slots
-from wane.formats.base import Format
+from wane.formats.anthropic import AnthropicFormat
+from wane.formats.writing import WritingFormat
 from wane.proxy import jsons
 from wane.proxy.wire.anthropic import weave as anthropic_weave
 from wane.proxy.wire.anthropic.blocks import THINKING, Block, blocks_of, plain
@@ -18,7 +19,7 @@ from wane.proxy.wire.anthropic.place import noted, placed
 from wane.proxy.wire.anthropic.reply import StreamedReply
 from wane.proxy.wire.anthropic.turn import led, required, thinks_on_budget, turn_of, unled, without
 from wane.proxy.wire.anthropic.whole import WholeReply
-from wane.proxy.wire.base import Body, Mending, Message, OwnCall, OwnTool, Reply, Round, Woven
+from wane.proxy.wire.base import Body, Mending, Message, OwnCall, Reply, Round, WovenRound
 from wane.proxy.wire.usage import Tally, summed
 
 BINDING_BETA: Final = "thinking-binding-controls-2026-08-01"
@@ -36,7 +37,7 @@ class AnthropicWire:
     """The Messages API."""
 
     name = "anthropic"
-    format: Format[Message] = AnthropicFormat()
+    format: WritingFormat[Message] = AnthropicFormat()
 
     def unmanaged(self, body: Body) -> str | None:
         """Return why a request cannot or need not be managed, None if it can be."""
@@ -85,17 +86,14 @@ class AnthropicWire:
         told = _told(content)
         return message if told is content else {**message, "content": told}
 
-    def equip(self, body: Body, tools: Sequence[OwnTool], guidance: str) -> Body:
+    def equip(self, body: Body, tools: Sequence[Tool], guidance: str) -> Body:
         """Return a body with the proxy's own tools last, and the guidance as the last block of the system prompt.
 
         Neither has a breakpoint: those of the client stand before them, and of those behind there are enough.
         """
         equipped = dict(body)
         if tools:
-            ours = [
-                {"name": tool.name, "description": tool.description, "input_schema": dict(tool.schema)}
-                for tool in tools
-            ]
+            ours = [self.format.tool(it.name, it.description, it.schema) for it in tools]
             equipped["tools"] = [*(body.get("tools") or ()), *ours]
         if guidance:
             system = body.get("system")
@@ -111,7 +109,7 @@ class AnthropicWire:
         """Return a body with a note as the last block of its last message; see `Wire.noted`."""
         return noted(body, text)
 
-    def weave(self, message: Message, rounds: Sequence[Woven]) -> list[Message]:
+    def weave(self, message: Message, rounds: Sequence[WovenRound]) -> list[Message]:
         """Return the messages that a client's message stands for; see `Wire.weave`."""
         return anthropic_weave.weave(message, rounds)
 
@@ -123,23 +121,6 @@ class AnthropicWire:
         """Return one user message with a `tool_result` for each call; none if there are none."""
         content = [{"type": "tool_result", "tool_use_id": call.id, "content": text} for call, text in answers]
         return ({"role": "user", "content": content},) if content else ()
-
-    def cleared(self, message: Message, position: int, text: str) -> Message:
-        """Return a message with a text in place of one result's content.
-
-        Results of Anthropic's own tools stay, and one that holds what a person said.
-        """
-        content, found = message.get("content"), slots(message)
-        place = found[position][0]
-        if not isinstance(content, list) or place < 0 or content[place].get("type") != "tool_result":
-            return message
-        if [each for each, _ in found].count(place) > 1:
-            return message
-        result = {**content[place], "content": text}
-        marks = [block["cache_control"] for block in blocks_of(content[place]) if block.get("cache_control")]
-        if marks and "cache_control" not in result:
-            result["cache_control"] = marks[-1]
-        return {**message, "content": [*content[:place], result, *content[place + 1 :]]}
 
     def required(
         self, body: Body, history: Sequence[Message], shown: Sequence[tuple[int, Message]]

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 
 from wane.proxy import jsons
 from wane.proxy.wire.anthropic.blocks import THINKING, Block, blocks_of, is_blank, plain
-from wane.proxy.wire.base import Message, Round, Woven
+from wane.proxy.wire.base import Message, Round, WovenRound
 
 _Place: TypeAlias = tuple[int, int]
 """A round, and a block of it."""
@@ -33,7 +33,7 @@ def visible(rounds: Sequence[Round]) -> Message:
     return {"role": "assistant", "content": content}
 
 
-def weave(message: Message, rounds: Sequence[Woven]) -> list[Message]:
+def weave(message: Message, rounds: Sequence[WovenRound]) -> list[Message]:
     """Return the messages that a client's message stands for; see `Wire.weave`."""
     own = {str(block.get("tool_use_id")) for woven in rounds for result in woven.results for block in blocks_of(result)}
     given = blocks_of(message)
@@ -58,7 +58,7 @@ def _calls(block: Block, own: set[str]) -> bool:
     return block.get("type") == "tool_use" and block.get("id") in own
 
 
-def _woven(woven: Woven, theirs: list[tuple[int, Block]], own: set[str], *, thinks: bool) -> Iterator[Message]:
+def _woven(woven: WovenRound, theirs: list[tuple[int, Block]], own: set[str], *, thinks: bool) -> Iterator[Message]:
     """Yield a round with the client's blocks in it; nothing if it is empty."""
     made = list(enumerate(blocks_of(woven.message)))
     ours = [(place, block) for place, block in made if _calls(block, own)]

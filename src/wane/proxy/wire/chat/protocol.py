@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+from wane.conversation.tools import Tool
 from wane.core.errors import FormatError
-from wane.formats.base import Format
 from wane.formats.openai import OpenAIFormat
+from wane.formats.writing import WritingFormat
 from wane.proxy import jsons
-from wane.proxy.wire.base import Body, Mending, Message, OwnCall, OwnTool, Reply, Round, Woven
+from wane.proxy.wire.base import Body, Mending, Message, OwnCall, Reply, Round, WovenRound
 from wane.proxy.wire.chat.message import REASONING_LISTS, merged
 from wane.proxy.wire.chat.reply import StreamedChat, WholeChat
 from wane.proxy.wire.chat.weave import says_something, weave
@@ -36,7 +37,7 @@ class OpenAIChatWire:
     name = "openai"
 
     def __init__(self) -> None:
-        self.format: Format[Message] = OpenAIFormat()
+        self.format: WritingFormat[Message] = OpenAIFormat()
 
     def unmanaged(self, body: Body) -> str | None:
         """Return why a request cannot or need not be managed, None if it can be."""
@@ -91,14 +92,17 @@ class OpenAIChatWire:
         """Return a message without cache markers."""
         return without_markers(message)
 
-    def equip(self, body: Body, tools: Sequence[OwnTool], guidance: str) -> Body:
+    def equip(self, body: Body, tools: Sequence[Tool], guidance: str) -> Body:
         """Return a body with own tools at the end of the client's, and guidance behind its system messages.
 
         A stream is asked to report usage, whatever the client wants, as counts are anchored to it.
         """
         equipped = _Equipped(body)
         if tools:
-            equipped["tools"] = [*(body.get("tools") or ()), *map(_definition, tools)]
+            equipped["tools"] = [
+                *(body.get("tools") or ()),
+                *(self.format.tool(it.name, it.description, it.schema) for it in tools),
+            ]
         if body.get("stream"):
             equipped["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
         equipped.guidance = guidance
@@ -129,7 +133,7 @@ class OpenAIChatWire:
             return body
         return {**body, "messages": [*before, {**last, "content": _appended(last.get("content"), text)}]}
 
-    def weave(self, message: Message, rounds: Sequence[Woven]) -> list[Message]:
+    def weave(self, message: Message, rounds: Sequence[WovenRound]) -> list[Message]:
         """Return the provider's messages that a client's assistant message stands for."""
         return weave(message, rounds)
 
@@ -140,10 +144,6 @@ class OpenAIChatWire:
     def results(self, answers: Sequence[tuple[OwnCall, str]]) -> tuple[Message, ...]:
         """Return the messages that answer own calls, one each."""
         return tuple({"role": "tool", "tool_call_id": call.id, "content": text} for call, text in answers)
-
-    def cleared(self, message: Message, position: int, text: str) -> Message:  # noqa: ARG002 - it has one part
-        """Return a message of role `tool` with a text as its content."""
-        return {**message, "content": text}
 
     def required(
         self,
@@ -202,11 +202,6 @@ def _appended(content: Any, text: str) -> Any:
     if isinstance(content, list):
         return [*content, {"type": "text", "text": text}]
     return f"{content}\n\n{text}" if content else text
-
-
-def _definition(tool: OwnTool) -> dict[str, Any]:
-    function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.schema)}
-    return {"type": "function", "function": function}
 
 
 def _tool_name(tool: object) -> str | None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wane.proxy.wire.base import Message, Woven
+from wane.proxy.wire.base import Message, WovenRound
 from wane.proxy.wire.chat.message import REASONING_LISTS, TEXTS, entries_of
 from wane.proxy.wire.openai.texts import list_shares, shares, text_of
 
 _SHARED = (*TEXTS, *REASONING_LISTS)
 
 
-def weave(message: Message, rounds: Sequence[Woven]) -> list[Message]:
+def weave(message: Message, rounds: Sequence[WovenRound]) -> list[Message]:
     """Return the messages that a client's message stands for; see `Wire.weave`.
 
     Texts are split where they begin with what was recorded of a round; from the first change on they are the last
@@ -39,7 +39,7 @@ def weave(message: Message, rounds: Sequence[Woven]) -> list[Message]:
     return history or [message]
 
 
-def _parts_of(message: Message, rounds: Sequence[Woven]) -> dict[str, tuple[Sequence[Any], bool]]:
+def _parts_of(message: Message, rounds: Sequence[WovenRound]) -> dict[str, tuple[Sequence[Any], bool]]:
     """Return by key each round's share of a text or a list, and whether the client has changed it."""
     found: dict[str, tuple[Sequence[Any], bool]] = {}
     for key in _SHARED:
@@ -52,7 +52,7 @@ def _parts_of(message: Message, rounds: Sequence[Woven]) -> dict[str, tuple[Sequ
     return found
 
 
-def _calls_of(message: Message, rounds: Sequence[Woven]) -> list[list[dict[str, Any]]]:
+def _calls_of(message: Message, rounds: Sequence[WovenRound]) -> list[list[dict[str, Any]]]:
     """Return each round's calls: own ones as recorded, those of the client as it has sent them."""
     sent = {call.get("id"): call for call in entries_of(message)}
     found: list[list[dict[str, Any]]] = []
@@ -68,7 +68,7 @@ def _calls_of(message: Message, rounds: Sequence[Woven]) -> list[list[dict[str, 
     return found
 
 
-def _is_own(call: Mapping[str, Any], woven: Woven) -> bool:
+def _is_own(call: Mapping[str, Any], woven: WovenRound) -> bool:
     return any(result.get("tool_call_id") == call.get("id") for result in woven.results)
 
 

@@ -7,10 +7,11 @@ from functools import partial
 from operator import is_
 from typing import Any, Final
 
+from wane.conversation.tools import Tool
 from wane.core.errors import FormatError
-from wane.formats.base import Format
 from wane.formats.openai_responses import OpenAIResponsesFormat, group
-from wane.proxy.wire.base import Body, Mending, Message, OwnCall, OwnTool, Reply, Round, Woven
+from wane.formats.writing import WritingFormat
+from wane.proxy.wire.base import Body, Mending, Message, OwnCall, Reply, Round, WovenRound
 from wane.proxy.wire.openai.errors import error_body, is_about_reasoning
 from wane.proxy.wire.openai.texts import without_markers
 from wane.proxy.wire.responses.brought import bringing, offered, rebrought, with_tools
@@ -28,7 +29,6 @@ _SEND_ALL: Final = (
 _FIXED: Final = ("instructions", "tools", "text")
 # Tools that run at the provider.
 _HOSTED: Final = ("web_search", "file_search", "code_interpreter", "image_generation", "mcp")
-_OUTPUTS: Final = ("output", "result", "tools")
 
 
 class OpenAIResponsesWire:
@@ -37,7 +37,7 @@ class OpenAIResponsesWire:
     name = "openai_responses"
 
     def __init__(self) -> None:
-        self.format: Format[Message] = OpenAIResponsesFormat()
+        self.format: WritingFormat[Message] = OpenAIResponsesFormat()
 
     def unmanaged(self, body: Body) -> str | None:
         """Return why a request cannot or need not be managed, None if it can be."""
@@ -88,7 +88,7 @@ class OpenAIResponsesWire:
         plain = [_unmarked(item) for item in items]
         return message if all(map(is_, plain, items)) else {"items": plain}
 
-    def equip(self, body: Body, tools: Sequence[OwnTool], guidance: str) -> Body:
+    def equip(self, body: Body, tools: Sequence[Tool], guidance: str) -> Body:
         """Return a body with own tools at the end of the client's, and guidance at the end of its instructions.
 
         Clients may send their tools as the first item of the input instead: then the own ones are at the end of these.
@@ -97,7 +97,7 @@ class OpenAIResponsesWire:
         every request, whatever the input begins with, and whatever of it is evicted.
         """
         equipped = dict(body)
-        definitions = [_definition(tool) for tool in tools]
+        definitions = [self.format.tool(it.name, it.description, it.schema) for it in tools]
         if tools and body.get("tools") is None and bringing(body) is not None:
             equipped["input"] = with_tools(body["input"], definitions)
         elif tools:
@@ -118,7 +118,7 @@ class OpenAIResponsesWire:
         item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
         return {**body, "input": [*_items(body), item]}
 
-    def weave(self, message: Message, rounds: Sequence[Woven]) -> list[Message]:
+    def weave(self, message: Message, rounds: Sequence[WovenRound]) -> list[Message]:
         """Return the provider's messages that a client's message stands for."""
         return weave(message, rounds)
 
@@ -133,12 +133,6 @@ class OpenAIResponsesWire:
         return tuple(
             {"items": [{"type": "function_call_output", "call_id": call.id, "output": text}]} for call, text in answers
         )
-
-    def cleared(self, message: Message, position: int, text: str) -> Message:  # noqa: ARG002 - it has one item
-        """Return a message of one output with a text as its content."""
-        item: dict[str, Any] = message["items"][0]
-        key = next((key for key in _OUTPUTS if key in item), _OUTPUTS[0])
-        return {**message, "items": [{**item, key: text}]}
 
     def required(
         self,
@@ -201,17 +195,6 @@ def _items(body: Body) -> list[dict[str, Any]]:
 def _unmarked(item: dict[str, Any]) -> dict[str, Any]:
     plain = without_markers(item)
     return without_markers(plain, content="output") if isinstance(plain.get("output"), list) else plain
-
-
-def _definition(tool: OwnTool) -> dict[str, Any]:
-    return {
-        "type": "function",
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": dict(tool.schema),
-        # Arguments are judged when they come, and the schema has more freedom than strict ones may.
-        "strict": False,
-    }
 
 
 def _is_clients(tool: object) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from wane.proxy.wire.base import Message, Woven
+from wane.proxy.wire.base import Message, WovenRound
 from wane.proxy.wire.responses.items import Item, call_id_of, said, without_id
 
 _MESSAGE: Final = "message"
@@ -23,7 +23,7 @@ class _Slot(NamedTuple):
     item: Item
 
 
-def weave(message: Message, rounds: Sequence[Woven]) -> list[Message]:
+def weave(message: Message, rounds: Sequence[WovenRound]) -> list[Message]:
     """Return the messages that a client's message stands for; see `Wire.weave`."""
     if not rounds:
         return [message]

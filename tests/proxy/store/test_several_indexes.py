@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.proxy.sessions.test_book import SMALL, result, work, worker
+from tests.proxy.sessions.test_index import SMALL, result, work, worker
 from tests.proxy.store.servers import Redis
 from tests.proxy.store.support import Place
 from tests.proxy.world import CLIENTS, Client, exchange, run_turn
-from wane.proxy.sessions.book import Book
+from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store import open_store
 from wane.proxy.store.memory import MemoryStore
 
@@ -27,8 +27,8 @@ def test_requests_may_go_to_any_process(make: type[Client], strategy: Any, share
     async def main() -> None:
         one, other = make(), make()
         upstream, twin = worker(one, 2), worker(other, 2)
-        alone = Book(MemoryStore(), settings)
-        several = [Book(open_store(shared.where), settings) for _ in range(3)]
+        alone = SessionIndex(MemoryStore(), settings)
+        several = [SessionIndex(open_store(shared.where), settings) for _ in range(3)]
         number = 0
         for turn in range(6):
             one.say(f"User turn {turn}.")
@@ -43,10 +43,10 @@ def test_requests_may_go_to_any_process(make: type[Client], strategy: Any, share
                 if not calls:
                     break
         assert first.facts.evicted > 0
-        assert {len(book.status()) for book in several} == {1}
-        assert len({book.status()[0].facts.session for book in several}) == 1
-        for book in several:
-            await book.close()
+        assert {len(index.status()) for index in several} == {1}
+        assert len({index.status()[0].facts.session for index in several}) == 1
+        for index in several:
+            await index.close()
 
     asyncio.run(main())
 
@@ -55,15 +55,17 @@ def test_requests_of_one_session_in_two_processes_at_once(shared: Place) -> None
     async def main() -> None:
         client = CLIENTS[0]()
         upstream = worker(client, 1)
-        books = [Book(open_store(shared.where), SMALL) for _ in range(2)]
-        await work(books[0], client, upstream, 3)
+        indexes = [SessionIndex(open_store(shared.where), SMALL) for _ in range(2)]
+        await work(indexes[0], client, upstream, 3)
         other = client.copy()
         client.say("One way.")
         other.say("Another way.")
-        await asyncio.gather(run_turn(books[0], client, upstream, result), run_turn(books[1], other, upstream, result))
-        await asyncio.gather(work(books[1], client, upstream, 2), work(books[0], other, upstream, 2))
-        for book in books:
-            await book.close()
+        await asyncio.gather(
+            run_turn(indexes[0], client, upstream, result), run_turn(indexes[1], other, upstream, result)
+        )
+        await asyncio.gather(work(indexes[1], client, upstream, 2), work(indexes[0], other, upstream, 2))
+        for index in indexes:
+            await index.close()
 
     asyncio.run(main())
 
@@ -72,19 +74,19 @@ def test_a_session_that_the_store_has_lost_is_stored_anew(redis_server: Redis) -
     async def main() -> None:
         client = CLIENTS[0]()
         upstream = worker(client, 5)
-        book = Book(open_store(redis_server.url), SMALL)
-        before = await work(book, client, upstream, 5)
+        index = SessionIndex(open_store(redis_server.url), SMALL)
+        before = await work(index, client, upstream, 5)
         # It keeps nothing on disk.
         redis_server.stop()
         redis_server.start()
-        after = await work(book, client, upstream, 2)
+        after = await work(index, client, upstream, 2)
         assert "has lost" in after[0].facts.note
         assert after[0].facts.session != before[-1].facts.session
         assert after[-1].facts.note == ""
-        await book.close()
-        book = Book(open_store(redis_server.url), SMALL)
+        await index.close()
+        index = SessionIndex(open_store(redis_server.url), SMALL)
         client.say("Still there?")
-        assert (await exchange(book, client, upstream)).facts.session == after[-1].facts.session
-        await book.close()
+        assert (await exchange(index, client, upstream)).facts.session == after[-1].facts.session
+        await index.close()
 
     asyncio.run(main())

@@ -1,4 +1,4 @@
-"""Whole sessions through the book, over every protocol: what goes upstream, and what the client gets."""
+"""Whole sessions through the index of sessions, over every protocol: what goes upstream, and what the client gets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.proxy.world import (
 from wane import Kind
 from wane.formats.notices import is_notice
 from wane.journal import SessionStore
-from wane.proxy.sessions.book import Book
+from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import ContextSettings
 from wane.proxy.store.base import StoreError
 from wane.proxy.store.disk import DiskStore
@@ -45,11 +45,11 @@ def result(tool: str, arguments: Any) -> str:
     return f"{tool} {json.dumps(arguments)}\n{RESULT}"
 
 
-async def work(book: Book, client: Client, upstream: Upstream, turns: int) -> list[Exchange]:
+async def work(index: SessionIndex, client: Client, upstream: Upstream, turns: int) -> list[Exchange]:
     done: list[Exchange] = []
     for number in range(turns):
         client.say(f"User turn {number}: please do thing {number}.")
-        done += await run_turn(book, client, upstream, result)
+        done += await run_turn(index, client, upstream, result)
     return done
 
 
@@ -66,10 +66,10 @@ def worker(client: Client, seed: int, **options: Any) -> Upstream:
 def test_a_session_stays_valid_and_within_its_budget(make: type[Client], seed: int) -> None:
     async def main() -> None:
         client = make()
-        book, upstream = Book(MemoryStore(), SMALL), worker(client, seed, reasons=seed % 2 == 1)
-        done = await work(book, client, upstream, 8)
+        index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, seed, reasons=seed % 2 == 1)
+        done = await work(index, client, upstream, 8)
         assert "delimiter" not in json.dumps(client.history)
-        assert len(book.status()) == 1
+        assert len(index.status()) == 1
         assert done[-1].facts.evicted > 0
         said = [f"User turn {number}: please do thing {number}." for number in range(8)]
         for request in upstream.requests:
@@ -85,12 +85,12 @@ def test_without_own_calls_and_evictions_the_client_s_messages_go_out_as_they_ar
     async def main() -> None:
         client = make()
         upstream = worker(client, 3, marks=False)
-        book = Book(MemoryStore(), replace(SMALL, budget=10**6))
+        index = SessionIndex(MemoryStore(), replace(SMALL, budget=10**6))
         for number in range(3):
             client.say(f"Turn {number}.")
             for _ in range(20):
                 sent = client.body()
-                done = await exchange(book, client, upstream)
+                done = await exchange(index, client, upstream)
                 key = "input" if "input" in sent else "messages"
                 begins = 1 if key == "messages" and sent[key][0]["role"] == "system" else 0  # with the guidance
                 assert done.bodies[0][key][begins:] == sent[key][begins:]
@@ -110,12 +110,12 @@ def test_a_restart_before_every_request_changes_nothing(
     async def main() -> None:
         one, other = make(), make()
         upstream, twin = worker(one, seed, reasons=True), worker(other, seed, reasons=True)
-        steady = Book(disk(tmp_path / "steady"), settings)
+        steady = SessionIndex(disk(tmp_path / "steady"), settings)
         for number in range(6):
             one.say(f"User turn {number}.")
             other.say(f"User turn {number}.")
             while True:
-                restarted = Book(disk(tmp_path / "restarted"), settings)
+                restarted = SessionIndex(disk(tmp_path / "restarted"), settings)
                 first = await exchange(steady, one, upstream)
                 second = await exchange(restarted, other, twin)
                 await restarted.close()
@@ -140,16 +140,16 @@ def test_a_fork_goes_its_own_way(make: type[Client], seed: int, stored: bool, tm
     async def main() -> None:
         client = make()
         upstream = worker(client, seed)
-        book = Book(disk(tmp_path) if stored else MemoryStore(), SMALL)
-        await work(book, client, upstream, 4)
+        index = SessionIndex(disk(tmp_path) if stored else MemoryStore(), SMALL)
+        await work(index, client, upstream, 4)
         fork = client.copy()
-        await work(book, client, upstream, 3)
+        await work(index, client, upstream, 3)
         fork.say("Something else instead.")
-        await run_turn(book, fork, upstream, result)
-        await work(book, fork, upstream, 3)
-        await work(book, client, upstream, 2)
-        assert len(book.status()) == 2
-        await book.close()
+        await run_turn(index, fork, upstream, result)
+        await work(index, fork, upstream, 3)
+        await work(index, client, upstream, 2)
+        assert len(index.status()) == 2
+        await index.close()
 
     asyncio.run(main())
 
@@ -181,9 +181,9 @@ def test_reminders_that_come_and_go_are_no_fork(make: type[Client], seed: int) -
     async def main() -> None:
         client = make()
         client.edit = with_reminder(client)
-        book, upstream = Book(MemoryStore(), SMALL), worker(client, seed)
-        done = await work(book, client, upstream, 10)
-        assert len(book.status()) == 1
+        index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, seed)
+        done = await work(index, client, upstream, 10)
+        assert len(index.status()) == 1
         assert done[-1].facts.evicted > 0
         assert all(request.raw.count(b"<reminder>") <= 1 for request in upstream.requests)
 
@@ -210,11 +210,11 @@ def entry_is_result(owner: dict[str, Any], key: str) -> bool:
 def test_a_client_that_clears_its_results_goes_on(make: type[Client], seed: int) -> None:
     async def main() -> None:
         client = make()
-        book, upstream = Book(MemoryStore(), SMALL), worker(client, seed)
-        await work(book, client, upstream, 4)
+        index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, seed)
+        await work(index, client, upstream, 4)
         marks = delimiters(upstream)
         client.history = [*cleared(client.history[:-6]), *client.history[-6:]]
-        done = await work(book, client, upstream, 3)
+        done = await work(index, client, upstream, 3)
         assert done[0].facts.view < 2_400
         assert marks
         assert delimiters(upstream) >= 1
@@ -231,13 +231,13 @@ def delimiters(upstream: Upstream) -> int:
 def test_a_client_that_compacts_its_history_goes_on(make: type[Client], seed: int) -> None:
     async def main() -> None:
         client = make()
-        book, upstream = Book(MemoryStore(), SMALL), worker(client, seed)
-        await work(book, client, upstream, 4)
+        index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, seed)
+        await work(index, client, upstream, 4)
         fresh = make()
         fresh.say("Summary of what was done so far: much.")
-        await run_turn(book, fresh, upstream, result)
-        await work(book, fresh, upstream, 3)
-        assert len(book.status()) == 2
+        await run_turn(index, fresh, upstream, result)
+        await work(index, fresh, upstream, 3)
+        assert len(index.status()) == 2
 
     asyncio.run(main())
 
@@ -247,10 +247,10 @@ def test_a_history_never_seen_is_taken_as_it_comes_and_can_be_evicted(make: type
     async def main() -> None:
         client = make()
         upstream = worker(client, 1, marks=False)
-        await work(Book(MemoryStore(), replace(SMALL, strategy="none")), client, upstream, 6)
-        book = Book(MemoryStore(), SMALL)
+        await work(SessionIndex(MemoryStore(), replace(SMALL, strategy="none")), client, upstream, 6)
+        index = SessionIndex(MemoryStore(), SMALL)
         client.say("Go on.")
-        done = await exchange(book, client, upstream)
+        done = await exchange(index, client, upstream)
         assert done.facts.evicted > 0
         assert done.facts.view <= 2_400
 
@@ -262,8 +262,8 @@ def test_a_history_never_seen_is_taken_as_it_comes_and_can_be_evicted(make: type
 def test_inference_needs_no_marks(make: type[Client], seed: int) -> None:
     async def main() -> None:
         client = make()
-        book, upstream = Book(MemoryStore(), replace(SMALL, annotate="infer")), worker(client, seed)
-        done = await work(book, client, upstream, 8)
+        index, upstream = SessionIndex(MemoryStore(), replace(SMALL, annotate="infer")), worker(client, seed)
+        done = await work(index, client, upstream, 8)
         assert done[-1].facts.evicted > 0
         assert all("delimiter" not in request.tools for request in upstream.requests)
 
@@ -275,8 +275,11 @@ def test_inference_needs_no_marks(make: type[Client], seed: int) -> None:
 def test_every_strategy_sends_what_a_provider_takes(make: type[Client], strategy: Any) -> None:
     async def main() -> None:
         client = make()
-        book, upstream = Book(MemoryStore(), replace(SMALL, strategy=strategy)), worker(client, 5, reasons=True)
-        done = await work(book, client, upstream, 8)
+        index, upstream = (
+            SessionIndex(MemoryStore(), replace(SMALL, strategy=strategy)),
+            worker(client, 5, reasons=True),
+        )
+        done = await work(index, client, upstream, 8)
         assert (done[-1].facts.evicted > 0) == (strategy != "none")
 
     asyncio.run(main())
@@ -286,8 +289,8 @@ def test_every_strategy_sends_what_a_provider_takes(make: type[Client], strategy
 def test_what_was_evicted_does_not_come_back(make: type[Client]) -> None:
     async def main() -> None:
         client = make()
-        book, upstream = Book(MemoryStore(), SMALL), worker(client, 2)
-        await work(book, client, upstream, 8)
+        index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, 2)
+        await work(index, client, upstream, 8)
         gone: set[str] = set()
         before: set[str] = set()
         for request in upstream.requests:
@@ -304,15 +307,15 @@ def test_what_was_evicted_does_not_come_back(make: type[Client]) -> None:
 def test_a_retry_gets_the_same_view(make: type[Client]) -> None:
     async def main() -> None:
         client = make()
-        book, upstream = Book(MemoryStore(), SMALL), worker(client, 4)
-        await work(book, client, upstream, 5)
+        index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, 4)
+        await work(index, client, upstream, 5)
         client.say("Again.")
-        first = await exchange(book, client, upstream)
-        second = await exchange(book, client, upstream)
+        first = await exchange(index, client, upstream)
+        second = await exchange(index, client, upstream)
         assert first.bodies[0] == second.bodies[0]
         client.take(second.answer, result)
-        await run_turn(book, client, upstream, result)
-        assert len(book.status()) == 1
+        await run_turn(index, client, upstream, result)
+        assert len(index.status()) == 1
 
     asyncio.run(main())
 
@@ -321,19 +324,19 @@ def test_a_retry_gets_the_same_view(make: type[Client]) -> None:
 def test_two_requests_of_one_session_at_once(make: type[Client]) -> None:
     async def main() -> None:
         client = make()
-        book, upstream = Book(MemoryStore(), SMALL), worker(client, 4)
-        await work(book, client, upstream, 5)
+        index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, 4)
+        await work(index, client, upstream, 5)
         other = client.copy()
         client.say("One way.")
         other.say("Another way.")
-        first, second = await asyncio.gather(exchange(book, client, upstream), exchange(book, other, upstream))
+        first, second = await asyncio.gather(exchange(index, client, upstream), exchange(index, other, upstream))
         client.take(first.answer, result)
         other.take(second.answer, result)
         await asyncio.gather(
-            run_turn(book, client, upstream, result) if client.history else asyncio.sleep(0),
-            run_turn(book, other, upstream, result),
+            run_turn(index, client, upstream, result) if client.history else asyncio.sleep(0),
+            run_turn(index, other, upstream, result),
         )
-        assert len(book.status()) == 2
+        assert len(index.status()) == 2
 
     asyncio.run(main())
 
@@ -348,7 +351,7 @@ def test_a_model_that_only_ever_marks_is_stopped(make: type[Client]) -> None:
     async def main() -> None:
         client = make()
         client.say("Go.")
-        done = await exchange(Book(MemoryStore(), SMALL), client, Upstream(client.provider, model))
+        done = await exchange(SessionIndex(MemoryStore(), SMALL), client, Upstream(client.provider, model))
         assert len(done.bodies) == 8
         assert client.take(done.answer, result) == 0
         assert "At last." in json.dumps(client.history)
@@ -361,13 +364,13 @@ def test_a_client_with_a_delimiter_of_its_own_keeps_it(make: type[Client]) -> No
     async def main() -> None:
         client = make(("read", "bash", "edit", "delimiter"))
         upstream = worker(client, 2)
-        book = Book(MemoryStore(), SMALL)
+        index = SessionIndex(MemoryStore(), SMALL)
 
         def answer(tool: str, arguments: Any) -> str:
             return result(tool, arguments) if tool != "delimiter" else "noted"
 
         client.say("Go.")
-        done = await run_turn(book, client, upstream, answer)
+        done = await run_turn(index, client, upstream, answer)
         assert all(list(request.tools).count("delimiter") == 1 for request in upstream.requests)
         assert all(len(each.bodies) == 1 for each in done)
 
@@ -379,14 +382,14 @@ def test_a_session_that_was_idle_leaves_memory_and_is_found_again(make: type[Cli
     async def main() -> None:
         client = make()
         upstream = worker(client, 4)
-        book = Book(disk(tmp_path), replace(SMALL, idle=-1.0))
-        await work(book, client, upstream, 5)
-        await book.sweep()
-        assert not book.status()
-        done = await work(book, client, upstream, 1)
+        index = SessionIndex(disk(tmp_path), replace(SMALL, idle=-1.0))
+        await work(index, client, upstream, 5)
+        await index.sweep()
+        assert not index.status()
+        done = await work(index, client, upstream, 1)
         assert done[0].facts.evicted > 0
         assert len(list(tmp_path.rglob("*.jsonl"))) == 1
-        await book.close()
+        await index.close()
 
     asyncio.run(main())
 
@@ -395,13 +398,13 @@ def test_a_session_that_was_idle_leaves_memory_and_is_found_again(make: type[Cli
 def test_counting_tokens_takes_nothing_in(make: type[Client]) -> None:
     async def main() -> None:
         client = make()
-        book, upstream = Book(MemoryStore(), SMALL), worker(client, 4)
-        await work(book, client, upstream, 5)
+        index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, 4)
+        await work(index, client, upstream, 5)
         client.say("Count me.")
-        before = copy.deepcopy(book.status()[0])
-        counted = await book.peek(client.wire, client.body())
-        assert book.status()[0] == before
-        done = await exchange(book, client, upstream)
+        before = copy.deepcopy(index.status()[0])
+        counted = await index.peek(client.wire, client.body())
+        assert index.status()[0] == before
+        done = await exchange(index, client, upstream)
         assert done.bodies[0] == counted
 
     asyncio.run(main())
@@ -412,22 +415,22 @@ def test_a_session_that_was_cut_short_while_it_was_written_goes_on(make: type[Cl
     async def main() -> None:
         client = make()
         upstream = worker(client, 4)
-        book = Book(disk(tmp_path), SMALL)
-        await work(book, client, upstream, 4)
+        index = SessionIndex(disk(tmp_path), SMALL)
+        await work(index, client, upstream, 4)
         whole = client.copy()
         client.say("Go on.")
-        await exchange(book, client, upstream)
-        await book.close()
+        await exchange(index, client, upstream)
+        await index.close()
         (path,) = tmp_path.rglob("*.jsonl")
         lines = path.read_bytes().splitlines(keepends=True)
         last = max(number for number, line in enumerate(lines) if b'"topic":"client"' in line)
         path.write_bytes(b"".join(lines[: last + 1]))
-        book = Book(disk(tmp_path), SMALL)
-        done = await work(book, whole, upstream, 2)
+        index = SessionIndex(disk(tmp_path), SMALL)
+        done = await work(index, whole, upstream, 2)
         assert done[0].facts.evicted > 0
-        assert len(book.status()) == 1
+        assert len(index.status()) == 1
         assert len(list(tmp_path.rglob("*.jsonl"))) == 2
-        await book.close()
+        await index.close()
 
     asyncio.run(main())
 
@@ -453,22 +456,22 @@ def test_a_full_disk_is_told_and_forgotten_when_there_is_room(make: type[Client]
         client = make()
         upstream = worker(client, 4)
         store = Full(SessionStore(tmp_path), fsync=False)
-        book = Book(store, SMALL)
-        await work(book, client, upstream, 2)
+        index = SessionIndex(store, SMALL)
+        await work(index, client, upstream, 2)
         store.full = True
-        told = await work(book, client, upstream, 2)
+        told = await work(index, client, upstream, 2)
         assert "no space left" in told[-1].facts.note
         store.full = False
-        done = await work(book, client, upstream, 2)
+        done = await work(index, client, upstream, 2)
         assert done[-1].facts.note == ""
         before = done[-1].facts
-        await book.close()
-        book = Book(disk(tmp_path), SMALL)
+        await index.close()
+        index = SessionIndex(disk(tmp_path), SMALL)
         client.say("Still there?")
-        after = await exchange(book, client, upstream)
+        after = await exchange(index, client, upstream)
         assert after.facts.session == before.session
         assert after.facts.evicted >= before.evicted
-        await book.close()
+        await index.close()
 
     asyncio.run(main())
 
@@ -479,8 +482,8 @@ def test_a_store_that_fails_is_an_error_where_it_is_to_be_strict(tmp_path: Path)
         client.say("Go.")
         (tmp_path / "file").write_text("")
         with pytest.raises(StoreError):
-            await Book(disk(tmp_path / "file"), SMALL, strict=True).turn(client.wire, client.body())
-        done = await exchange(Book(disk(tmp_path / "file"), SMALL), client, worker(client, 1))
+            await SessionIndex(disk(tmp_path / "file"), SMALL, strict=True).turn(client.wire, client.body())
+        done = await exchange(SessionIndex(disk(tmp_path / "file"), SMALL), client, worker(client, 1))
         assert "not stored" in done.facts.note
 
     asyncio.run(main())
@@ -507,7 +510,7 @@ def test_a_client_is_told_the_sum_of_all_rounds_or_the_last_one(make: type[Clien
         client = make()
         client.say("Go.")
         upstream = Upstream(client.provider, lambda _: next(replies))
-        done = await exchange(Book(MemoryStore(), SMALL), client, upstream, tally)
+        done = await exchange(SessionIndex(MemoryStore(), SMALL), client, upstream, tally)
         assert USAGES[client.wire.name](done.answer["usage"]) == told
 
     asyncio.run(main())
@@ -521,7 +524,7 @@ def test_a_provider_that_counts_a_part_only_is_not_believed(make: type[Client]) 
         client = make()
         agent = Worker(2)
         upstream = Upstream(client.provider, lambda request: replace(agent(request), usage=Usage(10, 10)))
-        done = await work(Book(MemoryStore(), SMALL), client, upstream, 8)
+        done = await work(SessionIndex(MemoryStore(), SMALL), client, upstream, 8)
         assert done[-1].facts.evicted > 0
         assert done[-1].facts.view > 500
 
@@ -534,15 +537,15 @@ def test_a_request_without_tools_that_goes_on_with_a_session_is_shown_its_view(m
 
     async def main() -> None:
         client = make()
-        book, upstream = Book(MemoryStore(), SMALL), worker(client, 4)
+        index, upstream = SessionIndex(MemoryStore(), SMALL), worker(client, 4)
         client.say("Little.")
-        await exchange(book, client, upstream)
-        assert await book.shortened(client.wire, client.body()) is None
-        await work(book, client, upstream, 8)
+        await exchange(index, client, upstream)
+        assert await index.shortened(client.wire, client.body()) is None
+        await work(index, client, upstream, 8)
         client.say("Summarise all of it.")
         asked = client.body()
         asked.pop("tools")
-        shortened = await book.shortened(client.wire, asked)
+        shortened = await index.shortened(client.wire, asked)
         assert shortened is not None
         assert len(json.dumps(shortened)) < len(json.dumps(asked))
         assert "tools" not in shortened
@@ -551,7 +554,7 @@ def test_a_request_without_tools_that_goes_on_with_a_session_is_shown_its_view(m
         upstream.ask(shortened)
         other = make()
         other.say("Nothing that is known.")
-        assert await book.shortened(other.wire, other.body()) is None
+        assert await index.shortened(other.wire, other.body()) is None
 
     asyncio.run(main())
 
@@ -560,13 +563,13 @@ def test_a_session_that_waits_for_its_model_stays(tmp_path: Path) -> None:
     async def main() -> None:
         client = CLIENTS[0]()
         client.say("Go.")
-        book = Book(disk(tmp_path), replace(SMALL, idle=-1.0))
-        turn = await book.turn(client.wire, client.body())
-        await book.sweep()
-        assert len(book.status()) == 1
+        index = SessionIndex(disk(tmp_path), replace(SMALL, idle=-1.0))
+        turn = await index.turn(client.wire, client.body())
+        await index.sweep()
+        assert len(index.status()) == 1
         del turn
-        await book.sweep()
-        assert not book.status()
+        await index.sweep()
+        assert not index.status()
 
     asyncio.run(main())
 
@@ -575,8 +578,8 @@ def test_a_session_that_waits_for_its_model_stays(tmp_path: Path) -> None:
 def test_the_strategy_paper_takes_the_smallest_steps(make: type[Client]) -> None:
     async def views(strategy: Any) -> list[int]:
         client = make()
-        book = Book(MemoryStore(), replace(SMALL, strategy=strategy))
-        done = await work(book, client, worker(client, 2), 8)
+        index = SessionIndex(MemoryStore(), replace(SMALL, strategy=strategy))
+        done = await work(index, client, worker(client, 2), 8)
         return [each.facts.evicted_now for each in done if each.facts.evicted_now]
 
     paper, ours = asyncio.run(views("paper")), asyncio.run(views("cwl"))
@@ -589,8 +592,8 @@ def test_the_first_request_counts_what_it_gains(make: type[Client]) -> None:
     async def main() -> None:
         client = make()
         client.say("Go.")
-        done = await exchange(Book(MemoryStore(), SMALL), client, worker(client, 1))
-        alone = await exchange(Book(MemoryStore(), replace(SMALL, strategy="none")), client, worker(client, 1))
+        done = await exchange(SessionIndex(MemoryStore(), SMALL), client, worker(client, 1))
+        alone = await exchange(SessionIndex(MemoryStore(), replace(SMALL, strategy="none")), client, worker(client, 1))
         gained = len(json.dumps(done.bodies[0])) - len(json.dumps(alone.bodies[0]))
         assert done.facts.view - alone.facts.view > 0.8 * gained / 4
 

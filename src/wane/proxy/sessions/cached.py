@@ -1,4 +1,4 @@
-"""A session in memory: its conversation, its log, and what is to be said of it."""
+"""A session in memory, with its log and its figures."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ from wane.core.errors import JournalError
 from wane.journal import Record
 from wane.journal.titles import title_of
 from wane.proxy.sessions.base import EpisodeStatus, Facts, SessionStatus
-from wane.proxy.sessions.conversation import Conversation
 from wane.proxy.sessions.identity import Arrival
+from wane.proxy.sessions.session import Session
 from wane.proxy.store.base import Log, SessionLostError, StoreError
 from wane.proxy.wire.base import Body, Mending, Message
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _UNSTORED: Final = "the session could not be stored"
-_MOST_WAITING: Final = 10_000  # records that wait for a store to come back
+_MOST_WAITING: Final = 10_000  # records that wait until the store can be reached
 
 
 @dataclass(slots=True, eq=False)
-class Live:
+class CachedSession:
     """A session in memory.
 
     Attributes:
-        root: how it began, by which it is found.
-        conversation: what is known of it.
-        log: its records; None if another process has them for itself, so that it can only be read.
+        root: what it is found by: a digest of its beginning.
+        session: what is known of it.
+        log: its records; None if another process holds them, so that it can only be read.
         id: its id.
         created: when it began.
-        last: when its last request came, or its last reply went.
+        last: when its last request came, or its last reply ended.
         title: beginning of the user's first words.
-        facts: as of its last request.
-        requests: how many came.
-        turns: those of them that somebody still works on.
-        strict: whether what cannot be stored is an error.
-        warning: why it is not stored any more; empty as a rule.
-        remark: what is to be said of it once.
-        lost: whether the store has it no longer.
-        mendings: what makes requests valid of which the provider has refused the like.
+        facts: figures of its last request.
+        requests: number of requests.
+        turns: those that are under way.
+        strict: whether it is an error if it cannot be stored.
+        warning: why it is not stored; usually empty.
+        remark: something to tell once.
+        lost: whether the store no longer has it.
+        mendings: corrections without which the provider has refused requests.
     """
 
     root: str
-    conversation: Conversation
+    session: Session
     log: Log | None
     id: str
     created: datetime
@@ -66,14 +66,13 @@ class Live:
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
-        """Be the only one to go on with the session, up to date with what others did to it.
+        """Hold the session alone, brought up to date with what other processes did.
 
-        A store that cannot be reached is no reason not to go on, unless it is to be strict: the session then lives
-        in memory until the store is back.
+        If the store cannot be reached, the session lives in memory until it can, except in strict mode.
 
         Raises:
-            StoreError: if it is strict and the store fails.
-            JournalError: if what others did does not fit.
+            StoreError: in strict mode, if the store fails.
+            JournalError: if the records of other processes do not fit.
             HistoryError: likewise.
         """
         assert self.log is not None
@@ -91,16 +90,16 @@ class Live:
         try:
             if news and self._waiting:
                 raise JournalError(f"session {self.id}: another process went on with it while it could not be stored")
-            self.conversation.follow(news)
+            self.session.follow(news)
             yield
         finally:
             await hold.__aexit__(None, None, None)
 
     async def append(self, records: Sequence[Record]) -> None:
-        """Add records to the log; while it is held.
+        """Add records to the log. The session must be held.
 
         Raises:
-            StoreError: if it is strict and they cannot be stored.
+            StoreError: in strict mode, if they cannot be stored.
         """
         if self._given_up:
             return
@@ -119,14 +118,14 @@ class Live:
             self.warning = ""
 
     def placed(self, body: Body, messages: Sequence[Message], *, ahead: bool = False) -> Body:
-        """Return a client's body with these messages in place of its own, as far as is known one that is taken.
+        """Return a client's body with these messages in place of its own, with all known corrections.
 
         Args:
             body: the client's body.
-            messages: what it is to show.
-            ahead: whether it is not to be sent, so that nothing follows from it for later requests.
+            messages: what it shows.
+            ahead: whether it is only looked at: no correction is kept for later requests.
         """
-        wire = self.conversation.wire
+        wire = self.session.wire
         placed = wire.place(body, messages)
         for mending in self.mendings:
             placed = mending(placed, body)
@@ -136,12 +135,12 @@ class Live:
         return placed
 
     def told_once(self) -> str:
-        """Return what is to be said of the session once; nothing the next time."""
+        """Return the remark, and forget it."""
         remark, self.remark = self.remark, ""
         return remark
 
     async def settle(self) -> None:
-        """Have what was appended made safe from a crash of the machine."""
+        """Make what was appended safe from a crash of the machine."""
         if self.log is not None and not self._waiting:
             try:
                 await self.log.settle()
@@ -149,7 +148,7 @@ class Live:
                 _LOGGER.warning("%s", error)
 
     async def close(self) -> None:
-        """Let go of the log."""
+        """Close the log."""
         if self.log is not None:
             try:
                 await self.log.close()
@@ -157,10 +156,11 @@ class Live:
                 _LOGGER.warning("%s", error)
 
     def status(self) -> SessionStatus | None:
-        """Return what the live page shows; None before its first request."""
+        """Return what the live page shows; None before the first request."""
         if self.facts is None:
             return None
-        window = self.conversation.window
+        engine = self.session.engine
+        window = engine.window if engine.evicts else None
         episodes = [] if window is None else window.episodes
         notices = {} if window is None else window.notices
         shown = tuple(
@@ -187,7 +187,7 @@ class Live:
             sum(notices.values()),
             shown,
             max(0, started - len(episodes)),
-            self.conversation.used,
+            self.session.used,
         )
 
     def _warn(self, error: StoreError) -> None:
@@ -199,5 +199,5 @@ class Live:
 
 
 def title(arrivals: Sequence[Arrival]) -> str:
-    """Return the beginning of the user's first words, leaving out what agents put around them in tags."""
+    """Return the beginning of the user's first words, without what agents put around them in tags."""
     return next((found for arrival in arrivals if (found := title_of(arrival.message))), "")

@@ -1,0 +1,398 @@
+"""The index of all sessions: it finds the session of a request by content, in memory or in the store."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Final
+from weakref import WeakValueDictionary
+
+from wane.conversation.engine import EPISODIC
+from wane.conversation.tools import DELIMITER_TOOL, RECALL_TOOL
+from wane.core import DELIMITER
+from wane.core.errors import FormatError, HistoryError, JournalError
+from wane.core.guidance import guidance
+from wane.journal import Record
+from wane.proxy.sessions import notes
+from wane.proxy.sessions.base import Facts, SessionStatus
+from wane.proxy.sessions.cached import CachedSession, title
+from wane.proxy.sessions.entries import Alignment
+from wane.proxy.sessions.identity import ASSISTANT, Arrival, root_of
+from wane.proxy.sessions.session import Session, View
+from wane.proxy.sessions.turn import SessionTurn
+from wane.proxy.settings import ContextSettings
+from wane.proxy.store.base import SessionBusyError, Store, StoreError
+from wane.proxy.store.memory import MemoryStore
+from wane.proxy.wire.base import Body, Message, Wire
+from wane.recall import RECALL
+
+TOOLS: Final = (DELIMITER_TOOL, RECALL_TOOL)
+"""The tools that requests may gain."""
+
+_LOGGER: Final = logging.getLogger("wane.proxy")
+_TRIES: Final = 4
+_CANDIDATES: Final = 8  # sessions of one beginning that are looked into
+_MOST_IN_MEMORY: Final = 1_000  # sessions
+_AT_ONCE: Final = 200  # new messages that are taken in before others have their turn
+_LARGE: Final = 2_000_000  # bytes of a body that is worked on beside the event loop
+_EDITED_SHARE: Final = 0.05  # share of the budget by which edits may change a session before it is taken in anew
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class SessionIndex:
+    """The index of all sessions of a proxy.
+
+    Args:
+        store: keeps the sessions' records.
+        settings: how their views are kept.
+        strict: whether it is an error if a session cannot be stored.
+        clock: returns the time, in UTC.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        settings: ContextSettings | None = None,
+        *,
+        strict: bool = False,
+        clock: Callable[[], datetime] = _now,
+    ) -> None:
+        self._store = store
+        self._settings = settings or ContextSettings()
+        self._strict = strict
+        self._clock = clock
+        self._sessions: dict[str, CachedSession] = {}
+        self._gates: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._settling: set[asyncio.Task[None]] = set()
+
+    async def turn(self, wire: Wire, body: Body, *, size: int = 0) -> SessionTurn:
+        """Find the session of a request, take in its new messages, and make the view ready.
+
+        Raises:
+            FormatError: if the body's messages are not of the protocol.
+            WaneError: if the session cannot continue.
+        """
+        messages = wire.messages(body)
+        arrivals = await asyncio.to_thread(_arrivals, wire, messages) if size > _LARGE else _arrivals(wire, messages)
+        root = root_of(wire, arrivals)
+        gate = self._gates.setdefault(root, asyncio.Lock())
+        async with gate:
+            for _ in range(_TRIES):
+                cached = await self._find(wire, arrivals, root)
+                async with cached.held():
+                    alignment = cached.session.align(arrivals)
+                    if alignment.common < len(cached.session.entries):
+                        continue  # another process has added to it in between
+                    return await self._take(cached, body, arrivals, alignment)
+        raise StoreError("the session keeps changing under the request; send it again")
+
+    async def peek(self, wire: Wire, body: Body) -> Body:
+        """Return what `turn` would send upstream, to count its tokens; no session changes.
+
+        A body that continues no known session is a fragment that the client wants counted by itself. It is returned
+        unchanged.
+
+        Raises:
+            WaneError: as `turn` does.
+        """
+        found = self._ahead(wire, body)
+        return body if found is None else found[0].placed(self._equipped(wire, body), found[1].messages, ahead=True)
+
+    async def shortened(self, wire: Wire, body: Body) -> Body | None:
+        """Return an unmanaged request with the view of its session in place of its history.
+
+        A client that asks for a summary sends all it has, which may be more than the model's window holds.
+
+        Returns:
+            The body, without own tools; None if it continues no known session, or one of which nothing was evicted.
+
+        Raises:
+            WaneError: as `turn` does.
+        """
+        found = self._ahead(wire, body)
+        if found is None or not found[1].evicted:
+            return None
+        return found[0].placed(body, found[1].messages, ahead=True)
+
+    def _ahead(self, wire: Wire, body: Body) -> tuple[CachedSession, View] | None:
+        """The known session that a request continues, and the view it would get; None if there is none."""
+        arrivals = _arrivals(wire, wire.messages(body))
+        known = [cached for cached in self._of(root_of(wire, arrivals)) if _continues(cached.session, arrivals)]
+        if not known:
+            return None
+        session = copy.deepcopy(known[0].session, {id(wire): wire})
+        session.setup(self._equipped(wire, body))
+        session.amend(session.edits(arrivals, session.align(arrivals)))
+        session.extend(arrivals)
+        return known[0], session.fit(session.woven(arrivals), body)
+
+    def status(self) -> Sequence[SessionStatus]:
+        """Return the sessions in memory, the most recently used first."""
+        sessions = sorted(self._sessions.values(), key=lambda cached: cached.last, reverse=True)
+        return [status for cached in sessions if (status := cached.status()) is not None]
+
+    async def sweep(self) -> None:
+        """Drop stored sessions that have been idle, and the oldest ones if there are too many."""
+        now = self._clock()
+        sessions = sorted(
+            (cached for cached in self._sessions.values() if not cached.turns), key=lambda cached: cached.last
+        )
+        too_many = len(self._sessions) - _MOST_IN_MEMORY
+        for number, cached in enumerate(sessions):
+            idle = self._store.keeps and (now - cached.last).total_seconds() > self._settings.idle
+            if idle or number < too_many:
+                await self._forget(cached)
+
+    async def close(self) -> None:
+        """Drop all sessions from memory."""
+        await asyncio.gather(*self._settling)
+        for cached in list(self._sessions.values()):
+            await self._forget(cached)
+        await self._store.close()
+
+    async def _finished(self, cached: CachedSession) -> None:
+        """A turn of a session is over: make its records safe, without making anybody wait."""
+        cached.last = self._clock()
+        task = asyncio.create_task(cached.settle())
+        self._settling.add(task)
+        task.add_done_callback(self._settling.discard)
+
+    # Which session a request belongs to
+
+    async def _find(self, wire: Wire, arrivals: Sequence[Arrival], root: str) -> CachedSession:
+        """The session that a request continues: a known one, a fork of one, or a new one."""
+        sessions, unread = await self._current(self._of(root)), ""
+        aligned = [(cached, cached.session.align(arrivals)) for cached in sessions]
+        if not any(0 < len(cached.session.entries) == found.common and not cached.lost for cached, found in aligned):
+            opened, unread = await self._opened(wire, root)
+            aligned += [(cached, cached.session.align(arrivals)) for cached in opened]
+        best: CachedSession | None = None
+        alignment = Alignment(0)
+        # If the store has lost a session, another process may have stored it again.
+        for cached, found in sorted(aligned, key=lambda pair: pair[0].lost):
+            if found.common > alignment.common:
+                best, alignment = cached, found
+        if best is None or not (alignment.answered or alignment.common == len(best.session.entries)):
+            return await self._unknown(wire, arrivals, root, unread)
+        if best.lost:
+            return await self._stored_anew(best, arrivals, root)
+        drift = best.session.drift(best.session.edits(arrivals, alignment))
+        if drift > self._settings.budget * _EDITED_SHARE:
+            return await self._retaken(best, arrivals, root)
+        if alignment.common < len(best.session.entries) or best.log is None:
+            return await self._forked(best, alignment, arrivals, root)
+        return best
+
+    def _of(self, root: str) -> list[CachedSession]:
+        return sorted((e for e in self._sessions.values() if e.root == root), key=lambda e: e.last, reverse=True)
+
+    async def _current(self, sessions: Sequence[CachedSession]) -> list[CachedSession]:
+        """These sessions, brought up to date with other processes; without those whose records do not fit."""
+        sound = []
+        for cached in sessions:
+            try:
+                async with cached.held():
+                    sound.append(cached)
+            except (JournalError, HistoryError) as error:
+                _LOGGER.warning("%s", error)
+                await self._forget(cached)
+        return sound
+
+    async def _opened(self, wire: Wire, root: str) -> tuple[list[CachedSession], str]:
+        """The stored sessions with this root that are not in memory; and why one could not be read, if any."""
+        try:
+            ids = [found for found in await self._store.find(root) if found not in self._sessions]
+        except StoreError as error:
+            if self._strict:
+                raise
+            _LOGGER.warning("%s", error)
+            return [], ""
+        opened, unread = [], ""
+        for session_id in ids[:_CANDIDATES]:
+            try:
+                opened.append(await self._open(wire, root, session_id))
+            except (StoreError, JournalError, HistoryError) as error:
+                unread = f"session {session_id} is passed over: {error}"
+                _LOGGER.warning("%s", unread)
+        return opened, unread
+
+    async def _open(self, wire: Wire, root: str, session_id: str) -> CachedSession:
+        try:
+            log = await self._store.open(session_id)
+        except SessionBusyError:
+            return self._brought_back(wire, root, session_id, await self._store.read(session_id))
+        try:
+            async with log.hold() as records:
+                cached = self._brought_back(wire, root, session_id, records)
+        except BaseException:
+            await log.close()
+            raise
+        if cached.session.cut_short:
+            # Its whole requests are continued in a new session.
+            await log.close()
+            return cached
+        cached.log = log
+        self._sessions[session_id] = cached
+        return cached
+
+    def _brought_back(self, wire: Wire, root: str, session_id: str, records: Sequence[Record]) -> CachedSession:
+        session = self._new(wire, infer=self._settings.annotate == "infer" or notes.infers(records))
+        session.follow(records)
+        times = [record.at for record in records if record.at is not None]
+        now = self._clock()
+        created, last = (times[0], times[-1]) if times else (now, now)
+        return CachedSession(root, session, None, session_id, created, last, strict=self._strict)
+
+    async def _unknown(self, wire: Wire, arrivals: Sequence[Arrival], root: str, unread: str) -> CachedSession:
+        """A new session; it takes over the rounds of a known one that has the same answers of the assistant.
+
+        Raises:
+            StoreError: in strict mode, if it may be the session that could not be read.
+        """
+        shapes = [arrival.shape for arrival in arrivals]
+        made = {shape for shape in shapes if shape[:1] == ASSISTANT}
+        for cached in self._sessions.values() if made else ():
+            if cached.session.wire is wire and cached.session.knows(made):
+                return await self._retaken(cached, arrivals, root)
+        if made and unread and self._strict:
+            raise StoreError(unread)
+        cached = await self._begun(self._new(wire, infer=self._infers(arrivals)), arrivals, root, [])
+        cached.remark = unread if made else ""
+        return cached
+
+    async def _retaken(
+        self, cached: CachedSession, arrivals: Sequence[Arrival], root: str, common: int | None = None
+    ) -> CachedSession:
+        """A new session with the rounds of one that its client rewrote, or forked after `common` messages."""
+        session = self._new(cached.session.wire, infer=cached.session.infer)
+        return await self._begun(session, arrivals, root, session.inherit(cached.session, common))
+
+    async def _stored_anew(self, cached: CachedSession, arrivals: Sequence[Arrival], root: str) -> CachedSession:
+        """A new session in place of one that the store has lost, as when a database was emptied."""
+        await self._forget(cached)
+        again = await self._retaken(cached, arrivals, root)
+        again.remark = f"the store has lost session {cached.id}; it goes on as {again.id}"
+        _LOGGER.warning("%s", again.remark)
+        return again
+
+    async def _forked(
+        self, cached: CachedSession, alignment: Alignment, arrivals: Sequence[Arrival], root: str
+    ) -> CachedSession:
+        """A fork of a session, with all that happened to the messages that they share."""
+        if not self._store.keeps:
+            return await self._retaken(cached, arrivals, root, alignment.common)
+        try:
+            records = notes.prefix(await self._store.read(cached.id), alignment.common)
+        except StoreError as error:
+            _LOGGER.warning("%s", error)
+            return await self._retaken(cached, arrivals, root, alignment.common)
+        forked = self._brought_back(cached.session.wire, root, "", records)
+        return await self._begun(forked.session, arrivals, root, records)
+
+    async def _begun(
+        self, session: Session, arrivals: Sequence[Arrival], root: str, records: Sequence[Record]
+    ) -> CachedSession:
+        now = self._clock()
+        try:
+            log, warning = await self._store.create(root, session.wire.name), ""
+        except StoreError as error:
+            if self._strict:
+                raise
+            log, warning = await MemoryStore().create(root, session.wire.name), f"not stored: {error}"
+            _LOGGER.warning("session %s lives in memory only: %s", log.id, error)
+        cached = CachedSession(
+            root, session, log, log.id, now, now, title(arrivals), strict=self._strict, warning=warning
+        )
+        self._sessions[cached.id] = cached
+        async with log.hold():
+            await cached.append(records)
+        return cached
+
+    async def _forget(self, cached: CachedSession) -> None:
+        self._sessions.pop(cached.id, None)
+        await cached.close()
+
+    def _new(self, wire: Wire, *, infer: bool) -> Session:
+        return Session(wire, self._settings, infer=infer)
+
+    def _infers(self, arrivals: Sequence[Arrival]) -> bool:
+        """Whether episodes are inferred: if the settings say so, or if a history comes in that nobody marked."""
+        if self._settings.annotate == "infer":
+            return True
+        return any(arrival.shape[:1] == ASSISTANT for arrival in arrivals)
+
+    # What goes upstream
+
+    async def _take(
+        self, cached: CachedSession, body: Body, arrivals: Sequence[Arrival], alignment: Alignment
+    ) -> SessionTurn:
+        session, now = cached.session, self._clock()
+        equipped = self._equipped(session.wire, body)
+        cold = (now - cached.last).total_seconds() > self._settings.cache_lifetime
+        try:
+            records = [
+                *session.setup(equipped),
+                *session.amend(session.edits(arrivals, alignment)),
+            ]
+            first = len(session.entries)
+            for stop in range(first + _AT_ONCE, len(arrivals), _AT_ONCE):
+                records += session.extend(arrivals[:stop], more=len(session.entries) > first)
+                await asyncio.sleep(0)
+            records += session.extend(arrivals, more=len(session.entries) > first)
+            history = session.woven(arrivals)
+            view = session.fit(history, equipped, cold=cold)
+        except BaseException:
+            # The session in memory has half of the request; the stored one is whole.
+            await self._forget(cached)
+            raise
+        await cached.append([*records, *view.records])
+        wire, engine, report = session.wire, session.engine, view.report
+        cached.last, cached.requests, cached.title = now, cached.requests + 1, cached.title or title(arrivals)
+        satisfied = engine.tokens <= self._settings.budget or self._settings.strategy == "none"
+        cached.facts = Facts(
+            session=cached.id,
+            api=wire.name,
+            model=str(body.get("model", "")),
+            view=engine.tokens,
+            budget=self._settings.budget,
+            history=engine.tokens + view.evicted,
+            evicted=view.evicted,
+            evicted_now=0 if report is None else report.tokens_before - report.tokens_after,
+            used=session.used,
+            satisfied=satisfied,
+            note=cached.warning or cached.told_once() or ("" if satisfied or report is None else report.shortfall),
+        )
+        own = self._own(wire, body)
+        note = view.reminder if DELIMITER in own else None
+        return SessionTurn(
+            self._finished, cached, wire, equipped, wire.equip(body, [], ""), history, view.messages, own, note
+        )
+
+    def _own(self, wire: Wire, body: Body) -> frozenset[str]:
+        """Names of the proxy's own tools; none if the client has a `delimiter` of its own."""
+        settings, theirs = self._settings, wire.tools(body)
+        if settings.strategy not in EPISODIC or settings.annotate != "model" or DELIMITER in theirs:
+            return frozenset()
+        return frozenset({DELIMITER, RECALL} if settings.recall and RECALL not in theirs else {DELIMITER})
+
+    def _equipped(self, wire: Wire, body: Body) -> Body:
+        own = self._own(wire, body)
+        told = guidance(self._settings.passes, recall=RECALL in own) if own else ""
+        return wire.equip(body, [tool for tool in TOOLS if tool.name in own], told)
+
+
+def _arrivals(wire: Wire, messages: Sequence[Message]) -> list[Arrival]:
+    if not messages:
+        raise FormatError("the request has no messages")
+    return [Arrival(wire, message) for message in messages]
+
+
+def _continues(session: Session, arrivals: Sequence[Arrival]) -> bool:
+    known = len(session.entries)
+    return 0 < known == session.align(arrivals).common

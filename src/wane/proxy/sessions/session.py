@@ -1,0 +1,471 @@
+"""One session: the client's messages by digest, the history that they stand for, and the engine that keeps its view.
+
+Only rounds that the client was not shown are kept with their content. A client sends its whole history with every
+request, so a view is made from what it has just sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, groupby
+from typing import Any, Final
+
+from wane.conversation.engine import EPISODIC, Engine, Shown
+from wane.core import FitReport, Kind, Mark, chars
+from wane.core.errors import HistoryError, JournalError
+from wane.formats.base import Part
+from wane.journal import (
+    AnnotationRecord,
+    ConfigRecord,
+    MarkedMessageRecord,
+    MessageRecord,
+    NoteRecord,
+    PassRecord,
+    Record,
+    StrategyRecord,
+    UsageRecord,
+)
+from wane.proxy import jsons
+from wane.proxy.sessions import notes
+from wane.proxy.sessions.entries import Alignment, Entries, Entry
+from wane.proxy.sessions.history import EditableOutline, WovenHistory
+from wane.proxy.sessions.identity import Arrival, shape_of
+from wane.proxy.sessions.notes import Edit, GivenReply
+from wane.proxy.sessions.rounds import WovenRounds
+from wane.proxy.settings import ContextSettings
+from wane.proxy.wire.base import NO_USAGE, Body, Message, OwnCall, Round, TokenUsage, Wire, WovenRound
+from wane.recall import Archive, answer, searchable
+from wane.strategies.base import Settings, Slot
+
+_SLACK: Final = 0.02  # share by which the overhead may change without a record
+_REQUIRED_SHARE: Final = 0.1  # share of the budget for evicted content that the provider demands
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a request shows.
+
+    Attributes:
+        messages: the messages, those of the history that are whole as the same objects.
+        records: what to record of it.
+        report: what a pass did; None if the strategy knows none.
+        evicted: tokens of the history that it does not show, by our own count.
+        reminder: what the request is to carry at its end, if its model was given `delimiter`; None as a rule.
+    """
+
+    messages: Sequence[Message]
+    records: Sequence[Record]
+    report: FitReport | None
+    evicted: int
+    reminder: str | None = None
+
+
+class Session:
+    """One session. Sans I/O: each step returns records of what happened, and `follow` redoes them.
+
+    Args:
+        wire: its client's protocol.
+        settings: how its view is kept.
+        infer: whether its episodes are inferred until the agent marks its own.
+
+    Attributes:
+        wire: see above.
+        infer: see above.
+        entries: the client's messages so far.
+        rounds: the rounds that the client was not shown.
+        engine: keeps its view.
+        used: usage of its rounds, as the provider reported it.
+    """
+
+    def __init__(self, wire: Wire, settings: ContextSettings, *, infer: bool) -> None:
+        self.wire = wire
+        self.infer = infer
+        self.entries = Entries()
+        self.rounds = WovenRounds(wire)
+        self.engine = _engine(settings, infer=infer)
+        self.used = NO_USAGE
+        self._settings = settings
+        self._outline = EditableOutline()
+        self._edited: set[int] = set()  # entries
+        self._setup: Mapping[str, Any] = {}
+        self._anchored = -1  # items of the history that the last report was on
+        self._required = 0  # tokens of evicted content that requests show because the provider demands it
+        self._config: ConfigRecord | None = None
+        # While records are followed: entries whose messages are yet to come, and how many of the first one's have.
+        self._due: list[Entry] = []
+        self._followed = 0
+        self._overflowed = False  # whether a pass ahead of the request that is followed overflowed (R16)
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether the records that were followed end within a request, as when a process died while writing."""
+        return bool(self._due)
+
+    def knows(self, shapes: set[bytes]) -> bool:
+        """Whether this session has an assistant's message of one of these shapes."""
+        return self.entries.share(shapes) or not shapes.isdisjoint(self.rounds.recent)
+
+    # What a request brings
+
+    def align(self, arrivals: Sequence[Arrival]) -> Alignment:
+        """Return how far a request agrees with what is known of this session."""
+        return self.entries.align(arrivals, self.rounds.recent)
+
+    def edits(self, arrivals: Sequence[Arrival], alignment: Alignment) -> list[Edit]:
+        """Return the messages that the client has changed."""
+        return [
+            Edit(number, arrivals[number].digest, sum(map(_tokens, arrivals[number].parts)))
+            for number in alignment.edited
+        ]
+
+    def drift(self, edits: Iterable[Edit]) -> int:
+        """Return by how many tokens edits change the messages."""
+        changes = (
+            edit.tokens - self.entries[edit.number].tokens for edit in edits if edit.number not in self.rounds.places
+        )
+        return sum(map(abs, changes))
+
+    def amend(self, edits: Sequence[Edit]) -> list[Record]:
+        """Take in the client's edits; return the record of them."""
+        for edit in edits:
+            if edit.number < len(self.entries):
+                self._edited.add(edit.number)
+                self.entries.renew(edit.number, edit.digest, edit.tokens)
+        return [notes.edits_note(edits)] if edits else []
+
+    def setup(self, body: Body) -> list[Record]:
+        """Take in what a request carries besides its messages; return records of what changed.
+
+        Args:
+            body: the request's body, with own tools.
+        """
+        self._asked()
+        overhead = chars(jsons.dumps(self.wire.fixed(body)).decode("utf-8", "replace"))
+        if self._config is not None and abs(overhead - self._config.overhead) <= _SLACK * overhead:
+            overhead = self._config.overhead
+        settings = self._settings
+        config = ConfigRecord(
+            settings.budget,
+            settings.passes,
+            {tool: str(cls) for tool, cls in (settings.tool_classes or {}).items()},
+            overhead,
+            settings.strategy != "none",
+        )
+        records = self._set_up()
+        if self._config != config:
+            records.append(config)
+        self._configure(config)
+        return records
+
+    def extend(self, arrivals: Sequence[Arrival], *, more: bool = False) -> list[Record]:
+        """Take in the new messages of a request; return their records.
+
+        Args:
+            arrivals: the request's messages, from the first one on.
+            more: whether some of the same request were taken in already.
+
+        Raises:
+            HistoryError: if they make no history, such as a result without its call. The session is not to be used
+                then.
+        """
+        entries, records = list[Entry](), list[Record]()
+        for number in range(len(self.entries), len(arrivals)):
+            arrival = arrivals[number]
+            self.rounds.settle(number, arrival.shape)
+            woven = self.rounds.weave(number, arrival.message)
+            before = self.engine.history
+            for message in woven:
+                records += self._add(message, arrival.parts if message is arrival.message else None)
+            entry = Entry(arrival.digest, arrival.shape, len(woven), self.engine.history - before)
+            self.entries.append(entry)
+            entries.append(entry)
+        return [notes.client_note(entries, more=more), *records] if entries else []
+
+    def fit(self, history: WovenHistory, body: Body, *, more: Sequence[Message] = (), cold: bool = False) -> View:
+        """Make the view ready for a request.
+
+        Args:
+            history: the whole history.
+            body: the request's body.
+            more: further messages of the request: rounds that are not in the history yet.
+            cold: whether the provider's cache has expired.
+        """
+        tokens = sum(_tokens(part) for message in more for part in self.wire.format.parts(message))
+        self.engine.overhead += tokens
+        try:
+            return self._fit(history, body, cold=cold)
+        finally:
+            self.engine.overhead -= tokens
+
+    def _fit(self, history: WovenHistory, body: Body, *, cold: bool) -> View:
+        before, engine = self._required, self.engine
+        fitted, records = self._pass(cold=cold)
+        report = fitted.report
+        shown = self._shown(history, body, fitted.view)
+        if self._required > before and engine.tokens > self._settings.budget:
+            fitted, later = self._pass(cold=cold)
+            records += later
+            report = None if report is None or fitted.report is None else _joined(report, fitted.report)
+            shown = self._shown(history, body, fitted.view)
+        reminder = engine.remind(overflowed=report is not None and report.overflowed)
+        evicted = engine.evicted - self._required
+        return View([message for _, message in shown], [*records, *self._set_up()], report, evicted, reminder)
+
+    def _pass(self, *, cold: bool) -> tuple[Shown, list[Record]]:
+        """Have the engine make the view ready; returns it with records of what was done."""
+        engine = self.engine
+        shown = engine.fit(cold=cold)
+        assert isinstance(shown, Shown)  # none of the proxy's strategies has summaries written
+        if shown.report is not None:
+            return shown, [PassRecord.of(shown.report, engine.item_count)] if shown.report.ran else []
+        if not isinstance(shown.done, Mapping):
+            return shown, []
+        return shown, [StrategyRecord(engine.item_count, engine.name, dict(shown.done))]
+
+    def woven(self, arrivals: Sequence[Arrival]) -> WovenHistory:
+        """Return the whole history, from the messages that the client has just sent.
+
+        Args:
+            arrivals: all of them; they were taken in.
+
+        Raises:
+            HistoryError: if an edited message now stands for another number of messages.
+        """
+        history: list[Message] = []
+        edited: set[int] = set()
+        places = self.rounds.places
+        for number, arrival in enumerate(arrivals):
+            woven = self.rounds.weave(number, arrival.message) if number in places else [arrival.message]
+            known = self.entries.messages(number)
+            if len(woven) != known:
+                raise HistoryError(f"message {number} stood for {known} messages, and now for {len(woven)}")
+            if number in self._edited:
+                edited.update(range(len(history), len(history) + len(woven)))
+            history += woven
+        engine = self.engine
+        return WovenHistory(self.wire.format, engine.name, history, self._outline, engine.item_count, frozenset(edited))
+
+    # What a reply brings
+
+    def observe(self, usage: TokenUsage, model: str) -> list[Record]:
+        """Take in the usage of a request, as the provider reported it; return the record of it."""
+        if usage.input <= 0:
+            return []
+        self._take_usage(usage)
+        record = UsageRecord(
+            items=self.engine.item_count,
+            input_tokens=usage.input,
+            output_tokens=usage.output,
+            cache_read_tokens=usage.cache_read,
+            cache_write_tokens=usage.cache_write,
+            model=model,
+        )
+        return [record]
+
+    def recall(self, call: OwnCall, history: WovenHistory) -> str:
+        """Return the result of a call of `recall`.
+
+        Args:
+            call: the call.
+            history: the whole history as of the request.
+        """
+        window, parts = self.engine.window, history.parts()
+        archive = Archive(
+            window.budget,
+            lambda name: (index for index in chain.from_iterable(window.members(name)) if index < history.items),
+            parts.__getitem__,
+            lambda: searchable(part or _GONE for part in parts),
+            lambda: window.visible,
+            self.engine.episodes,
+            self._outline.message_of,
+            len(history.messages),
+        )
+        return answer(call.arguments, archive)
+
+    def keep(self, rounds: Sequence[Round], woven: Sequence[WovenRound]) -> list[Record]:
+        """Take in a reply that the client is given; return the record of it.
+
+        Args:
+            rounds: its rounds.
+            woven: the same, with the results of own calls.
+        """
+        shape = shape_of(self.wire.format.parts(self.wire.visible(rounds)))
+        own = any(round_.own for round_ in rounds)
+        reply = GivenReply(shape, tuple(woven) if own else ())
+        self.rounds.given(reply)
+        return [notes.reply_note(reply)]
+
+    # What was recorded
+
+    def follow(self, records: Iterable[Record]) -> None:
+        """Redo what this process or another has recorded of this session.
+
+        Raises:
+            JournalError: if the records do not follow from each other.
+            HistoryError: likewise.
+        """
+        for record in records:
+            if isinstance(record, NoteRecord):
+                self._follow_note(record)
+            elif isinstance(record, MessageRecord):
+                self._follow_message(record)
+            elif isinstance(record, ConfigRecord):
+                self._asked()
+                self._configure(record)
+            elif isinstance(record, UsageRecord):
+                self._asked()
+                read, write = record.cache_read_tokens, record.cache_write_tokens
+                self._take_usage(TokenUsage(record.input_tokens, record.output_tokens, read, write))
+            elif isinstance(record, PassRecord) and self.engine.evicts:
+                self._follow_pass(record)
+            elif isinstance(record, StrategyRecord) and record.strategy == self.engine.name:
+                self.engine.redo(record.done)
+
+    def inherit(self, other: Session, common: int | None = None) -> list[Record]:
+        """Take over rounds of another session, which this new one forks or rewrites; return records of them.
+
+        Args:
+            other: the other session.
+            common: number of the client's messages that both begin with, for a fork. Rounds behind them belong to the
+                other session alone. None if the client has rewritten its history.
+        """
+        known = len(other.entries)
+        replies = list(other.rounds.inherited(known if common is None else common, known, other.entries.shape))
+        for reply in replies:
+            self.rounds.given(reply)
+        return [notes.reply_note(reply) for reply in replies]
+
+    # How it does it
+
+    def _take_usage(self, usage: TokenUsage) -> None:
+        self.used += usage
+        self._anchor(usage.input)
+
+    def _anchor(self, input_tokens: int) -> None:
+        """Have the engine count from what the provider said a request held.
+
+        Of several reports on the same history the first one counts. The others include further rounds, which are not in
+        the history yet.
+        """
+        if self._anchored == self.engine.item_count:
+            return
+        self._anchored = self.engine.item_count
+        self.engine.sent()
+        self.engine.observe(input_tokens)
+
+    def _add(self, message: Message, parts: list[Part] | None) -> list[Record]:
+        """Take in a message of the history; return its records."""
+        taken = self._outline.number(self.wire.format.parts(message) if parts is None else parts)
+        added = [self.engine.add(item, part) for item, part in taken]
+        annotations = [record for record in map(AnnotationRecord.of, added) if record is not None]
+        return [MarkedMessageRecord.of(message, added), *annotations]
+
+    def _follow_note(self, note: NoteRecord) -> None:
+        if note.topic == notes.CLIENT:
+            if not notes.goes_on(note):
+                self._asked()
+            if self._due:
+                raise JournalError(f"{len(self._due)} messages of the client are noted, but not recorded")
+            self._due = notes.entries_of(note)
+        elif note.topic == notes.SETUP:
+            self._setup = note.data
+            self._count_required(int(note.data.get("required", 0)))
+        elif note.topic == notes.EDITS:
+            self.amend(notes.edits_of(note))
+        elif note.topic == notes.REPLY:
+            reply = notes.reply_of(note)
+            if not reply.inherited:
+                self._asked()
+            self.rounds.given(reply)
+
+    def _follow_pass(self, record: PassRecord) -> None:
+        if record.items != self.engine.item_count:
+            raise HistoryError(f"a pass was recorded after {record.items} items, not {self.engine.item_count}")
+        self.engine.redo(record.trace)
+        self._overflowed |= record.overflowed
+
+    def _follow_message(self, record: MessageRecord) -> None:
+        if not self._due:
+            raise JournalError("a message is recorded that no note on the client's messages speaks of")
+        marks: Mapping[int, tuple[Mark, ...]] = (
+            {at: tuple(p.mark for p in placed) for at, placed in groupby(record.marks, lambda p: p.item)}
+            if isinstance(record, MarkedMessageRecord)
+            else {}
+        )
+        for item, part in self._outline.number(self.wire.format.parts(dict(record.message))):
+            self.engine.follow(item, part, marks.get(self.engine.item_count, ()))
+        self._followed += 1
+        if self._followed == self._due[0].messages:
+            self._followed = 0
+            entry = self._due.pop(0)
+            self.rounds.settle(len(self.entries), entry.shape)
+            self.entries.append(entry)
+
+    def _set_up(self) -> list[Record]:
+        """Return the note on how the session is kept, if that has changed."""
+        note = notes.setup_note(self.wire.name, self._settings.strategy, infer=self.infer, required=self._required)
+        records: list[Record] = [] if self._setup == note.data else [note]
+        self._setup = note.data
+        return records
+
+    def _shown(self, history: WovenHistory, body: Body, slots: Sequence[Slot]) -> list[tuple[int, Message]]:
+        """What a request shows: the view, and evicted content that the provider demands.
+
+        If that would take much of the budget, it is left out: the request is made valid in another way.
+        """
+        tokens = 0
+        shown = history.shown(slots)
+        if self.engine.evicted and (parts := self.wire.required(body, history.messages, shown)):
+            slots, tokens = history.required(slots, parts)
+            if tokens > self._settings.budget * _REQUIRED_SHARE:
+                tokens = 0
+            else:
+                shown = history.shown(slots)
+        self._count_required(tokens)
+        return shown
+
+    def _count_required(self, tokens: int) -> None:
+        self.engine.overhead += tokens - self._required
+        self._required = tokens
+
+    def _asked(self) -> None:
+        """Ask for the reminder of the request before, if another process made it ready."""
+        if self.engine.item_count:
+            self.engine.remind(overflowed=self._overflowed)
+        self._overflowed = False
+
+    def _configure(self, config: ConfigRecord) -> None:
+        self._config, engine = replace(config, at=None), self.engine
+        engine.overhead = config.overhead + self._required
+        engine.budget, engine.policy = config.budget, config.policy
+        engine.window.set_tool_classes(config.tool_classes)
+
+
+def _engine(settings: ContextSettings, *, infer: bool) -> Engine:
+    """The engine of a new session."""
+    wanted = Settings(
+        budget=settings.budget,
+        policy=settings.policy,
+        tool_classes=settings.tool_classes,
+        annotate="infer" if infer else "model",
+    )
+    marks = settings.strategy in EPISODIC and settings.annotate == "model"
+    remind_at = settings.remind_at if marks else None
+    return Engine(settings.strategy, wanted, remind_at=remind_at, partial_reports=True)
+
+
+def _joined(first: FitReport, second: FitReport) -> FitReport:
+    """The report of two passes ahead of one request."""
+    freed = first.tokens_before - first.tokens_after
+    trace = (*first.trace, *second.trace)
+    ran, overflowed = first.ran or second.ran, first.overflowed or second.overflowed
+    before = second.tokens_before + freed
+    return replace(second, ran=ran, overflowed=overflowed, trace=trace, tokens_before=before)
+
+
+_GONE: Final = Part(Kind.TEXT)
+
+
+def _tokens(part: Part) -> int:
+    return part.item(chars, 0).tokens

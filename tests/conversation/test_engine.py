@@ -1,0 +1,61 @@
+"""The engine by itself, where a door drives it otherwise than a conversation does."""
+
+from __future__ import annotations
+
+import pytest
+
+from wane import Item, Kind
+from wane.conversation.engine import Engine, Shown
+from wane.formats.base import Part
+from wane.strategies.base import Settings
+
+BUDGET = 1_000
+
+
+def told(engine: Engine, *tokens: int) -> None:
+    """Answers of the model, with so many tokens each by our own count."""
+    for count in tokens:
+        engine.add(Item(Kind.TEXT, count, message=engine.item_count), Part(Kind.TEXT, "x" * 4 * count))
+
+
+def held(engine: Engine) -> int:
+    """Tokens of what the next request shows, by our own count."""
+    shown = engine.fit()
+    assert isinstance(shown, Shown)
+    return engine.history - engine.evicted
+
+
+@pytest.mark.parametrize(("partial", "most"), [(False, BUDGET / 0.6), (True, BUDGET)])
+def test_of_reports_that_may_be_partial_our_own_count_holds_too(partial: bool, most: float) -> None:
+    engine = Engine("truncate", Settings(BUDGET), partial_reports=partial)
+    told(engine, *[100] * 9)
+    assert held(engine) == 900
+    assert engine.observe(540)
+    told(engine, *[100] * 7)
+    assert engine.tokens == 960
+    assert held(engine) == (500 if partial else 1_600)
+    assert held(engine) <= most
+
+
+def test_reports_that_are_higher_than_our_own_count_are_believed_in_any_case() -> None:
+    for partial in (False, True):
+        engine = Engine("truncate", Settings(BUDGET), partial_reports=partial)
+        told(engine, *[100] * 6)
+        assert held(engine) == 600
+        assert engine.observe(900)
+        told(engine, 100)
+        held(engine)
+        assert engine.tokens <= BUDGET
+
+
+def test_a_view_that_is_made_ready_twice_ahead_of_one_request_asks_once() -> None:
+    engine = Engine("cwl", Settings(BUDGET), remind_at=0.2)
+    assert engine.remind() is None
+    told(engine, 300)
+    engine.fit()
+    engine.fit()
+    first = engine.remind()
+    assert first is not None
+    assert engine.remind() == first
+    told(engine, 1)
+    assert engine.remind() is None
