@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from wane.closed_loop.mind import PATIENCE, decide
 from wane.core import DELIMITER, Kind
+from wane.scripted.closed_loop.mind import PATIENCE, decide
 from wane.testing import Message, Part, Reply, Request
 
 A, B = "depot/kiln/arrivals.py", "depot/kiln/balance.py"

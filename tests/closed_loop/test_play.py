@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from wane.cli.main import main
-from wane.closed_loop.figures import Figures, TaskResult
-from wane.closed_loop.play import ClosedLoop, LoopOptions
-from wane.closed_loop.rivals import loops, play_all
 from wane.core.errors import ConfigError
+from wane.scripted.closed_loop.figures import Figures, TaskResult
+from wane.scripted.closed_loop.play import ClosedLoop, LoopOptions
+from wane.scripted.closed_loop.rivals import loops, play_all
 
 SMALL = LoopOptions(tasks=6, budget=11_000, tokens=1)
 

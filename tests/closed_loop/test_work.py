@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from wane.closed_loop.job import turns_in
-from wane.closed_loop.work import Link, Work, longest, make_work
-from wane.closed_loop.world import make_world
 from wane.core.errors import ConfigError
+from wane.scripted.closed_loop.job import turns_in
+from wane.scripted.closed_loop.work import Link, Work, longest, make_work
+from wane.scripted.closed_loop.world import make_world
 
 
 @pytest.fixture(scope="module")

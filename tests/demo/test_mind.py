@@ -5,21 +5,28 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pydantic_ai.messages import (
-    ModelMessage,
-    ModelRequest,
-    ModelResponse,
-    TextPart,
-    ToolCallPart,
-    ToolReturnPart,
-    UserPromptPart,
+from wane.core import Kind
+from wane.scripted.demo.mind import PATIENCE, Decision, decide
+from wane.scripted.demo.moves import (
+    Act,
+    Block,
+    End,
+    Explore,
+    Fact,
+    Line,
+    Look,
+    Search,
+    Step,
+    Task,
+    check,
+    rewrite,
+    swap,
 )
+from wane.scripted.demo.sight import Place, find, place_in
+from wane.scripted.sight import Sight
+from wane.testing import Call, Message, Part, Request
 
-from wane.demo.mind import PATIENCE, Call, Reply, decide
-from wane.demo.moves import Act, Block, End, Explore, Fact, Line, Look, Search, Step, Task, check, rewrite, swap
-from wane.demo.sight import Place, Sight
-
-TOOLS = frozenset({"delimiter", "recall", "read_file", "edit_file", "grep", "shell", "write_file"})
+TOOLS = ("delimiter", "recall", "read_file", "edit_file", "grep", "shell", "write_file")
 PATH = "shop.py"
 OLD = "def price(n):\n    return n\n"
 NEW = "def price(n):\n    return n * 2\n"
@@ -40,30 +47,33 @@ TASK = Task(
 )
 
 
-def user(text: str = TASK.prompt) -> ModelMessage:
-    return ModelRequest([UserPromptPart(text)])
+def user(text: str = TASK.prompt) -> Message:
+    return Message("user", (Part(Kind.USER, text),))
 
 
-def said(place: str, *calls: tuple[str, dict[str, Any], str]) -> list[ModelMessage]:
+def said(place: str, *calls: tuple[str, dict[str, Any], str]) -> list[Message]:
     """A reply at a place of the plan, with its calls and what they returned."""
     ids = [f"{place}-{number}" for number in range(len(calls))]
-    parts = [
-        ToolCallPart(tool, json.dumps(arguments), id_) for id_, (tool, arguments, _) in zip(ids, calls, strict=True)
-    ]
-    results = [ToolReturnPart(tool, result, id_) for id_, (tool, _, result) in zip(ids, calls, strict=True)]
-    reply: ModelMessage = ModelResponse([TextPart(f"{place} words"), *parts])
-    return [reply, ModelRequest(results)] if results else [reply]
+    made = zip(ids, calls, strict=True)
+    parts = [Part(Kind.CALL, json.dumps(arguments), id_, tool) for id_, (tool, arguments, _) in made]
+    results = [Part(Kind.RESULT, result, id_) for id_, (_, _, result) in zip(ids, calls, strict=True)]
+    reply = Message("assistant", (Part(Kind.TEXT, f"{place} words"), *parts))
+    return [reply, Message("user", tuple(results))] if results else [reply]
 
 
 def read(result: str = FILE) -> tuple[str, dict[str, Any], str]:
     return ("read_file", {"path": PATH}, result)
 
 
-def answer(*messages: ModelMessage, tools: frozenset[str] = TOOLS, tasks: tuple[Task, ...] = (TASK,)) -> Reply:
-    return decide(Sight(messages, tools), tasks)
+def request(*messages: Message, tools: tuple[str, ...] = TOOLS) -> Request:
+    return Request(0, "anthropic", "m", messages, tools, 0, True, {}, b"", {})
 
 
-def tools_of(reply: Reply) -> list[str]:
+def answer(*messages: Message, tools: tuple[str, ...] = TOOLS, tasks: tuple[Task, ...] = (TASK,)) -> Decision:
+    return decide(request(*messages, tools=tools), tasks)
+
+
+def tools_of(reply: Decision) -> list[str]:
     return [call.tool for call in reply.calls]
 
 
@@ -74,13 +84,12 @@ def test_it_begins_where_the_user_does() -> None:
 
 
 def test_without_the_tool_it_marks_nothing() -> None:
-    assert tools_of(answer(user(), tools=TOOLS - {"delimiter"})) == ["grep", "read_file"]
+    assert tools_of(answer(user(), tools=TOOLS[1:])) == ["grep", "read_file"]
 
 
 def test_what_is_in_view_is_not_read_again() -> None:
     reply = answer(*said("9.9", read()), user())
     assert tools_of(reply) == ["delimiter", "grep"]
-    assert reply.found is not None
     assert list(reply.found) == [Block(PATH, "def price(")]
 
 
@@ -119,17 +128,17 @@ def test_an_edit_that_is_done_is_not_done_again() -> None:
 def test_the_newest_text_counts() -> None:
     edit = ("edit_file", {"path": PATH, "old_text": OLD, "new_text": NEW.strip("\n")}, "Edited shop.py.")
     refused = ("edit_file", {"path": PATH, "old_text": OLD, "new_text": "def price(n):\n    pass"}, "Error: refused")
-    sight = Sight([*said("1.1", read()), *said("1.2", edit), *said("1.3", refused)], TOOLS)
-    found = sight.find(Block(PATH, "def price("))
+    sight = Sight(request(*said("1.1", read()), *said("1.2", edit), *said("1.3", refused)))
+    found = find(sight, Block(PATH, "def price("))
     assert found is not None
     assert found.text == NEW.strip("\n")
 
 
 def test_an_end_names_its_episode() -> None:
     learned = answer(*said("1.1", read()))
-    assert dict(learned.calls[0].arguments) == {"action": "end", "name": "prices", "description": "tax is 3"}
+    assert learned.calls[0].arguments == {"action": "end", "name": "prices", "description": "tax is 3"}
     tested = answer(*said("1.3", read()))
-    assert dict(tested.calls[-1].arguments) == {"action": "end", "name": "double"}
+    assert tested.calls[-1].arguments == {"action": "end", "name": "double"}
 
 
 def test_a_refused_mark_is_put_right_as_the_refusal_says() -> None:
@@ -155,16 +164,16 @@ def test_failing_tests_end_the_task() -> None:
 def test_a_line_may_be_seen_in_a_search() -> None:
     grep = ("grep", {"pattern": "TAX"}, "other.py:9:TAX = 4\nshop.py:4:TAX = 3")
     task = Task("T", "Task 1. x", (Step("s", (swap(PATH, "TAX = 3", "TAX = 4"),)), Step("end")))
-    sight = Sight([user("Task 1. x"), *said("8.8", grep)], TOOLS)
-    assert sight.find(Line(PATH, "TAX = 3")) is not None
-    assert sight.find(Line(PATH, "TAX = 4")) is None
-    assert sight.find(Block(PATH, "TAX")) is None, "one line of a search is not a whole definition"
-    assert tools_of(decide(Sight([*said("8.8", grep), user("Task 1. x")], TOOLS), (task,))) == ["edit_file"]
+    sight = Sight(request(user("Task 1. x"), *said("8.8", grep)))
+    assert find(sight, Line(PATH, "TAX = 3")) is not None
+    assert find(sight, Line(PATH, "TAX = 4")) is None
+    assert find(sight, Block(PATH, "TAX")) is None, "one line of a search is not a whole definition"
+    assert tools_of(answer(*said("8.8", grep), user("Task 1. x"), tasks=(task,))) == ["edit_file"]
 
 
 def test_a_description_serves_where_the_output_is_gone() -> None:
     end = ("delimiter", {"action": "end", "name": "prices", "description": "TAX = 3"}, 'Ended exploration "prices".')
-    found = Sight(said("1.2", end), TOOLS).find(TAX)
+    found = find(Sight(request(*said("1.2", end))), TAX)
     assert found is not None
     assert (found.text, found.described) == ("3", True)
 
@@ -183,7 +192,7 @@ def test_what_only_an_episode_holds_is_recalled_or_where_that_cannot_be_found_ou
 
 def test_a_place_is_read_back_as_it_is_written() -> None:
     for place in (Place(1, 2), Place(10, 11, "!"), Place(3, 1, "??")):
-        assert Sight([ModelResponse([TextPart(f"{place} words")])], TOOLS).place == place
+        assert place_in(Sight(request(*said(str(place))))) == place
 
 
 def test_a_request_without_a_task_gets_an_answer() -> None:

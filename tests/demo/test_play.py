@@ -15,13 +15,15 @@ from wane.agent.session import AgentSession
 from wane.cli.demo.show import LineShow, LiveShow
 from wane.core import FitReport
 from wane.core.errors import ConfigError
-from wane.demo.model import Exchange
-from wane.demo.moves import Create, Rewrite, Step, Task
-from wane.demo.play import DemoOptions, Show, play
-from wane.demo.script import TASKS
-from wane.demo.summary import Summary, TaskResult
-from wane.demo.witness import Tally, Witness
-from wane.demo.workspace import NOISE_FILES, DemoError, Workspace, python_for_commands
+from wane.scripted.demo.moves import Create, Rewrite, Step, Task
+from wane.scripted.demo.play import DemoOptions, Exchange, Show, play
+from wane.scripted.demo.script import TASKS
+from wane.scripted.demo.summary import Summary, TaskResult
+from wane.scripted.demo.witness import Witness
+from wane.scripted.demo.workspace import NOISE_FILES, Workspace
+from wane.scripted.repository import ScriptedError, python_for_commands
+from wane.scripted.watch import Passes
+from wane.scripted.witness import Tally
 
 
 class Silent:
@@ -68,9 +70,9 @@ def test_a_task_that_does_not_end_is_given_up() -> None:
 
 
 def test_what_must_not_be_is_a_problem_with_episodes_and_a_finding_without() -> None:
-    tally = Tally(over_budget=2, turns_lost=1)
+    tally = Tally(over_budget=2, turns_lost=3, most_turns_lost=1)
     for strategy, problems in (("cwl", 2), ("truncate", 0), ("none", 0)):
-        summary = Summary(strategy, "id", 100, (), tally, 1.0)  # type: ignore[arg-type]
+        summary = Summary(strategy, "id", 100, (), tally, Passes(), {}, 1.0)  # type: ignore[arg-type]
         assert len(summary.problems) == problems
         assert summary.to_dict()["user_turns_intact"] is False
 
@@ -92,7 +94,7 @@ def test_the_repository_needs_nothing_of_the_users(tmp_path: Path, monkeypatch: 
 def test_tests_that_pass_already_prove_nothing(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path / "new")
     (workspace.directory / "unittest.py").write_text("")  # every run of the tests now does nothing, and well
-    with python_for_commands(), pytest.raises(DemoError, match="before it is done"):
+    with python_for_commands(), pytest.raises(ScriptedError, match="before it is done"):
         workspace.give(1)
 
 

@@ -22,7 +22,7 @@ from wane.core import parse_budget
 from wane.core.errors import ConfigError, MissingExtraError
 
 if TYPE_CHECKING:
-    from wane.closed_loop.figures import Figures, TaskResult
+    from wane.scripted.closed_loop.figures import Figures, TaskResult
 
 _MODULES: Final = ("pydantic_ai", "pydantic_ai_harness", "anthropic", "genai_prices")
 _NAMED: Final = 5
@@ -59,9 +59,10 @@ def run_closed_loop(options: ClosedLoopOptions) -> int:
     """
     if any(find_spec(module) is None for module in _MODULES):
         raise MissingExtraError("the closed loop", "agent,anthropic")
-    from wane.closed_loop.figures import NO_MODEL, to_json
-    from wane.closed_loop.play import MODEL, LoopOptions
-    from wane.closed_loop.rivals import loops, play_all
+    from wane.scripted.closed_loop.figures import NO_MODEL, to_json
+    from wane.scripted.closed_loop.play import LoopOptions
+    from wane.scripted.closed_loop.rivals import loops, play_all
+    from wane.scripted.witness import MODEL
 
     if options.workers is not None and options.workers < 1:
         raise UsageError(f"--workers is {options.workers}; at least one is needed")

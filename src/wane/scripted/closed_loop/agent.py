@@ -1,0 +1,114 @@
+"""The agent's process, seen from the side of the one who starts it, asks it and kills it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from wane.scripted.repository import ScriptedError, environment
+
+
+class GoneError(Exception):
+    """The process has ended before it answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """Where and how an agent works.
+
+    Attributes:
+        cwd: the repository.
+        sessions: where its sessions go.
+        url: the model's.
+        model: its name.
+        strategy: how the context is kept.
+        budget: tokens that the view may hold.
+    """
+
+    cwd: Path
+    sessions: Path
+    url: str
+    model: str
+    strategy: str
+    budget: int
+
+
+class AgentProcess:
+    """A process of `wane.scripted.closed_loop.worker`.
+
+    Args:
+        post: where and how it works.
+
+    Raises:
+        ScriptedError: if it cannot be started.
+    """
+
+    def __init__(self, post: Post) -> None:
+        keys = {name: value for name, value in environment().items() if not name.endswith("_API_KEY")}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "wane.scripted.closed_loop.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            encoding="utf-8",
+            env=keys,
+            # Ctrl-C is for the run, which then ends this process.
+            start_new_session=True,
+        )
+        order = asdict(post) | {"cwd": str(post.cwd), "sessions": str(post.sessions)}
+        try:
+            self.ask(order)
+        except GoneError:
+            self._process.kill()
+            raise ScriptedError("the agent's process could not be started; what it said is on standard error") from None
+
+    def ask(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Give an order and return the answer.
+
+        Raises:
+            GoneError: if the process has ended.
+        """
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(json.dumps(order) + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        except OSError:
+            line = ""
+        if not line.endswith("\n"):
+            raise GoneError
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def kill(self) -> None:
+        """Kill it, at once."""
+        self._process.kill()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    def end(self) -> None:
+        """Have it end, however it is."""
+        try:
+            self.ask({"close": True})
+        except GoneError:
+            pass
+        finally:
+            if self._process.stdin is not None:
+                try:
+                    self._process.stdin.close()
+                except OSError:
+                    self._process.kill()
+            try:
+                self._process.wait(timeout=30)
+            except subprocess.TimeoutExpired as error:
+                self._process.kill()
+                raise ScriptedError("the agent's process did not end when it was asked to") from error
+            if self._process.stdout is not None:
+                self._process.stdout.close()
