@@ -12,8 +12,8 @@ import pytest
 
 from wane.cli.main import main
 from wane.core.errors import ConfigError
-from wane.scripted.closed_loop.figures import Figures, TaskResult
-from wane.scripted.closed_loop.play import ClosedLoop, LoopOptions
+from wane.scripted.closed_loop.figures import Figures, LoopOptions, TaskResult
+from wane.scripted.closed_loop.play import ClosedLoop
 from wane.scripted.closed_loop.rivals import loops, play_all
 
 SMALL = LoopOptions(tasks=6, budget=11_000, tokens=1)

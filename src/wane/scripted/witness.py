@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from wane.core import Kind
-from wane.lab.cache import PrefixCache, rules_for
+from wane.lab.cache import CacheUse, PrefixCache, rules_for
 from wane.lab.prices import Cost, Prices
-from wane.scripted.sight import is_note, view_tokens
+from wane.scripted.sight import asks_for_summary, is_note, view_tokens
+from wane.scripted.summary import summarise
 from wane.testing import Part, Reply, Request, Usage
 
 MODEL: Final = "anthropic:claude-sonnet-5"
@@ -90,6 +92,33 @@ class Witness:
         self._read: set[str] = set()
         self._counted: set[str] = set()
 
+    def answer(self, request: Request, decide: Callable[[Request], Reply]) -> Reply:
+        """Answer a request, and count it.
+
+        Args:
+            request: the request.
+            decide: gives the model's answer to a step of its work. A summary is written without it.
+
+        Returns:
+            The answer, with the usage that the provider would report.
+        """
+        aside = asks_for_summary(request)
+        if aside:
+            reply = summarise(request)
+        else:
+            self.see(request)
+            reply = decide(request)
+        use, tally = self._cached(request, aside), self.tally
+        tally.summaries += aside
+        tally.model_calls += 1
+        tally.input_tokens += use.total
+        tally.cache_read_tokens += use.read
+        tally.cache_write_tokens += use.written
+        tally.output_tokens += reply.tokens
+        tally.cost += self._prices.cost(use, reply.tokens)
+        tally.recalls += sum(call.tool == "recall" for call in reply.calls)
+        return replace(reply, usage=Usage(use.total, reply.tokens, use.read, use.written))
+
     def see(self, request: Request) -> None:
         """Take in a step of the work, before it is answered."""
         tally, tokens = self.tally, view_tokens(request)
@@ -105,31 +134,15 @@ class Witness:
             tally.most_turns_lost = max(tally.most_turns_lost, lost)
         self._count_results(request)
 
-    def answer(self, request: Request, reply: Reply, *, aside: bool = False) -> Usage:
-        """Take in the answer, and return what the provider would report.
-
-        Args:
-            request: the request.
-            reply: the answer.
-            aside: whether it is a summary and no step of the work.
-        """
-        tally = self.tally
-        tally.summaries += aside
-        tally.model_calls += 1
+    def _cached(self, request: Request, aside: bool) -> CacheUse:
+        """What the provider's cache would have had of a request."""
         if self._cache is None:
             system = len(request.texts(Kind.SYSTEM))
             self._cache = PrefixCache(self._rules, request.tool_tokens, kinds=self._kinds, system=system)
         view = [self._number(part) for part in request.parts if not is_note(part)]
         use = self._cache.request(view, self._tokens, aside=aside)
         # Pydantic AI's breakpoint stands ahead of the notes: they are in no cached prefix.
-        use = replace(use, fresh=use.fresh + sum(part.tokens for part in request.parts if is_note(part)))
-        tally.input_tokens += use.total
-        tally.cache_read_tokens += use.read
-        tally.cache_write_tokens += use.written
-        tally.output_tokens += reply.tokens
-        tally.cost += self._prices.cost(use, reply.tokens)
-        tally.recalls += sum(call.tool == "recall" for call in reply.calls)
-        return Usage(input=use.total, output=reply.tokens, cache_read=use.read, cache_write=use.written)
+        return replace(use, fresh=use.fresh + sum(part.tokens for part in request.parts if is_note(part)))
 
     def _number(self, part: Part) -> int:
         """A number that is the same for the same part."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from wane.scripted.repository import ScriptedError, environment
@@ -16,38 +14,17 @@ class GoneError(Exception):
     """The process has ended before it answered."""
 
 
-@dataclass(frozen=True, slots=True)
-class Post:
-    """Where and how an agent works.
-
-    Attributes:
-        cwd: the repository.
-        sessions: where its sessions go.
-        url: the model's.
-        model: its name.
-        strategy: how the context is kept.
-        budget: tokens that the view may hold.
-    """
-
-    cwd: Path
-    sessions: Path
-    url: str
-    model: str
-    strategy: str
-    budget: int
-
-
 class AgentProcess:
     """A process of `wane.scripted.closed_loop.worker`.
 
     Args:
-        post: where and how it works.
+        order: where and how it works; see `Worker`.
 
     Raises:
         ScriptedError: if it cannot be started.
     """
 
-    def __init__(self, post: Post) -> None:
+    def __init__(self, order: dict[str, Any]) -> None:
         keys = {name: value for name, value in environment().items() if not name.endswith("_API_KEY")}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "wane.scripted.closed_loop.worker"],
@@ -58,7 +35,6 @@ class AgentProcess:
             # Ctrl-C is for the run, which then ends this process.
             start_new_session=True,
         )
-        order = asdict(post) | {"cwd": str(post.cwd), "sessions": str(post.sessions)}
         try:
             self.ask(order)
         except GoneError:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Final
 
+from wane.scripted.closed_loop.session import Life
 from wane.scripted.closed_loop.witness import Resumption
 from wane.scripted.witness import Tally
 
@@ -17,6 +19,42 @@ NO_MODEL: Final = (
 
 
 _TOLD_OTHERWISE: Final = ("cost", "view_tokens", "peak_request", "over_budget", "most_turns_lost")
+
+
+WINDOW: Final = 200_000
+"""Tokens that the model's own window holds unless told otherwise: longer requests are refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopOptions:
+    """What to run.
+
+    Attributes:
+        strategy: how the context is kept.
+        tasks: how many tasks.
+        budget: tokens that the view may hold.
+        tokens: input tokens that a session within the budget is to come to; see `make_work`.
+        window: tokens of the model's own window.
+        isolated: give each task in a session of its own, with the earlier turns that it depends on.
+        kill_every: model calls between restarts of the agent's process; 0 for none.
+        seed: tells one run from another.
+        keep: where to keep repository and sessions; None removes them at the end.
+    """
+
+    strategy: str = "cwl"
+    tasks: int = 89
+    budget: int = 80_000
+    tokens: int = 80_000_000
+    window: int = WINDOW
+    isolated: bool = False
+    kill_every: int = 0
+    seed: int = 0
+    keep: Path | None = None
+
+    @property
+    def name(self) -> str:
+        """The strategy, or `isolated`."""
+        return "isolated" if self.isolated else self.strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,52 +85,34 @@ class Figures:
     """What a run came to.
 
     Attributes:
-        strategy: how the context was kept.
-        isolated: whether each task had a session of its own.
-        budget: tokens that a view might hold.
-        window: tokens of the model's own window.
+        options: what was run.
         results: what became of each task.
         tally: what was counted on the wire.
         resumptions: the first request after each restart.
-        views_kept: restarts between tasks after which the window was exactly the one before.
-        views_changed: those after which it was not.
-        resume_seconds: the longest that resuming took.
-        passes: passes that ran, without those of processes that were killed in the middle of a task.
-        unmet: requests that went out over the budget, because nothing could be evicted, likewise.
+        life: what became of the agent's processes.
         all_tests_pass: whether all tests of the repository passed at the end.
         seconds: how long the run took.
         first_gap: median seconds between a reply and the next request, tools included, of the first 100 calls
             after the view was well filled.
         last_gap: the same of the last 100.
-        memory: the most memory that the agent's process held, in bytes; None where the system does not tell.
         journal_bytes: size of all journals.
-        history_items: items of the history of the last session.
     """
 
-    strategy: str
-    isolated: bool
-    budget: int
-    window: int
+    options: LoopOptions
     results: tuple[TaskResult, ...]
     tally: Tally
     resumptions: tuple[Resumption, ...]
-    views_kept: int
-    views_changed: int
-    resume_seconds: float
-    passes: int
-    unmet: int
+    life: Life
     all_tests_pass: bool
     seconds: float
     first_gap: float
     last_gap: float
-    memory: int | None
     journal_bytes: int
-    history_items: int
 
     @property
     def name(self) -> str:
         """The strategy, or `isolated`."""
-        return "isolated" if self.isolated else self.strategy
+        return self.options.name
 
     @property
     def passed(self) -> set[int]:
@@ -108,7 +128,7 @@ class Figures:
     @property
     def resumed_soundly(self) -> bool:
         """Whether every restart went on with the view that there was."""
-        return not self.views_changed and all(each.sound for each in self.resumptions)
+        return not self.life.views_changed and all(each.sound for each in self.resumptions)
 
     def lost_against(self, isolated: Figures) -> list[int]:
         """Return the tasks that fail here and pass in sessions of their own."""
@@ -121,38 +141,38 @@ class Figures:
             "name": self.name,
             "tasks": len(self.results),
             "tasks_passed": len(self.passed),
-            "tasks_lost": None if isolated is None or self.isolated else self.lost_against(isolated),
+            "tasks_lost": None if isolated is None or self.options.isolated else self.lost_against(isolated),
             **{name: count for name, count in tally.items() if name not in _TOLD_OTHERWISE},
             "cost_usd": round(self.tally.cost.total, 4),
             "mean_view": round(self.mean_view),
             "over_budget_calls": self.tally.over_budget,
             "user_turns_intact": not self.tally.turns_lost,
-            "passes": self.passes,
-            "unmet": self.unmet,
+            "passes": self.life.passes,
+            "unmet": self.life.unmet,
             "restarts": len(self.resumptions),
             "killed": sum(each.how != "closed" for each in self.resumptions),
             "resumed_soundly": self.resumed_soundly,
-            "resume_seconds": round(self.resume_seconds, 2),
+            "resume_seconds": round(self.life.resume_seconds, 2),
             "all_tests_pass": self.all_tests_pass,
             "seconds": round(self.seconds, 1),
             "first_gap_ms": round(1000 * self.first_gap, 1),
             "last_gap_ms": round(1000 * self.last_gap, 1),
-            "peak_memory_bytes": self.memory,
+            "peak_memory_bytes": self.life.memory,
             "journal_bytes": self.journal_bytes,
-            "history_items": self.history_items,
+            "history_items": self.life.items,
             "results": [asdict(result) for result in self.results],
         }
 
 
 def to_json(runs: Sequence[Figures], seed: int) -> dict[str, Any]:
     """Return several runs of the same tasks as JSON data."""
-    isolated = next((run for run in runs if run.isolated), None)
+    isolated = next((run for run in runs if run.options.isolated), None)
     return {
         "model": "scripted",
         "note": NO_MODEL,
         "seed": seed,
-        "budget": runs[0].budget if runs else None,
-        "window": runs[0].window if runs else None,
+        "budget": runs[0].options.budget if runs else None,
+        "window": runs[0].options.window if runs else None,
         "tasks": len(runs[0].results) if runs else 0,
         "runs": [run.to_dict(isolated) for run in runs],
     }

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, get_args
 
 from wane.agent.options import Strategy
 from wane.core.errors import ConfigError
-from wane.scripted.closed_loop.agent import Post
 from wane.scripted.closed_loop.depot import Owner
-from wane.scripted.closed_loop.figures import Figures, TaskResult
+from wane.scripted.closed_loop.figures import Figures, LoopOptions, TaskResult
 from wane.scripted.closed_loop.mind import decide
 from wane.scripted.closed_loop.session import InterruptedTurnError, Session
 from wane.scripted.closed_loop.sight import Sight
 from wane.scripted.closed_loop.witness import Witness
 from wane.scripted.closed_loop.work import Task, make_work
 from wane.scripted.repository import ScriptedError, place
-from wane.scripted.sight import asks_for_summary
-from wane.scripted.summary import summarise
 from wane.scripted.witness import MODEL
 from wane.testing import Reply, Request, ScriptedServer
-
-WINDOW: Final = 200_000
-"""Tokens that the model's own window holds unless told otherwise: longer requests are refused."""
 
 MOST_CALLS: Final = 80
 """Model calls after which a task is given up: the model is told to stop."""
@@ -35,33 +29,6 @@ STRATEGIES: Final = get_args(Strategy)
 
 GO_ON: Final = "Go on."
 """What the user says after a restart in the middle of a task."""
-
-
-@dataclass(frozen=True, slots=True)
-class LoopOptions:
-    """What to run.
-
-    Attributes:
-        strategy: how the context is kept.
-        tasks: how many tasks.
-        budget: tokens that the view may hold.
-        tokens: input tokens that a session within the budget is to come to; see `make_work`.
-        window: tokens of the model's own window.
-        isolated: give each task in a session of its own, with the earlier turns that it depends on.
-        kill_every: model calls between restarts of the agent's process; 0 for none.
-        seed: tells one run from another.
-        keep: where to keep repository and sessions; None removes them at the end.
-    """
-
-    strategy: str = "cwl"
-    tasks: int = 89
-    budget: int = 80_000
-    tokens: int = 80_000_000
-    window: int = WINDOW
-    isolated: bool = False
-    kill_every: int = 0
-    seed: int = 0
-    keep: Path | None = None
 
 
 OnTask = Callable[[TaskResult], None]
@@ -114,10 +81,16 @@ class ClosedLoop:
 
     def _run(self, server: ScriptedServer, sessions: Path) -> Figures:
         options = self.options
-        model = MODEL.partition(":")[2]
-        post = Post(self.owner.directory, sessions, server.url, model, options.strategy, options.budget)
+        order = {
+            "cwd": str(self.owner.directory),
+            "sessions": str(sessions),
+            "url": server.url,
+            "model": MODEL.partition(":")[2],
+            "strategy": options.strategy,
+            "budget": options.budget,
+        }
         started = time.monotonic()
-        session = self.session = Session(post, restart_every=options.kill_every, seed=options.seed)
+        session = self.session = Session(order, restart_every=options.kill_every, seed=options.seed)
         try:
             session.begin()
             for task in self.work.tasks:
@@ -168,40 +141,31 @@ class ClosedLoop:
             return answer
 
     def answer(self, request: Request) -> Reply:
-        """Answer a request as the scripted model does, and have the process killed if it is time."""
+        """Answer a request."""
+        return self.witness.answer(request, self.decide)
+
+    def decide(self, request: Request) -> Reply:
+        """Take the next step as the scripted model does, and have the process killed if it is time."""
         assert self.session is not None, "it has asked"
-        if asks_for_summary(request):
-            summary = summarise(request)
-            return replace(summary, usage=self.witness.answer(request, summary, aside=True))
-        self.witness.see(request)
         self.calls += 1
         reply = decide(request) if self.calls <= MOST_CALLS else _stop(request)
         # A ticket can be drawn once: what is lost with a process that is killed meanwhile is lost to any agent.
         self.session.answered(spare=any("sh draw" in call.raw_arguments for call in reply.calls))
-        return replace(reply, usage=self.witness.answer(request, reply))
+        return reply
 
     def _figures(self, session: Session, seconds: float, sessions: Path) -> Figures:
         first, last = self.witness.pace()
         return Figures(
-            strategy=self.options.strategy,
-            isolated=self.options.isolated,
-            budget=self.options.budget,
-            window=self.options.window,
+            options=self.options,
             results=tuple(self.results),
             tally=self.witness.tally,
             resumptions=tuple(self.witness.resumptions),
-            views_kept=session.views_kept,
-            views_changed=session.views_changed,
-            resume_seconds=session.resume_seconds,
-            passes=session.passes,
-            unmet=session.unmet,
+            life=session.life,
             all_tests_pass=self.owner.verify_all().passed,
             seconds=seconds,
             first_gap=first,
             last_gap=last,
-            memory=session.memory,
             journal_bytes=sum(path.stat().st_size for path in sessions.rglob("*.jsonl")),
-            history_items=session.state["items"],
         )
 
 

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from typing import Protocol
 
-from wane.scripted.closed_loop.figures import Figures, TaskResult
-from wane.scripted.closed_loop.play import ClosedLoop, LoopOptions, OnTask
+from wane.scripted.closed_loop.figures import Figures, LoopOptions, TaskResult
+from wane.scripted.closed_loop.play import ClosedLoop, OnTask
 
 
 class Watcher(Protocol):
@@ -37,7 +37,7 @@ def loops(options: LoopOptions, strategies: Sequence[str], *, isolated: bool) ->
         chosen.append(replace(options, strategy=strategies[0], isolated=True, kill_every=0))
     if options.keep is None:
         return chosen
-    return [replace(it, keep=options.keep / ("isolated" if it.isolated else it.strategy)) for it in chosen]
+    return [replace(it, keep=options.keep / (it.name)) for it in chosen]
 
 
 def play_all(chosen: Sequence[LoopOptions], watcher: Watcher, *, workers: int) -> list[Figures]:
@@ -49,7 +49,7 @@ def play_all(chosen: Sequence[LoopOptions], watcher: Watcher, *, workers: int) -
         ScriptedError: as `ClosedLoop.play` does.
         ConfigError: likewise.
     """
-    runs = [ClosedLoop(it, _told(watcher, "isolated" if it.isolated else it.strategy)) for it in chosen]
+    runs = [ClosedLoop(it, _told(watcher, it.name)) for it in chosen]
     with ThreadPoolExecutor(workers) as pool:
         futures = [pool.submit(run.play) for run in runs]
         try:

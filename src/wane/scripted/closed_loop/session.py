@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 import threading
+from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from wane.scripted.closed_loop.agent import AgentProcess, GoneError, Post
+from wane.scripted.closed_loop.agent import AgentProcess, GoneError
 from wane.scripted.repository import ScriptedError
 
 How: TypeAlias = Literal["killed while it waits", "killed while it works", "closed"]
@@ -26,36 +27,51 @@ class InterruptedTurnError(Exception):
         self.how: How = how
 
 
+@dataclass(slots=True)
+class Life:
+    """What became of a session's processes.
+
+    Attributes:
+        passes: passes that ran, without those of a task in which the process was killed.
+        unmet: requests that went out over the budget, because nothing could be evicted; likewise.
+        items: items of the history.
+        memory: the most memory that any of the processes held, in bytes; None where the system does not tell.
+        resume_seconds: the longest that resuming took.
+        views_changed: restarts between tasks after which the window was not exactly the one before.
+    """
+
+    passes: int = 0
+    unmet: int = 0
+    items: int = 0
+    memory: int | None = None
+    resume_seconds: float = 0.0
+    views_changed: int = 0
+
+
 class Session:
     """A session that is one for its user, over any number of processes.
 
     Args:
-        post: where and how the agent works.
+        order: where and how the agent works; see `Worker`.
         restart_every: model calls between two restarts, about; 0 for none.
         seed: of when and how restarts happen.
 
     Attributes:
         state: what the process told last.
-        memory: the most memory that any of the processes held, in bytes; None where the system does not tell.
-        resume_seconds: the longest that resuming took.
-        views_kept: restarts between tasks after which the window was exactly the one before.
-        views_changed: those after which it was not.
+        life: what became of the processes.
     """
 
-    def __init__(self, post: Post, *, restart_every: int, seed: int) -> None:
+    def __init__(self, order: dict[str, Any], *, restart_every: int, seed: int) -> None:
         self.state: dict[str, Any] = {}
-        self.memory: int | None = None
-        self.resume_seconds = 0.0
-        self.views_kept = self.views_changed = 0
-        self._post = post
+        self.life = Life()
+        self._order = order
         self._every = restart_every
         self._pick = random.Random(f"{seed}:restarts")  # noqa: S311 - a seed is to give the same again
         self._stopped = False
         self._killer: threading.Timer | None = None
         self._ending: How | None = None
-        self._passes = self._unmet = 0
         self._plan()
-        self._agent = AgentProcess(post)
+        self._agent = AgentProcess(order)
 
     # What the user does
 
@@ -91,8 +107,7 @@ class Session:
             return None
         before = self.state["view"]
         how = self._revive()
-        self.views_kept += self.state["view"] == before
-        self.views_changed += self.state["view"] != before
+        self.life.views_changed += self.state["view"] != before
         return how
 
     def end(self) -> None:
@@ -122,18 +137,6 @@ class Session:
             self._killer = threading.Timer(self._pick.uniform(0, _GRACE), self._agent.kill)
             self._killer.start()
 
-    # What it tells
-
-    @property
-    def passes(self) -> int:
-        """Passes that ran, without those of a task in which the process was killed."""
-        return self._passes + int(self.state.get("passes", 0))
-
-    @property
-    def unmet(self) -> int:
-        """Requests that went out over the budget, because nothing could be evicted; likewise."""
-        return self._unmet + int(self.state.get("unmet", 0))
-
     # How
 
     def _plan(self) -> None:
@@ -154,22 +157,25 @@ class Session:
         if self._killer is not None:
             self._killer.join()
         self._agent.end()
-        self._passes, self._unmet = self.passes, self.unmet
         journal = self.state["journal"]
         self._ending = self._killer = None
         self._plan()
-        self._agent = AgentProcess(self._post)
+        self._agent = AgentProcess(self._order)
         self._open(journal)
-        self.resume_seconds = max(self.resume_seconds, self.state["seconds"])
+        self.life.resume_seconds = max(self.life.resume_seconds, self.state["seconds"])
         return how
 
     def _open(self, journal: str | None) -> None:
         self._take(self._ask({"open": journal}))
 
     def _take(self, answer: dict[str, Any]) -> None:
-        self.state = {**self.state, **answer}
+        self.state |= answer
+        life = self.life
+        life.passes += answer["passes"]
+        life.unmet += answer["unmet"]
+        life.items = answer["items"]
         if answer["memory"] is not None:
-            self.memory = max(self.memory or 0, answer["memory"])
+            life.memory = max(life.memory or 0, answer["memory"])
 
     def _ask(self, order: dict[str, Any]) -> dict[str, Any]:
         if self._stopped:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,7 +13,7 @@ from typing_extensions import override
 from wane.core import Kind
 from wane.scripted import witness as scripted
 from wane.scripted.sight import is_note
-from wane.testing import Reply, Request, Usage
+from wane.testing import Reply, Request
 
 _SAMPLE: Final = 100
 """Calls whose times are compared: the first with a well-filled view, and the last."""
@@ -82,11 +82,11 @@ class Witness(scripted.Witness):
         self._last = ids
 
     @override
-    def answer(self, request: Request, reply: Reply, *, aside: bool = False) -> Usage:
-        """Take in the answer, and return what the provider would report."""
-        usage = super().answer(request, reply, aside=aside)
+    def answer(self, request: Request, decide: Callable[[Request], Reply]) -> Reply:
+        """Answer a request, and count it."""
+        reply = super().answer(request, decide)
         self._replied = time.perf_counter()
-        return usage
+        return reply
 
     def pace(self) -> tuple[float, float]:
         """Return the median seconds from a reply to the next request, of 100 early and of the last 100 calls."""

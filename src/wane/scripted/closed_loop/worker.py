@@ -11,7 +11,6 @@ import json
 import os
 import sys
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from wane.agent.config import Settings
 from wane.agent.session import AgentSession, SessionConfig
 from wane.journal import SessionStore
 from wane.scripted.repository import python_for_commands
-from wane.scripted.watch import Watch
+from wane.scripted.watch import Passes, Watch
 from wane.testing.models import anthropic_model
 
 
@@ -36,7 +35,7 @@ class Worker:
         model = anthropic_model(order["url"], order["model"], 0)
         self.settings = Settings(model=model, budget=order["budget"], strategy=order["strategy"], yolo=True)
         self.session: AgentSession | None = None
-        self.watches: list[Watch] = []
+        self.watch: Watch
 
     def open(self, journal: str | None) -> dict[str, Any]:
         """Begin a session, or go on with one."""
@@ -45,7 +44,7 @@ class Worker:
         # What a session has is for its journal to say; so all is chosen that the journal does not name.
         config = SessionConfig(self.cwd, self.settings, self.store)
         self.session = AgentSession.resume(Path(journal), config) if journal else AgentSession.create(config)
-        self.watches.append(Watch(self.session))
+        self.watch = Watch(self.session)
         assert self.session.journal is not None
         path = str(self.session.journal.path)
         return {"journal": path, "seconds": time.perf_counter() - started, **self._state(self.session)}
@@ -58,7 +57,6 @@ class Worker:
             "outcome": turn.outcome.value,
             "output": turn.output,
             "error": turn.error,
-            "totals": asdict(self.session.totals),
             **self._state(self.session),
         }
 
@@ -70,14 +68,16 @@ class Worker:
         return {}
 
     def _state(self, session: AgentSession) -> dict[str, Any]:
+        # What has come since this was told last.
+        passes, self.watch.passes = self.watch.passes, Passes()
         visible = list(session.window.visible)
         digest = hashlib.sha256(json.dumps(visible).encode()).hexdigest()[:16]
         return {
             "view": f"{len(visible)}:{session.tokens}:{digest}",
             "items": session.window.item_count,
             "memory": peak_memory(),
-            "passes": sum(watch.passes.ran for watch in self.watches),
-            "unmet": sum(watch.passes.unmet for watch in self.watches),
+            "passes": passes.ran,
+            "unmet": passes.unmet,
         }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -21,8 +21,6 @@ from wane.scripted.demo.witness import Witness
 from wane.scripted.demo.workspace import Workspace
 from wane.scripted.model import ScriptedModel
 from wane.scripted.repository import place, python_for_commands
-from wane.scripted.sight import asks_for_summary
-from wane.scripted.summary import summarise
 from wane.scripted.watch import Watch
 from wane.testing import Reply, Request
 
@@ -133,6 +131,7 @@ class _Run:
         self.show = show
         self.results: list[TaskResult] = []
         self.calls = 0
+        self.decision: Decision | None = None
         settings = Settings(
             model=ScriptedModel(self.answer),
             budget=options.budget,
@@ -153,13 +152,14 @@ class _Run:
         turn = await self.session.run(task.prompt)
         checked = self.workspace.verify(number)
         self.workspace.accept(task.title)
+        passed = checked.passed and turn.outcome is Outcome.DONE
         result = TaskResult(
             number=number,
             title=task.title,
-            passed=checked.passed and turn.outcome is Outcome.DONE,
+            passed=passed,
             model_calls=self.calls,
             input_tokens=self.witness.tally.input_tokens - before,
-            why="" if checked.passed and turn.outcome is Outcome.DONE else _why(turn, checked.output),
+            why="" if passed else _why(turn, checked.output),
         )
         self.show.task_ends(result)
         return result
@@ -169,16 +169,16 @@ class _Run:
         self.calls += 1
         if self.calls > self.options.most_calls:
             self.session.cancel()
-        if asks_for_summary(request):
-            decision, reply = None, summarise(request)
-        else:
-            decision = decide(request, self.options.script)
-            reply = decision.reply
-            self.witness.see(request)
-            self.witness.decided(request, decision)
-        usage = self.witness.answer(request, reply, aside=decision is None)
-        await self.show.exchanged(Exchange(request, decision))
-        return replace(reply, usage=usage)
+        self.decision = None
+        reply = self.witness.answer(request, self.decide)
+        await self.show.exchanged(Exchange(request, self.decision))
+        return reply
+
+    def decide(self, request: Request) -> Reply:
+        """Take the next step of the script."""
+        self.decision = decide(request, self.options.script)
+        self.witness.decided(request, self.decision)
+        return self.decision.reply
 
 
 def _why(turn: TurnResult, output: str) -> str:
