@@ -15,7 +15,7 @@ from wane.agent.session import AgentSession
 from wane.cli.demo.show import LineShow, LiveShow
 from wane.core import FitReport
 from wane.core.errors import ConfigError
-from wane.scripted.demo.moves import Create, Rewrite, Step, Task
+from wane.scripted.demo.moves import Create, Replace, Step, Task
 from wane.scripted.demo.play import DemoOptions, Exchange, Show, play
 from wane.scripted.demo.script import TASKS
 from wane.scripted.demo.summary import Summary, TaskResult
@@ -42,7 +42,7 @@ def with_wrong_edit(task: Task) -> Task:
     """The task with the first edit's new text broken."""
 
     def broken(step: Step) -> Step:
-        moves = (replace(m, new=m.new.replace("+ 1", "+ 2")) if isinstance(m, Rewrite) else m for m in step.moves)
+        moves = (replace(m, new=m.new.replace("+ 1", "+ 2")) if isinstance(m, Replace) else m for m in step.moves)
         return replace(step, moves=tuple(moves))
 
     return replace(task, steps=tuple(map(broken, task.steps)))

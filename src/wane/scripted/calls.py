@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from wane.core import DELIMITER
@@ -31,6 +31,27 @@ def listing(tools: Collection[str], glob: str) -> Call:
     if "find_files" in tools:
         return Call("find_files", {"pattern": glob if "/" in glob else f"**/{glob}"})
     return Call("list_files", {"glob": glob})
+
+
+def edit(path: str, texts: Sequence[Mapping[str, str]]) -> Call:
+    """Return a call that edits a file; each entry has `old_text` and `new_text`."""
+    return Call("edit_file", {"path": path, **(texts[0] if len(texts) == 1 else {"replacements": texts})})
+
+
+def explore(name: str) -> Call:
+    """Return the mark that starts an exploration."""
+    return Call(DELIMITER, {"action": "start", "name": name, "type": "expl"})
+
+
+def act(name: str, on: Iterable[str]) -> Call:
+    """Return the mark that starts an act, with the explorations that it builds on."""
+    return Call(DELIMITER, {"action": "start", "name": name, "type": "act", "dependencies": list(on)})
+
+
+def end(name: str, learned: str = "") -> Call:
+    """Return the mark that ends an episode; of an exploration, with what was learned."""
+    described = {"description": learned} if learned else {}
+    return Call(DELIMITER, {"action": "end", "name": name, **described})
 
 
 def put_right(latest: Iterable[Seen]) -> Call | None:

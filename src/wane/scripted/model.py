@@ -21,9 +21,11 @@ from pydantic_ai.messages import (
     ThinkingPart,
     ToolCallPart,
 )
-from pydantic_ai.models import CompletedStreamedResponse, Model, ModelRequestParameters, StreamedResponse
+from pydantic_ai.models import CompletedStreamedResponse, ModelRequestParameters, StreamedResponse
+from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import RequestUsage
 from typing_extensions import override
 
@@ -40,7 +42,7 @@ Answer: TypeAlias = Callable[[Request], Awaitable[Reply]]
 """Answers each request."""
 
 
-class ScriptedModel(Model):
+class ScriptedModel(FunctionModel):
     """A model whose answers a function gives.
 
     Args:
@@ -49,44 +51,16 @@ class ScriptedModel(Model):
 
     def __init__(self, answer: Answer) -> None:
         # Like the chat APIs that take the application's words anywhere in the conversation.
-        super().__init__(profile=ModelProfile(supports_inline_system_prompts=True))
+        profile = ModelProfile(supports_inline_system_prompts=True)
+        super().__init__(self._respond, model_name=MODEL_NAME, profile=profile)
         self._answer = answer
         self._ids = itertools.count(1)
-        self._requests = itertools.count()
-
-    @property
-    @override
-    def model_name(self) -> str:
-        """The model's name."""
-        return MODEL_NAME
 
     @property
     @override
     def system(self) -> str:
         """The provider's name."""
         return "demo"
-
-    @override
-    async def request(
-        self,
-        messages: list[ModelMessage],
-        model_settings: ModelSettings | None,
-        model_request_parameters: ModelRequestParameters,
-    ) -> ModelResponse:
-        """Answer a request."""
-        request = request_of(messages, model_request_parameters, next(self._requests))
-        reply = await self._answer(request)
-        parts: list[ModelResponsePart] = [ThinkingPart(reply.reasoning)] if reply.reasoning else []
-        parts += [TextPart(reply.text)] if reply.text else []
-        parts += [ToolCallPart(it.tool, it.raw_arguments, f"call_{next(self._ids):04}") for it in reply.calls]
-        usage = reply.usage or Usage(request.tokens, reply.tokens)
-        used = RequestUsage(
-            input_tokens=usage.input,
-            cache_read_tokens=usage.cache_read,
-            cache_write_tokens=usage.cache_write,
-            output_tokens=usage.output,
-        )
-        return ModelResponse(parts=parts, model_name=self.model_name, provider_name=self.system, usage=used)
 
     @asynccontextmanager
     @override
@@ -101,23 +75,31 @@ class ScriptedModel(Model):
         response = await self.request(messages, model_settings, model_request_parameters)
         yield CompletedStreamedResponse(response, model_request_parameters=model_request_parameters, replay_events=True)
 
+    async def _respond(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        request = request_of(messages, [*info.function_tools, *info.output_tools])
+        reply = await self._answer(request)
+        parts: list[ModelResponsePart] = [ThinkingPart(reply.reasoning)] if reply.reasoning else []
+        parts += [TextPart(reply.text)] if reply.text else []
+        parts += [ToolCallPart(it.tool, it.raw_arguments, f"call_{next(self._ids):04}") for it in reply.calls]
+        usage = reply.usage or Usage(request.tokens, reply.tokens)
+        used = RequestUsage(
+            input_tokens=usage.input,
+            cache_read_tokens=usage.cache_read,
+            cache_write_tokens=usage.cache_write,
+            output_tokens=usage.output,
+        )
+        return ModelResponse(parts=parts, provider_name=self.system, usage=used)
 
-def request_of(messages: Sequence[ModelMessage], parameters: ModelRequestParameters, number: int = 0) -> Request:
-    """Return a request of Pydantic AI's in the form in which the scripted server has those that come over a wire.
 
-    Args:
-        messages: its messages.
-        parameters: its tools.
-        number: how many came before it.
-    """
-    tools = [*parameters.function_tools, *parameters.output_tools]
+def request_of(messages: Sequence[ModelMessage], tools: Sequence[ToolDefinition]) -> Request:
+    """Return a request of Pydantic AI's in the form in which the scripted server has those that come over a wire."""
     return Request(
-        number=number,
+        number=0,
         api="openai-chat",
         model=MODEL_NAME,
         messages=tuple(_messages(messages)),
         tools=tuple(tool.name for tool in tools),
-        tool_tokens=chars(definitions_text(tools)),
+        tool_tokens=chars(definitions_text(list(tools))),
         stream=True,
         body={},
         raw=b"",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -53,7 +54,7 @@ class AgentProcess:
             self._process.stdin.write(json.dumps(order) + "\n")
             self._process.stdin.flush()
             line = self._process.stdout.readline()
-        except OSError:
+        except (OSError, ValueError):  # it is gone, or its standard input was closed
             line = ""
         if not line.endswith("\n"):
             raise GoneError
@@ -64,27 +65,16 @@ class AgentProcess:
         """Kill it, at once."""
         self._process.kill()
 
-    @property
-    def alive(self) -> bool:
-        """Whether it has not ended."""
-        return self._process.poll() is None
-
     def end(self) -> None:
-        """Have it end, however it is."""
-        try:
+        """Have it end, however it is.
+
+        Raises:
+            ScriptedError: if it does not.
+        """
+        with contextlib.suppress(GoneError):
             self.ask({"close": True})
-        except GoneError:
-            pass
-        finally:
-            if self._process.stdin is not None:
-                try:
-                    self._process.stdin.close()
-                except OSError:
-                    self._process.kill()
-            try:
-                self._process.wait(timeout=30)
-            except subprocess.TimeoutExpired as error:
-                self._process.kill()
-                raise ScriptedError("the agent's process did not end when it was asked to") from error
-            if self._process.stdout is not None:
-                self._process.stdout.close()
+        try:
+            self._process.communicate(timeout=30)
+        except subprocess.TimeoutExpired as error:
+            self._process.kill()
+            raise ScriptedError("the agent's process did not end when it was asked to") from error

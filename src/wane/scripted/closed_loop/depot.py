@@ -9,7 +9,7 @@ from wane.scripted.closed_loop.world import PACKAGE, World
 from wane.scripted.repository import Checked, Repository
 
 
-class Owner:
+class Owner(Repository):
     """Owns the repository that the agent works in.
 
     Args:
@@ -22,27 +22,26 @@ class Owner:
     """
 
     def __init__(self, directory: Path, world: World) -> None:
-        self._repository = Repository(directory, world.files(), name=PACKAGE, run="closed loop")
-        self.directory = self._repository.directory
+        super().__init__(directory, world.files(), name=PACKAGE, run="closed loop")
 
     def verify(self, task: Task) -> Checked:
         """Give the acceptance test of a task, and run all tests that its area has by now.
 
         The test comes when the work is done, so that nothing of what the user said can be read from it before.
         """
-        if changed := self._repository.changed("tests", "tools", "check", "draw"):
+        if changed := self.changed("tests", "tools", "check", "draw"):
             return Checked(False, f"tests or tools were changed: {changed}")
         test = self.directory / "tests" / task.area / f"test_task_{task.number:03}.py"
         test.write_text(task.test(), encoding="utf-8")
-        return self._repository.python("tools/check.py", task.area)
+        return self.python("tools/check.py", task.area)
 
     def verify_all(self) -> Checked:
         """Run every test that there is, those of all tasks among them."""
-        return self._repository.python("tools/check.py")
+        return self.python("tools/check.py")
 
     def accept(self, task: Task, *, passed: bool) -> None:
         """Commit what a task has left. What does not pass its tests is taken back, and so is its test."""
         if not passed:
-            self._repository.git("checkout", "--quiet", "--", ".")
-            self._repository.git("clean", "--quiet", "-fd")
-        self._repository.commit(f"Task {task.number}: {'add ' + task.function if passed else 'not done'}")
+            self.git("checkout", "--quiet", "--", ".")
+            self.git("clean", "--quiet", "-fd")
+        self.commit(f"Task {task.number}: {'add ' + task.function if passed else 'not done'}")

@@ -10,11 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from wane.core import DELIMITER
-from wane.scripted.calls import listing, put_right, read, search
+from wane.scripted.calls import act, edit, end, explore, listing, put_right, read, search
 from wane.scripted.closed_loop.job import Turn
 from wane.scripted.closed_loop.sight import Need, Sight
 from wane.scripted.closed_loop.world import PACKAGE
@@ -38,14 +37,6 @@ def decide(request: Request) -> Reply:
 
 class _GiveUpError(Exception):
     """Something is needed that cannot be had."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Sum:
-    """What the function returns, as terms of the code, and what must be imported for it."""
-
-    terms: tuple[str, ...]
-    imports: tuple[str, ...]
 
 
 class _Thought:
@@ -78,7 +69,7 @@ class _Thought:
     def _begin(self) -> Reply:
         """Look around first, as agents do, unless the task cannot be done anyway."""
         area = self.task.target.split("/")[1]
-        starts = (self._start(self.look_name, "expl"),) if self.marks else ()
+        starts = (explore(self.look_name),) if self.marks else ()
         look = search(self.sight.tools, "^def ", f"{PACKAGE}/{area}/*.py")
         thought = f"I need to see {len(self.task.quotas)} modules and what was said before."
         return self._say("look", f"Look at what task {self.task.number} is about.", *starts, look, think=thought)
@@ -93,12 +84,12 @@ class _Thought:
         return self._write()
 
     def _write(self) -> Reply:
-        name = self._function()
+        name = self._name_of(self.task)
         if f'"{name}"' in self.sight.facts["exports", self.task.target]:
             return self._run_check()
         calls = [self._edit(name)]
         if self.marks and self.sight.at == "look":
-            calls = [self._ends(self._learned()), self._start(self.act_name, "act"), *calls]
+            calls = [self._ends(self._learned()), act(self.act_name, [self.look_name]), *calls]
         return self._say("write", f"Write `{name}`.", *calls)
 
     def _check(self) -> Reply:
@@ -150,15 +141,12 @@ class _Thought:
 
     def _known_to_the_user(self) -> None:
         """What only the user's turns say must be in view: it can be found nowhere else."""
-        self._function()
+        self._name_of(self.task)
         for topic in self.task.surcharges:
             if ("surcharge", topic) not in self.sight.facts:
                 raise _GiveUpError(f"I do not see what we decided about {topic}.")
         for number in self.task.called:
             self._function_of(number)
-
-    def _function(self) -> str:
-        return self._name_of(self.task)
 
     def _name_of(self, turn: Turn) -> str:
         if turn.function:
@@ -217,16 +205,9 @@ class _Thought:
         if self.task.change is not None and facts["quota", target] != str(self.task.change):
             old, new = (f"QUOTA: Final = {value}" for value in (facts["quota", target], self.task.change))
             texts.append({"old_text": old, "new_text": new})
-        return Call("edit_file", {"path": target, **(texts[0] if len(texts) == 1 else {"replacements": texts})})
+        return edit(target, texts)
 
     def _code(self, name: str) -> Iterator[str]:
-        total = self._sum()
-        yield f"def {name}() -> int:"
-        yield f'    """Return the figure of task {self.task.number}."""'
-        yield from (f"    {line}" for line in total.imports)
-        yield f"    return {' + '.join(total.terms)}"
-
-    def _sum(self) -> _Sum:
         facts, task = self.sight.facts, self.task
         terms = [facts["quota", path] for path in task.quotas]
         terms += [facts["surcharge", topic] for topic in task.surcharges]
@@ -234,8 +215,12 @@ class _Thought:
         terms += [self._highest(area) for area, _ in task.found]
         called = [self._function_of(number) for number in task.called]
         terms += [f"{function}()" for _, function in called]
-        imports = [f"from {_module(path)} import {function}" for path, function in called if path != task.target]
-        return _Sum(tuple(terms), tuple(imports))
+        yield f"def {name}() -> int:"
+        yield f'    """Return the figure of task {task.number}."""'
+        for path, function in called:
+            if path != task.target:
+                yield f"    from {path.removesuffix('.py').replace('/', '.')} import {function}"
+        yield f"    return {' + '.join(terms)}"
 
     def _highest(self, area: str) -> str:
         if (found := self.sight.facts.get(("finding", area))) is not None:
@@ -246,7 +231,7 @@ class _Thought:
     def _learned(self) -> str:
         """The description of the exploration: what later work may need, not all that was seen."""
         task = self.task
-        said = [f"Read {len(task.quotas)} modules for `{self._function()}` in {task.target}."]
+        said = [f"Read {len(task.quotas)} modules for `{self._name_of(self.task)}` in {task.target}."]
         if task.survey:
             said.append(f"The highest QUOTA of the {task.survey} is {self._highest(task.survey)}.")
         if task.draw:
@@ -261,19 +246,9 @@ class _Thought:
     def _say(self, phase: str, text: str, *calls: Call, think: str | None = None) -> Reply:
         return Reply(f"{self.task.number}.{phase} {text}", think, tuple(calls))
 
-    def _start(self, name: str, kind: str) -> Call:
-        on = {"dependencies": [self.look_name]} if kind == "act" else {}
-        return Call(DELIMITER, {"action": "start", "name": name, "type": kind, **on})
-
     def _ends(self, learned: str = "") -> Call:
         """End what was started last; of an exploration, say what was learned."""
-        if self.sight.at == "look":
-            return Call(DELIMITER, {"action": "end", "name": self.look_name, "description": learned})
-        return Call(DELIMITER, {"action": "end", "name": self.act_name})
-
-
-def _module(path: str) -> str:
-    return path.removesuffix(".py").replace("/", ".")
+        return end(self.look_name, learned) if self.sight.at == "look" else end(self.act_name)
 
 
 def _named(need: Need) -> str:

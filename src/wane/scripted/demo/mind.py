@@ -14,30 +14,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from wane.core import DELIMITER
-from wane.scripted.calls import listing, put_right, read, search
+from wane.scripted.calls import act, edit, end, explore, listing, put_right, read, search
 from wane.scripted.demo.moves import (
     Act,
     Block,
     Create,
-    Edit,
     End,
     Explore,
     Fact,
-    Line,
     List,
     Look,
     Move,
     Need,
-    Rewrite,
+    Replace,
     Run,
     Search,
     Step,
-    Swap,
     Task,
 )
 from wane.scripted.demo.sight import Found, Place, find, knows_episode, place_in
-from wane.scripted.sight import Seen, Sight
+from wane.scripted.sight import Sight
 from wane.testing import Call, Reply, Request
 
 PATIENCE: Final = 4
@@ -102,7 +98,7 @@ def _react(sight: Sight, place: Place, task: Task) -> Decision | None:
             say = f"{seen.path} has changed since I saw it: read it again."
             return Decision(Place(place.task, place.step, "?"), say, (read(seen.path),))
     for seen in () if place.detour else sight.latest:
-        if seen.arguments.get("command") in _musts(task, place) and _failed(seen):
+        if seen.arguments.get("command") in _musts(task, place) and "[exit code:" in (seen.result or ""):
             return Decision(Place(place.task, len(task.steps)), "The tests fail, and my script knows no way on.")
     return None
 
@@ -151,41 +147,35 @@ def _needs(sight: Sight, step: Step) -> list[Need]:
     for move in step.moves:
         if isinstance(move, Look):
             needs += move.needs
-        elif isinstance(move, (Rewrite, Swap)) and not _is_done(sight, move):
-            needs.append(_target(move))
+        elif isinstance(move, Replace) and not _is_done(sight, move):
+            needs.append(move.old)
     return list(dict.fromkeys(needs))
 
 
 def _calls(sight: Sight, step: Step, found: Knowledge) -> Iterable[Call]:
     edits: dict[str, list[dict[str, str]]] = {}
     for move in step.moves:
-        if isinstance(move, (Rewrite, Swap)):
+        if isinstance(move, Replace):
             if not _is_done(sight, move):
-                target = _target(move)
-                texts = {"old_text": found[target].text, "new_text": _filled(move.new, found)}
-                edits.setdefault(target.path, []).append(texts)
+                texts = {"old_text": found[move.old].text, "new_text": _filled(move.new, found)}
+                edits.setdefault(move.old.path, []).append(texts)
         elif isinstance(move, Look):
             paths = dict.fromkeys(need.path for need in move.needs if need not in found)
             yield from map(read, paths)
         elif (call := _call(sight, move, found)) is not None and call.tool in sight.tools:
             yield call
     for path, texts_of in edits.items():
-        arguments = texts_of[0] if len(texts_of) == 1 else {"replacements": texts_of}
-        yield Call("edit_file", {"path": path, **arguments})
+        yield edit(path, texts_of)
 
 
 def _call(sight: Sight, move: Move, found: Knowledge) -> Call | None:
     match move:
         case Explore(name):
-            return Call(DELIMITER, {"action": "start", "name": name, "type": "expl"})
+            return explore(name)
         case Act(name, on, forgetful):
-            return Call(
-                DELIMITER,
-                {"action": "start", "name": name, "type": "act", "dependencies": [] if forgetful else list(on)},
-            )
+            return act(name, () if forgetful else on)
         case End(name, learned):
-            description = {"description": _filled(learned, found)} if learned else {}
-            return Call(DELIMITER, {"action": "end", "name": name, **description})
+            return end(name, _filled(learned, found))
         case Search(pattern, glob):
             return search(sight.tools, pattern, glob)
         case List(glob):
@@ -206,14 +196,10 @@ def _search(sight: Sight, need: Need) -> Call:
     return read(need.path)
 
 
-def _target(move: Edit) -> Block | Line:
-    return move.block if isinstance(move, Rewrite) else move.line
-
-
-def _is_done(sight: Sight, move: Edit) -> bool:
+def _is_done(sight: Sight, move: Replace) -> bool:
     """Whether the change is in view as one that was made already."""
     return any(
-        seen.edited and seen.path == _target(move).path and json.dumps(move.new)[1:-1] in json.dumps(seen.arguments)
+        seen.edited and seen.path == move.old.path and json.dumps(move.new)[1:-1] in json.dumps(seen.arguments)
         for seen in sight.seen
     )
 
@@ -231,7 +217,3 @@ def _filled(text: str, found: Knowledge) -> str:
     """Put what facts say in the place of their names."""
     facts = {need.name: seen.text for need, seen in found.items() if isinstance(need, Fact)}
     return _REFERENCE.sub(lambda match: facts[match[1]], text)
-
-
-def _failed(seen: Seen) -> bool:
-    return "[exit code:" in (seen.result or "")

@@ -125,18 +125,10 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Rewrite:
-    """Put new text in the place of a definition."""
+class Replace:
+    """Put new text in the place of a definition, a line, or several."""
 
-    block: Block
-    new: str
-
-
-@dataclass(frozen=True, slots=True)
-class Swap:
-    """Put new text in the place of a line, or several."""
-
-    line: Line
+    old: Block | Line
     new: str
 
 
@@ -148,8 +140,7 @@ class Create:
     content: str
 
 
-Edit: TypeAlias = Rewrite | Swap
-Move: TypeAlias = Explore | Act | End | Search | List | Look | Run | Rewrite | Swap | Create
+Move: TypeAlias = Explore | Act | End | Search | List | Look | Run | Replace | Create
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,11 +193,11 @@ def try_out(tests: str) -> Run:
     return Run(f"sh check {tests}")
 
 
-def rewrite(path: str, anchor: str, new: str) -> Rewrite:
+def rewrite(path: str, anchor: str, new: str) -> Replace:
     """Return a move that replaces a definition."""
-    return Rewrite(Block(path, anchor), new.strip("\n"))
+    return Replace(Block(path, anchor), new.strip("\n"))
 
 
-def swap(path: str, old: str, new: str) -> Swap:
+def swap(path: str, old: str, new: str) -> Replace:
     """Return a move that replaces a line, or several."""
-    return Swap(Line(path, old.strip("\n")), new.strip("\n"))
+    return Replace(Line(path, old.strip("\n")), new.strip("\n"))

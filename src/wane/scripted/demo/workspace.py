@@ -20,7 +20,7 @@ _SUFFIX: Final = ".txt"
 _HIDDEN: Final = "dot-"
 
 
-class Workspace:
+class Workspace(Repository):
     """The repository, and its owner's part in the demo.
 
     Args:
@@ -32,8 +32,7 @@ class Workspace:
     """
 
     def __init__(self, directory: Path) -> None:
-        self._repository = Repository(directory, _files(), name="tally", run="demo")
-        self.directory = self._repository.directory
+        super().__init__(directory, _files(), name="tally", run="demo")
 
     def give(self, number: int) -> None:
         """Put the tests of a task into the repository, as its owner does who gives the task.
@@ -43,21 +42,21 @@ class Workspace:
         """
         path = self._tests_of(number)
         path.write_text(_task_tests(number), encoding="utf-8")
-        self._repository.commit(f"Say what task {number} is to do")
-        if self._repository.python("-m", "unittest", f"tests.{path.stem}").passed:
+        self.commit(f"Say what task {number} is to do")
+        if self.python("-m", "unittest", f"tests.{path.stem}").passed:
             raise ScriptedError(f"the tests of task {number} pass before it is done")
 
     def verify(self, number: int) -> Checked:
         """Run all tests that the repository has by now, those of the task among them, as they were given."""
-        if changed := self._repository.changed("tests"):
+        if changed := self.changed("tests"):
             return Checked(False, f"the tests were changed: {changed}")
         if self._tests_of(number).read_text(encoding="utf-8") != _task_tests(number):
             return Checked(False, f"the tests of task {number} were changed")
-        return self._repository.python("-m", "unittest")
+        return self.python("-m", "unittest")
 
     def accept(self, title: str) -> None:
         """Commit what a task has changed, as the repository's owner does."""
-        self._repository.commit(title)
+        self.commit(title)
 
     def _tests_of(self, number: int) -> Path:
         return self.directory / "tests" / f"test_task_{number:02}.py"

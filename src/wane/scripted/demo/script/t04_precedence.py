@@ -1,6 +1,19 @@
 """Task 4, a feature: `and` binds more tightly than `or`, and parentheses group. The model edits too early once."""
 
-from wane.scripted.demo.moves import Act, Edit, End, Explore, Look, Search, Step, Task, block, check, rewrite, try_out
+from wane.scripted.demo.moves import (
+    Act,
+    End,
+    Explore,
+    Look,
+    Replace,
+    Search,
+    Step,
+    Task,
+    block,
+    check,
+    rewrite,
+    try_out,
+)
 
 QUERY = "tally/query.py"
 
@@ -36,7 +49,7 @@ OPERAND = """
         raise QueryError(f"{token.text!r} was not expected here")
 """
 
-EDITS: tuple[Edit, ...] = (rewrite(QUERY, "def expression(", EXPRESSION), rewrite(QUERY, "def operand(", OPERAND))
+EDITS: tuple[Replace, ...] = (rewrite(QUERY, "def expression(", EXPRESSION), rewrite(QUERY, "def operand(", OPERAND))
 
 TASK = Task(
     title="Queries have precedence",

@@ -6,10 +6,10 @@ from wane.scripted.demo.moves import (
     End,
     Explore,
     Look,
+    Replace,
     Run,
     Search,
     Step,
-    Swap,
     Task,
     block,
     check,
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 '''
 
 
-def family(module: str, error: str, behind: str) -> tuple[Swap, Swap]:
+def family(module: str, error: str, behind: str) -> tuple[Replace, Replace]:
     """Return the edits that make an error of a module one of the family; the import goes behind a line."""
     path = f"tally/{module}.py"
     line = "from tally.errors import TallyError"
