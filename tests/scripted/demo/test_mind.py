@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from wane.core import Kind
+from tests.scripted.requests import TOOLS, request, said, user
 from wane.scripted.demo.mind import PATIENCE, Decision, decide
 from wane.scripted.demo.moves import (
     Act,
@@ -24,9 +24,8 @@ from wane.scripted.demo.moves import (
 )
 from wane.scripted.demo.sight import Place, find, place_in
 from wane.scripted.sight import Sight
-from wane.testing import Call, Message, Part, Request
+from wane.testing import Call, Message
 
-TOOLS = ("delimiter", "recall", "read_file", "edit_file", "grep", "shell", "write_file")
 PATH = "shop.py"
 OLD = "def price(n):\n    return n\n"
 NEW = "def price(n):\n    return n * 2\n"
@@ -47,26 +46,8 @@ TASK = Task(
 )
 
 
-def user(text: str = TASK.prompt) -> Message:
-    return Message("user", (Part(Kind.USER, text),))
-
-
-def said(place: str, *calls: tuple[str, dict[str, Any], str]) -> list[Message]:
-    """A reply at a place of the plan, with its calls and what they returned."""
-    ids = [f"{place}-{number}" for number in range(len(calls))]
-    made = zip(ids, calls, strict=True)
-    parts = [Part(Kind.CALL, json.dumps(arguments), id_, tool) for id_, (tool, arguments, _) in made]
-    results = [Part(Kind.RESULT, result, id_) for id_, (_, _, result) in zip(ids, calls, strict=True)]
-    reply = Message("assistant", (Part(Kind.TEXT, f"{place} words"), *parts))
-    return [reply, Message("user", tuple(results))] if results else [reply]
-
-
 def read(result: str = FILE) -> tuple[str, dict[str, Any], str]:
     return ("read_file", {"path": PATH}, result)
-
-
-def request(*messages: Message, tools: tuple[str, ...] = TOOLS) -> Request:
-    return Request(0, "anthropic", "m", messages, tools, 0, True, {}, b"", {})
 
 
 def answer(*messages: Message, tools: tuple[str, ...] = TOOLS, tasks: tuple[Task, ...] = (TASK,)) -> Decision:
@@ -78,17 +59,20 @@ def tools_of(reply: Decision) -> list[str]:
 
 
 def test_it_begins_where_the_user_does() -> None:
-    reply = answer(user())
+    reply = answer(user(TASK.prompt))
     assert str(reply.place) == "1.1"
     assert tools_of(reply) == ["delimiter", "grep", "read_file"]
 
 
 def test_without_the_tool_it_marks_nothing() -> None:
-    assert tools_of(answer(user(), tools=TOOLS[1:])) == ["grep", "read_file"]
+    assert tools_of(answer(user(TASK.prompt), tools=tuple(tool for tool in TOOLS if tool != "delimiter"))) == [
+        "grep",
+        "read_file",
+    ]
 
 
 def test_what_is_in_view_is_not_read_again() -> None:
-    reply = answer(*said("9.9", read()), user())
+    reply = answer(*said("9.9", read()), user(TASK.prompt))
     assert tools_of(reply) == ["delimiter", "grep"]
     assert list(reply.found) == [Block(PATH, "def price(")]
 
@@ -115,7 +99,7 @@ def test_it_gives_up_when_looking_does_not_help() -> None:
 
 def test_an_edit_of_what_has_changed_meanwhile_leads_to_a_read() -> None:
     edit = ("edit_file", {"path": PATH, "old_text": "x", "new_text": "y"}, "Error: old_text not found in shop.py.")
-    reply = answer(user(), *said("1.3", edit))
+    reply = answer(user(TASK.prompt), *said("1.3", edit))
     assert (str(reply.place), tools_of(reply)) == ("1.3?", ["read_file"])
 
 
@@ -148,15 +132,18 @@ def test_a_refused_mark_is_put_right_as_the_refusal_says() -> None:
         {"action": "start", "name": "double", "type": "act", "dependencies": []},
         f"Error: no. A right call: {right}",
     )
-    reply = answer(user(), *said("1.2", wrong))
+    reply = answer(user(TASK.prompt), *said("1.2", wrong))
     assert str(reply.place) == "1.2!"
     assert reply.calls == (Call("delimiter", json.loads(right)),)
-    assert str(answer(user(), *said("1.2", read()), *said("1.2!", ("delimiter", {}, "Started."))).place) == "1.3"
+    assert (
+        str(answer(user(TASK.prompt), *said("1.2", read()), *said("1.2!", ("delimiter", {}, "Started."))).place)
+        == "1.3"
+    )
 
 
 def test_failing_tests_end_the_task() -> None:
     failed = ("shell", {"command": "sh check"}, "FAILED\n[exit code: 1]")
-    reply = answer(user(), *said("1.4", failed))
+    reply = answer(user(TASK.prompt), *said("1.4", failed))
     assert not reply.calls
     assert "tests fail" in reply.say
 

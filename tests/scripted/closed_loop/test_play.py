@@ -16,6 +16,8 @@ from wane.scripted.closed_loop.figures import Figures, LoopOptions, TaskResult
 from wane.scripted.closed_loop.play import ClosedLoop
 from wane.scripted.closed_loop.rivals import loops, play_all
 
+pytest.importorskip("anthropic", reason="the anthropic extra is not installed")
+
 SMALL = LoopOptions(tasks=6, budget=11_000, tokens=1)
 
 
