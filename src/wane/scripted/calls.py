@@ -19,18 +19,24 @@ def read(path: str) -> Call:
     return Call("read_file", {"path": path})
 
 
-def search(tools: Collection[str], pattern: str, glob: str) -> Call:
-    """Return a call that searches files; without ripgrep the tool is another."""
-    if "search_files" in tools:
-        return Call("search_files", {"pattern": pattern, "include_glob": glob})
+def search(pattern: str, glob: str = "*.py") -> Call:
+    """Return a call that searches files."""
     return Call("grep", {"pattern": pattern, "glob": glob})
 
 
-def listing(tools: Collection[str], glob: str) -> Call:
+def listing(glob: str) -> Call:
     """Return a call that lists files, anywhere if the pattern names no folder."""
-    if "find_files" in tools:
-        return Call("find_files", {"pattern": glob if "/" in glob else f"**/{glob}"})
     return Call("list_files", {"glob": glob})
+
+
+def shell(command: str) -> Call:
+    """Return a call that runs a command."""
+    return Call("shell", {"command": command})
+
+
+def write(path: str, content: str) -> Call:
+    """Return a call that writes a new file."""
+    return Call("write_file", {"path": path, "content": content})
 
 
 def edit(path: str, texts: Sequence[Mapping[str, str]]) -> Call:
@@ -54,6 +60,12 @@ def end(name: str, learned: str = "") -> Call:
     return Call(DELIMITER, {"action": "end", "name": name, **described})
 
 
+def offered(calls: Iterable[Call], tools: Collection[str]) -> tuple[Call, ...]:
+    """Return calls by the tools that there are: without ripgrep others search; without episodes there are no marks."""
+    named = (_named(call, tools) for call in calls)
+    return tuple(call for call in named if call.tool in tools)
+
+
 def put_right(latest: Iterable[Seen]) -> Call | None:
     """Return the `delimiter` call among the latest that was refused, as the refusal says that it should have been."""
     for seen in latest:
@@ -61,3 +73,14 @@ def put_right(latest: Iterable[Seen]) -> Call | None:
             shown = json.loads(right[1])
             return Call(DELIMITER, {name: value for name, value in seen.arguments.items() if name in shown} | shown)
     return None
+
+
+def _named(call: Call, tools: Collection[str]) -> Call:
+    if isinstance(call.arguments, str) or call.tool in tools:
+        return call
+    glob = call.arguments.get("glob", "")
+    if call.tool == "grep":
+        return Call("search_files", {"pattern": call.arguments["pattern"], "include_glob": glob})
+    if call.tool == "list_files":
+        return Call("find_files", {"pattern": glob if "/" in glob else f"**/{glob}"})
+    return call

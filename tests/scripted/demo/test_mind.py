@@ -6,22 +6,9 @@ import json
 from typing import Any
 
 from tests.scripted.requests import TOOLS, request, said, user
+from wane.scripted.calls import act, end, explore, search
 from wane.scripted.demo.mind import PATIENCE, Decision, decide
-from wane.scripted.demo.moves import (
-    Act,
-    Block,
-    End,
-    Explore,
-    Fact,
-    Line,
-    Look,
-    Search,
-    Step,
-    Task,
-    check,
-    rewrite,
-    swap,
-)
+from wane.scripted.demo.moves import Block, Fact, Line, Look, Step, Task, check, rewrite, swap
 from wane.scripted.demo.sight import Place, find, place_in
 from wane.scripted.sight import Sight
 from wane.testing import Call, Message
@@ -37,10 +24,10 @@ TASK = Task(
     "Prices",
     "Task 1. Double the price.",
     (
-        Step("Look.", (Explore("prices"), Search("price"), Look((Block(PATH, "def price("),)))),
-        Step("Now I know.", (End("prices", "tax is «tax»"), Act("double", on=("prices",))), needs=(TAX,)),
+        Step("Look.", (explore("prices"), search("price"), Look((Block(PATH, "def price("),)))),
+        Step("Now I know.", (end("prices", "tax is «tax»"), act("double", on=("prices",))), needs=(TAX,)),
         EDIT,
-        Step("Test.", (check(), End("double"))),
+        Step("Test.", (check(), end("double"))),
         Step("Done."),
     ),
 )

@@ -15,7 +15,8 @@ from wane.agent.session import AgentSession
 from wane.cli.demo.show import LineShow, LiveShow
 from wane.core import FitReport
 from wane.core.errors import ConfigError
-from wane.scripted.demo.moves import Create, Replace, Step, Task
+from wane.scripted.calls import write
+from wane.scripted.demo.moves import Replace, Step, Task
 from wane.scripted.demo.play import DemoOptions, Exchange, Show, play
 from wane.scripted.demo.script import TASKS
 from wane.scripted.demo.summary import Summary, TaskResult
@@ -57,7 +58,7 @@ def test_a_wrong_edit_fails_its_task_and_the_run() -> None:
 
 
 def test_a_model_that_passes_the_tests_by_changing_them_is_found_out() -> None:
-    cheat = Create("tests/test_task_01.py", "import unittest\n")
+    cheat = write("tests/test_task_01.py", "import unittest\n")
     summary = run(replace(TASKS[0], steps=(Step("Make it pass.", (cheat,)), Step("Done."))))
     assert summary.passed == 0
     assert "tests were changed" in summary.results[0].why

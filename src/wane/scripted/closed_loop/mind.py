@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from wane.core import DELIMITER
-from wane.scripted.calls import act, edit, end, explore, listing, put_right, read, search
+from wane.scripted.calls import act, edit, end, explore, listing, offered, put_right, read, search, shell
 from wane.scripted.closed_loop.job import Turn
 from wane.scripted.closed_loop.sight import Need, Sight
 from wane.scripted.closed_loop.world import PACKAGE
@@ -70,7 +70,7 @@ class _Thought:
         """Look around first, as agents do, unless the task cannot be done anyway."""
         area = self.task.target.split("/")[1]
         starts = (explore(self.look_name),) if self.marks else ()
-        look = search(self.sight.tools, "^def ", f"{PACKAGE}/{area}/*.py")
+        look = search("^def ", f"{PACKAGE}/{area}/*.py")
         thought = f"I need to see {len(self.task.quotas)} modules and what was said before."
         return self._say("look", f"Look at what task {self.task.number} is about.", *starts, look, think=thought)
 
@@ -104,7 +104,7 @@ class _Thought:
 
     def _run_check(self) -> Reply:
         area = self.task.target.split("/")[1]
-        return self._say("check", f"Check the {area}.", Call("shell", {"command": f"sh check {area}"}))
+        return self._say("check", f"Check the {area}.", shell(f"sh check {area}"))
 
     def _end(self) -> Reply:
         results = [seen.result or "" for seen in self.sight.latest if seen.tool == "shell"]
@@ -167,7 +167,7 @@ class _Thought:
     def _seek(self, need: Need) -> Call:
         about, of = need
         if about == "listing":
-            call = listing(self.sight.tools, f"{PACKAGE}/{of}/*.py")
+            call = listing(f"{PACKAGE}/{of}/*.py")
         elif about == "ticket":
             call = self._ticket(of)
         else:
@@ -188,7 +188,7 @@ class _Thought:
             return Call("recall", {"name": f"t{task}-look"})
         if any(_TICKET_GONE in (seen.result or "") for seen in self.sight.tried):
             raise _GiveUpError(f"I do not see the ticket for the {area}, and it can be drawn only once.")
-        return Call("shell", {"command": f"sh draw {area}"})
+        return shell(f"sh draw {area}")
 
     def _patiently(self, before: list[Seen]) -> None:
         if len(before) >= PATIENCE:
@@ -244,7 +244,7 @@ class _Thought:
     # Words and calls
 
     def _say(self, phase: str, text: str, *calls: Call, think: str | None = None) -> Reply:
-        return Reply(f"{self.task.number}.{phase} {text}", think, tuple(calls))
+        return Reply(f"{self.task.number}.{phase} {text}", think, offered(calls, self.sight.tools))
 
     def _ends(self, learned: str = "") -> Call:
         """End what was started last; of an exploration, say what was learned."""

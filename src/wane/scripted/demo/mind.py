@@ -14,24 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from wane.scripted.calls import act, edit, end, explore, listing, put_right, read, search
-from wane.scripted.demo.moves import (
-    Act,
-    Block,
-    Create,
-    End,
-    Explore,
-    Fact,
-    List,
-    Look,
-    Move,
-    Need,
-    Replace,
-    Run,
-    Search,
-    Step,
-    Task,
-)
+from wane.scripted.calls import edit, offered, put_right, read, shell
+from wane.scripted.demo.moves import Block, Check, Fact, Look, Need, Replace, Step, Task
 from wane.scripted.demo.sight import Found, Place, find, knows_episode, place_in
 from wane.scripted.sight import Sight
 from wane.testing import Call, Reply, Request
@@ -106,7 +90,7 @@ def _react(sight: Sight, place: Place, task: Task) -> Decision | None:
 def _musts(task: Task, place: Place) -> set[str]:
     """The commands of a step that must not fail."""
     steps = task.steps[place.step - 1 : place.step] if place.step else ()
-    return {move.command for step in steps for move in step.moves if isinstance(move, Run) and move.must_pass}
+    return {move.command for step in steps for move in step.moves if isinstance(move, Check)}
 
 
 def _go_on(sight: Sight, place: Place, task: Task) -> Decision:
@@ -120,7 +104,7 @@ def _go_on(sight: Sight, place: Place, task: Task) -> Decision:
         if not all(need in _looks(step) for need in missing):
             here = place if number == place.step else Place(place.task, number)
             return _look_up(sight, here, missing, found)
-        made = tuple(_calls(sight, step, found))
+        made = offered(_calls(sight, step, found), sight.tools)
         if made or number == len(task.steps):
             here = Place(place.task, number)
             return Decision(here, _filled(step.say, found), made, step.think if made else "", found, missing)
@@ -155,36 +139,18 @@ def _needs(sight: Sight, step: Step) -> list[Need]:
 def _calls(sight: Sight, step: Step, found: Knowledge) -> Iterable[Call]:
     edits: dict[str, list[dict[str, str]]] = {}
     for move in step.moves:
-        if isinstance(move, Replace):
-            if not _is_done(sight, move):
-                texts = {"old_text": found[move.old].text, "new_text": _filled(move.new, found)}
-                edits.setdefault(move.old.path, []).append(texts)
-        elif isinstance(move, Look):
-            paths = dict.fromkeys(need.path for need in move.needs if need not in found)
-            yield from map(read, paths)
-        elif (call := _call(sight, move, found)) is not None and call.tool in sight.tools:
-            yield call
-    for path, texts_of in edits.items():
-        yield edit(path, texts_of)
-
-
-def _call(sight: Sight, move: Move, found: Knowledge) -> Call | None:
-    match move:
-        case Explore(name):
-            return explore(name)
-        case Act(name, on, forgetful):
-            return act(name, () if forgetful else on)
-        case End(name, learned):
-            return end(name, _filled(learned, found))
-        case Search(pattern, glob):
-            return search(sight.tools, pattern, glob)
-        case List(glob):
-            return listing(sight.tools, glob)
-        case Run(command):
-            return Call("shell", {"command": command})
-        case Create(path, content):
-            return Call("write_file", {"path": path, "content": _filled(content, found)})
-    return None
+        match move:
+            case Call(tool):
+                given = json.loads(move.raw_arguments).items()
+                yield Call(tool, {name: _filled(it, found) if isinstance(it, str) else it for name, it in given})
+            case Check(command):
+                yield shell(command)
+            case Look(needs):
+                yield from map(read, dict.fromkeys(need.path for need in needs if need not in found))
+            case Replace(old, new) if not _is_done(sight, move):
+                texts = {"old_text": found[old].text, "new_text": _filled(new, found)}
+                edits.setdefault(old.path, []).append(texts)
+    yield from (edit(path, texts) for path, texts in edits.items())
 
 
 def _search(sight: Sight, need: Need) -> Call:
@@ -192,7 +158,7 @@ def _search(sight: Sight, need: Need) -> Call:
     if isinstance(need, Fact) and need.episode:
         if knows_episode(sight, need.episode):
             return Call("recall", {"name": need.episode})
-        return Call("shell", {"command": need.otherwise})
+        return shell(need.otherwise)
     return read(need.path)
 
 

@@ -10,6 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from wane.scripted.calls import shell
+from wane.testing import Call
+
 # What a step must know
 
 
@@ -66,45 +69,6 @@ Need: TypeAlias = Block | Line | Fact
 
 
 @dataclass(frozen=True, slots=True)
-class Explore:
-    """Start an exploration."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Act:
-    """Start an act that builds on explorations; with `forgetful`, fail to name them, as models do."""
-
-    name: str
-    on: tuple[str, ...]
-    forgetful: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """End the active episode by its name; of an exploration, say what was learned."""
-
-    name: str
-    learned: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Search:
-    """Search contents."""
-
-    pattern: str
-    glob: str = "*.py"
-
-
-@dataclass(frozen=True, slots=True)
-class List:
-    """List files."""
-
-    glob: str
-
-
-@dataclass(frozen=True, slots=True)
 class Look:
     """Look at things; those that are in view already need no call."""
 
@@ -112,16 +76,10 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """Run a command.
-
-    Attributes:
-        command: for the shell.
-        must_pass: whether the script knows no way on if it fails.
-    """
+class Check:
+    """Run tests. If they fail, the script knows no way on."""
 
     command: str
-    must_pass: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,15 +90,8 @@ class Replace:
     new: str
 
 
-@dataclass(frozen=True, slots=True)
-class Create:
-    """Write a new file."""
-
-    path: str
-    content: str
-
-
-Move: TypeAlias = Explore | Act | End | Search | List | Look | Run | Replace | Create
+Move: TypeAlias = Call | Look | Check | Replace
+"""A call may have `«name»` in its texts, for what the fact of that name says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,14 +134,14 @@ def block(path: str, *anchors: str) -> tuple[Block, ...]:
     return tuple(Block(path, anchor) for anchor in anchors)
 
 
-def check(tests: str = "") -> Run:
+def check(tests: str = "") -> Check:
     """Return a run of the repository's tests, all of them or some, which must pass."""
-    return Run(f"sh check {tests}".rstrip(), must_pass=True)
+    return Check(f"sh check {tests}".rstrip())
 
 
-def try_out(tests: str) -> Run:
+def try_out(tests: str) -> Call:
     """Return a run of tests that are expected to fail as yet."""
-    return Run(f"sh check {tests}")
+    return shell(f"sh check {tests}")
 
 
 def rewrite(path: str, anchor: str, new: str) -> Replace:

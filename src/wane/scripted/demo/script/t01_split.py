@@ -1,20 +1,7 @@
 """Task 1, a bug: splitting an amount loses a cent. What is learned here is wanted again in task 5."""
 
-from wane.scripted.demo.moves import (
-    Act,
-    End,
-    Explore,
-    Fact,
-    List,
-    Look,
-    Search,
-    Step,
-    Task,
-    block,
-    check,
-    rewrite,
-    try_out,
-)
+from wane.scripted.calls import act, end, explore, listing, search
+from wane.scripted.demo.moves import Fact, Look, Step, Task, block, check, rewrite, try_out
 
 MONEY = "tally/money.py"
 
@@ -48,14 +35,14 @@ TASK = Task(
     steps=(
         Step(
             "Find where amounts are split, and see what the project consists of.",
-            (Explore("splitting"), Search("split_evenly"), List("*.py")),
+            (explore("splitting"), search("split_evenly"), listing("*.py")),
             think="A lost cent smells of rounding each share by itself. Look for the function and its callers first.",
         ),
         Step("Read how amounts are rounded.", (Look(block(MONEY, "def split_evenly(", "def units(")),)),
         Step(
             "The shares are rounded one by one. Whole units avoid that.",
             (
-                End(
+                end(
                     "splitting",
                     "tally/money.py: `split_evenly(total: Money, parts: int) -> list[Money]` rounds each share by "
                     "itself. Exact work is done in whole units: `Money.units` (int, cents for EUR) and "
@@ -63,7 +50,7 @@ TASK = Task(
                     "«default_digits» digits. `allocate(total, weights)` is exact already. Nothing else calls "
                     "split_evenly.",
                 ),
-                Act("fix-split", on=("splitting",)),
+                act("fix-split", on=("splitting",)),
                 try_out("tests.test_task_01"),
             ),
             needs=(DEFAULT_DIGITS,),
@@ -73,7 +60,7 @@ TASK = Task(
             (rewrite(MONEY, "def split_evenly(", SPLIT_EVENLY),),
         ),
         Step("Run the new tests, and all others.", (check("tests.test_task_01"), check("-v"))),
-        Step("All pass.", (End("fix-split"),)),
+        Step("All pass.", (end("fix-split"),)),
         Step(
             "`split_evenly` counts in whole units now, so the shares add up; the first ones take the rest. All tests "
             "pass."

@@ -1,21 +1,7 @@
 """Task 3, speed: balances look at every entry. What is measured here before the change is asked for in task 10."""
 
-from wane.scripted.demo.moves import (
-    Act,
-    End,
-    Explore,
-    Fact,
-    Look,
-    Run,
-    Search,
-    Step,
-    Task,
-    block,
-    check,
-    rewrite,
-    swap,
-    try_out,
-)
+from wane.scripted.calls import act, end, explore, search, shell
+from wane.scripted.demo.moves import Fact, Look, Step, Task, block, check, rewrite, swap, try_out
 
 LEDGER = "tally/ledger.py"
 WORKLOAD = '"${PYTHON:-python3}" tools/workload.py'
@@ -62,20 +48,20 @@ TASK = Task(
     steps=(
         Step(
             f"Measure first, before anything is changed: {BASELINE}.",
-            (Explore(BASELINE), Run(WORKLOAD)),
+            (explore(BASELINE), shell(WORKLOAD)),
         ),
         Step(
             "Every account visits every entry.",
             (
-                End(
+                end(
                     BASELINE,
                     "tools/workload.py (600 transactions, 1,200 entries) before any change to the ledger: every "
                     "account visits every entry, «total_before» visits in all. The table by account is this episode's "
                     "output; it cannot be measured again once the code has changed, so recall it when the numbers are "
                     "wanted.",
                 ),
-                Explore("ledger-balances"),
-                Search(r"\.balance\(|\.visited"),
+                explore("ledger-balances"),
+                search(r"\.balance\(|\.visited"),
             ),
             needs=(TOTAL_BEFORE,),
         ),
@@ -83,13 +69,13 @@ TASK = Task(
         Step(
             "The ledger never changes after it is built, so totals can be kept.",
             (
-                End(
+                end(
                     "ledger-balances",
                     "tally/ledger.py: a Ledger is built once and then only read; `Ledger.balance(account)` scans "
                     "self.entries and counts each in self.visited. `parents(account)` yields an account and all above "
                     "it, so one pass over the entries can fill all totals. Callers: tally/report.py balance_report.",
                 ),
-                Act("keep-totals", on=("ledger-balances",)),
+                act("keep-totals", on=("ledger-balances",)),
                 try_out("tests.test_task_03"),
             ),
         ),
@@ -100,7 +86,7 @@ TASK = Task(
         ),
         Step(
             "Run the tests, and measure again, which ends this act.",
-            (check(), Run(WORKLOAD), End("keep-totals")),
+            (check(), shell(WORKLOAD), end("keep-totals")),
         ),
         Step("`Ledger.balance` adds all accounts up once, when the first is asked for. All tests pass."),
     ),

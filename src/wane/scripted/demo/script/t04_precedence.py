@@ -1,19 +1,7 @@
 """Task 4, a feature: `and` binds more tightly than `or`, and parentheses group. The model edits too early once."""
 
-from wane.scripted.demo.moves import (
-    Act,
-    End,
-    Explore,
-    Look,
-    Replace,
-    Search,
-    Step,
-    Task,
-    block,
-    check,
-    rewrite,
-    try_out,
-)
+from wane.scripted.calls import act, end, explore, search
+from wane.scripted.demo.moves import Look, Replace, Step, Task, block, check, rewrite, try_out
 
 QUERY = "tally/query.py"
 
@@ -59,24 +47,24 @@ TASK = Task(
         "examples."
     ),
     steps=(
-        Step("See what queries are made of.", (Explore("queries"), Search("Query|expression|operand"))),
+        Step("See what queries are made of.", (explore("queries"), search("Query|expression|operand"))),
         Step("Read the parser of queries.", (Look(block(QUERY, "def expression(", "def operand(", "def tokenize(")),)),
         Step("The tokens have parentheses already; the grammar is missing. Write it.", EDITS),
         Step(
             "Right, an exploration is no place for edits.",
             (
-                End(
+                end(
                     "queries",
                     "tally/query.py: `parse_query(text, today) -> Query`; a Query has `matches(entry)` and "
                     "`select(entries)`. `_Parser.expression` joins operands from left to right without precedence; "
                     "tokenize yields `(` and `)` already, nothing uses them. Errors are QueryError.",
                 ),
-                Act("precedence", on=("queries",)),
+                act("precedence", on=("queries",)),
                 try_out("tests.test_task_04"),
             ),
         ),
         Step("A level for `or`, one for `and`, and parentheses.", EDITS),
-        Step("Run all tests, the new ones among them, which ends this act.", (check(), End("precedence"))),
+        Step("Run all tests, the new ones among them, which ends this act.", (check(), end("precedence"))),
         Step("`and` binds more tightly than `or` now, and parentheses group. All tests pass."),
     ),
 )

@@ -1,20 +1,7 @@
 """Task 5, a feature on top of tasks 1 and 2: spread a transaction over months."""
 
-from wane.scripted.demo.moves import (
-    Act,
-    End,
-    Explore,
-    Fact,
-    Look,
-    Search,
-    Step,
-    Task,
-    block,
-    check,
-    rewrite,
-    swap,
-    try_out,
-)
+from wane.scripted.calls import act, end, explore, search
+from wane.scripted.demo.moves import Fact, Look, Step, Task, block, check, rewrite, swap, try_out
 from wane.scripted.demo.script.t01_split import MONEY
 from wane.scripted.demo.script.t02_comments import TAG_WITHOUT_VALUE
 
@@ -104,7 +91,7 @@ TASK = Task(
     steps=(
         Step(
             "See how the months are added up.",
-            (Explore("monthly-report"), Search("monthly_|shift_months", "tally/*.py")),
+            (explore("monthly-report"), search("monthly_|shift_months", "tally/*.py")),
         ),
         Step(
             "Read the reports, and how dates are shifted.",
@@ -114,13 +101,13 @@ TASK = Task(
         Step(
             "The report selects entries and adds them up, so spreading can go in between.",
             (
-                End(
+                end(
                     "monthly-report",
                     "tally/report.py: monthly_report takes `ledger.select(within=...)` and adds up with monthly_totals "
                     "by month_of(entry.date).start. tally/dates.py: shift_months(day, months) uses date.replace and "
                     "fails for a day that the month does not have.",
                 ),
-                Explore("how-reports-are-tested"),
+                explore("how-reports-are-tested"),
             ),
         ),
         Step(
@@ -130,12 +117,12 @@ TASK = Task(
         Step(
             "The tests build a journal and look at rows.",
             (
-                End(
+                end(
                     "how-reports-are-tested",
                     "tests/journals.py has household(), a journal with expenses in January and February and income in "
                     "March.",
                 ),
-                Act("spread-entries", on=("monthly-report",)),
+                act("spread-entries", on=("monthly-report",)),
                 try_out("tests.test_task_05 -v"),
             ),
         ),
@@ -160,7 +147,7 @@ TASK = Task(
         ),
         Step(
             "Run the new tests, and all others, which ends this act.",
-            (check("tests.test_task_05"), check(), End("spread-entries")),
+            (check("tests.test_task_05"), check(), end("spread-entries")),
         ),
         Step(
             "The monthly report spreads what is tagged `#spread:N`, to the cent, and `shift_months` keeps to the "

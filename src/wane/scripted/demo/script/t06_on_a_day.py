@@ -1,20 +1,7 @@
 """Task 6, a feature on top of task 3: the balance on a day. What it explores of the command line serves task 7."""
 
-from wane.scripted.demo.moves import (
-    Act,
-    End,
-    Explore,
-    Fact,
-    Look,
-    Search,
-    Step,
-    Task,
-    block,
-    check,
-    rewrite,
-    swap,
-    try_out,
-)
+from wane.scripted.calls import act, end, explore, search
+from wane.scripted.demo.moves import Fact, Look, Step, Task, block, check, rewrite, swap, try_out
 from wane.scripted.demo.script.t03_running_totals import LEDGER
 from wane.scripted.demo.script.t05_spread import REPORT
 
@@ -80,19 +67,19 @@ TASK = Task(
     steps=(
         Step(
             "See what the ledger keeps by now.",
-            (Explore("ledger-totals"), Look(block(LEDGER, "def balance(", "def _account_totals("))),
+            (explore("ledger-totals"), Look(block(LEDGER, "def balance(", "def _account_totals("))),
         ),
         Step(
             "The totals can be kept by day. Next, the command line.",
             (
-                End(
+                end(
                     "ledger-totals",
                     "tally/ledger.py keeps what every account holds in `«totals»: dict[str, Balance] | None = None`, "
                     "filled by _account_totals on the first question. A list of (day, balance) for each account, "
                     "searched with bisect, gives any day.",
                 ),
-                Explore("command-line"),
-                Search("balance_report|run_balance"),
+                explore("command-line"),
+                search("balance_report|run_balance"),
             ),
             needs=(TOTALS,),
         ),
@@ -103,7 +90,7 @@ TASK = Task(
         Step(
             "It is one option more, handed on to the report.",
             (
-                End(
+                end(
                     "command-line",
                     "tally/cli.py: each command is added in build_parser with `_add(commands, name, run_name, help)` "
                     "and is a function run_name(options, journal) -> str; `_day` is the argparse type of dates, "
@@ -111,7 +98,7 @@ TASK = Task(
                     "draw(...). main() catches ParseError, LedgerError, MoneyError and OSError, but not PeriodError "
                     "and QueryError.",
                 ),
-                Act("balance-on-a-day", on=("ledger-totals", "command-line")),
+                act("balance-on-a-day", on=("ledger-totals", "command-line")),
                 try_out("tests.test_task_06 -v"),
             ),
         ),
@@ -171,7 +158,7 @@ def balance_report(
             ),
         ),
         Step("Run the new tests, and all others.", (check("tests.test_task_06"), check())),
-        Step("All pass.", (End("balance-on-a-day"),)),
+        Step("All pass.", (end("balance-on-a-day"),)),
         Step(
             "`Ledger.balance` takes a day, and `tally balance --on` shows it. Each entry is still visited once. All "
             "tests pass."

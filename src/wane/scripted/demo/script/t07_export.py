@@ -1,6 +1,7 @@
 """Task 7, a feature on top of tasks 4 and 6: export. The model uses a name twice, and is shown a free one."""
 
-from wane.scripted.demo.moves import Act, End, Explore, Fact, Look, Search, Step, Task, block, check, swap, try_out
+from wane.scripted.calls import act, end, explore, search
+from wane.scripted.demo.moves import Fact, Look, Step, Task, block, check, swap, try_out
 from wane.scripted.demo.script.t04_precedence import QUERY
 from wane.scripted.demo.script.t05_spread import REPORT
 from wane.scripted.demo.script.t06_on_a_day import CLI
@@ -47,21 +48,21 @@ TASK = Task(
         "currency, tags. Plain amounts, tags as in the journal without the #. Tests: tests/test_task_07.py."
     ),
     steps=(
-        Step("See how the list of entries is made, it is the nearest thing.", (Explore("command-line"),)),
+        Step("See how the list of entries is made, it is the nearest thing.", (explore("command-line"),)),
         Step(
             "Find it.",
-            (Search("entries_report|run_list"), Look((*block(REPORT, "def entries_report(", "def payee_report("),))),
+            (search("entries_report|run_list"), Look((*block(REPORT, "def entries_report(", "def payee_report("),))),
         ),
         Step(
             "A report of its own, and a command beside `list`.",
             (
-                End(
+                end(
                     "command-line-2",
                     "tally/report.py: entries_report(entries) is the model for an export; Entry has date, payee, "
                     "account, money and tags (a dict). A command `export` goes beside `list` in tally/cli.py.",
                 ),
-                Explore("csv-elsewhere"),
-                Search("csv|export", "*"),
+                explore("csv-elsewhere"),
+                search("csv|export", "*"),
             ),
         ),
         Step(
@@ -71,11 +72,11 @@ TASK = Task(
         Step(
             "Nothing exports yet.",
             (
-                End(
+                end(
                     "csv-elsewhere",
                     "No CSV anywhere yet. tests/test_cli.py has run(*arguments, journal=...) -> (code, out, err).",
                 ),
-                Act("export-csv", on=("command-line", "command-line-2")),
+                act("export-csv", on=("command-line", "command-line-2")),
                 try_out("tests.test_task_07 -v"),
             ),
         ),
@@ -120,7 +121,7 @@ from tally.report import (
             ),
             needs=(PARSE_QUERY,),
         ),
-        Step("Run all tests, the new ones among them, which ends this act.", (check(), End("export-csv"))),
+        Step("Run all tests, the new ones among them, which ends this act.", (check(), end("export-csv"))),
         Step("`tally export` prints what a query selects as CSV. All tests pass."),
     ),
 )

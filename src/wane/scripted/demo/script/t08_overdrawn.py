@@ -1,20 +1,7 @@
 """Task 8, a bug on top of task 6: an overdrawn envelope is forgiven."""
 
-from wane.scripted.demo.moves import (
-    Act,
-    End,
-    Explore,
-    Fact,
-    Look,
-    Search,
-    Step,
-    Task,
-    block,
-    check,
-    rewrite,
-    swap,
-    try_out,
-)
+from wane.scripted.calls import act, end, explore, search
+from wane.scripted.demo.moves import Fact, Look, Step, Task, block, check, rewrite, swap, try_out
 from wane.scripted.demo.script.t03_running_totals import LEDGER
 
 ENVELOPES = "tally/envelopes.py"
@@ -47,18 +34,18 @@ TASK = Task(
         "tests/test_task_08.py."
     ),
     steps=(
-        Step("Find what is carried over.", (Explore("envelopes"), Search("carried"))),
+        Step("Find what is carried over.", (explore("envelopes"), search("carried"))),
         Step("Read the envelopes.", (Look(block(ENVELOPES, "def carried(", "def spent(")),)),
         Step(
             "A negative rest is set to zero, month by month.",
             (
-                End(
+                end(
                     "envelopes",
                     "tally/envelopes.py: Envelopes.carried walks the months and sets a negative rest to zero, which is "
                     "the bug. Without that the rest is what was filled minus what was spent since self.start, so two "
                     "balances do. LedgerError means that nothing was ever posted.",
                 ),
-                Act("carry-debt", on=("envelopes",)),
+                act("carry-debt", on=("envelopes",)),
                 try_out("tests.test_task_08 -v"),
             ),
         ),
@@ -76,7 +63,7 @@ TASK = Task(
             needs=(BALANCE_ON,),
             think="The balance at the end of the day before the month, less the one before the envelopes began.",
         ),
-        Step("Run all tests, the new ones among them, which ends this act.", (check("-v"), End("carry-debt"))),
+        Step("Run all tests, the new ones among them, which ends this act.", (check("-v"), end("carry-debt"))),
         Step("An overdrawn envelope stays overdrawn, and asking for a month takes two balances. All tests pass."),
     ),
 )

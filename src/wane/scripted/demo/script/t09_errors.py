@@ -1,22 +1,7 @@
 """Task 9, across all modules: one family of errors. A long act, whose exploration must stay in view to its end."""
 
-from wane.scripted.demo.moves import (
-    Act,
-    Create,
-    End,
-    Explore,
-    Look,
-    Replace,
-    Run,
-    Search,
-    Step,
-    Task,
-    block,
-    check,
-    rewrite,
-    swap,
-    try_out,
-)
+from wane.scripted.calls import act, end, explore, search, shell, write
+from wane.scripted.demo.moves import Look, Replace, Step, Task, block, check, rewrite, swap, try_out
 from wane.scripted.demo.script.t06_on_a_day import CLI
 
 ERRORS = '''\
@@ -64,22 +49,22 @@ TASK = Task(
         Step(
             "Which errors are there, and what does each module import?",
             (
-                Explore("error-classes"),
-                Search(r"^class \w+Error\(", "tally/*.py"),
-                Search("^(from|import) ", "tally/*.py"),
+                explore("error-classes"),
+                search(r"^class \w+Error\(", "tally/*.py"),
+                search("^(from|import) ", "tally/*.py"),
             ),
         ),
         Step(
             "Seven modules have one. Who catches them?",
             (
-                End(
+                end(
                     "error-classes",
                     "Error classes, all of ValueError: MoneyError (money), PeriodError (dates), LedgerError (ledger), "
                     "ParseError (parser), QueryError (query), EnvelopeError (envelopes); CurrencyMismatchError is a "
                     "MoneyError. The exact lines are in this episode's searches.",
                 ),
-                Explore("who-catches"),
-                Search(r"except |raise \w+Error", "*.py"),
+                explore("who-catches"),
+                search(r"except |raise \w+Error", "*.py"),
             ),
         ),
         Step(
@@ -89,12 +74,12 @@ TASK = Task(
         Step(
             "Only main catches for the user.",
             (
-                End(
+                end(
                     "who-catches",
                     "tally/cli.py main() is the one place that turns errors into one line and exit code 1.",
                 ),
-                Act("error-family", on=("error-classes",)),
-                Create("tally/errors.py", ERRORS),
+                act("error-family", on=("error-classes",)),
+                write("tally/errors.py", ERRORS),
                 try_out("tests.test_task_09 -v"),
             ),
         ),
@@ -115,7 +100,7 @@ TASK = Task(
         Step(
             "See where that leaves us.",
             (
-                Run("git diff"),
+                shell("git diff"),
                 check("tests.test_money tests.test_dates tests.test_ledger tests.test_query -v"),
                 check("tests.test_parser tests.test_report tests.test_envelopes tests.test_cli -v"),
             ),
@@ -142,7 +127,7 @@ TASK = Task(
             ),
         ),
         Step("Run the new tests, and all others.", (check("tests.test_task_09"), check())),
-        Step("All pass.", (End("error-family"),)),
+        Step("All pass.", (end("error-family"),)),
         Step("Every mistake of the user's is a `TallyError` now, and one line on the command line. All tests pass."),
     ),
 )

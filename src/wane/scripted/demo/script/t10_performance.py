@@ -1,6 +1,7 @@
 """Task 10, a record: what task 3 measured before its change is long gone from the view."""
 
-from wane.scripted.demo.moves import Act, Create, End, Explore, Fact, Run, Step, Task, check
+from wane.scripted.calls import act, end, explore, shell, write
+from wane.scripted.demo.moves import Fact, Step, Task, check
 from wane.scripted.demo.script.t03_running_totals import BASELINE, WORKLOAD
 
 ACCOUNTS = ("expenses", "expenses:lisbon", "expenses:turin:travel", "total")
@@ -41,20 +42,20 @@ TASK = Task(
         "total. Tests: tests/test_task_10.py."
     ),
     steps=(
-        Step(f"Measure what it takes today: {NOW}.", (Explore(NOW), Run(WORKLOAD))),
+        Step(f"Measure what it takes today: {NOW}.", (explore(NOW), shell(WORKLOAD))),
         Step(
             "Each entry is visited once, by the first account.",
             (
-                End(
+                end(
                     NOW,
                     "tools/workload.py today: «total_now» visits in all, all of them by the first account asked for.",
                 ),
-                Act("record-performance", on=(NOW,)),
+                act("record-performance", on=(NOW,)),
             ),
             needs=(AFTER[-1],),
         ),
-        Step("Write down both.", (Create("docs/performance.md", PERFORMANCE),), needs=(*BEFORE, *AFTER)),
-        Step("Run all tests, the new ones among them, which ends this act.", (check(), End("record-performance"))),
+        Step("Write down both.", (write("docs/performance.md", PERFORMANCE),), needs=(*BEFORE, *AFTER)),
+        Step("Run all tests, the new ones among them, which ends this act.", (check(), end("record-performance"))),
         Step("docs/performance.md has the visits of the four rows, before and now. All tests pass."),
     ),
 )
