@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from wane.agent.session import AgentSession
-from wane.core import Episode, EpisodeType, FitReport, Item, Level
 from wane.conversation.events import BudgetUnmet, Event, MessageTaken, PassRan
+from wane.core import Episode, EpisodeType, FitReport, Item, Level
 
 
 @dataclass(slots=True)
