@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from wane.agent.options import Strategy
     from wane.cli.demo.show import LineShow, LiveShow
-    from wane.demo.summary import Summary
+    from wane.scripted.demo.summary import Summary
 
 
 def run_demo(*, strategy: Strategy = "cwl", keep: Path | None = None, as_json: bool = False) -> int:
@@ -34,12 +34,12 @@ def run_demo(*, strategy: Strategy = "cwl", keep: Path | None = None, as_json: b
         as_json: print the summary as JSON on standard output, and progress on standard error.
 
     Raises:
-        DemoError: if there is no git, or the repository cannot be used.
+        ScriptedError: if there is no git, or the repository cannot be used.
         ConfigError: if `keep` cannot be used.
         JournalError: if the session cannot be written.
     """
-    from wane.demo.play import DemoOptions, play
     from wane.journal import SessionStore, default_root
+    from wane.scripted.demo.play import DemoOptions, play
 
     console = _console(as_json)
     options = DemoOptions(strategy=strategy, store=SessionStore(default_root(os.environ)), keep=keep)
@@ -83,7 +83,7 @@ def _print(summary: Summary, console: Console) -> None:
 
     from wane.cli.terminal.picture import plain_table
     from wane.cli.terminal.text import printable
-    from wane.demo.summary import NO_MODEL
+    from wane.scripted.demo.summary import NO_MODEL
 
     style = "bold red" if summary.problems else "bold green"
     console.print(Text(f"\n{summary.passed} of {len(summary.results)} tasks pass the repository's tests", style=style))

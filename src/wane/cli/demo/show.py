@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,15 +19,14 @@ from wane.agent.session import AgentSession
 from wane.cli.terminal import layout
 from wane.cli.terminal.picture import Block, Role, window_picture
 from wane.cli.terminal.text import is_unicode, printable
-from wane.conversation.events import Event, MessageTaken
-from wane.core import EpisodeType, FitReport, Item, chars
-from wane.demo.measure import message_texts, user_turns
-from wane.demo.mind import Call
-from wane.demo.model import Exchange
-from wane.demo.moves import Task
-from wane.demo.play import DemoOptions
-from wane.demo.summary import TaskResult
-from wane.demo.witness import Witness
+from wane.core import EpisodeType, FitReport, Kind
+from wane.scripted.demo.mind import Decision
+from wane.scripted.demo.moves import Task
+from wane.scripted.demo.play import DemoOptions, Exchange
+from wane.scripted.demo.summary import TaskResult
+from wane.scripted.demo.witness import Witness
+from wane.scripted.sight import is_note, view_tokens
+from wane.testing import Call, Request
 
 TITLE: Final = "wane demo"
 SUBTITLE: Final = "a scripted model, not a language model; all else is real"
@@ -110,7 +110,6 @@ class LiveShow:
         """Draw the scene."""
         self.session = session.id
         self._scene = _Scene(session, witness, options)
-        session.conversation.listeners.append(self._scene.note)
         self._draw()
 
     def task_begins(self, number: int, task: Task) -> None:
@@ -132,16 +131,16 @@ class LiveShow:
         """Draw the request that goes out, and what the model makes of it."""
         scene = self._scene
         assert scene is not None
-        if exchange.aside:
+        if exchange.decision is None:
             scene.log.append(Text(" the model is asked for a summary", style="bold yellow"))
             return
-        scene.sizes.append(exchange.view_tokens)
-        scene.exchange = exchange
+        scene.sizes.append(view_tokens(exchange.request))
+        scene.request = exchange.request
         if scene.report is not None:
             self._draw()
             await asyncio.sleep(SECONDS_A_PASS)
             scene.report = None
-        scene.log.extend(_said(exchange))
+        scene.log.extend(_said(exchange.decision))
         self._draw()
         await asyncio.sleep(SECONDS_A_CALL)
 
@@ -166,16 +165,10 @@ class _Scene:
     options: DemoOptions
     task: int = 0
     results: list[TaskResult] = field(default_factory=list)
-    items: list[Item] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
     log: deque[Text] = field(default_factory=lambda: deque(maxlen=40))
-    exchange: Exchange | None = None
+    request: Request | None = None
     report: FitReport | None = None
-
-    def note(self, event: Event) -> None:
-        """Keep the items: their kinds and sizes make the picture."""
-        if isinstance(event, MessageTaken):
-            self.items += event.items
 
     def render(self, console: Console) -> RenderableType:
         """Return the whole picture, as high as the terminal."""
@@ -220,12 +213,13 @@ class _Scene:
 
     def _blocks(self) -> list[Block]:
         if self.options.strategy not in BY_EPISODE:
-            return _plain_blocks(self.exchange) if self.exchange else []
+            return _plain_blocks(self.request) if self.request else []
         window = self.session.window
         visible = window.visible
         removed = [index for step in self.report.steps for index in step.removed] if self.report else []
         shown = sorted({*visible, *removed})
-        kinds, tokens = [item.kind for item in self.items], [item.tokens for item in self.items]
+        items = self.witness.watch.items
+        kinds, tokens = [item.kind for item in items], [item.tokens for item in items]
         wanted = [i in set(shown) for i in range(len(kinds))]
         counted = [tokens[i] if wanted[i] else 0 for i in range(len(tokens))]
         blocks = layout.blocks(kinds, counted, self.session.episodes, visible)
@@ -233,12 +227,12 @@ class _Scene:
         return [Block(Role.SYSTEM, base), *(block for block in blocks if block.tokens)]
 
     def _counts(self) -> Text:
-        tally = self.witness.tally
-        reuse = tally.cached_tokens / tally.input_tokens if tally.input_tokens else 0
+        tally, witness = self.witness.tally, self.witness
+        reuse = tally.cache_read_tokens / tally.input_tokens if tally.input_tokens else 0
         parts = [f"calls {tally.model_calls}", f"in {tally.input_tokens // 1000:,}k", f"reused {reuse:.0%}"]
         if self.options.strategy in BY_EPISODE:
-            parts += [f"passes {tally.passes}", f"kept {tally.kept}", f"recalled {tally.recalled}"]
-        parts += [f"read again {tally.re_read}"]
+            parts += [f"passes {witness.watch.passes.ran}", f"kept {witness.had['kept']}", f"recalled {tally.recalls}"]
+        parts += [f"read again {tally.re_reads}"]
         return Text(f"{' so far':{_LABEL}}" + "  ".join(parts), style="bold", no_wrap=True)
 
 
@@ -259,15 +253,14 @@ def _glyphs(console: Console) -> _Glyphs:
     return _UNICODE if is_unicode(console.encoding) else _ASCII
 
 
-def _plain_blocks(exchange: Exchange) -> list[Block]:
+def _plain_blocks(request: Request) -> list[Block]:
     """A request without episodes: what the user said, and all the rest."""
-    said = user_turns(exchange.messages)
     blocks = [
-        Block(Role.USER if text in said else Role.IMPLICIT, chars(text))
-        for message in exchange.messages
-        for text in message_texts(message)
+        Block(Role.USER if part.kind is Kind.USER else Role.IMPLICIT, part.tokens)
+        for part in request.parts
+        if part.kind is not Kind.SYSTEM and not is_note(part)
     ]
-    base = exchange.view_tokens - sum(block.tokens for block in blocks)
+    base = view_tokens(request) - sum(block.tokens for block in blocks)
     return [Block(Role.SYSTEM, base), *blocks]
 
 
@@ -283,11 +276,10 @@ def _sawtooth(sizes: Sequence[int], budget: int, width: int, glyphs: _Glyphs) ->
         yield line
 
 
-def _said(exchange: Exchange) -> Iterator[Text]:
-    reply = exchange.reply
-    style = "yellow" if reply.sought and reply.place.detour else ""
-    yield Text.assemble((f"{reply.place!s:>5} ", "dim"), (reply.say, style))
-    for call in reply.calls:
+def _said(decision: Decision) -> Iterator[Text]:
+    style = "yellow" if decision.sought and decision.place.detour else ""
+    yield Text.assemble((f"{decision.place!s:>5} ", "dim"), (decision.say, style))
+    for call in decision.calls:
         yield Text.assemble(
             ("      " + call.tool + " ", "magenta" if call.tool == "delimiter" else "cyan"), (_brief(call), "dim")
         )
@@ -295,7 +287,7 @@ def _said(exchange: Exchange) -> Iterator[Text]:
 
 def _brief(call: Call) -> str:
     """What a call is about, in a few words."""
-    arguments: dict[str, Any] = dict(call.arguments)
+    arguments: dict[str, Any] = json.loads(call.raw_arguments)
     if call.tool == "delimiter":
         name, kind = arguments.get("name"), arguments.get("type")
         on = ", ".join(arguments.get("dependencies") or [])

@@ -22,7 +22,7 @@ from wane.core import parse_budget
 from wane.core.errors import ConfigError, MissingExtraError
 
 if TYPE_CHECKING:
-    from wane.closed_loop.figures import Figures, TaskResult
+    from wane.scripted.closed_loop.figures import Figures, TaskResult
 
 _MODULES: Final = ("pydantic_ai", "pydantic_ai_harness", "anthropic", "genai_prices")
 _NAMED: Final = 5
@@ -59,9 +59,9 @@ def run_closed_loop(options: ClosedLoopOptions) -> int:
     """
     if any(find_spec(module) is None for module in _MODULES):
         raise MissingExtraError("the closed loop", "agent,anthropic")
-    from wane.closed_loop.figures import NO_MODEL, to_json
-    from wane.closed_loop.play import MODEL, LoopOptions
-    from wane.closed_loop.rivals import loops, play_all
+    from wane.scripted.closed_loop.figures import NO_MODEL, LoopOptions, to_json
+    from wane.scripted.closed_loop.rivals import loops, play_all
+    from wane.scripted.witness import MODEL
 
     if options.workers is not None and options.workers < 1:
         raise UsageError(f"--workers is {options.workers}; at least one is needed")
@@ -89,9 +89,9 @@ def run_closed_loop(options: ClosedLoopOptions) -> int:
 
 def problems(runs: Sequence[Figures]) -> Iterator[str]:
     """Yield what must not be, as sentences; of strategies without episodes, the figures are the finding."""
-    isolated = next((run for run in runs if run.isolated), None)
+    isolated = next((run for run in runs if run.options.isolated), None)
     for run in runs:
-        if run.isolated or run.strategy not in ("cwl", "paper"):
+        if run.options.isolated or run.options.strategy not in ("cwl", "paper"):
             continue
         lost = run.lost_against(isolated) if isolated else [it.number for it in run.results if not it.passed]
         if lost:
@@ -136,16 +136,16 @@ def _strategies(names: str) -> list[str]:
 
 
 def _print(runs: Sequence[Figures]) -> None:
-    isolated = next((run for run in runs if run.isolated), None)
+    isolated = next((run for run in runs if run.options.isolated), None)
     table = figure_table(
         "strategy", "passed", "lost", "calls", "input", "peak", "over", "again", "cost", "memory", "time"
     )
     for run in runs:
-        lost = "" if isolated is None or run.isolated else f"{len(run.lost_against(isolated))}"
+        lost = "" if isolated is None or run.options.isolated else f"{len(run.lost_against(isolated))}"
         tally = run.tally
         passed = f"{len(run.passed)}/{len(run.results)}"
         wire = (f"{tally.model_calls:,}", short(tally.input_tokens), f"{tally.peak_view:,}", f"{tally.over_budget:,}")
-        memory = "?" if run.memory is None else f"{run.memory / 1e6:.0f} MB"
+        memory = "?" if run.life.memory is None else f"{run.life.memory / 1e6:.0f} MB"
         end = (f"{tally.re_reads:,}", dollars(tally.cost.total), memory, f"{run.seconds:.0f} s")
         table.add_row(run.name, passed, lost, *wire, *end)
     stdout_console().print(table)
@@ -161,10 +161,10 @@ def _details(runs: Sequence[Figures]) -> Iterator[str]:
             yield f"{run.name}: {len(failed) - _NAMED} more tasks failed; --json names all of them"
         if run.tally.refused:
             refused = counted(run.tally.refused, "request")
-            yield f"{run.name}: {refused} over the model's window of {run.window:,} tokens"
+            yield f"{run.name}: {refused} over the model's window of {run.options.window:,} tokens"
         if run.resumptions:
             killed = sum(each.how != "closed" for each in run.resumptions)
             times = f"killed {killed} times, closed {len(run.resumptions) - killed} times"
             view = "each time with the view that it had" if run.resumed_soundly else "not always with the same view"
-            yield f"{run.name}: {times}, and resumed within {run.resume_seconds:.1f} s, {view}"
+            yield f"{run.name}: {times}, and resumed within {run.life.resume_seconds:.1f} s, {view}"
     yield from problems(runs)

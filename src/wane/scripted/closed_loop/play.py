@@ -1,0 +1,183 @@
+"""One run of a closed loop: all tasks in one session of the real agent, or each in a session of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, get_args
+
+from wane.agent.options import Strategy
+from wane.core.errors import ConfigError
+from wane.scripted.closed_loop.depot import Owner
+from wane.scripted.closed_loop.figures import Figures, LoopOptions, TaskResult
+from wane.scripted.closed_loop.mind import decide
+from wane.scripted.closed_loop.session import InterruptedTurnError, Session
+from wane.scripted.closed_loop.sight import Sight
+from wane.scripted.closed_loop.witness import Witness
+from wane.scripted.closed_loop.work import Task, make_work
+from wane.scripted.repository import ScriptedError, place
+from wane.scripted.witness import MODEL
+from wane.testing import Reply, Request, ScriptedServer
+
+MOST_CALLS: Final = 80
+"""Model calls after which a task is given up: the model is told to stop."""
+
+STRATEGIES: Final = get_args(Strategy)
+"""The names of all strategies."""
+
+GO_ON: Final = "Go on."
+"""What the user says after a restart in the middle of a task."""
+
+
+OnTask = Callable[[TaskResult], None]
+"""Told of each task that has ended."""
+
+
+class ClosedLoop:
+    """One run, not begun yet.
+
+    Args:
+        options: what to run.
+        on_task: told of each task.
+
+    Raises:
+        ConfigError: for options that make no sense.
+    """
+
+    def __init__(self, options: LoopOptions, on_task: OnTask = lambda _: None) -> None:
+        if options.strategy not in STRATEGIES:
+            raise ConfigError(f"strategy {options.strategy!r} is unknown; known: {', '.join(STRATEGIES)}")
+        if options.kill_every < 0:
+            raise ConfigError(f"restarts are every {options.kill_every} calls; give a number above 0, or 0 for none")
+        self.options = options
+        self.work = make_work(options.seed, tasks=options.tasks, budget=options.budget, tokens=options.tokens)
+        self.witness = Witness(options.budget)
+        self.on_task = on_task
+        self.results: list[TaskResult] = []
+        self.calls = 0
+        self.owner: Owner
+        self.session: Session | None = None
+        self.stopped = False
+
+    def play(self) -> Figures:
+        """Run the tasks, once, and return what came of it.
+
+        Raises:
+            ScriptedError: if there is no git, or the agent's process fails.
+            ConfigError: if the place for the repository cannot be used.
+        """
+        with place(self.options.keep, "wane-loop-") as directory:
+            self.owner = Owner(directory / "repository", self.work.world)
+            with ScriptedServer(self.answer, context_limit=self.options.window, keep=1) as server:
+                return self._run(server, directory / "sessions")
+
+    def stop(self) -> None:
+        """End a run that is going on, from any thread."""
+        self.stopped = True
+        if self.session is not None:
+            self.session.stop()
+
+    def _run(self, server: ScriptedServer, sessions: Path) -> Figures:
+        options = self.options
+        order = {
+            "cwd": str(self.owner.directory),
+            "sessions": str(sessions),
+            "url": server.url,
+            "model": MODEL.partition(":")[2],
+            "strategy": options.strategy,
+            "budget": options.budget,
+        }
+        started = time.monotonic()
+        session = self.session = Session(order, restart_every=options.kill_every, seed=options.seed)
+        try:
+            session.begin()
+            for task in self.work.tasks:
+                if self.stopped:
+                    raise ScriptedError("the run was stopped")
+                self._task(task, session)
+            seconds = time.monotonic() - started
+        finally:
+            session.end()
+        self.witness.tally.refused = len(server.refusals)
+        return self._figures(session, seconds, sessions)
+
+    def _task(self, task: Task, session: Session) -> None:
+        if self.options.isolated and task.number > 1:
+            session.begin()
+            self.witness.begin()
+        self.calls, before = 0, replace(self.witness.tally)
+        answer = self._turn(self.work.alone(task) if self.options.isolated else task.prompt, session)
+        checked = self.owner.verify(task)
+        passed = checked.passed and answer["outcome"] == "done"
+        self.owner.accept(task, passed=passed)
+        tally = self.witness.tally
+        result = TaskResult(
+            number=task.number,
+            passed=passed,
+            ties=tuple((tie.link.value, tie.distance) for tie in task.ties),
+            model_calls=self.calls,
+            input_tokens=tally.input_tokens - before.input_tokens,
+            re_reads=tally.re_reads - before.re_reads,
+            why="" if passed else _why(answer, checked.output),
+        )
+        self.results.append(result)
+        self.on_task(result)
+
+    def _turn(self, prompt: str, session: Session) -> dict[str, Any]:
+        """Have the agent do a task, over any number of restarts."""
+        while True:
+            self.witness.turns.append(prompt)
+            self.witness.paused()
+            try:
+                answer = session.run(prompt)
+            except InterruptedTurnError as interrupted:
+                self.witness.restarted(interrupted.how)
+                prompt = GO_ON
+                continue
+            if (how := session.settle()) is not None:
+                self.witness.restarted(how)
+            return answer
+
+    def answer(self, request: Request) -> Reply:
+        """Answer a request."""
+        return self.witness.answer(request, self.decide)
+
+    def decide(self, request: Request) -> Reply:
+        """Take the next step as the scripted model does, and have the process killed if it is time."""
+        assert self.session is not None, "it has asked"
+        self.calls += 1
+        reply = decide(request) if self.calls <= MOST_CALLS else _stop(request)
+        # A ticket can be drawn once: what is lost with a process that is killed meanwhile is lost to any agent.
+        self.session.answered(spare=any("sh draw" in call.raw_arguments for call in reply.calls))
+        return reply
+
+    def _figures(self, session: Session, seconds: float, sessions: Path) -> Figures:
+        first, last = self.witness.pace()
+        return Figures(
+            options=self.options,
+            results=tuple(self.results),
+            tally=self.witness.tally,
+            resumptions=tuple(self.witness.resumptions),
+            life=session.life,
+            all_tests_pass=self.owner.verify_all().passed,
+            seconds=seconds,
+            first_gap=first,
+            last_gap=last,
+            journal_bytes=sum(path.stat().st_size for path in sessions.rglob("*.jsonl")),
+        )
+
+
+def _stop(request: Request) -> Reply:
+    task = Sight(request).task
+    return Reply(f"{task.number if task else 0}.done I was stopped after {MOST_CALLS} calls.")
+
+
+def _why(answer: dict[str, Any], output: str) -> str:
+    if answer["outcome"] != "done":
+        return str(answer["error"] or answer["outcome"])
+    said = str(answer["output"]).partition(" ")[2]
+    if "not done" in said or "stopped" in said or "do not see" in said:
+        return said
+    return next((line for line in output.splitlines() if line.startswith("FAILED")), "the tests fail")

@@ -1,0 +1,122 @@
+"""What the closed loop counts besides: the first request after each restart, and how long the agent takes."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from typing_extensions import override
+
+from wane.core import Kind
+from wane.scripted import witness as scripted
+from wane.scripted.sight import is_note
+from wane.testing import Reply, Request
+
+_SAMPLE: Final = 100
+"""Calls whose times are compared: the first with a well-filled view, and the last."""
+
+_FILLED: Final = 0.7
+"""Share of the budget from which a view is well filled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """What the first request after a restart showed, against the last one before it.
+
+    Attributes:
+        call: number of the request.
+        how: how the process before it ended; see `session.How`.
+        same: whether it went on exactly where the one before was.
+        passed: whether it lacks what a pass took, in which case the budget would have been exceeded.
+        sound: whether nothing came back, moved or changed, and nothing is lacking without need.
+    """
+
+    call: int
+    how: str
+    same: bool
+    passed: bool
+    sound: bool
+
+
+class Witness(scripted.Witness):
+    """Watches the requests of a run.
+
+    Args:
+        budget: tokens that a view may hold.
+    """
+
+    def __init__(self, budget: int) -> None:
+        self.resumptions: list[Resumption] = []
+        self.gaps: list[float] = []
+        self._restarted = ""
+        self._replied = 0.0
+        super().__init__(budget)
+
+    @override
+    def begin(self) -> None:
+        """A session begins."""
+        super().begin()
+        self._last: list[int] = []
+
+    def restarted(self, how: str) -> None:
+        """The session was closed or killed, and goes on."""
+        self._restarted = how
+
+    def paused(self) -> None:
+        """The agent has nothing to do for a while: the time until the next request says nothing."""
+        self._replied = 0.0
+
+    @override
+    def see(self, request: Request) -> None:
+        """Take in a request, before it is answered."""
+        came = time.perf_counter()
+        super().see(request)
+        if self._replied and self.tally.peak_view > _FILLED * self.budget:
+            self.gaps.append(came - self._replied)
+        ids = [self._number(part) for part in request.parts if not is_note(part)]
+        if self._restarted:
+            self._compare(ids, request)
+        self._last = ids
+
+    @override
+    def answer(self, request: Request, decide: Callable[[Request], Reply]) -> Reply:
+        """Answer a request, and count it."""
+        reply = super().answer(request, decide)
+        self._replied = time.perf_counter()
+        return reply
+
+    def pace(self) -> tuple[float, float]:
+        """Return the median seconds from a reply to the next request, of 100 early and of the last 100 calls."""
+        if not self.gaps:
+            return 0.0, 0.0
+        return statistics.median(self.gaps[:_SAMPLE]), statistics.median(self.gaps[-_SAMPLE:])
+
+    def _compare(self, ids: list[int], request: Request) -> None:
+        """Hold the first request after a restart against the last one before it."""
+        before, self._last = self._last, ids
+        same = ids[: len(before)] == before
+        passed = not same and self._due(before, ids, request.tool_tokens)
+        # By calls and results, which have ids: words may be said twice.
+        known, now = (list(filter(self._has_id, numbers)) for numbers in (before, ids))
+        newest = max(known, default=-1)
+        old = [number for number in now if number <= newest]
+        gone = set(known) - set(old)
+        ordered = old == [number for number in known if number not in gone]
+        sound = ordered and (same or passed)
+        self.resumptions.append(Resumption(request.number, self._restarted, same, passed, sound))
+        self._restarted = ""
+
+    def _has_id(self, number: int) -> bool:
+        return self._kinds[number] in (Kind.CALL, Kind.RESULT)
+
+    def _due(self, before: Sequence[int], ids: Sequence[int], tool_tokens: int) -> bool:
+        """Whether a pass was due: all that was in view, with what has come since, is over the budget."""
+        fresh = [number for number in ids if number > max(before, default=-1)]
+        # The agent goes by its own count of what has come since the last report, which may differ a little.
+        return tool_tokens + self._sum(before) + self._sum(fresh) > 0.995 * self.budget
+
+    def _sum(self, numbers: Sequence[int]) -> int:
+        return sum(self._tokens[number] for number in numbers)

@@ -1,0 +1,122 @@
+"""The agent's side of a closed loop, a process of its own: it can be killed, and its memory can be told.
+
+It reads orders as lines of JSON from standard input and answers each with one line on standard output.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from wane.agent.config import Settings
+from wane.agent.session import AgentSession, SessionConfig
+from wane.journal import SessionStore
+from wane.scripted.repository import python_for_commands
+from wane.scripted.watch import Passes, Watch
+from wane.testing.models import anthropic_model
+
+
+class Worker:
+    """One process of the agent.
+
+    Args:
+        order: where it works (`cwd`, `sessions`), the model's `url` and name, `strategy` and `budget`.
+    """
+
+    def __init__(self, order: dict[str, Any]) -> None:
+        self.cwd = Path(order["cwd"])
+        self.store = SessionStore(Path(order["sessions"]))
+        model = anthropic_model(order["url"], order["model"], 0)
+        self.settings = Settings(model=model, budget=order["budget"], strategy=order["strategy"], yolo=True)
+        self.session: AgentSession | None = None
+        self.watch: Watch
+
+    def open(self, journal: str | None) -> dict[str, Any]:
+        """Begin a session, or go on with one."""
+        started = time.perf_counter()
+        self.close()
+        # What a session has is for its journal to say; so all is chosen that the journal does not name.
+        config = SessionConfig(self.cwd, self.settings, self.store)
+        self.session = AgentSession.resume(Path(journal), config) if journal else AgentSession.create(config)
+        self.watch = Watch(self.session)
+        assert self.session.journal is not None
+        path = str(self.session.journal.path)
+        return {"journal": path, "seconds": time.perf_counter() - started, **self._state(self.session)}
+
+    def run(self, prompt: str) -> dict[str, Any]:
+        """Do one task."""
+        assert self.session is not None, "a session is open"
+        turn = asyncio.run(self.session.run(prompt))
+        return {
+            "outcome": turn.outcome.value,
+            "output": turn.output,
+            "error": turn.error,
+            **self._state(self.session),
+        }
+
+    def close(self) -> dict[str, Any]:
+        """Close the session."""
+        if self.session is not None:
+            self.session.close()
+            self.session = None
+        return {}
+
+    def _state(self, session: AgentSession) -> dict[str, Any]:
+        # What has come since this was told last.
+        passes, self.watch.passes = self.watch.passes, Passes()
+        visible = list(session.window.visible)
+        digest = hashlib.sha256(json.dumps(visible).encode()).hexdigest()[:16]
+        return {
+            "view": f"{len(visible)}:{session.tokens}:{digest}",
+            "items": session.window.item_count,
+            "memory": peak_memory(),
+            "passes": passes.ran,
+            "unmet": passes.unmet,
+        }
+
+
+def peak_memory() -> int | None:
+    """Return the most memory that this process has held, in bytes; None where the system does not tell."""
+    try:
+        # Of a process that has just been started, `getrusage` tells the parent's where that was larger.
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+        return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
+    except (OSError, StopIteration):
+        pass
+    try:
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def main() -> None:
+    """Serve orders until standard input ends."""
+    out = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # nothing else may write among the answers
+    worker: Worker | None = None
+    with python_for_commands():
+        for line in sys.stdin:
+            order = json.loads(line)
+            if worker is None:
+                worker = Worker(order)
+                answer: dict[str, Any] = {}
+            elif "run" in order:
+                answer = worker.run(order["run"])
+            elif "open" in order:
+                answer = worker.open(order["open"])
+            else:
+                answer = worker.close()
+            out.write(json.dumps(answer) + "\n")
+            out.flush()
+
+
+if __name__ == "__main__":
+    main()

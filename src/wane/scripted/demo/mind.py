@@ -1,0 +1,185 @@
+"""How the scripted model decides: a pure function from what it sees to its next reply.
+
+It is no language model. It follows a script, but it does so as an agent has to: it knows where it is only
+from what it said last, and it knows of the code only what stands in the messages. Before a step it looks
+for what the step must know. What it sees, it uses. What it does not see, it reads again, recalls or
+measures again, and then comes back to the step.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from wane.scripted.calls import edit, offered, put_right, read, shell
+from wane.scripted.demo.moves import Block, Check, Fact, Look, Need, Replace, Step, Task
+from wane.scripted.demo.sight import Found, Place, find, knows_episode, place_in
+from wane.scripted.sight import Sight
+from wane.testing import Call, Reply, Request
+
+PATIENCE: Final = 4
+"""How often something is looked up for one step before the model gives up."""
+
+_REFERENCE: Final = re.compile(r"«(\w+)»")
+
+Knowledge: TypeAlias = Mapping[Need, Found]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the model answers, and why.
+
+    Attributes:
+        place: where in its plan it is now.
+        say: what it says, the place not included.
+        calls: the calls that it makes; without any, this is its answer to the user.
+        think: what it thinks before.
+        found: the needs that it found in view, and where.
+        sought: the needs that it did not find, and looks up with this reply.
+    """
+
+    place: Place
+    say: str
+    calls: tuple[Call, ...] = ()
+    think: str = ""
+    found: Knowledge = field(default_factory=dict)
+    sought: tuple[Need, ...] = ()
+
+    @property
+    def reply(self) -> Reply:
+        """What goes to the agent."""
+        return Reply(f"{self.place} {self.say}", self.think or None, self.calls)
+
+
+def decide(request: Request, tasks: Sequence[Task]) -> Decision:
+    """Return what to answer to a request.
+
+    Args:
+        request: what the model sees.
+        tasks: the script.
+    """
+    sight = Sight(request)
+    place = place_in(sight)
+    if not 1 <= place.task <= len(tasks):
+        return Decision(Place(0), "I do not see a task of my script.")
+    if (decision := _react(sight, place, tasks[place.task - 1])) is not None:
+        return decision
+    if not place.detour.startswith("?"):
+        place = Place(place.task, place.step + 1)
+    return _go_on(sight, place, tasks[place.task - 1])
+
+
+def _react(sight: Sight, place: Place, task: Task) -> Decision | None:
+    """What the results of the latest calls demand before the plan goes on, if anything."""
+    if (right := put_right(sight.latest)) is not None:
+        return Decision(Place(place.task, place.step, "!"), "Put that right.", (right,))
+    for seen in sight.latest:
+        if seen.tool == "edit_file" and "not found in" in (seen.result or ""):
+            # What I saw of the file is no longer what it is.
+            say = f"{seen.path} has changed since I saw it: read it again."
+            return Decision(Place(place.task, place.step, "?"), say, (read(seen.path),))
+    for seen in () if place.detour else sight.latest:
+        if seen.arguments.get("command") in _musts(task, place) and "[exit code:" in (seen.result or ""):
+            return Decision(Place(place.task, len(task.steps)), "The tests fail, and my script knows no way on.")
+    return None
+
+
+def _musts(task: Task, place: Place) -> set[str]:
+    """The commands of a step that must not fail."""
+    steps = task.steps[place.step - 1 : place.step] if place.step else ()
+    return {move.command for step in steps for move in step.moves if isinstance(move, Check)}
+
+
+def _go_on(sight: Sight, place: Place, task: Task) -> Decision:
+    """The next step that has something to do, or what must be looked up for it first."""
+    found: dict[Need, Found] = {}
+    for number in range(place.step, len(task.steps) + 1):
+        step = task.steps[number - 1]
+        needs = _needs(sight, step)
+        found |= {need: seen for need in needs if (seen := find(sight, need)) is not None}
+        missing = tuple(need for need in needs if need not in found)
+        if not all(need in _looks(step) for need in missing):
+            here = place if number == place.step else Place(place.task, number)
+            return _look_up(sight, here, missing, found)
+        made = offered(_calls(sight, step, found), sight.tools)
+        if made or number == len(task.steps):
+            here = Place(place.task, number)
+            return Decision(here, _filled(step.say, found), made, step.think if made else "", found, missing)
+    return Decision(Place(place.task, len(task.steps)), "There is nothing left to do.")
+
+
+def _look_up(sight: Sight, place: Place, missing: tuple[Need, ...], found: Knowledge) -> Decision:
+    if len(place.detour) == PATIENCE:
+        return Decision(place, f"I looked for it {PATIENCE} times and do not find it: {_name(missing[0])}.")
+    made = {call.raw_arguments: call for call in (_search(sight, need) for need in missing)}
+    names = ", ".join(dict.fromkeys(map(_name, missing)))
+    here = Place(place.task, place.step, f"{place.detour}?")
+    say = f"I do not see {names} any more: look it up."
+    return Decision(here, say, tuple(made.values()), "", found, missing)
+
+
+def _looks(step: Step) -> set[Need]:
+    return {need for move in step.moves if isinstance(move, Look) for need in move.needs}
+
+
+def _needs(sight: Sight, step: Step) -> list[Need]:
+    """What a step must know. An edit that is done already needs nothing any more."""
+    needs: list[Need] = list(step.needs)
+    for move in step.moves:
+        if isinstance(move, Look):
+            needs += move.needs
+        elif isinstance(move, Replace) and not _is_done(sight, move):
+            needs.append(move.old)
+    return list(dict.fromkeys(needs))
+
+
+def _calls(sight: Sight, step: Step, found: Knowledge) -> Iterable[Call]:
+    edits: dict[str, list[dict[str, str]]] = {}
+    for move in step.moves:
+        match move:
+            case Call(tool):
+                given = json.loads(move.raw_arguments).items()
+                yield Call(tool, {name: _filled(it, found) if isinstance(it, str) else it for name, it in given})
+            case Check(command):
+                yield shell(command)
+            case Look(needs):
+                yield from map(read, dict.fromkeys(need.path for need in needs if need not in found))
+            case Replace(old, new) if not _is_done(sight, move):
+                texts = {"old_text": found[old].text, "new_text": _filled(new, found)}
+                edits.setdefault(old.path, []).append(texts)
+    yield from (edit(path, texts) for path, texts in edits.items())
+
+
+def _search(sight: Sight, need: Need) -> Call:
+    """How to find out what is not in view."""
+    if isinstance(need, Fact) and need.episode:
+        if knows_episode(sight, need.episode):
+            return Call("recall", {"name": need.episode})
+        return shell(need.otherwise)
+    return read(need.path)
+
+
+def _is_done(sight: Sight, move: Replace) -> bool:
+    """Whether the change is in view as one that was made already."""
+    return any(
+        seen.edited and seen.path == move.old.path and json.dumps(move.new)[1:-1] in json.dumps(seen.arguments)
+        for seen in sight.seen
+    )
+
+
+def _name(need: Need) -> str:
+    match need:
+        case Block(path, anchor):
+            return f"`{anchor.rstrip('(')}` in {path}"
+        case Fact(name, _, path, episode):
+            return f"the table of {episode}" if episode else f"{name} of {path}"
+    return f"the line in {need.path}"
+
+
+def _filled(text: str, found: Knowledge) -> str:
+    """Put what facts say in the place of their names."""
+    facts = {need.name: seen.text for need, seen in found.items() if isinstance(need, Fact)}
+    return _REFERENCE.sub(lambda match: facts[match[1]], text)

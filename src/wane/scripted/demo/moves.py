@@ -1,0 +1,154 @@
+"""The words in which the script of the demo is written: tasks, steps, what a step does and what it must know.
+
+A script says what the scripted model is after, never what it remembers: each thing that a step must know
+is a *need*, and the model looks for it in the messages that it was sent (`wane.scripted.demo.sight`). What is not
+there it has to look up again (`wane.scripted.demo.mind`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from wane.scripted.calls import shell
+from wane.testing import Call
+
+# What a step must know
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The present text of a definition: from the line that begins with `anchor` as far as it is indented.
+
+    Attributes:
+        path: the file that it stands in.
+        anchor: beginning of its first line, without indentation, such as `def split_evenly(`.
+    """
+
+    path: str
+    anchor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a file, to be seen in a read, a search or an edit of one's own.
+
+    Attributes:
+        path: the file that it stands in.
+        text: the whole line, or several.
+    """
+
+    path: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Something known by a pattern, wherever it is seen: in a file, a command's output, a description.
+
+    Attributes:
+        name: how texts of the script refer to what group 1 of the pattern matched: `«name»`.
+        pattern: a regular expression.
+        path: the file to read where it is not in view.
+        episode: the episode whose output holds it; only what was seen under that name counts, and it is
+            recalled where it is not in view.
+        otherwise: the command that finds it out anew where nothing can be recalled.
+    """
+
+    name: str
+    pattern: str
+    path: str = ""
+    episode: str = ""
+    otherwise: str = ""
+
+
+Need: TypeAlias = Block | Line | Fact
+
+
+# What a step does
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Look at things; those that are in view already need no call."""
+
+    needs: tuple[Need, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Run tests. If they fail, the script knows no way on."""
+
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """Put new text in the place of a definition, a line, or several."""
+
+    old: Block | Line
+    new: str
+
+
+Move: TypeAlias = Call | Look | Check | Replace
+"""A call may have `«name»` in its texts, for what the fact of that name says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One reply of the model: what it says, and the calls that it makes along with it.
+
+    Attributes:
+        say: what it says.
+        moves: what it does.
+        think: what it thinks before, if that is told.
+        needs: what it must know, besides what its edits and looks ask for.
+    """
+
+    say: str
+    moves: tuple[Move, ...] = ()
+    think: str = ""
+    needs: tuple[Need, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One task, as the user gives it, and how the scripted model goes about it.
+
+    Attributes:
+        title: its name for the picture and the summary.
+        prompt: what the user says.
+        steps: the model's replies; the last one is its answer.
+    """
+
+    title: str
+    prompt: str
+    steps: tuple[Step, ...]
+
+
+# Shorthand for scripts
+
+
+def block(path: str, *anchors: str) -> tuple[Block, ...]:
+    """Return definitions of one file."""
+    return tuple(Block(path, anchor) for anchor in anchors)
+
+
+def check(tests: str = "") -> Check:
+    """Return a run of the repository's tests, all of them or some, which must pass."""
+    return Check(f"sh check {tests}".rstrip())
+
+
+def try_out(tests: str) -> Call:
+    """Return a run of tests that are expected to fail as yet."""
+    return shell(f"sh check {tests}")
+
+
+def rewrite(path: str, anchor: str, new: str) -> Replace:
+    """Return a move that replaces a definition."""
+    return Replace(Block(path, anchor), new.strip("\n"))
+
+
+def swap(path: str, old: str, new: str) -> Replace:
+    """Return a move that replaces a line, or several."""
+    return Replace(Line(path, old.strip("\n")), new.strip("\n"))

@@ -1,0 +1,33 @@
+"""The script of the demo: ten tasks, in the order in which the user gives them. One file a task."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wane.scripted.demo.moves import Task
+from wane.scripted.demo.script import (
+    t01_split,
+    t02_comments,
+    t03_running_totals,
+    t04_precedence,
+    t05_spread,
+    t06_on_a_day,
+    t07_export,
+    t08_overdrawn,
+    t09_errors,
+    t10_performance,
+)
+
+TASKS: Final[tuple[Task, ...]] = (
+    t01_split.TASK,
+    t02_comments.TASK,
+    t03_running_totals.TASK,
+    t04_precedence.TASK,
+    t05_spread.TASK,
+    t06_on_a_day.TASK,
+    t07_export.TASK,
+    t08_overdrawn.TASK,
+    t09_errors.TASK,
+    t10_performance.TASK,
+)
+"""The tasks. The tests of the repository that belong to task N are `tests/test_task_N.py`."""

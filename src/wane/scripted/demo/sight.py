@@ -1,0 +1,140 @@
+"""What the demo's model looks for in a request: the newest text that satisfies a need."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from wane.core import DELIMITER
+from wane.scripted.demo.moves import Block, Fact, Line, Need
+from wane.scripted.sight import Seen, Sight
+
+_AT: Final = re.compile(r"(\d*)([?!]*)")
+_NUMBERED: Final = re.compile(r" *\d+\t")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the model is in its plan, as it says itself at the beginning of each reply.
+
+    Attributes:
+        task: number of the task, from 1.
+        step: number of the step, from 1; 0 before the first.
+        detour: "" for the step itself, "!" if a call was put right, and a "?" for each time that something was
+            looked up for it.
+    """
+
+    task: int
+    step: int = 0
+    detour: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.task}.{self.step}{self.detour}"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What satisfies a need.
+
+    Attributes:
+        text: a block's or line's text, or what the fact's pattern matched.
+        call_id: the call in which it was seen.
+        described: whether that is the description of an exploration.
+    """
+
+    text: str
+    call_id: str
+    described: bool = False
+
+
+def place_in(sight: Sight) -> Place:
+    """Return where the model is by its own words; task 0 if it does not see one."""
+    match = _AT.fullmatch(sight.at)
+    return Place(sight.number, int(match[1] or 0), match[2]) if match else Place(0)
+
+
+def find(sight: Sight, need: Need) -> Found | None:
+    """Return the newest text in view that satisfies a need."""
+    for seen in reversed(sight.seen):
+        if (text := _answer(need, seen)) is not None:
+            return Found(text, seen.call_id, described=seen.tool == DELIMITER)
+    return None
+
+
+def knows_episode(sight: Sight, name: str) -> bool:
+    """Whether an episode's name is in view, and it can be recalled."""
+    marks = (f"{seen.raw} {seen.result}" for seen in sight.seen if seen.tool == DELIMITER)
+    return "recall" in sight.tools and any(f'"{name}"' in mark for mark in marks)
+
+
+def _answer(need: Need, seen: Seen) -> str | None:
+    if isinstance(need, Fact):
+        return _fact(need, seen)
+    texts = list(_texts(seen, need.path))
+    if isinstance(need, Block):
+        return next((text for it in texts if (text := _block(it, need.anchor)) is not None), None)
+    return need.text if any(_shows(text, need) for text in (*texts, *_hits(seen, need.path))) else None
+
+
+def _fact(need: Fact, seen: Seen) -> str | None:
+    # A call that names an episode is about that one, whatever else was said with it.
+    named = seen.arguments.get("name")
+    if need.episode and named != need.episode and (named is not None or need.episode not in seen.said):
+        return None
+    texts = [_plain(seen), *_written(seen), str(seen.arguments.get("description", ""))]
+    matches = (re.search(need.pattern, text, re.MULTILINE) for text in texts)
+    return next((match[1] for match in matches if match), None)
+
+
+def _texts(seen: Seen, path: str) -> Iterator[str]:
+    """The pieces of a file that a call shows."""
+    if seen.result is None or seen.path != path:
+        return
+    if seen.tool == "read_file":
+        yield _plain(seen)
+    elif seen.edited:
+        yield from reversed(_written(seen))
+
+
+def _plain(seen: Seen) -> str:
+    """What came back; a file without its header and the numbers of its lines."""
+    if seen.tool != "read_file" or seen.result is None:
+        return seen.result or ""
+    return "\n".join(_NUMBERED.sub("", line, count=1) for line in seen.result.splitlines()[1:])
+
+
+def _hits(seen: Seen, path: str) -> list[str]:
+    """The lines of a file that a search shows, one by one."""
+    if seen.tool not in ("grep", "search_files") or seen.result is None:
+        return []
+    return re.findall(rf"^{re.escape(path)}:\d+:(.*)", seen.result, re.MULTILINE)
+
+
+def _written(seen: Seen) -> list[str]:
+    """What a call wrote into a file."""
+    arguments = seen.arguments
+    replaced = [str(entry["new_text"]) for entry in arguments.get("replacements") or []]
+    return [*replaced, *(str(arguments[name]) for name in ("new_text", "content") if name in arguments)]
+
+
+def _block(text: str, anchor: str) -> str | None:
+    lines = text.split("\n")
+    for start, line in enumerate(lines):
+        if line.lstrip().startswith(anchor):
+            indent = len(line) - len(line.lstrip())
+            stop = start + 1
+            while stop < len(lines) and (not lines[stop].strip() or _indent(lines[stop]) > indent):
+                stop += 1
+            return "\n".join(lines[start:stop]).rstrip()
+    return None
+
+
+def _shows(text: str, need: Line) -> bool:
+    return f"\n{need.text}\n" in f"\n{text}\n"
+
+
+def _indent(line: str) -> int:
+    # A closing bracket belongs to the definition that it closes.
+    return 1_000 if line.lstrip().startswith((")", "]", "}")) else len(line) - len(line.lstrip())

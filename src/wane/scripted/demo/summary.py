@@ -1,0 +1,193 @@
+"""What a run of the demo comes to: counts, a verdict, and the words for both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from wane.agent.options import BY_EPISODE, Strategy
+from wane.scripted.watch import Passes
+from wane.scripted.witness import Tally
+
+NO_MODEL: Final = (
+    "The model was a script, not a language model: this shows the mechanism, not how well a model works with it."
+)
+"""What must be said of every figure of the demo."""
+
+CACHE_READ: Final = 0.1
+"""Price of an input token that the provider's cache has, as a share of the price of one that it has not."""
+
+CACHE_WRITE: Final = 1.25
+"""Price of an input token that is written to the cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """What became of one task.
+
+    Attributes:
+        number: from 1.
+        title: its name.
+        passed: whether all of the repository's tests passed when the agent was done.
+        model_calls: requests that it took.
+        input_tokens: what they held.
+        why: why it failed; "" if it passed.
+    """
+
+    number: int
+    title: str
+    passed: bool
+    model_calls: int
+    input_tokens: int
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a run came to.
+
+    Attributes:
+        strategy: how the context was kept.
+        session: id of the session.
+        budget: tokens that the view may hold.
+        results: what became of each task.
+        tally: what was in the requests.
+        passes: what was done to keep the budget.
+        had: how the model had what was seen before; see `Witness`.
+        seconds: how long it took.
+        repository: where the repository was kept; None if it was not.
+    """
+
+    strategy: Strategy
+    session: str | None
+    budget: int
+    results: tuple[TaskResult, ...]
+    tally: Tally
+    passes: Passes
+    had: Mapping[str, int]
+    seconds: float
+    repository: Path | None = None
+
+    @property
+    def passed(self) -> int:
+        """Number of tasks that passed."""
+        return sum(result.passed for result in self.results)
+
+    @property
+    def prefix_reuse(self) -> float:
+        """Share of all input tokens that repeated the beginning of the request before."""
+        return self.tally.cache_read_tokens / self.tally.input_tokens if self.tally.input_tokens else 0.0
+
+    @property
+    def over_budget(self) -> int:
+        """Views over the budget that a pass could have brought below it."""
+        return max(0, self.tally.over_budget - self.passes.unmet)
+
+    @property
+    def priced_input(self) -> int:
+        """Input tokens weighted by what they cost: `CACHE_READ` where the prefix was reused, else `CACHE_WRITE`."""
+        fresh = self.tally.input_tokens - self.tally.cache_read_tokens
+        return round(self.tally.cache_read_tokens * CACHE_READ + fresh * CACHE_WRITE)
+
+    @property
+    def problems(self) -> list[str]:
+        """What must not be, as sentences. Without episodes only the tasks count: the rest is what is compared."""
+        found = [f"task {result.number} failed: {result.why}" for result in self.results if not result.passed]
+        if self.strategy in BY_EPISODE:
+            if self.over_budget:
+                found.append(f"{self.over_budget} views were over a budget that could be met")
+            if self.tally.most_turns_lost:
+                found.append(f"{self.tally.most_turns_lost} turns of the user were not in a request as they were said")
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the summary as JSON data."""
+        tally = self.tally
+        return {
+            "ok": not self.problems,
+            "problems": self.problems,
+            "model": "scripted, not a language model",
+            "strategy": self.strategy,
+            "session": self.session,
+            "repository": None if self.repository is None else str(self.repository),
+            "tasks": len(self.results),
+            "tasks_passed": self.passed,
+            "budget": self.budget,
+            "user_turns_intact": not tally.turns_lost,
+            "prefix_reuse": round(self.prefix_reuse, 4),
+            "priced_input_tokens": self.priced_input,
+            "model_calls": tally.model_calls,
+            "input_tokens": tally.input_tokens,
+            "cached_tokens": tally.cache_read_tokens,
+            "output_tokens": tally.output_tokens,
+            "peak_view_tokens": tally.peak_view,
+            "peak_request_tokens": tally.peak_request,
+            "summaries": tally.summaries,
+            "passes": self.passes.ran,
+            "unmet": self.passes.unmet,
+            "over_budget": self.over_budget,
+            "evicted_tokens": self.passes.evicted_tokens,
+            "rejected": self.passes.rejected,
+            "in_view": self.had.get("in view", 0),
+            "kept": self.had.get("kept", 0),
+            "described": self.had.get("described", 0),
+            "re_read": tally.re_reads,
+            "recalled": tally.recalls,
+            "turns_lost": tally.most_turns_lost,
+            "seconds": round(self.seconds, 1),
+            "results": [asdict(result) for result in self.results],
+        }
+
+    def rows(self) -> Iterator[tuple[str, str, str]]:
+        """Yield the summary as rows for people: what, how much, and what that means."""
+        tally = self.tally
+        summaries = f", {tally.summaries:,} of them for a summary" if tally.summaries else ""
+        yield "model calls", f"{tally.model_calls:,}", f"in {self.seconds:.0f} seconds{summaries}"
+        yield (
+            "input tokens",
+            f"{tally.input_tokens:,}",
+            f"{self.prefix_reuse:.0%} repeat the beginning of the request before",
+        )
+        yield (
+            "",
+            f"{self.priced_input:,}",
+            f"priced: {CACHE_READ:g} if so, as a cache read, else {CACHE_WRITE:g}, a cache write",
+        )
+        yield "largest view", f"{tally.peak_view:,}", self._against_budget()
+        if self.strategy in BY_EPISODE:
+            yield (
+                "passes",
+                f"{self.passes.ran:,}",
+                f"{self.passes.evicted_tokens:,} tokens evicted, without a model call or a summary",
+            )
+        lost = f"up to {tally.most_turns_lost} of {len(self.results)} were missing from a request"
+        yield (
+            "user's turns",
+            "lost" if tally.turns_lost else "intact",
+            lost if tally.turns_lost else "all in every request, byte for byte",
+        )
+        yield from self._memory_rows()
+
+    def _memory_rows(self) -> Iterator[tuple[str, str, str]]:
+        """How the model came by what it had seen before."""
+        yield "needed again", "", ""
+        if self.strategy in BY_EPISODE:
+            yield "  kept", f"{self.had.get('kept', 0):,}", "in view only because the unfinished act builds on it"
+        yield "  in view", f"{self.had.get('in view', 0):,}", "still there from an earlier task"
+        if self.strategy in BY_EPISODE:
+            yield (
+                "  described",
+                f"{self.had.get('described', 0):,}",
+                "the description of a stripped exploration was enough",
+            )
+        yield "  read again", f"{self.tally.re_reads:,}", "had left the view, and was looked up once more"
+        if self.strategy in BY_EPISODE:
+            yield "  recalled", f"{self.tally.recalls:,}", "could not be had again, and came back exactly"
+
+    def _against_budget(self) -> str:
+        over = self.over_budget + self.passes.unmet
+        if not over:
+            return f"of a budget of {self.budget:,}"
+        return f"{over:,} requests were over the budget of {self.budget:,}"

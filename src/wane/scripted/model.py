@@ -1,0 +1,123 @@
+"""A script in the place of a Pydantic AI model, in the process: no provider's client is needed, and no network.
+
+It is sent the request that the agent makes, and reports usage as a provider does, so that the agent's accounting rests
+on what was really in each request.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final, TypeAlias
+
+from pydantic_ai import RunContext
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    ModelResponsePart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+)
+from pydantic_ai.models import CompletedStreamedResponse, ModelRequestParameters, StreamedResponse
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.profiles import ModelProfile
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import ToolDefinition
+from pydantic_ai.usage import RequestUsage
+from typing_extensions import override
+
+from wane.core import Kind, chars
+from wane.formats.pydantic_ai import PydanticAIFormat
+from wane.integrations.pydantic_ai import definitions_text
+from wane.testing import Message, Part, Reply, Request, Usage
+
+MODEL_NAME: Final = "scripted"
+
+_FORMAT: Final = PydanticAIFormat()
+
+Answer: TypeAlias = Callable[[Request], Awaitable[Reply]]
+"""Answers each request."""
+
+
+class ScriptedModel(FunctionModel):
+    """A model whose answers a function gives.
+
+    Args:
+        answer: the function.
+    """
+
+    def __init__(self, answer: Answer) -> None:
+        # Like the chat APIs that take the application's words anywhere in the conversation.
+        profile = ModelProfile(supports_inline_system_prompts=True)
+        super().__init__(self._respond, model_name=MODEL_NAME, profile=profile)
+        self._answer = answer
+        self._ids = itertools.count(1)
+
+    @property
+    @override
+    def system(self) -> str:
+        """The provider's name."""
+        return "demo"
+
+    @asynccontextmanager
+    @override
+    async def request_stream(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+        run_context: RunContext[Any] | None = None,
+    ) -> AsyncGenerator[StreamedResponse]:
+        """Answer a request, part by part."""
+        response = await self.request(messages, model_settings, model_request_parameters)
+        yield CompletedStreamedResponse(response, model_request_parameters=model_request_parameters, replay_events=True)
+
+    async def _respond(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        request = request_of(messages, [*info.function_tools, *info.output_tools])
+        reply = await self._answer(request)
+        parts: list[ModelResponsePart] = [ThinkingPart(reply.reasoning)] if reply.reasoning else []
+        parts += [TextPart(reply.text)] if reply.text else []
+        parts += [ToolCallPart(it.tool, it.raw_arguments, f"call_{next(self._ids):04}") for it in reply.calls]
+        usage = reply.usage or Usage(request.tokens, reply.tokens)
+        used = RequestUsage(
+            input_tokens=usage.input,
+            cache_read_tokens=usage.cache_read,
+            cache_write_tokens=usage.cache_write,
+            output_tokens=usage.output,
+        )
+        return ModelResponse(parts=parts, provider_name=self.system, usage=used)
+
+
+def request_of(messages: Sequence[ModelMessage], tools: Sequence[ToolDefinition]) -> Request:
+    """Return a request of Pydantic AI's in the form in which the scripted server has those that come over a wire."""
+    return Request(
+        number=0,
+        api="openai-chat",
+        model=MODEL_NAME,
+        messages=tuple(_messages(messages)),
+        tools=tuple(tool.name for tool in tools),
+        tool_tokens=chars(definitions_text(list(tools))),
+        stream=True,
+        body={},
+        raw=b"",
+        headers={},
+    )
+
+
+def _messages(messages: Sequence[ModelMessage]) -> Iterator[Message]:
+    instructions = next((m.instructions for m in reversed(messages) if isinstance(m, ModelRequest)), None)
+    if instructions:
+        yield Message("system", (Part(Kind.SYSTEM, instructions),))
+    for message in messages:
+        yield Message("user" if isinstance(message, ModelRequest) else "assistant", tuple(_parts(message)))
+
+
+def _parts(message: ModelMessage) -> Iterator[Part]:
+    for part in _FORMAT.parts(message):
+        # What stands in the user's place is a turn to the model, whoever wrote it.
+        kind = Kind.USER if part.kind is Kind.NOTICE and not part.system else part.kind
+        text = part.arguments or "{}" if kind is Kind.CALL else part.text
+        yield Part(kind, text, call_id=part.call_id, tool=part.tool)

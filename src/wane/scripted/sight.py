@@ -1,0 +1,157 @@
+"""What a scripted model sees: the messages of one request, and nothing else.
+
+Whatever it knows it has found here. What was evicted is not here to be found.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, TypeAlias
+
+from wane.core import Kind
+from wane.testing import Part, Request
+
+_TASK: Final = re.compile(r"^Task (\d+)\.", re.MULTILINE)
+_PLACE: Final = re.compile(r"(\d+)\.(\S+) ")
+_NOTE: Final = "<"
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Words of the user's."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Words of the model's own."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A call with its result, as far as it is in view.
+
+    Attributes:
+        call_id: the call's id.
+        tool: its tool.
+        raw: its arguments, as JSON text.
+        result: what came back; None if nothing did.
+        said: what the model said along with it.
+        latest: whether it belongs to the latest reply.
+    """
+
+    call_id: str
+    tool: str
+    raw: str
+    result: str | None
+    said: str
+    latest: bool
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Its arguments; empty if they are no JSON object."""
+        return _arguments(self.raw)
+
+    @property
+    def path(self) -> str:
+        """The file that it is about, if any."""
+        return str(self.arguments.get("path", ""))
+
+    @property
+    def edited(self) -> bool:
+        """Whether it changed a file."""
+        return self.result is not None and self.result.startswith(("Edited ", "Wrote ", "Created "))
+
+
+Entry: TypeAlias = Heard | Said | Seen
+
+
+class Sight:
+    """A request, as a scripted model reads it.
+
+    A model begins each reply with its place in its plan, such as `9.look` or `3.5?`: the task's number and what it is
+    at. Where it is it knows only from there, and from the user's latest task.
+
+    Args:
+        request: the request.
+
+    Attributes:
+        tools: names of the tools that it may call.
+        entries: what was said and done, in order.
+        seen: the calls.
+        tried: the calls since the latest task was given.
+        number: number of the task that it is at; 0 if it sees none.
+        at: what it is at in that task, by its own latest words; "" if it has not begun.
+        words: those words, without the place.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self.tools = frozenset(request.tools)
+        self.entries = tuple(_entries(request))
+        self.seen = [entry for entry in self.entries if isinstance(entry, Seen)]
+        self.tried: list[Seen] = []
+        self.number = 0
+        self.at = self.words = ""
+        for entry in self.entries:
+            self._place(entry)
+
+    @property
+    def latest(self) -> list[Seen]:
+        """The calls of the latest reply."""
+        return [seen for seen in self.seen if seen.latest]
+
+    def _place(self, entry: Entry) -> None:
+        if isinstance(entry, Seen):
+            self.tried.append(entry)
+        elif isinstance(entry, Said):
+            if match := _PLACE.match(entry.text):
+                self.number, self.at, self.words = int(match[1]), match[2], entry.text[match.end() :]
+        elif tasks := _TASK.findall(entry.text):
+            self.number, self.at, self.words, self.tried = int(tasks[-1]), "", "", []
+
+
+def asks_for_summary(request: Request) -> bool:
+    """Tell whether a request is no step of the work: it offers no tools."""
+    return not request.tools
+
+
+def is_note(part: Part) -> bool:
+    """Whether a part is a note for one request, such as the git status: it is in no history and no part of the view."""
+    return part.kind is Kind.NOTICE or (part.kind is Kind.USER and part.text.startswith(_NOTE))
+
+
+def view_tokens(request: Request) -> int:
+    """Return what a request holds without its notes, in tokens."""
+    return request.tool_tokens + sum(part.tokens for part in request.parts if not is_note(part))
+
+
+def _entries(request: Request) -> Iterator[Entry]:
+    results = request.results
+    last = next((m for m in reversed(request.messages) if m.role == "assistant"), None)
+    for message in request.messages:
+        said = " ".join(part.text for part in message.parts if part.kind is Kind.TEXT)
+        for part in message.parts:
+            if part.kind is Kind.USER and not is_note(part):
+                yield Heard(part.text)
+            elif part.kind is Kind.TEXT:
+                yield Said(part.text)
+            elif part.kind is Kind.CALL:
+                result = results.get(part.call_id or "")
+                yield Seen(part.call_id or "", part.tool or "", part.text, result, said, message is last)
+
+
+# The same calls are read again in every request that shows them.
+@lru_cache(maxsize=20_000)
+def _arguments(text: str) -> dict[str, Any]:
+    try:
+        arguments = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return arguments if isinstance(arguments, dict) else {}

@@ -1,0 +1,173 @@
+"""The scripted model decides from the messages that it is sent, and from nothing else."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.scripted.requests import TOOLS, request, said, user
+from wane.scripted.calls import act, end, explore, search
+from wane.scripted.demo.mind import PATIENCE, Decision, decide
+from wane.scripted.demo.moves import Block, Fact, Line, Look, Step, Task, check, rewrite, swap
+from wane.scripted.demo.sight import Place, find, place_in
+from wane.scripted.sight import Sight
+from wane.testing import Call, Message
+
+PATH = "shop.py"
+OLD = "def price(n):\n    return n\n"
+NEW = "def price(n):\n    return n * 2\n"
+FILE = f"[shop.py | 4 lines]\n     1\t{OLD.splitlines()[0]}\n     2\t{OLD.splitlines()[1]}\n     3\t\n     4\tTAX = 3\n"
+TAX = Fact("tax", r"^TAX = (\d+)", path=PATH)
+
+EDIT = Step("Change it, tax is «tax».", (rewrite(PATH, "def price(", NEW),), needs=(TAX,))
+TASK = Task(
+    "Prices",
+    "Task 1. Double the price.",
+    (
+        Step("Look.", (explore("prices"), search("price"), Look((Block(PATH, "def price("),)))),
+        Step("Now I know.", (end("prices", "tax is «tax»"), act("double", on=("prices",))), needs=(TAX,)),
+        EDIT,
+        Step("Test.", (check(), end("double"))),
+        Step("Done."),
+    ),
+)
+
+
+def read(result: str = FILE) -> tuple[str, dict[str, Any], str]:
+    return ("read_file", {"path": PATH}, result)
+
+
+def answer(*messages: Message, tools: tuple[str, ...] = TOOLS, tasks: tuple[Task, ...] = (TASK,)) -> Decision:
+    return decide(request(*messages, tools=tools), tasks)
+
+
+def tools_of(reply: Decision) -> list[str]:
+    return [call.tool for call in reply.calls]
+
+
+def test_it_begins_where_the_user_does() -> None:
+    reply = answer(user(TASK.prompt))
+    assert str(reply.place) == "1.1"
+    assert tools_of(reply) == ["delimiter", "grep", "read_file"]
+
+
+def test_without_the_tool_it_marks_nothing() -> None:
+    assert tools_of(answer(user(TASK.prompt), tools=tuple(tool for tool in TOOLS if tool != "delimiter"))) == [
+        "grep",
+        "read_file",
+    ]
+
+
+def test_what_is_in_view_is_not_read_again() -> None:
+    reply = answer(*said("9.9", read()), user(TASK.prompt))
+    assert tools_of(reply) == ["delimiter", "grep"]
+    assert list(reply.found) == [Block(PATH, "def price(")]
+
+
+def test_its_place_is_what_it_said_last_even_if_the_task_is_out_of_view() -> None:
+    reply = answer(*said("1.2", read()))
+    assert str(reply.place) == "1.3"
+    assert reply.say == "Change it, tax is 3."
+    assert reply.calls == (Call("edit_file", {"path": PATH, "old_text": OLD.rstrip(), "new_text": NEW.strip("\n")}),)
+
+
+def test_what_is_not_in_view_is_looked_up_and_the_step_comes_back() -> None:
+    lookup = answer(*said("1.2"))
+    assert (str(lookup.place), tools_of(lookup)) == ("1.3?", ["read_file"])
+    assert set(lookup.sought) == {Block(PATH, "def price("), TAX}
+    assert str(answer(*said("1.3?", read())).place) == "1.3"
+
+
+def test_it_gives_up_when_looking_does_not_help() -> None:
+    reply = answer(*said(f"1.3{'?' * PATIENCE}", read("[shop.py | 1 lines]\n     1\tempty\n")))
+    assert not reply.calls
+    assert "do not find it" in reply.say
+
+
+def test_an_edit_of_what_has_changed_meanwhile_leads_to_a_read() -> None:
+    edit = ("edit_file", {"path": PATH, "old_text": "x", "new_text": "y"}, "Error: old_text not found in shop.py.")
+    reply = answer(user(TASK.prompt), *said("1.3", edit))
+    assert (str(reply.place), tools_of(reply)) == ("1.3?", ["read_file"])
+
+
+def test_an_edit_that_is_done_is_not_done_again() -> None:
+    edit = ("edit_file", {"path": PATH, "old_text": OLD, "new_text": NEW.strip("\n")}, "Edited shop.py.")
+    reply = answer(*said("1.1", read()), *said("1.2", edit))
+    assert str(reply.place) == "1.4"
+
+
+def test_the_newest_text_counts() -> None:
+    edit = ("edit_file", {"path": PATH, "old_text": OLD, "new_text": NEW.strip("\n")}, "Edited shop.py.")
+    refused = ("edit_file", {"path": PATH, "old_text": OLD, "new_text": "def price(n):\n    pass"}, "Error: refused")
+    sight = Sight(request(*said("1.1", read()), *said("1.2", edit), *said("1.3", refused)))
+    found = find(sight, Block(PATH, "def price("))
+    assert found is not None
+    assert found.text == NEW.strip("\n")
+
+
+def test_an_end_names_its_episode() -> None:
+    learned = answer(*said("1.1", read()))
+    assert learned.calls[0].arguments == {"action": "end", "name": "prices", "description": "tax is 3"}
+    tested = answer(*said("1.3", read()))
+    assert tested.calls[-1].arguments == {"action": "end", "name": "double"}
+
+
+def test_a_refused_mark_is_put_right_as_the_refusal_says() -> None:
+    right = '{"action": "start", "name": "double", "type": "act", "dependencies": ["prices"]}'
+    wrong = (
+        "delimiter",
+        {"action": "start", "name": "double", "type": "act", "dependencies": []},
+        f"Error: no. A right call: {right}",
+    )
+    reply = answer(user(TASK.prompt), *said("1.2", wrong))
+    assert str(reply.place) == "1.2!"
+    assert reply.calls == (Call("delimiter", json.loads(right)),)
+    assert (
+        str(answer(user(TASK.prompt), *said("1.2", read()), *said("1.2!", ("delimiter", {}, "Started."))).place)
+        == "1.3"
+    )
+
+
+def test_failing_tests_end_the_task() -> None:
+    failed = ("shell", {"command": "sh check"}, "FAILED\n[exit code: 1]")
+    reply = answer(user(TASK.prompt), *said("1.4", failed))
+    assert not reply.calls
+    assert "tests fail" in reply.say
+
+
+def test_a_line_may_be_seen_in_a_search() -> None:
+    grep = ("grep", {"pattern": "TAX"}, "other.py:9:TAX = 4\nshop.py:4:TAX = 3")
+    task = Task("T", "Task 1. x", (Step("s", (swap(PATH, "TAX = 3", "TAX = 4"),)), Step("end")))
+    sight = Sight(request(user("Task 1. x"), *said("8.8", grep)))
+    assert find(sight, Line(PATH, "TAX = 3")) is not None
+    assert find(sight, Line(PATH, "TAX = 4")) is None
+    assert find(sight, Block(PATH, "TAX")) is None, "one line of a search is not a whole definition"
+    assert tools_of(answer(*said("8.8", grep), user("Task 1. x"), tasks=(task,))) == ["edit_file"]
+
+
+def test_a_description_serves_where_the_output_is_gone() -> None:
+    end = ("delimiter", {"action": "end", "name": "prices", "description": "TAX = 3"}, 'Ended exploration "prices".')
+    found = find(Sight(request(*said("1.2", end))), TAX)
+    assert found is not None
+    assert (found.text, found.described) == ("3", True)
+
+
+def test_what_only_an_episode_holds_is_recalled_or_where_that_cannot_be_found_out_anew() -> None:
+    count = Fact("count", r"count (\d+)", episode="before", otherwise="git stash; count")
+    task = Task("T", "Task 1. x", (Step("It was «count».", (check(),), needs=(count,)), Step("end")))
+    end = ("delimiter", {"action": "end", "name": "before", "description": "counted"}, 'Ended exploration "before".')
+    known = [*said("8.8", end), user("Task 1. x")]
+    assert answer(*known, tasks=(task,)).calls == (Call("recall", {"name": "before"}),)
+    assert answer(user("Task 1. x"), tasks=(task,)).calls == (Call("shell", {"command": "git stash; count"}),)
+    later = ("shell", {"command": "count"}, "count 9")
+    recalled = ("recall", {"name": "before"}, 'Episode "before", whole:\n\ncount 5')
+    assert answer(*said("8.9", later), user("Task 1. x"), *said("1.1?", recalled), tasks=(task,)).say == "It was 5."
+
+
+def test_a_place_is_read_back_as_it_is_written() -> None:
+    for place in (Place(1, 2), Place(10, 11, "!"), Place(3, 1, "??")):
+        assert place_in(Sight(request(*said(str(place))))) == place
+
+
+def test_a_request_without_a_task_gets_an_answer() -> None:
+    assert not answer(user("hello")).calls
