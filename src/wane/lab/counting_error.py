@@ -1,4 +1,4 @@
-"""How far a counted session is from what its provider reported: what its figures can be trusted for."""
+"""How far the counts of a session are from what its provider reported."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from wane.lab.counting import Material, reported
 
 
 def relative_errors(material: Material) -> list[float]:
-    """Return, for each call whose input was reported, the error of the counted input as a share of the reported one.
+    """Return, for each call whose input was reported, the relative error of the counted input.
 
-    Counted is what the request held: the overhead and all items before the call, without the reasoning that the
-    provider left out. After a compaction or eviction the agent's own view is not in the items. From there the
-    growth is compared, from the first request that followed; that one has no error of its own and is not given.
+    The counted input is the overhead and all items before the call, without reasoning that the provider dropped.
+    After a compaction or eviction the items no longer are the agent's view. From there on the growth since the first
+    request that followed is compared; that request has no error of its own and is left out.
     """
     session = material.session
     cuts = sorted(
@@ -34,7 +34,7 @@ def relative_errors(material: Material) -> list[float]:
 
 
 def _held(material: Material) -> list[int]:
-    """By number of items, the tokens of them that a request holds if nothing but cleared reasoning leaves it."""
+    """Return, by number of items, the tokens that a request holds if only cleared reasoning leaves it."""
     items, cleared = material.items, sorted(material.session.reasoning_cleared)
     grown = [0, *accumulate(item.tokens for item in items)]
     reasoned = [0, *accumulate(item.tokens if item.kind is Kind.REASONING else 0 for item in items)]

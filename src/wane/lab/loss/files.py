@@ -1,4 +1,4 @@
-"""Which reads the edits of a session rest on."""
+"""The reads that a session's edits rest on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from wane.tools.paths import FileMap
 
 
 class Files:
-    """Walks a session's model calls in order and keeps, by file, the result that last showed it.
+    """Walks a session's model calls in order and keeps, by file, the result that showed it last.
 
     Args:
         session: the session.
@@ -22,9 +22,7 @@ class Files:
         self._asked: dict[str | None, tuple[str, ...]] = {}
 
     def reads_needed(self, call: ModelCall) -> list[int]:
-        """Return, for each edit of a model call of a file that had been read before, the result that read it last.
-
-        A file that the call edits several times counts once.
+        """Return, for each file that a call edits and that had been read before, the result that read it last.
 
         Args:
             call: the next model call.

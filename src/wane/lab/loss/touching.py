@@ -37,9 +37,9 @@ class Touched:
 def touched(call: Part) -> Touched:
     """Return which files a call shows and which it edits, as far as its arguments tell.
 
-    The annotator's judgement says which files a call reads and writes; of these, only reads that show content
-    count (not a search, a count of lines, a listing), and only writes of content that the call itself gives (not a
-    copy, a removal, a change of mode, the output of a program).
+    The annotator decides which files a call reads and writes. Of these, only reads that show content count (not a
+    search, a line count or a listing), and only writes of content that the call itself gives (not a copy, a removal,
+    a change of mode or the output of a program).
     """
     tool = (call.tool or "").rpartition("__")[2].rpartition(".")[2].lower()
     judgement = judge_call(call.tool or "", call.arguments)
@@ -49,7 +49,7 @@ def touched(call: Part) -> Touched:
     if not judgement.files:
         return Touched()
     said = spoken(call)
-    # Some harnesses give a command line word by word.
+    # Some harnesses pass a command line word by word.
     lines = [*said, " ".join(said)] if len(said) > 1 else said
     commands = [command for line in lines for command in _commands(line)]
     return Touched(
@@ -59,12 +59,12 @@ def touched(call: Part) -> Touched:
 
 
 def _named(path: str) -> bool:
-    """Whether a path is one, and not a variable or a pattern that the shell would have put paths in place of."""
+    """Whether it is a path, not a variable or pattern that the shell expands."""
     return _STANDS_FOR_PATHS.isdisjoint(path)
 
 
 def _commands(line: str, depth: int = 0) -> Iterator[Simple]:
-    """Yield the simple commands of a line, and of the lines that they hand to a shell of their own."""
+    """Yield the simple commands of a line, and of the lines that they pass to another shell."""
     for command in parse(line):
         yield command
         if depth < _DEEPEST:

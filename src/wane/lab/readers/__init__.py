@@ -42,13 +42,13 @@ _IN_FOLDERS: Final = {"claude-code": "claude_code.reader", "codex": "codex.reade
 _OF_LINES: Final = ("journal", "pi", "codex", "claude-code")
 _OF_DOCUMENTS: Final = ("atif", "pydantic_ai", "auto")
 _LOOKED_AT: Final = 30
-"""Values at the beginning of a file that tell its format."""
+"""Values at the start of a file that tell its format."""
 _SHORT: Final = 1 << 20
-"""Bytes: a file whose first line is longer is read as a document, lest it be parsed twice."""
+"""Bytes: a file with a longer first line is read as a document, so that it is not parsed twice."""
 
 
 class _DocumentReader(Reader, Protocol):
-    """A reader that can also take the values of a file."""
+    """A reader that also takes the values of a file."""
 
     def sessions(self, found: Sequence[Value], name: str, problems: Problems) -> list[RecordedSession]: ...
 
@@ -57,17 +57,17 @@ def read_session(path: str | Path, format: str = "auto") -> list[RecordedSession
     """Read recorded sessions; those of sub-agents stay inside the session that they belong to.
 
     Args:
-        path: a file, a folder, a pattern or `-`, see `find_files`. Files may be compressed with gzip. Of a
-            folder or a pattern, files that hold no readable session are passed over, unless none does.
+        path: a file, a folder, a pattern or `-`, see `find_files`; gzipped files too. Files of a folder or pattern
+            that hold no readable session are skipped, unless none holds one.
         format: one of `READER_NAMES`, or `auto` to recognise it.
 
     Returns:
-        The sessions in the order of their files, sorted. What could not be read stands in their `problems`.
+        The sessions, in the sorted order of their files. Their `problems` name what could not be read.
 
     Raises:
         SessionNotFoundError: if there is no such file.
         JournalError: if a file cannot be read.
-        FormatError: if a file is of no known format, or not of the one that was asked for.
+        FormatError: if a file is of an unknown format, or not of the one asked for.
         MissingExtraError: if its format needs an extra that is not installed.
     """
     files = find_files(path)
@@ -86,7 +86,7 @@ def read_session(path: str | Path, format: str = "auto") -> list[RecordedSession
 
 
 def without_sub_agents(sessions: Sequence[RecordedSession]) -> list[RecordedSession]:
-    """Return the sessions but for those of sub-agents among them, which stand in the session that started them."""
+    """Return the sessions without those of sub-agents, which stand in the session that started them."""
     inside = {(side.source, side.name) for session in sessions for side in session.sidechains}
     return [session for session in sessions if (session.source, session.name) not in inside]
 
@@ -96,7 +96,7 @@ def read_file(path: Path, format: str = "auto") -> list[RecordedSession]:  # noq
 
     Raises:
         JournalError: if it cannot be read.
-        FormatError: if it is of no known format, or not of the one that was asked for.
+        FormatError: if it is of an unknown format, or not of the one asked for.
         MissingExtraError: if its format needs an extra that is not installed.
     """
     with plain_file(path) as plain:
@@ -104,12 +104,12 @@ def read_file(path: Path, format: str = "auto") -> list[RecordedSession]:  # noq
 
 
 def read_plain(plain: Path, format: str, shown: str) -> list[RecordedSession]:  # noqa: A002 - the field's word
-    """Read the sessions of a file that `plain_file` gave; see `read_file`.
+    """Read the sessions of a file from `plain_file`; see `read_file`.
 
     Args:
         plain: the file.
         format: its format.
-        shown: what errors call it.
+        shown: its name in errors.
     """
     try:
         found = _read_any(plain) if format == "auto" else _reader(format).read(plain)
@@ -135,7 +135,9 @@ def _reader(name: str) -> Reader:
 
 
 def _read_any(path: Path) -> list[RecordedSession]:
-    if _short_lines(path):
+    with path.open("rb") as file:
+        short_lines = len(file.readline(_SHORT)) < _SHORT
+    if short_lines:
         beginning = head(path, _LOOKED_AT)
         for name in _OF_LINES:
             if (reader := _reader(name)).recognises(beginning):
@@ -158,20 +160,15 @@ def _read_any(path: Path) -> list[RecordedSession]:
 
 
 def _read_lines(reader: Reader, values: Sequence[object], path: Path) -> list[RecordedSession]:
-    """Read lines that stand in one list, as `jq -s` makes it."""
+    """Read lines that stand in one list, as `jq -s` writes them."""
     with TemporaryDirectory(prefix="wane-") as folder:
         copy = Path(folder) / path.name
         copy.write_text("".join(f"{json.dumps(value)}\n" for value in values), encoding="utf-8")
         return reader.read(copy)
 
 
-def _short_lines(path: Path) -> bool:
-    with path.open("rb") as file:
-        return len(file.readline(_SHORT)) < _SHORT
-
-
 _EXPECTED: Final = (
     "Expected a session of Claude Code, Codex, pi or Wane (JSON lines), messages of OpenAI chat, Anthropic, OpenAI"
-    " Responses or Pydantic AI, a request body of those,"
-    f" or an ATIF trajectory. To have it read as one of them, name the format: {', '.join(READER_NAMES)}"
+    " Responses or Pydantic AI, a request body of those, or an ATIF trajectory. To force one of them, name the"
+    f" format: {', '.join(READER_NAMES)}"
 )

@@ -1,8 +1,9 @@
-"""Messages of providers' APIs: OpenAI chat, Anthropic, OpenAI Responses; a list, a request body, or one a line."""
+"""Messages of providers' APIs (OpenAI chat, Anthropic, OpenAI Responses): a list, a request body, or one per line."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -32,13 +33,13 @@ class ProviderReader:
     """Reads messages of one format, or of each chat's own.
 
     Attributes:
-        NAME: the format, one of `PROVIDERS`; "auto" to tell it by what only one of them has.
+        NAME: the format, one of `PROVIDERS`; "auto" to recognise each chat's.
     """
 
     NAME: str
 
     def recognises(self, head: Sequence[object]) -> bool:
-        """Whether JSON values are messages, or hold them."""
+        """Return whether JSON values are messages, or hold them."""
         return bool(chats([(None, value) for value in head], _is_message))
 
     def read(self, path: Path) -> list[RecordedSession]:
@@ -57,7 +58,7 @@ class ProviderReader:
         Args:
             found: the values of a file.
             name: what to call a session; several are numbered from 1.
-            problems: what was wrong with the file, which the first session tells.
+            problems: what was wrong with the file; the first session reports it.
 
         Raises:
             FormatError: if none is a message.
@@ -65,8 +66,8 @@ class ProviderReader:
         several = chats(found, _is_message)
         if not several:
             raise FormatError(
-                "it holds no messages: objects with a role, in a list, in a request body (messages or input) or a line"
-                " each"
+                "it holds no messages: objects with a role, in a list, in a request body (messages or input), or one"
+                " per line"
             )
         formats = [_format_of(chat) if self.NAME == "auto" else self.NAME for chat in several]
         making = builders(name, formats, problems)
@@ -74,7 +75,7 @@ class ProviderReader:
 
 
 def _format_of(chat: Chat) -> str:
-    """The format of a chat; what could be of several is OpenAI chat."""
+    """Return the format of a chat; OpenAI chat if it could be several."""
     name = telling_format(chat.body or [message for _, message in chat.messages])
     return name if name in PROVIDERS else PROVIDERS[0]
 
@@ -98,7 +99,7 @@ def _session(chat: Chat, name: str, builder: SessionBuilder) -> RecordedSession:
 
 
 def _messages(chat: Chat, name: str) -> Iterator[tuple[int, int | None, Any]]:
-    """The messages with their numbers and lines; items of Responses are grouped into messages."""
+    """Yield the messages with their numbers and lines; items of Responses are grouped into messages."""
     entries = [entry for _, entry in chat.messages]
     if name != "openai_responses" or all(isinstance(entry, dict) and "items" in entry for entry in entries):
         yield from ((number, line, entry) for number, (line, entry) in enumerate(chat.messages))
@@ -110,21 +111,16 @@ def _messages(chat: Chat, name: str) -> Iterator[tuple[int, int | None, Any]]:
 
 
 def _overhead(chat: Chat) -> int | None:
-    """What a request body carries besides its messages: tools, and instructions that are no message."""
+    """Return the tokens of a request body besides its messages: tools, and instructions apart from them."""
     body = chat.body
     weights = [chars(compact(body["tools"]))] if body.get("tools") else []
     if isinstance(instructions := body.get("instructions"), str):
         weights.append(chars(instructions))
     if system := body.get("system"):
-        weights += [part.item(chars, 0).tokens for part in _system(system)]
+        with suppress(FormatError):
+            parts = AnthropicFormat().parts({"role": "system", "content": system})
+            weights += [part.item(chars, 0).tokens for part in parts]
     return sum(weights) if weights else None
-
-
-def _system(content: object) -> list[Any]:
-    try:
-        return list(AnthropicFormat().parts({"role": "system", "content": content}))
-    except FormatError:
-        return []
 
 
 def _is_message(value: object) -> bool:
@@ -138,4 +134,4 @@ def _refuse_anthropic(message: Any) -> None:
     content = message.get("content") if isinstance(message, dict) else None
     for block in content if isinstance(content, list) else ():
         if isinstance(block, dict) and (kind := text(block.get("type"))) in _ANTHROPIC:
-            raise FormatError(f"content of the type {kind!r} is Anthropic's; name the format anthropic to have it read")
+            raise FormatError(f"content of the type {kind!r} is Anthropic's; name the format anthropic to read it")

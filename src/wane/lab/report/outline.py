@@ -1,4 +1,4 @@
-"""The episodes of a session, and which item belongs to which."""
+"""The episodes of a session and their items."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Outline:
 
     Attributes:
         bars: the episodes, in order of start.
-        owners: by item, the number of its episode; -1 for system and user items and the prologue.
+        owners: by item, the number of its episode; -1 for items of none (system, user and prologue).
     """
 
     bars: tuple[Bar, ...]
@@ -28,14 +28,14 @@ class Outline:
 
 
 def outline_of(material: Material, annotate: Annotate, trace: Trace | None = None) -> Outline:
-    """Return the episodes that a replay saw, or those that a session has if no replay knew any.
+    """Return the episodes that a replay saw, or those of the session if no replay knew any.
 
-    Inference may heed the budget, so that two strategies may have seen different episodes.
+    Inference may depend on the budget, so two strategies may have seen different episodes.
 
     Args:
         material: the session.
         annotate: who marks its episodes.
-        trace: of a replay of it.
+        trace: trace of a replay of it.
     """
     trace = trace if trace is not None and trace.bars else _traced(material, annotate)
     bars = tuple(bar for _, bar in sorted(trace.bars.items()))
@@ -43,7 +43,7 @@ def outline_of(material: Material, annotate: Annotate, trace: Trace | None = Non
 
 
 def call_before(firsts: Sequence[int], position: int) -> int:
-    """Return the number of the first model call that was made when `position` items had happened."""
+    """Return the number of the first model call made after `position` items."""
     return bisect_left(firsts, position)
 
 

@@ -1,4 +1,4 @@
-"""A session as the page reads it: its items, its calls, its episodes."""
+"""A session as the page reads it: its items, calls and episodes."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def session_of(
     *,
     inferred: bool,
 ) -> dict[str, Any]:
-    """Return a session as JSON-able data; its texts are taken by `texts`.
+    """Return a session as JSON-able data; `texts` takes its contents.
 
     Args:
         material: the session.
         outline: its episodes.
-        runs: what strategies made of it.
-        texts: takes contents.
+        runs: the runs of strategies over it.
+        texts: takes the contents.
         inferred: whether its episodes are inferred.
     """
     session = material.session
@@ -56,25 +56,21 @@ def session_of(
         "tools": tools,
         "tool": _tools(session.parts, tools),
         **episodes_of(outline, texts),
-        "text": texts.take_all(_content(part) for part in session.parts),
+        "text": texts.take_all((it.arguments or "") if it.kind is Kind.CALL else it.text for it in session.parts),
         "runs": list(runs),
     }
 
 
 def episodes_of(outline: Outline, texts: Texts) -> dict[str, Any]:
-    """Return episodes and which item belongs to which as JSON-able data."""
+    """Return episodes and their items as JSON-able data."""
     return {
         "owner": list(outline.owners),
         "bars": [_bar(bar, outline.bars, texts) for bar in outline.bars],
     }
 
 
-def _content(part: Part) -> str:
-    return part.arguments or "" if part.kind is Kind.CALL else part.text
-
-
 def _tools(parts: Sequence[Part], tools: Sequence[str]) -> list[int]:
-    """By item, the number of the tool that was called or that answered; -1 for others."""
+    """Return, by item, the number of the tool that was called or that answered; -1 for others."""
     numbers = {name: number for number, name in enumerate(tools)}
     called: dict[str, int] = {}
     found = []

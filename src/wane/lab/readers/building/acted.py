@@ -1,4 +1,4 @@
-"""What a strategy that knows no episodes left out of a session's requests, by what a journal says that it did."""
+"""What a strategy without episodes left out of a session's requests, as the journal recorded it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from wane.strategies.registry import get_strategy
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """What one action changed; items are told by their indexes in the journal.
+    """What one action changed; items are given by their indexes in the journal.
 
     Attributes:
-        removed: those that are no longer shown as they were, in order.
-        before: tokens of the view before it, by our own count and without what every request carries besides.
-        after: likewise after it.
-        summary: what stands in place of all that was removed, if it was summed up.
-        kept: of such, the first item that is shown after the summary; None if none is.
+        removed: items no longer shown unchanged, in order.
+        before: tokens of the view before it, by our own count and without what every request carries.
+        after: the same after it.
+        summary: the summary in place of all that was removed, if there is one.
+        kept: the first item shown after that summary; None if there is none.
     """
 
     removed: tuple[int, ...]
@@ -34,16 +34,16 @@ class Act:
 
 
 class Actions:
-    """Follows a history with the strategy that kept it."""
+    """Follows a history with the strategy that managed it."""
 
     def __init__(self) -> None:
         self._parts: list[tuple[int, Part]] = []  # with the number of the message
         self._messages = 0
         self._answered = False
         self._strategy: Resumable | None = None
-        self._tokens: list[int] = []  # of the items that the strategy has been given
+        self._tokens: list[int] = []  # of the items given to the strategy
         self._shown: set[int] = set()
-        self._instead = 0  # tokens of what stands in the view for others
+        self._instead = 0  # tokens of the substitutes in the view
 
     def add(self, parts: Sequence[Part]) -> None:
         """Take in the parts of the next message."""
@@ -54,24 +54,24 @@ class Actions:
         self._messages += 1
 
     def redo(self, name: str, done: Mapping[str, Any]) -> Act:
-        """Do again what a strategy did.
+        """Repeat what a strategy did.
 
         Args:
             name: the strategy's name.
             done: what it did.
 
         Raises:
-            FormatError: if the strategy is not known, or could not have done so here.
+            FormatError: if the strategy is unknown, or could not have done this here.
         """
         try:
             strategy = self._following(name)
             strategy.redo(done)
         except (ConfigError, HistoryError, LookupError, TypeError, ValueError) as error:
-            raise FormatError(f"what the strategy {name} did cannot be done here: {error}") from error
+            raise FormatError(f"what the strategy {name} did cannot be repeated here: {error}") from error
         return self._act(strategy)
 
     def _following(self, name: str) -> Resumable:
-        """The strategy of a name, with all that has happened."""
+        """Return the strategy of that name, with the whole history added."""
         if self._strategy is None or self._strategy.name != name:
             strategy = get_strategy(name, Settings(budget=MAX_BUDGET))
             if not isinstance(strategy, Resumable):

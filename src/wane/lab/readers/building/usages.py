@@ -1,8 +1,8 @@
-"""What was reported of model calls in a journal, until the answers to them stand in it.
+"""Usage records of a journal, kept until the answers of their calls are read.
 
-A journal has the usage of a call before the message that answered it: the agent's right before it. A proxy's has one
-for each round of a reply and a note when the reply is complete, and the messages of the rounds once the client has come
-back with them; of a reply that a client dropped they never come.
+A journal records the usage of a call before the message that answered it. An agent's has it right before. A proxy's has
+one record for each round of a reply, a note when the reply is complete, and the messages of the rounds once the client
+has come back with them; if the client dropped the reply, they never come.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from wane.journal.records import UsageRecord
 
 
 class Usages:
-    """The usage records whose answers have not been seen yet, oldest first.
+    """Usage records whose answers have not been read yet, oldest first.
 
     Attributes:
-        rounds: whether several calls may stand together, as the rounds of one reply; or else each stands alone.
+        rounds: whether several calls may follow each other, as the rounds of one reply.
     """
 
     def __init__(self) -> None:
@@ -26,21 +26,21 @@ class Usages:
         self._complete = False
 
     def add(self, record: UsageRecord) -> Iterator[UsageRecord]:
-        """Take in what was reported of a call; yield those before it whose answers do not come any more."""
+        """Add the usage of a call, and yield earlier ones whose answers will not come."""
         if self._complete or not self.rounds:
             yield from self.left()
         self._waiting.append(record)
 
     def complete(self) -> None:
-        """The reply that they are of is complete: the next call is of another one."""
+        """Note that the reply is complete: the next call belongs to another one."""
         self._complete = True
 
     def answered(self) -> UsageRecord | None:
-        """Return what was reported of the call whose answer comes next; None if nothing was."""
+        """Return the usage of the call whose answer comes next; None if none was reported."""
         return self._waiting.popleft() if self._waiting else None
 
     def left(self) -> Iterator[UsageRecord]:
-        """Yield those whose answers do not come any more."""
+        """Yield those whose answers will not come."""
         while self._waiting:
             yield self._waiting.popleft()
         self._complete = False
