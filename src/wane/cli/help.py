@@ -1,4 +1,4 @@
-"""The pages that `--help` prints: plain text, as wide as the terminal up to a comfortable measure."""
+"""The pages of `--help`: plain text, as wide as the terminal up to a comfortable width."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wane.cli.flags import Flag
 _WIDEST: Final = 100
 _NARROWEST: Final = 40
 _INDENT: Final = 2
-_LONGEST: Final = 26  # columns of a term, beyond which its meaning begins on the next line
+_LONGEST: Final = 26  # columns; the meaning of a longer term begins on the next line
 
 
 def agent_help(commands: Iterable[tuple[str, str]], width: int | None = None) -> str:
@@ -21,7 +21,7 @@ def agent_help(commands: Iterable[tuple[str, str]], width: int | None = None) ->
 
     Args:
         commands: name and text of each command.
-        width: columns; those of the terminal if None.
+        width: columns; None for the terminal's.
     """
     columns = width or terminal_columns()
     entries = [(name, texts.paragraphs(text)[0]) for name, text in commands]
@@ -39,9 +39,9 @@ def command_help(name: str, text: str, its_flags: Iterable[Flag], width: int | N
 
     Args:
         name: the command's name.
-        text: what is said of it.
+        text: its help text.
         its_flags: its arguments and options.
-        width: columns; those of the terminal if None.
+        width: columns; None for the terminal's.
     """
     columns = width or terminal_columns()
     every = (*its_flags, flags.HELP)
@@ -58,9 +58,9 @@ def group_help(name: str, text: str, commands: Iterable[tuple[str, str]], width:
 
     Args:
         name: the group's name.
-        text: what is said of it.
+        text: its help text.
         commands: name and text of each of its commands.
-        width: columns; those of the terminal if None.
+        width: columns; None for the terminal's.
     """
     columns = width or terminal_columns()
     entries = [(its_name, texts.paragraphs(its_text)[0]) for its_name, its_text in commands]
@@ -74,20 +74,20 @@ def group_help(name: str, text: str, commands: Iterable[tuple[str, str]], width:
 
 
 def usage(name: str | None = None, its_flags: Iterable[Flag] = ()) -> str:
-    """Return how a command is called, or without a name, how `wane` is."""
+    """Return the usage of a command, or of `wane` without a name."""
     if name is None:
         return "wane [OPTIONS] [COMMAND]"
     return " ".join(["wane", name, "[OPTIONS]", *(flag.value for flag in its_flags if not flag.is_option)])
 
 
 def filled(text: str, columns: int) -> Iterator[str]:
-    """Yield the paragraphs of a text, filled unless they are to be printed as they stand."""
+    """Yield the paragraphs of a text, filled unless they are literal."""
     for paragraph in texts.paragraphs(text):
         yield paragraph if texts.is_literal(paragraph) else textwrap.fill(paragraph, columns)
 
 
 def terminal_columns() -> int:
-    """Return the columns that help should take."""
+    """Return the width of help pages in columns."""
     return max(_NARROWEST, min(shutil.get_terminal_size().columns, _WIDEST))
 
 
@@ -96,7 +96,7 @@ def _entries(its_flags: Iterable[Flag]) -> list[tuple[str, str]]:
 
 
 def _definitions(title: str, entries: list[tuple[str, str]], columns: int) -> str:
-    """A heading, and below it terms with their meanings beside them."""
+    """Return a heading, with terms and their meanings below it."""
     fitting = [len(term) for term, _ in entries if len(term) <= _LONGEST]
     start = _INDENT + max(fitting, default=_LONGEST) + 2
     lines = [f"{title}:"]

@@ -1,4 +1,4 @@
-"""The counter that a user names, where it can work."""
+"""Chooses a counter that works here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from wane.counters import get_counter
 
 
 def usable_counter(name: str) -> Counter:
-    """Return a counter by name; one that cannot work here is replaced by `chars`, and said so.
+    """Return a counter by name; `chars`, with a warning, if that one cannot work here.
 
     Raises:
         ConfigError: for an unknown name.
@@ -17,5 +17,5 @@ def usable_counter(name: str) -> Counter:
     try:
         return get_counter(name)
     except CounterError as error:
-        say(f"warning: {error}. Counting with chars, a token for every four characters")
+        say(f"warning: {error}. Counting with chars, one token for every four characters")
         return get_counter("chars")

@@ -33,19 +33,18 @@ BUDGETS: Final = "30k..150k"
 COLUMNS: Final = ("strategy", "budget", "cost", "ratio", "of last", "again", "per 100", "view", "recall", "edits", "")
 
 NOTES: Final = (
-    "ratio: cost to that of never evicting. of last: to that of the same strategy at its largest budget. again: what "
-    "fetching again would cost of what was needed and gone, on top; per 100: such fetches per 100 model calls, each "
-    "one a call more to wait for. view: mean tokens of a request. recall: of the identifiers that a call used and that "
-    "had occurred before, those still in view. edits: those of files whose latest read was in view. *: on the "
-    "frontier, as nothing else is cheaper and recalls as much (of a range, "
-    "the lower end counts)."
+    "ratio: cost relative to never evicting. of last: relative to the same strategy at its largest budget. again: what "
+    "fetching evicted content again would cost on top; per 100: such fetches per 100 model calls, each one more call "
+    "to wait for. view: mean tokens of a request. recall: share still in view of the identifiers that a call used and "
+    "that had occurred before. edits: share of the edits whose file's latest read was in view. *: on the frontier: "
+    "nothing cheaper recalls as much (of a range, the lower end counts)."
 )
-"""What the columns mean."""
+"""The meaning of the columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepOptions(LabOptions):
-    """One run of `wane sweep`, as the command line gave it; its help says what they mean."""
+    """The options of one run; see `wane sweep --help`."""
 
     strategy: str = "all"
     budgets: str = BUDGETS
@@ -54,7 +53,7 @@ class SweepOptions(LabOptions):
 
 
 def run_sweep(options: SweepOptions) -> int:
-    """Print what strategies come to at several budgets, and return the exit code.
+    """Print the figures of strategies at several budgets, and return the exit code.
 
     Raises:
         WaneError: for options or sessions that cannot be used.

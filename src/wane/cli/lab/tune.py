@@ -1,4 +1,4 @@
-"""`wane tune`: a budget and a policy for the user's work, with the reasons."""
+"""`wane tune`: recommends a budget and a policy for the user's work, with reasons."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from wane.lab.tune import BUDGETS, Alternative, Candidate, Tuning, full_cost, ke
 from wane.strategies.base import Settings
 
 FEW: Final = 5
-"""Sessions below which a recommendation says how little it rests on."""
+"""With fewer sessions, a recommendation warns that it rests on little."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuneOptions(LabOptions):
-    """One run of `wane tune`, as the command line gave it; its help says what they mean."""
+    """The options of one run; see `wane tune --help`."""
 
     budgets: str | None = None
     steps: int | None = None
@@ -50,28 +50,28 @@ def run_tune(options: TuneOptions) -> int:
 
 
 def reasons(result: Tuning) -> Iterator[str]:
-    """Yield why the choice is the choice, a sentence or two each."""
+    """Yield the reasons for the choice, one or two sentences each."""
     chosen, ever = result.chosen, full_cost(result.baseline)
     if result.unfilled:
         yield (
-            f"These sessions never fill the smallest budget that was tried: nothing was evicted at any. They say "
-            f"nothing against the defaults, and cost {dollars(chosen.cost)} either way."
+            f"These sessions never fill the smallest budget tried: nothing was evicted at any. They give no reason to "
+            f"change the defaults, and cost {dollars(chosen.cost)} either way."
         )
         return
     reread = chosen.totals.loss.reread.results
     yield (
         f"With it, these sessions cost {dollars(chosen.cost)}, {chosen.cost / ever:.2f} of never evicting; "
         f"{share(chosen.totals.loss.reference_recall)} of the names that later calls used were still in view, and "
-        f"{share(chosen.totals.loss.edit_grounding)} of the edits had their file's latest read in view. All costs here "
-        f"have in them what it takes to fetch again what was needed and gone (fetches: {reread:,})."
+        f"{share(chosen.totals.loss.edit_grounding)} of the edits had their file's latest read in view. All costs "
+        f"here include fetching evicted content again (fetches: {reread:,})."
     )
     yield _of_the_frontier(result)
     for it in result.alternatives:
         yield f"- {_named(it)}: {_against(chosen, it)}."
     if len(result.studied) < FEW:
         yield (
-            f"This rests on {counted(len(result.studied), 'session')}, which is little: settings that differ by so "
-            "much may well come out the other way round on the next. Give it more, and keep the defaults till then."
+            f"This rests on only {counted(len(result.studied), 'session')}: settings that differ by so little may turn "
+            "out the other way round on the next one. Add more sessions, and keep the defaults until then."
         )
 
 
@@ -81,8 +81,8 @@ def _of_the_frontier(result: Tuning) -> str:
         return "It is cheapest and keeps most of all budgets and depths that were tried."
     ends = f"from {_brief(cheap)} to {_brief(dear)}"
     return (
-        f"Its budget and low water are at the knee of the frontier, which goes {ends}: up to there a dollar more keeps "
-        "much, and beyond it little."
+        f"Its budget and low water are at the knee of the frontier, which goes {ends}: up to there another dollar "
+        "keeps much, and beyond it little."
     )
 
 

@@ -1,4 +1,4 @@
-"""`wane lab validate`: the simulated cache against the reads that sessions recorded."""
+"""`wane lab validate`: the simulated cache against recorded cache reads."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from wane.lab.replaying.gathering import Found, gather
 from wane.lab.validation import Validation, validate
 
 NOTES: Final = (
-    "read: tokens that came from the cache, as recorded and as simulated. error: mean, of a call's read, as a share of "
-    "its input; but for: without the calls that differ. within 5%: calls whose read is right to 5% of their input. "
-    "differ: the others; of these the provider read nothing, the head (system prompt "
-    "and tools), what an earlier request had sent, more than was expected, or something other."
+    "read: tokens that came from the cache, as recorded and as simulated. error: mean error of a call's read, as a "
+    "share of its input; but for: without the calls that differ. within 5%: calls whose read is right to 5% of their "
+    "input. differ: the others, for which the provider read nothing, the head (system prompt and tools), what an "
+    "earlier request had sent, more than expected, or something else."
 )
 
 
@@ -31,7 +31,7 @@ def run_validate(
     outliers: bool = False,
     as_json: bool = False,
 ) -> int:
-    """Print how well recorded cache reads are simulated, and return the exit code.
+    """Print how well the simulation matches recorded cache reads, and return the exit code.
 
     Raises:
         WaneError: for sessions that cannot be used.
@@ -46,14 +46,14 @@ def run_validate(
             done.append(validate(it.session))
             told(number + 1, len(spoken))
     if not done:
-        raise failure.InputError("no session recorded what it read from the cache, so there is nothing to compare with")
+        raise failure.InputError("no session recorded its cache reads, so there is nothing to compare with")
     if as_json:
         left_out = [{"name": it.session.name, "path": it.path} for it in silent]
         sys.stdout.write(f"{json.dumps({'sessions': [it.to_dict() for it in done], 'left_out': left_out})}\n")
         return failure.OK
     _print(done, outliers)
     if silent:
-        print_lines([f"{counted(len(silent), 'session')} left out: no cache reads were recorded there."])
+        print_lines([f"{counted(len(silent), 'session')} left out: they record no cache reads."])
     print_lines(["", NOTES], "dim")
     return failure.OK
 

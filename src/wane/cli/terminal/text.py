@@ -1,4 +1,4 @@
-"""Text that is safe to show on a terminal, and lines for the user. Light: no command waits for Rich to fail."""
+"""Text that is safe to show on a terminal, and lines for the user. It does not import Rich, which loads slowly."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ def say(message: str) -> None:
 
 
 def printable(text: str) -> str:
-    r"""Return text with what is not printable, escape sequences and line breaks among it, as `\x1b` is written.
+    r"""Return text with escapes such as `\x1b` for what is not printable, line breaks included.
 
-    Names of episodes and contents of files come from models and strangers, and a terminal obeys what it is sent.
+    Names of episodes and contents of files come from models and strangers, and a terminal obeys escape sequences.
     """
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def is_unicode(encoding: str | None) -> bool:
-    """Whether an output's encoding can show box drawing."""
+    """Return whether an output's encoding can show box drawing."""
     return (encoding or "").lower().replace("_", "-").startswith("utf")
 
 
 def local_time(moment: datetime) -> str:
-    """Return a moment as people here write it, to the minute."""
+    """Return a time in the local zone, to the minute."""
     return f"{moment.astimezone():%Y-%m-%d %H:%M}"
 
 
 def human_bytes(size: int) -> str:
-    """Return a number of bytes in the unit that suits it."""
+    """Return a number of bytes in a suitable unit."""
     if size < 1000:
         return f"{size} B"
     return f"{size / 1000:.0f} kB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"
