@@ -25,7 +25,7 @@ from wane.cli.chat.interactive import Chat, run_chat
 from wane.cli.failure import UsageError
 from wane.testing import Call, HttpError, Kind, Reply, ScriptedServer, Usage
 
-GREETING = "say.\n"  # how it ends, wherever its lines are broken
+GREETING = "commands.\n"  # how it ends, wherever its lines are broken
 CTRL_C, CTRL_D, ENTER = "\x03", "\x04", "\r"
 
 
@@ -126,9 +126,9 @@ def test_a_turn_with_approvals_and_the_commands(repository: Path) -> None:
         assert r"It is \x1b[31m42 now." in shown
         assert "use make test" in shown
         at.say("/context")
-        shown = await at.until("A pass is due")
+        shown = await at.until("A pass runs when it is full")
         assert re.search(r"E +look +\d+ +\d+ +none +needed by fix", shown)
-        assert "What the next pass would take" in shown
+        assert "What the next pass would evict" in shown
         at.say("/episodes")
         await at.until("whole", "look", "fix")
         at.say("/recall look")

@@ -1,4 +1,4 @@
-"""Checks the simulated prefix cache against recorded sessions: `python -m wane.lab.validation SESSION...`.
+"""Checks the simulated prefix cache against the cache reads of recorded sessions.
 
 The requests are rebuilt as the recording agent made them, with their recorded sizes and times, so that only the cache
 rules are tested. No simulator can know what the recording does not hold, such as a changed system prompt: calls that
@@ -7,19 +7,15 @@ differ are classified by what the provider read instead. See `docs/lab/cache.md`
 
 from __future__ import annotations
 
-import json
-import sys
-from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from wane.core import Kind
-from wane.core.errors import ConfigError, WaneError
+from wane.core.errors import ConfigError
 from wane.lab.cache import CacheRules, PrefixCache, rules_for
 from wane.lab.counting import Material, count
-from wane.lab.readers import read_session
 from wane.lab.replaying.recorded import RecordedSizes, RecordedViews, drops_reasoning
 from wane.lab.session import RecordedSession
 
@@ -184,48 +180,3 @@ def _outlier(row: ValidationRow, head: int, before: Sequence[int], rules: CacheR
     # A read ends at the last grid step of what was sent; at a breakpoint, some tokens may follow it.
     step = 64 if rules.breakpoints else rules.grid + rules.hidden
     return "earlier" if any(0 <= size - row.recorded <= step for size in before) else "other"
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the validation of recorded sessions as a table, as JSON with `--json`."""
-    parser = ArgumentParser(prog="python -m wane.lab.validation", description=main.__doc__)
-    parser.add_argument("paths", nargs="+", metavar="SESSION", help="a session file, or a folder of them")
-    parser.add_argument("--json", action="store_true", help="with every call, as JSON")
-    parser.add_argument("--outliers", action="store_true", help="also list the calls that differ")
-    asked = parser.parse_args(arguments)
-    try:
-        found = [session for path in asked.paths for session in read_session(path)]
-    except WaneError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    done = [validate(session) for session in found if any(it.usage and it.usage.cache_read for it in session.calls)]
-    print(json.dumps([it.to_dict() for it in done], indent=2) if asked.json else table(done))
-    for one in done if asked.outliers and not asked.json else ():
-        print(f"\n{one.name}")
-        for row in one.rows:
-            if row.outlier:
-                read = f"read {row.recorded:,} of {row.input:,}, not {row.simulated:,}"
-                print(f"  call {row.call}: {read}: {row.outlier}")
-    return 0
-
-
-def table(validations: Sequence[Validation]) -> str:
-    """Return validations as a Markdown table."""
-    lines = [_HEAD, "|---|---|--:|--:|--:|--:|--:|--:|--:|---|"]
-    for it in validations:
-        outliers = ", ".join(f"{count} {what}" for what, count in it.outliers.items()) or "none"
-        lines.append(
-            f"| {it.name} | {it.model} | {len(it.rows)} | {it.recorded:,} | {it.simulated:,} | {it.mean_error:,.0f} "
-            f"| {it.mean_share:.2%} | {it.mean_share_of_kept:.2%} | {it.close:.1%} | {outliers} |"
-        )
-    return "\n".join(lines)
-
-
-_HEAD: Final = (
-    "| session | model | calls | recorded reads | simulated | mean error, tokens | of input | without outliers "
-    "| within 5% | outliers |"
-)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

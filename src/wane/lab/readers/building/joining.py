@@ -126,8 +126,3 @@ def _shift_eviction(eviction: Eviction, places: Sequence[int], skipped: set[int]
         removed=shifted(eviction.removed),
         steps=tuple(replace(step, removed=shifted(step.removed)) for step in eviction.steps),
     )
-
-
-def _monotone(times: Sequence[float | None]) -> bool:
-    known = [time for time in times if time is not None]
-    return all(earlier <= later for earlier, later in pairwise(known))
