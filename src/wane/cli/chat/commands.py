@@ -41,7 +41,7 @@ class Host(Protocol):
     def begin(self) -> None:
         """Begin another session."""
 
-    def go_on(self, path: Path) -> None:
+    def resume(self, path: Path) -> None:
         """Resume another session."""
 
     def offer(self, infos: Sequence[SessionInfo]) -> None:
@@ -221,7 +221,7 @@ def chosen(infos: Sequence[SessionInfo], answer: str) -> str:
 def _resume(host: Host, text: str) -> None:
     infos = of_the_agent(host.store.sessions(host.session.cwd))
     if text:
-        host.go_on(host.store.find(chosen(infos, text)))
+        host.resume(host.store.find(chosen(infos, text)))
         return
     _sessions(host, "")
     if infos:

@@ -114,21 +114,21 @@ class Chat:
     async def run(self) -> int:
         """Read and run the user's input until the end, and return the exit code."""
         with handled(INTERRUPT, self._interrupted):
-            return await self._converse()
-
-    async def _converse(self) -> int:
-        self._greet()
-        try:
-            while not self._over:
-                line = await self._prompt.prompt_async(default=self._unkept(), handle_sigint=False)
-                self._said(line.strip())
-        except EOFError:
-            self.stop()
-        finally:
-            if self._turn is not None:
-                await self._turn
-            self.session.close()
-        self.console.print(self._farewell(), style="dim")
+            self._greet()
+            try:
+                while not self._over:
+                    line = await self._prompt.prompt_async(default=self._unkept(), handle_sigint=False)
+                    self._said(line.strip())
+            except EOFError:
+                self.stop()
+            finally:
+                if self._turn is not None:
+                    await self._turn
+                self.session.close()
+            session = self.session
+            recorded = session.id is not None and session.history
+            told = f"Resume with: wane --resume {session.id}" if recorded else "Nothing was recorded."
+            self.console.print(told, style="dim")
         return failure.OK
 
     # For commands
@@ -137,7 +137,7 @@ class Chat:
         """Begin another session, with the settings of this one."""
         self._change(AgentSession.create(self._config()))
 
-    def go_on(self, path: Path) -> None:
+    def resume(self, path: Path) -> None:
         """Resume another session."""
         if self.session.journal is not None and self.session.journal.path == path:
             raise UsageError("you are in this session already")
@@ -165,8 +165,13 @@ class Chat:
     def _said(self, line: str) -> None:
         if self._asking:
             self._answer(_approval(line))
-        elif line or self._choices is not None:
-            self._take(line)
+        elif not line and self._choices is None:
+            return
+        elif self._turn is None or _looks(line):
+            self._do(line)
+        else:
+            self._waiting.append(line)
+            self.console.print("(runs after this turn; Ctrl-C stops the turn and drops this)", style="dim")
 
     @property
     def _asking(self) -> bool:
@@ -175,13 +180,6 @@ class Chat:
     def _answer(self, approval: Approval) -> None:
         assert self._question is not None
         self._question.set_result(approval)
-
-    def _take(self, line: str) -> None:
-        if self._turn is None or _looks(line):
-            self._do(line)
-        else:
-            self._waiting.append(line)
-            self.console.print("(runs after this turn; Ctrl-C stops the turn and drops this)", style="dim")
 
     def _do(self, line: str) -> None:
         choices, self._choices = self._choices, None
@@ -199,7 +197,7 @@ class Chat:
 
     def _choose(self, line: str, choices: Sequence[SessionInfo]) -> None:
         try:
-            self.go_on(self.store.find(chosen(choices, line)))
+            self.resume(self.store.find(chosen(choices, line)))
         except WaneError:
             # The line comes back to be corrected, and the question stays.
             self._choices, self._kept = choices, line
@@ -212,11 +210,11 @@ class Chat:
         finally:
             self._turn = None
             self._prompt.app.invalidate()
-        self._go_on_with_waiting()
+        self._do_waiting()
         if self._over and self._prompt.app.is_running:
             self._prompt.app.exit(result="")
 
-    def _go_on_with_waiting(self) -> None:
+    def _do_waiting(self) -> None:
         while self._waiting and self._turn is None and not self._over:
             self._do(self._waiting.popleft())
 
@@ -263,12 +261,6 @@ class Chat:
         if (recap := recap_of(session)) is not None:
             for line in recap_lines(recap):
                 self.console.print(line, no_wrap=True, overflow="ellipsis")
-
-    def _farewell(self) -> str:
-        session = self.session
-        if session.id is None or not session.history:
-            return "Nothing was recorded."
-        return f"Resume with: wane --resume {session.id}"
 
     def _interrupted(self) -> None:
         """Handle Ctrl-C as a signal: from another process, or while lines are written above the prompt."""

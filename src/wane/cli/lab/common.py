@@ -54,7 +54,7 @@ class LabOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class Setup:
     """Everything that replays need.
 
     Attributes:
@@ -72,7 +72,7 @@ class Bench:
     engine: Engine
 
 
-def prepare(options: LabOptions, settings: Settings, bar: Bar) -> Bench:
+def prepare(options: LabOptions, settings: Settings, bar: Bar) -> Setup:
     """Check the options, then read the sessions.
 
     Raises:
@@ -95,7 +95,7 @@ def prepare(options: LabOptions, settings: Settings, bar: Bar) -> Bench:
         names = ", ".join(printable(it.session.name) for it in gathered.idle[:NAMED])
         raise failure.InputError(f"there is nothing to replay: no model was called in {names}")
     studied = study(gathered.found, counter, options.annotate, options.summary_tokens, bar.stage("Indexing"))
-    return Bench(gathered, studied, settings, pricing, engine)
+    return Setup(gathered, studied, settings, pricing, engine)
 
 
 def print_json(data: dict[str, Any], gathered: Gathered) -> None:

@@ -60,20 +60,20 @@ def run_replay(options: ReplayOptions) -> int:
     settings = Settings(budget=parse_budget(options.budget), low_water=options.low_water)
     check_report(options.report)
     with Bar() as bar:
-        bench = prepare(options, settings, bar)
+        setup = prepare(options, settings, bar)
         result = compare(
-            bench.studied,
+            setup.studied,
             names,
-            bench.settings,
-            bench.pricing,
-            bench.engine,
+            setup.settings,
+            setup.pricing,
+            setup.engine,
             trace=options.report is not None,
             progress=bar.stage("Replaying"),
         )
     if options.as_json:
-        print_json(result.to_dict(), bench.gathered)
+        print_json(result.to_dict(), setup.gathered)
     else:
-        _print(result, read_lines(bench.gathered, bench.studied))
+        _print(result, read_lines(setup.gathered, setup.studied))
     if options.report is not None:
         from wane.lab.report import write_report
 

@@ -63,13 +63,13 @@ def run_sweep(options: SweepOptions) -> int:
     check_report(options.report)
     settings = Settings(low_water=options.low_water)
     with Bar() as bar:
-        bench = prepare(options, settings, bar)
+        setup = prepare(options, settings, bar)
         told = bar.stage("Replaying")
-        result = sweep(bench.studied, names, budgets, bench.settings, bench.pricing, bench.engine, told)
+        result = sweep(setup.studied, names, budgets, setup.settings, setup.pricing, setup.engine, told)
     if options.as_json:
-        print_json(result.to_dict(), bench.gathered)
+        print_json(result.to_dict(), setup.gathered)
     else:
-        print_lines(read_lines(bench.gathered, bench.studied))
+        print_lines(read_lines(setup.gathered, setup.studied))
         _print(result)
     if options.report is not None:
         from wane.lab.report import write_sweep_report

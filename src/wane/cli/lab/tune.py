@@ -35,14 +35,14 @@ def run_tune(options: TuneOptions) -> int:
         raise failure.UsageError("--steps goes with a range, such as --budgets 30k..150k")
     budgets = BUDGETS if options.budgets is None else parse_budgets(options.budgets, options.steps)
     with Bar() as bar:
-        bench = prepare(options, Settings(), bar)
+        setup = prepare(options, Settings(), bar)
         told = bar.stage("Trying")
-        result = tune(bench.studied, bench.settings, bench.pricing, bench.engine, budgets, told)
+        result = tune(setup.studied, setup.settings, setup.pricing, setup.engine, budgets, told)
     if options.as_json:
         data = result.to_dict() | {"reasons": list(reasons(result))}
-        print_json(data, bench.gathered)
+        print_json(data, setup.gathered)
         return failure.OK
-    print_lines(read_lines(bench.gathered, bench.studied))
+    print_lines(read_lines(setup.gathered, setup.studied))
     print_lines([f"Prices of {result.pricing.prices.name}.", "", _headline(result.chosen)], "")
     print_lines(["", *reasons(result), "", "For the agent's settings (.wane.toml, or your own config.toml):", ""])
     print_lines([f"  {line}" for line in result.config().splitlines()], "bold")

@@ -19,8 +19,8 @@ from wane.lab.validation import Validation, validate
 
 NOTES: Final = (
     "read: tokens that came from the cache, as recorded and as simulated. error: mean error of a call's read, as a "
-    "share of its input; but for: without the calls that differ. within 5%: calls whose read is right to 5% of their "
-    "input. differ: the others, for which the provider read nothing, the head (system prompt and tools), what an "
+    "share of its input; rest: the same without the calls that differ. within 5%: calls whose read is right to 5% of "
+    "their input. differ: the others, for which the provider read nothing, the head (system prompt and tools), what an "
     "earlier request had sent, more than expected, or something else."
 )
 
@@ -59,7 +59,7 @@ def run_validate(
 
 
 def _print(done: Sequence[Validation], outliers: bool) -> None:
-    table = figure_table("session", "calls", "read", "simulated", "error", "but for", "within 5%", "differ")
+    table = figure_table("session", "calls", "read", "simulated", "error", "rest", "within 5%", "differ")
     for it in done:
         reads = (f"{len(it.rows):,}", short(it.recorded), short(it.simulated))
         errors = (f"{it.mean_share:.2%}", f"{it.mean_share_of_kept:.2%}", share(it.close))

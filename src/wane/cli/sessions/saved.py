@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wane.cli.sessions.kept import Taken, View, view_of
+from wane.cli.sessions.view import Taken, View, view_of
 from wane.cli.terminal import layout
 from wane.cli.terminal.picture import Block, Role
 from wane.core import Episode, Item, Kind

@@ -74,7 +74,7 @@ class Index:
         return self._reads[self._read_bounds[call] : self._read_bounds[call + 1]]
 
     def holds(self, text: str) -> frozenset[int]:
-        """Return those of the identifiers that calls use which a text holds."""
+        """Return the identifiers in a text that any call uses."""
         ids = self._ids
         return frozenset(ids[word] for words in candidates(text) for word in ids.keys() & words)
 

@@ -10,8 +10,8 @@ from wane.core.errors import HistoryError
 from wane.lab.loss.figures import CallLoss, LossTotals
 from wane.lab.loss.index import Index
 from wane.lab.loss.rereading import Rereading
-from wane.lab.loss.shown import Shown
 from wane.lab.loss.summaries import Summaries
+from wane.lab.loss.view import ViewContents
 from wane.strategies.base import Slot
 
 
@@ -24,7 +24,7 @@ class Loss:
 
     def __init__(self, index: Index) -> None:
         self._index = index
-        self._shown = Shown(index)
+        self._shown = ViewContents(index)
         self._reread = Rereading(index, self._shown.whole)
         self._reread_at_best = Rereading(index, self._shown.whole)
         self._summaries = Summaries(index)

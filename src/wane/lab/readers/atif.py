@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from wane.core import Kind, chars
@@ -20,7 +19,7 @@ from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.building.messages import builders, take
 from wane.lab.readers.building.values import count, items, mapping, seconds, text
-from wane.lab.readers.documents import Value, json_values
+from wane.lab.readers.documents import Value
 from wane.lab.session import RecordedSession, Usage
 
 NAME: Final = "atif"
@@ -33,28 +32,8 @@ def recognises(head: Sequence[object]) -> bool:
     return any(True for value in head for _ in _trajectories(value))
 
 
-def read(path: Path) -> list[RecordedSession]:
-    """Return the trajectories of a file, each as a session.
-
-    Raises:
-        OSError: if the file cannot be read.
-        FormatError: if it holds no trajectory.
-    """
-    problems = Problems()
-    return sessions(json_values(path, problems), path.stem, problems)
-
-
 def sessions(found: Sequence[Value], name: str, problems: Problems) -> list[RecordedSession]:
-    """Return the trajectories among JSON values, each as a session.
-
-    Args:
-        found: the values of a file.
-        name: what to call a session; several are numbered from 1.
-        problems: what was wrong with the file; the first session reports it.
-
-    Raises:
-        FormatError: if none is a trajectory.
-    """
+    """Return the trajectories among JSON values, each as a session; see `DocumentReader`."""
     several = [trajectory for _, value in found for trajectory in _trajectories(value)]
     if not several:
         raise FormatError("it holds no ATIF trajectory: an object with schema_version, agent and steps")

@@ -29,11 +29,11 @@ from wane.journal.records import (
     UsageRecord,
 )
 from wane.journal.titles import title_of
-from wane.lab.readers.building.acted import Actions
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.building.messages import is_answer, take
-from wane.lab.readers.building.usages import Usages
+from wane.lab.readers.building.pending_usage import PendingUsage
+from wane.lab.readers.building.strategy_actions import StrategyActions
 from wane.lab.session import Eviction, EvictionStep, RecordedSession, Usage
 
 NAME: Final = "journal"
@@ -99,8 +99,8 @@ class _Fold:
         self.builder = builder
         self.evictions: list[Eviction] = []
         self._format = message_format
-        self._usages = Usages()
-        self._actions = Actions()
+        self._usages = PendingUsage()
+        self._actions = StrategyActions()
         self._delimiters: set[str | None] = set()  # ids of `delimiter` calls
         self._part_of: list[int | None] = []  # by item of the journal; None if it was left out
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from wane.core import chars
@@ -21,7 +20,7 @@ from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.building.messages import builders, is_answer, take
 from wane.lab.readers.building.values import items, text
-from wane.lab.readers.documents import Chat, Value, chats, json_values
+from wane.lab.readers.documents import Chat, Value, chats
 from wane.lab.session import RecordedSession
 
 _ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool"})
@@ -42,27 +41,8 @@ class ProviderReader:
         """Return whether JSON values are messages, or hold them."""
         return bool(chats([(None, value) for value in head], _is_message))
 
-    def read(self, path: Path) -> list[RecordedSession]:
-        """Return the chats of a file, each as a session.
-
-        Raises:
-            OSError: if the file cannot be read.
-            FormatError: if it holds no messages.
-        """
-        problems = Problems()
-        return self.sessions(json_values(path, problems), path.stem, problems)
-
     def sessions(self, found: Sequence[Value], name: str, problems: Problems) -> list[RecordedSession]:
-        """Return the chats among JSON values, each as a session.
-
-        Args:
-            found: the values of a file.
-            name: what to call a session; several are numbered from 1.
-            problems: what was wrong with the file; the first session reports it.
-
-        Raises:
-            FormatError: if none is a message.
-        """
+        """Return the chats among JSON values, each as a session; see `DocumentReader`."""
         several = chats(found, _is_message)
         if not several:
             raise FormatError(

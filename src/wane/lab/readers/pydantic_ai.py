@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from wane.core import chars
@@ -12,7 +11,7 @@ from wane.formats import Format, Part, get_format
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.building.messages import builders, take
-from wane.lab.readers.documents import Chat, Value, chats, json_values
+from wane.lab.readers.documents import Chat, Value, chats
 from wane.lab.session import RecordedSession, Usage
 
 if TYPE_CHECKING:
@@ -30,30 +29,8 @@ def recognises(head: Sequence[object]) -> bool:
     return bool(chats([(None, value) for value in head], _is_message))
 
 
-def read(path: Path) -> list[RecordedSession]:
-    """Return the message lists of a file, each as a session.
-
-    Raises:
-        OSError: if the file cannot be read.
-        FormatError: if it holds no messages of Pydantic AI.
-        MissingExtraError: if Pydantic AI is not installed.
-    """
-    problems = Problems()
-    return sessions(json_values(path, problems), path.stem, problems)
-
-
 def sessions(found: Sequence[Value], name: str, problems: Problems) -> list[RecordedSession]:
-    """Return the message lists among JSON values, each as a session.
-
-    Args:
-        found: the values of a file.
-        name: what to call a session; several are numbered from 1.
-        problems: what was wrong with the file; the first session reports it.
-
-    Raises:
-        FormatError: if none is a message of Pydantic AI.
-        MissingExtraError: if Pydantic AI is not installed.
-    """
+    """Return the message lists among JSON values, each as a session; see `DocumentReader`."""
     several = chats(found, _is_message)
     if not several:
         raise FormatError("it holds no messages of Pydantic AI: objects with kind and parts, in a list or one per line")

@@ -48,7 +48,7 @@ class Stripped:
 
 
 @dataclass(slots=True)
-class Bar:
+class EpisodeTrace:
     """An episode over time.
 
     Attributes:
@@ -85,14 +85,14 @@ class Trace:
     Attributes:
         changes: what left the view or came back, for each call with a change.
         stripped: what passes took, for strategies that evict by episode.
-        bars: the episodes, for strategies that know them.
+        episodes: the episodes, for strategies that know them.
         owners: number of the episode, by item that belongs to one.
     """
 
     def __init__(self, material: Material) -> None:
         self.changes: list[Change] = []
         self.stripped: list[Stripped] = []
-        self.bars: dict[int, Bar] = {}
+        self.episodes: dict[int, EpisodeTrace] = {}
         self.owners: dict[int, int] = {}
         self._first = [call.first for call in material.session.calls]
         self._shown: set[Slot] = set()
@@ -103,18 +103,18 @@ class Trace:
         for episode in (added.closed, added.episode, added.opened):
             if episode is None:
                 continue
-            bar = self.bars.get(episode.number)
-            if bar is None:
-                bar = self.bars[episode.number] = Bar(
+            traced = self.episodes.get(episode.number)
+            if traced is None:
+                traced = self.episodes[episode.number] = EpisodeTrace(
                     episode.number, episode.name, episode.type, episode.dependencies, index, index, call
                 )
-                bar.inferred = episode.inferred
+                traced.inferred = episode.inferred
             if episode is added.episode:
-                bar.last = index
+                traced.last = index
                 self.owners[index] = episode.number
-            if episode.closed and bar.closed is None:
-                bar.closed = call
-                bar.description = episode.description
+            if episode.closed and traced.closed is None:
+                traced.closed = call
+                traced.description = episode.description
 
     def observe(self, call: int, fitted: Fitted) -> None:
         """Note the view of a model call."""

@@ -10,7 +10,7 @@ from wane.core import ContextWindow
 from wane.core.policy import MAX_BUDGET
 from wane.inference import Annotator, add_annotated
 from wane.lab.counting import Material
-from wane.lab.replaying.trace import Bar, Trace
+from wane.lab.replaying.trace import EpisodeTrace, Trace
 from wane.strategies.base import Annotate
 
 
@@ -19,11 +19,11 @@ class Outline:
     """The episodes of a session.
 
     Attributes:
-        bars: the episodes, in order of start.
+        episodes: the episodes, in order of start.
         owners: by item, the number of its episode; -1 for items of none (system, user and prologue).
     """
 
-    bars: tuple[Bar, ...]
+    episodes: tuple[EpisodeTrace, ...]
     owners: tuple[int, ...]
 
 
@@ -37,9 +37,9 @@ def outline_of(material: Material, annotate: Annotate, trace: Trace | None = Non
         annotate: who marks its episodes.
         trace: trace of a replay of it.
     """
-    trace = trace if trace is not None and trace.bars else _traced(material, annotate)
-    bars = tuple(bar for _, bar in sorted(trace.bars.items()))
-    return Outline(bars, tuple(trace.owners.get(index, -1) for index in range(len(material.items))))
+    trace = trace if trace is not None and trace.episodes else _traced(material, annotate)
+    episodes = tuple(episode for _, episode in sorted(trace.episodes.items()))
+    return Outline(episodes, tuple(trace.owners.get(index, -1) for index in range(len(material.items))))
 
 
 def call_before(firsts: Sequence[int], position: int) -> int:

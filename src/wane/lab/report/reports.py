@@ -11,9 +11,9 @@ from wane.lab.replaying.compare import BASELINE, Comparison, price_dict
 from wane.lab.replaying.gathering import annotator_of
 from wane.lab.replaying.replay import Replay
 from wane.lab.report.facts import Fact, facts_of, facts_of_comparison, facts_of_sweep
-from wane.lab.report.happened import recorded_run
 from wane.lab.report.outline import Outline, outline_of
 from wane.lab.report.page import frame_size, write_page
+from wane.lab.report.recorded import recorded_run
 from wane.lab.report.runs import LEVELS, run_of
 from wane.lab.report.sessions import episodes_of, session_of
 from wane.lab.report.table import COLUMNS, columns_dict, rows
@@ -47,7 +47,7 @@ def write_report(
         material = studied.subject.material
         replays = [comparison.replays[name][number] for name in comparison.names]
         # The page begins with the last of these strategies.
-        by_episode = [it.trace for it in replays if it.trace is not None and it.trace.bars]
+        by_episode = [it.trace for it in replays if it.trace is not None and it.trace.episodes]
         outline = outline_of(material, studied.annotate, by_episode[-1] if by_episode else None)
         runs = [_run(it, material, outline, texts) for it in replays]
         session = session_of(material, outline, runs, texts, inferred=studied.inferred)
@@ -144,7 +144,7 @@ def write_sweep_report(path: str | Path, sweep: Sweep) -> None:
 def _run(replay: Replay, material: Material, outline: Outline, texts: Texts) -> dict[str, Any]:
     """Return a replay as JSON-able data, with its own episodes if they differ from the session's."""
     run = run_of(replay, material, texts.note)
-    if replay.trace is not None and replay.trace.bars:
+    if replay.trace is not None and replay.trace.episodes:
         own = outline_of(material, "model", replay.trace)
         if own.owners != outline.owners:
             run |= episodes_of(own, texts)

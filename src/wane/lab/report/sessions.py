@@ -8,7 +8,7 @@ from typing import Any, Final
 from wane.core import EpisodeType, Kind
 from wane.formats.base import Part
 from wane.lab.counting import Material
-from wane.lab.replaying.trace import Bar
+from wane.lab.replaying.trace import EpisodeTrace
 from wane.lab.report.outline import Outline
 from wane.lab.report.texts import Texts
 
@@ -65,7 +65,7 @@ def episodes_of(outline: Outline, texts: Texts) -> dict[str, Any]:
     """Return episodes and their items as JSON-able data."""
     return {
         "owner": list(outline.owners),
-        "bars": [_bar(bar, outline.bars, texts) for bar in outline.bars],
+        "bars": [_episode(episode, outline.episodes, texts) for episode in outline.episodes],
     }
 
 
@@ -83,18 +83,18 @@ def _tools(parts: Sequence[Part], tools: Sequence[str]) -> list[int]:
     return found
 
 
-def _bar(bar: Bar, bars: Sequence[Bar], texts: Texts) -> dict[str, Any]:
-    numbers = {other.name: other.number for other in bars if other.name is not None} if bar.dependencies else {}
-    implicit = bar.name is None
+def _episode(episode: EpisodeTrace, episodes: Sequence[EpisodeTrace], texts: Texts) -> dict[str, Any]:
+    numbers = {other.name: other.number for other in episodes if other.name is not None} if episode.dependencies else {}
+    implicit = episode.name is None
     return {
-        "number": bar.number,
-        "name": texts.private(bar.name or ""),
-        "type": "work" if implicit else "act" if bar.type is EpisodeType.ACT else "expl",
-        "needs": [numbers[name] for name in bar.dependencies if name in numbers],
-        "first": bar.first,
-        "last": bar.last,
-        "opened": bar.opened,
-        "closed": -1 if bar.closed is None else bar.closed,
-        "inferred": int(bar.inferred),
-        "description": texts.private(bar.description or "", 400),
+        "number": episode.number,
+        "name": texts.private(episode.name or ""),
+        "type": "work" if implicit else "act" if episode.type is EpisodeType.ACT else "expl",
+        "needs": [numbers[name] for name in episode.dependencies if name in numbers],
+        "first": episode.first,
+        "last": episode.last,
+        "opened": episode.opened,
+        "closed": -1 if episode.closed is None else episode.closed,
+        "inferred": int(episode.inferred),
+        "description": texts.private(episode.description or "", 400),
     }

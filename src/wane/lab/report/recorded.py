@@ -32,12 +32,12 @@ def recorded_run(material: Material, outline: Outline, note: Note, budget: int |
         note: takes the summaries of compactions.
         budget: tokens that a view may hold, if there was a budget.
     """
-    happened = _Happened(material, outline)
-    happened.fold()
+    run = _RecordedRun(material, outline)
+    run.fold()
     calls = material.session.calls
-    sizes = [_reported(call) or held for call, held in zip(calls, happened.sizes, strict=True)]
+    sizes = [_reported(call) or held for call, held in zip(calls, run.sizes, strict=True)]
     before = sizes_before(material, sizes)
-    changes = [change_dict(change, size or before[change.call], note, how) for change, how, size in happened.changes]
+    changes = [change_dict(change, size or before[change.call], note, how) for change, how, size in run.changes]
     return {
         "name": NAME,
         "how": "episode",
@@ -45,14 +45,14 @@ def recorded_run(material: Material, outline: Outline, note: Note, budget: int |
         "sizes": sizes,
         "read": [call.usage.cache_read if call.usage else 0 for call in calls],
         "reported": [int(_reported(call) > 0) for call in calls],
-        "ran": sorted({change.call for change, how, _ in happened.changes if how == "episode"}),
-        "summaries": sorted({change.call for change, how, _ in happened.changes if how == "summary"}),
+        "ran": sorted({change.call for change, how, _ in run.changes if how == "episode"}),
+        "summaries": sorted({change.call for change, how, _ in run.changes if how == "summary"}),
         "changes": changes,
-        "steps": [step_list(step) for step in happened.stripped],
+        "steps": [step_list(step) for step in run.stripped],
     }
 
 
-class _Happened:
+class _RecordedRun:
     """Goes through compactions, passes and cleared reasoning in order."""
 
     def __init__(self, material: Material, outline: Outline) -> None:

@@ -9,7 +9,7 @@ from wane.lab.loss.index import NONE, Index
 from wane.strategies.base import Slot, Substitute
 
 
-class Shown:
+class ViewContents:
     """The current view of one run.
 
     A view usually begins like the previous one, except where a strategy acted: what they share is compared as a

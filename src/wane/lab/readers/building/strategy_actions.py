@@ -15,7 +15,7 @@ from wane.strategies.registry import get_strategy
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
+class StrategyAction:
     """What one action changed; items are given by their indexes in the journal.
 
     Attributes:
@@ -33,7 +33,7 @@ class Act:
     kept: int | None = None
 
 
-class Actions:
+class StrategyActions:
     """Follows a history with the strategy that managed it."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Actions:
         self._parts += [(self._messages, part) for part in told]
         self._messages += 1
 
-    def redo(self, name: str, done: Mapping[str, Any]) -> Act:
+    def redo(self, name: str, done: Mapping[str, Any]) -> StrategyAction:
         """Repeat what a strategy did.
 
         Args:
@@ -68,7 +68,7 @@ class Actions:
             strategy.redo(done)
         except (ConfigError, HistoryError, LookupError, TypeError, ValueError) as error:
             raise FormatError(f"what the strategy {name} did cannot be repeated here: {error}") from error
-        return self._act(strategy)
+        return self._action(strategy)
 
     def _following(self, name: str) -> Resumable:
         """Return the strategy of that name, with the whole history added."""
@@ -84,7 +84,7 @@ class Actions:
             self._tokens.append(item.tokens)
         return self._strategy
 
-    def _act(self, strategy: Resumable) -> Act:
+    def _action(self, strategy: Resumable) -> StrategyAction:
         fitted = strategy.fit()
         assert isinstance(fitted, Fitted)  # nothing lacks room
         slots, earlier = fitted.view, self._shown
@@ -95,6 +95,8 @@ class Actions:
         removed = tuple(sorted(earlier - self._shown))
         summary = next((slot for slot in slots if isinstance(slot, Substitute) and slot.index is None), None)
         if summary is None:
-            return Act(removed, before, after)
+            return StrategyAction(removed, before, after)
         behind = list(slots)[list(slots).index(summary) + 1 :]
-        return Act(removed, before, after, summary.text, next((slot for slot in behind if isinstance(slot, int)), None))
+        return StrategyAction(
+            removed, before, after, summary.text, next((slot for slot in behind if isinstance(slot, int)), None)
+        )

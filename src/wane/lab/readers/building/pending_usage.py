@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from wane.journal.records import UsageRecord
 
 
-class Usages:
+class PendingUsage:
     """Usage records whose answers have not been read yet, oldest first.
 
     Attributes:
