@@ -102,6 +102,19 @@ AGENT: Final = (
     Flag(("--no-cwl",), "no_cwl", "Do not manage the context: no episodes, no eviction. Same as --strategy none."),
 )
 
+BUDGET: Final = Flag(
+    ("--budget",), "budget", "Tokens that the view may hold: 80k, the default, or 50% of --window.", "TOKENS"
+)
+WINDOW: Final = Flag(
+    ("--window",), "window", "The model's window, for a budget in percent. The default is 200k.", "TOKENS"
+)
+TOOL_CLASS: Final = Flag(
+    ("--tool-class",),
+    "tool_classes",
+    "Class of a tool: bulk leaves first, artifact next, durable stays until its episode leaves. May be repeated.",
+    "NAME=CLASS",
+    repeatable=True,
+)
 LOW_WATER: Final = Flag(
     ("--low-water",),
     "low_water",
@@ -168,8 +181,8 @@ PLAN: Final = (
         "dash reads standard input.",
         "FILE",
     ),
-    Flag(("--budget",), "budget", "Tokens that the view may hold: 80k, the default, or 50% of --window.", "TOKENS"),
-    Flag(("--window",), "window", "The model's window, for a budget in percent. The default is 200k.", "TOKENS"),
+    BUDGET,
+    WINDOW,
     Flag(("--policy",), "policy", _POLICY, "POLICY", choices=POLICIES),
     *POLICY_FLAGS,
     Flag(
@@ -181,13 +194,7 @@ PLAN: Final = (
     ),
     FORMAT,
     WHO_MARKS,
-    Flag(
-        ("--tool-class",),
-        "tool_classes",
-        "Class of a tool: bulk goes first, artifact next, durable stays until its episode goes. May be repeated.",
-        "NAME=CLASS",
-        repeatable=True,
-    ),
+    TOOL_CLASS,
     FULL,
     Flag(("--exit-code",), "tell", "Exit with 3 if the budget cannot be met."),
     JSON,

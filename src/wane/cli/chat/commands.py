@@ -14,7 +14,7 @@ from wane.cli.sessions.listing import of_the_agent
 from wane.cli.terminal import layout, picture
 from wane.cli.terminal.picture import Block, Role
 from wane.cli.terminal.text import local_time, printable
-from wane.core import FitReport
+from wane.core import FitReport, Item
 from wane.core.errors import ConfigError
 from wane.formats.base import Transcript
 from wane.formats.pydantic_ai import PydanticAIFormat
@@ -109,8 +109,7 @@ def view_blocks(session: AgentSession, report: FitReport) -> list[Block]:
         session: the session.
         report: what the pass would do.
     """
-    transcript = Transcript(PydanticAIFormat())
-    items = [item for message in session.conversation.messages for item in transcript.append(message)]
+    items = _items(session)
     window = session.window
     visible = set(window.visible)
     taken = {index for step in report.steps for index in step.removed}
@@ -119,6 +118,11 @@ def view_blocks(session: AgentSession, report: FitReport) -> list[Block]:
     # What every request carries in addition, so that the picture shows the same total as the footer.
     besides = window.tokens - sum(tokens)
     return [Block(Role.SYSTEM, max(0, besides)), *(block for block in blocks if block.tokens)]
+
+
+def _items(session: AgentSession) -> list[Item]:
+    transcript = Transcript(PydanticAIFormat())
+    return [item for message in session.conversation.messages for item in transcript.append(message)]
 
 
 def _outlook(session: AgentSession, report: FitReport) -> str:
@@ -144,8 +148,7 @@ def _episodes(host: Host, _: str) -> None:
     if not session.episodes:
         host.console.print("No episode has been started yet.")
         return
-    transcript = Transcript(PydanticAIFormat())
-    items = [item for message in session.conversation.messages for item in transcript.append(message)]
+    items = _items(session)
     blocks = layout.blocks(
         [item.kind for item in items], [item.tokens for item in items], session.episodes, session.window.visible
     )

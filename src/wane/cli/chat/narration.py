@@ -14,7 +14,7 @@ from wane.agent.tools.approval import ApprovalRequest, Effect
 from wane.agent.tools.toolset import SHELL_TOOL
 from wane.agent.turn import Outcome, TurnResult
 from wane.cli.chat.footer import spent
-from wane.cli.terminal.text import printable
+from wane.cli.terminal.text import counted, printable
 from wane.conversation.events import BudgetUnmet, EpisodeClosed, EpisodeOpened, PassRan, StrategyActed
 from wane.core import DELIMITER
 from wane.core.report import brief
@@ -83,7 +83,7 @@ class Narration:
             self._write(Text("Stopped. The session keeps what was done.", style="yellow"))
         elif result.error is not None:
             self._write(Text(safe(result.error), style="red"))
-        calls = f"{result.spent.calls} model call{'s' * (result.spent.calls != 1)}"
+        calls = counted(result.spent.calls, "model call")
         self._write(Text(f"{calls}, {spent(result.spent)}", style="dim"))
 
     def question(self, request: ApprovalRequest) -> None:
@@ -150,7 +150,7 @@ class Narration:
 
 def safe(text: str) -> str:
     r"""Return a line without control characters, which a terminal would obey; tabs stay."""
-    return "".join(c if c.isprintable() or c == "\t" else ascii(c)[1:-1] for c in text)
+    return printable(text, keep="\t")
 
 
 def _arguments(raw: str) -> str:

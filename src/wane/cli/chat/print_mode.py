@@ -18,7 +18,7 @@ from wane.cli import failure
 from wane.cli.chat.starting import open_session
 from wane.cli.failure import UsageError
 from wane.cli.terminal.signals import END, INTERRUPT, handled
-from wane.cli.terminal.text import say
+from wane.cli.terminal.text import counted, printable, say
 from wane.conversation.events import BudgetUnmet
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class _Refusals:
     def told(self) -> str:
         kinds = {Effect.COMMAND: "command", Effect.WRITE: "file change"}
         counts = {kinds[effect]: count for effect, count in sorted(self.effects.items())}
-        what = " and ".join(f"{count} {kind}{'s' * (count != 1)}" for kind, count in counts.items())
+        what = " and ".join(counted(count, kind) for kind, count in counts.items())
         were = "was" if self.effects.total() == 1 else "were"
         return f"{what} {were} refused because nobody could be asked for approval; -y/--yolo allows them"
 
@@ -126,7 +126,9 @@ class _Output:
         if self._format != "text":
             self._write({"type": "result", **self._about(), **self._result(result)})
         elif result.outcome is Outcome.DONE:
-            sys.stdout.write(f"{_for(sys.stdout, result.output)}\n")
+            # A terminal would obey control characters; a file or pipe gets the text unchanged.
+            text = printable(result.output, keep="\n\t") if sys.stdout.isatty() else result.output
+            sys.stdout.write(f"{text}\n")
         if result.error is not None:
             say(result.error)
         if self._refusals.effects:
@@ -153,10 +155,3 @@ class _Output:
         # Each line at once, for readers who follow the stream.
         sys.stdout.write(f"{json.dumps(data, ensure_ascii=False)}\n")
         sys.stdout.flush()
-
-
-def _for(stream: TextIO, text: str) -> str:
-    """Return text unchanged for a file or a pipe; for a terminal, without control characters that it would obey."""
-    if not stream.isatty():
-        return text
-    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)

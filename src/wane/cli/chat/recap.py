@@ -11,7 +11,7 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, Text
 from rich.text import Text
 
 from wane.cli.chat.footer import short
-from wane.cli.terminal.text import local_time, printable
+from wane.cli.terminal.text import counted, local_time, printable
 from wane.journal import PassRecord
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def recap_of(session: AgentSession) -> Recap | None:
 def recap_lines(recap: Recap) -> list[Text]:
     """Return two to four lines; the caller cuts long ones."""
     counts = [
-        f"{recap.turns:,} turn{'s' * (recap.turns != 1)}",
+        counted(recap.turns, "turn"),
         f"{recap.passes:,} pass{'es' * (recap.passes != 1)}",
         f"view {short(recap.tokens)}/{short(recap.budget)}",
     ]

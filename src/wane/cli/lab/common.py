@@ -20,7 +20,7 @@ from wane.cli.lab.reading import located
 from wane.cli.terminal.console import stdout_console
 from wane.cli.terminal.picture import plain_table
 from wane.cli.terminal.progress import Bar
-from wane.cli.terminal.text import printable
+from wane.cli.terminal.text import counted, printable
 from wane.core import Kind
 from wane.core.errors import ConfigError
 from wane.lab.replaying.engine import Engine, get_engine
@@ -156,11 +156,6 @@ def beyond_line(studied: Iterable[Studied], budget: int) -> list[str]:
     where = "" if len(beyond) == 1 else f" in {len(beyond)} sessions"
     carried = f"the system prompt and tools alone, in every request, hold up to {most:,}"
     return [f"A budget of {budget:,} tokens cannot be met{where}: {carried}."]
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun, in the plural if needed."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def short(tokens: float) -> str:

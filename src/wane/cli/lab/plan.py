@@ -13,7 +13,7 @@ from wane.cli import failure
 from wane.cli.flags import POLICIES, POLICY_FLAGS
 from wane.cli.lab.counter import usable_counter
 from wane.cli.lab.reading import Messages, read_one
-from wane.cli.terminal.text import printable, say
+from wane.cli.terminal.text import counted, printable, say
 from wane.core import Policy, parse_budget
 from wane.core.errors import ConfigError
 from wane.planning import Plan, plan, plan_items
@@ -198,7 +198,7 @@ def _read_lines(result: Plan, session: RecordedSession | None) -> list[str]:
     inferred = ["Episodes are inferred from tool calls: the agent marked none."] if result.inferred else []
     if session is None:
         return [*inferred, ""] if inferred else []
-    from wane.cli.lab.common import counted, held_by_kind, problem_lines
+    from wane.cli.lab.common import held_by_kind, problem_lines
 
     calls, turns = counted(len(session.calls), "model call"), counted(len(session.user_turns), "turn")
     held = held_by_kind(zip(result.item_kinds, result.item_tokens, strict=True))

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from wane.cli import failure
-from wane.cli.lab.common import LabOptions, counted, dollars, prepare, print_json, print_lines, read_lines, share, short
+from wane.cli.lab.common import LabOptions, dollars, prepare, print_json, print_lines, read_lines, share, short
 from wane.cli.terminal.progress import Bar
+from wane.cli.terminal.text import counted
 from wane.lab.sweep import parse_budgets
 from wane.lab.tune import BUDGETS, Alternative, Candidate, Tuning, full_cost, kept_of, tune
 from wane.strategies.base import Settings

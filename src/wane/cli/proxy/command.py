@@ -14,7 +14,7 @@ from wane.cli import failure
 from wane.cli.proxy.log import log_to
 from wane.cli.proxy.options import TOKEN_VARIABLE, proxy_options
 from wane.cli.terminal import signals
-from wane.cli.terminal.text import printable, say
+from wane.cli.terminal.text import counted, printable, say
 from wane.journal import SessionStore, default_root
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ async def _serve(options: ProxyOptions, *, quiet: bool) -> int:
 
 def _waiting(proxy: Running) -> str:
     count = proxy.traffic.open_requests()
-    requests = f"{count:,} request{'s' * (count != 1)}"
+    requests = counted(count, "request")
     return f"waiting up to {proxy.grace:g} s for {requests}; Ctrl-C again does not wait" if count else ""
 
 

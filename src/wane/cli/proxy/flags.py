@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from wane.cli.flags import POLICIES, POLICY_FLAGS, Flag
+from wane.cli.flags import BUDGET, POLICIES, POLICY_FLAGS, TOOL_CLASS, WINDOW, Flag
 
 STRATEGIES: Final = ("cwl", "paper", "truncate", "clear-tools", "none")
 LEVELS: Final = ("debug", "info", "warning", "error")
 
 CONTEXT: Final = (
-    Flag(("--budget",), "budget", "Tokens that the view may hold: 80k, the default, or 50% of --window.", "TOKENS"),
-    Flag(("--window",), "window", "The model's window, for a budget in percent. The default is 200k.", "TOKENS"),
+    BUDGET,
+    WINDOW,
     Flag(
         ("--strategy",),
         "strategy",
@@ -49,13 +49,7 @@ CONTEXT: Final = (
         choices=POLICIES,
     ),
     *POLICY_FLAGS,
-    Flag(
-        ("--tool-class",),
-        "tool_classes",
-        "Class of a tool: bulk goes first, artifact next, durable stays until its episode goes. May be repeated.",
-        "NAME=CLASS",
-        repeatable=True,
-    ),
+    TOOL_CLASS,
     Flag(
         ("--store",),
         "store",

@@ -13,7 +13,7 @@ from wane.cli.failure import UsageError
 from wane.cli.proxy.options import STORE_VARIABLE, TOKEN_VARIABLE, need_proxy, proxy_options
 from wane.cli.run.log import RunLog
 from wane.cli.terminal.child import run_child
-from wane.cli.terminal.text import say
+from wane.cli.terminal.text import counted, say
 
 if TYPE_CHECKING:
     from wane.proxy.agents.base import Agent, Asked
@@ -108,7 +108,7 @@ def summary(proxy: Running, options: ProxyOptions, log: RunLog) -> str:
     if not every:
         return "no request came to the proxy: the agent asked nothing, or asked elsewhere" + _warned(log)
     others = [f"{outcomes[name]:,} {how}" for name, how in _ENDED.items() if how and outcomes.get(name)]
-    told = f"{every:,} request{'s' * (every != 1)}" + (f" ({', '.join(others)})" if others else "")
+    told = counted(every, "request") + (f" ({', '.join(others)})" if others else "")
     if not proxy.traffic.peak:
         return f"{told}; none had a history and tools to manage" + _warned(log)
     held = f"{proxy.traffic.peak:,} of {options.context.budget:,} tokens"
@@ -116,4 +116,4 @@ def summary(proxy: Running, options: ProxyOptions, log: RunLog) -> str:
 
 
 def _warned(log: RunLog) -> str:
-    return f"; {log.warnings:,} warning{'s' * (log.warnings != 1)} in {log.path}" if log.warnings else ""
+    return f"; {counted(log.warnings, 'warning')} in {log.path}" if log.warnings else ""

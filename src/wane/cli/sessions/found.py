@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from wane.cli.terminal.text import human_bytes, local_time, printable
+from wane.cli.terminal.text import counted, human_bytes, local_time, printable
 from wane.lab.discover import SessionFile, look_into
 
 SHOWN: Final = 20
@@ -43,9 +43,8 @@ def print_found(files: Sequence[SessionFile], shown: int = SHOWN) -> None:
     """
     for agent, group in groupby(files, key=lambda file: file.agent):
         of_agent = list(group)
-        noun = "session" if len(of_agent) == 1 else "sessions"
         _line("")
-        _line(f"{_NAMES[agent]}: {len(of_agent):,} {noun}", "bold")
+        _line(f"{_NAMES[agent]}: {counted(len(of_agent), 'session')}", "bold")
         for file in of_agent[:shown]:
             _print_file(file)
         if len(of_agent) > shown:

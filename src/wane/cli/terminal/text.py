@@ -12,12 +12,23 @@ def say(message: str) -> None:
     sys.stderr.flush()
 
 
-def printable(text: str) -> str:
+def printable(text: str, keep: str = "") -> str:
     r"""Return text with escapes such as `\x1b` for what is not printable, line breaks included.
 
     Names of episodes and contents of files come from models and strangers, and a terminal obeys escape sequences.
+
+    Args:
+        text: the text.
+        keep: characters to leave as they are.
     """
-    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in keep else ascii(c)[1:-1] for c in text)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural if needed."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def is_unicode(encoding: str | None) -> bool:
