@@ -23,7 +23,7 @@ from wane.agent.config import load_settings
 from wane.agent.options import AgentOptions
 from wane.cli import flags
 from wane.cli.lab import flags as lab_flags
-from wane.cli.lab.common import dollars, range_of, share, short
+from wane.cli.lab.common import dollars, range_of, rounded, share
 from wane.cli.lab.pareto import Mark, letters_for, pareto_picture
 from wane.core import Policy
 from wane.lab.readers import READER_NAMES
@@ -450,9 +450,9 @@ def test_choices_are_those_that_there_are() -> None:
 @pytest.mark.parametrize(
     ("shown", "text"),
     [
-        (short(940), "940"),
-        (short(65_600), "66k"),
-        (short(999_600), "1.0M"),
+        (rounded(940), "940"),
+        (rounded(65_600), "66k"),
+        (rounded(999_600), "1.0M"),
         (dollars(0), "$0.00"),
         (dollars(0.04231), "$0.0423"),
         (dollars(0.00001), "$1.0e-05"),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from wane.cli import failure
 from wane.cli.failure import UsageError
-from wane.cli.lab.common import dollars, figure_table, print_lines, short
+from wane.cli.lab.common import dollars, figure_table, print_lines, rounded
 from wane.cli.terminal.console import stdout_console
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, printable, say
@@ -144,7 +144,7 @@ def _print(runs: Sequence[Figures]) -> None:
         lost = "" if isolated is None or run.isolated else f"{len(run.lost_against(isolated))}"
         tally = run.tally
         passed = f"{len(run.passed)}/{len(run.results)}"
-        wire = (f"{tally.model_calls:,}", short(tally.input_tokens), f"{tally.peak_view:,}", f"{tally.over_budget:,}")
+        wire = (f"{tally.model_calls:,}", rounded(tally.input_tokens), f"{tally.peak_view:,}", f"{tally.over_budget:,}")
         memory = "?" if run.memory is None else f"{run.memory / 1e6:.0f} MB"
         end = (f"{tally.re_reads:,}", dollars(tally.cost.total), memory, f"{run.seconds:.0f} s")
         table.add_row(run.name, passed, lost, *wire, *end)

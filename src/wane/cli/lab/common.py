@@ -14,9 +14,8 @@ from rich.table import Table
 
 from wane.cli import failure
 from wane.cli.failure import UsageError
-from wane.cli.lab.counter import usable_counter
 from wane.cli.lab.flags import PRICE
-from wane.cli.lab.reading import located
+from wane.cli.lab.reading import located, usable_counter
 from wane.cli.terminal.console import stdout_console
 from wane.cli.terminal.picture import plain_table
 from wane.cli.terminal.progress import Bar
@@ -134,7 +133,7 @@ def held_by_kind(items: Iterable[tuple[Kind, int]]) -> str:
     for kind, tokens in items:
         total += tokens
         notices += tokens if kind is Kind.NOTICE else 0
-    return f"{short(total)} tokens{f' ({short(notices)} of them notices)' if notices else ''}"
+    return f"{rounded(total)} tokens{f' ({rounded(notices)} of them notices)' if notices else ''}"
 
 
 def problem_lines(sessions: Iterable[RecordedSession]) -> list[str]:
@@ -158,8 +157,8 @@ def beyond_line(studied: Iterable[Studied], budget: int) -> list[str]:
     return [f"A budget of {budget:,} tokens cannot be met{where}: {carried}."]
 
 
-def short(tokens: float) -> str:
-    """Return tokens as people say them: 940, 66k, 2.6M."""
+def rounded(tokens: float) -> str:
+    """Return tokens rounded as people say them: 940, 66k, 2.6M."""
     if tokens < 1000:
         return f"{tokens:.0f}"
     if tokens < 999_500:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wane.cli import failure
 from wane.cli.flags import POLICIES, POLICY_FLAGS
-from wane.cli.lab.counter import usable_counter
-from wane.cli.lab.reading import Messages, read_one
+from wane.cli.lab.reading import Messages, read_one, usable_counter
 from wane.cli.terminal.text import counted, printable, say
 from wane.core import Policy, parse_budget
 from wane.core.errors import ConfigError

@@ -1,4 +1,4 @@
-"""Reads what a command line names: messages in JSON, or a session that Wane or another agent recorded.
+"""Finds what a command line names: a counter, messages in JSON, or a session that Wane or another agent recorded.
 
 Modules that a file of messages does not need are imported later, so that `wane plan` starts at once.
 """
@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from wane.cli.failure import InputError
-from wane.cli.terminal.text import printable
-from wane.core.errors import FormatError, JournalError, SessionNotFoundError
+from wane.cli.terminal.text import printable, say
+from wane.core import Counter
+from wane.core.errors import CounterError, FormatError, JournalError, SessionNotFoundError
+from wane.counters import get_counter
 from wane.formats import FORMAT_NAMES, detect_format
 from wane.formats.recordings import is_journal, recording_agent
 from wane.lab.readers import STDIN, find_files, head, plain_file, read_plain
@@ -55,6 +57,19 @@ def located(name: str) -> str:
         return str(SessionStore(default_root(os.environ)).find(name))
     except SessionNotFoundError as error:
         raise SessionNotFoundError(f"there is no file {name}, and {error}") from None
+
+
+def usable_counter(name: str) -> Counter:
+    """Return a counter by name; `chars`, with a warning, if that one cannot work here.
+
+    Raises:
+        ConfigError: for an unknown name.
+    """
+    try:
+        return get_counter(name)
+    except CounterError as error:
+        say(f"warning: {error}. Counting with chars, one token for every four characters")
+        return get_counter("chars")
 
 
 def read_one(name: str, format: str = "auto") -> Messages | RecordedSession:  # noqa: A002 - the field's word

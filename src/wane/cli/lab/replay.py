@@ -18,8 +18,8 @@ from wane.cli.lab.common import (
     print_lines,
     range_of,
     read_lines,
+    rounded,
     share,
-    short,
 )
 from wane.cli.terminal.console import stdout_console
 from wane.cli.terminal.progress import Bar
@@ -99,8 +99,8 @@ def _cells(it: Totals, baseline: Totals) -> Iterator[str]:
     yield dollars(it.dollars)
     yield f"{it.dollars / baseline.dollars:.2f}" if baseline.dollars else "-"
     yield dollars(it.reread_cost)
-    yield short(it.mean_view)
-    yield short(it.peak)
+    yield rounded(it.mean_view)
+    yield rounded(it.peak)
     yield range_of(loss.reference_recall, loss.reference_recall_at_best)
     yield share(loss.edit_grounding)
     yield share(loss.user_turns_intact)

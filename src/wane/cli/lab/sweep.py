@@ -18,8 +18,8 @@ from wane.cli.lab.common import (
     print_lines,
     range_of,
     read_lines,
+    rounded,
     share,
-    short,
 )
 from wane.cli.lab.pareto import Mark, pareto_picture
 from wane.cli.terminal.console import stdout_console
@@ -102,13 +102,13 @@ def _print(result: Sweep) -> None:
 def _cells(result: Sweep, point: Point, best: bool) -> Iterator[str]:
     it, baseline = point.totals, result.baseline.dollars
     to_last = result.cost_to_largest(point)
-    yield "any" if point.budget is None else short(point.budget)
+    yield "any" if point.budget is None else rounded(point.budget)
     yield dollars(it.dollars)
     yield f"{it.dollars / baseline:.2f}" if baseline else "-"
     yield "-" if to_last is None else f"{to_last:.2f}"
     yield dollars(it.reread_cost)
     yield f"{point.rereads_per_100:.1f}"
-    yield short(it.mean_view)
+    yield rounded(it.mean_view)
     yield range_of(it.loss.reference_recall, it.loss.reference_recall_at_best)
     yield share(it.loss.edit_grounding)
     yield "*" if best else ""

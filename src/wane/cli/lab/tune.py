@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from wane.cli import failure
-from wane.cli.lab.common import LabOptions, dollars, prepare, print_json, print_lines, read_lines, share, short
+from wane.cli.lab.common import LabOptions, dollars, prepare, print_json, print_lines, read_lines, rounded, share
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted
 from wane.lab.sweep import parse_budgets
@@ -88,14 +88,14 @@ def _of_the_frontier(result: Tuning) -> str:
 
 
 def _brief(it: Candidate) -> str:
-    return f"{dollars(it.cost)} and {share(it.kept)} kept ({short(it.budget)}, low water {it.policy.low_water})"
+    return f"{dollars(it.cost)} and {share(it.kept)} kept ({rounded(it.budget)}, low water {it.policy.low_water})"
 
 
 def _named(it: Alternative) -> str:
     if it.what == "strategy":
         return f"{it.value} instead"
     if it.what == "budget":
-        return f"{short(it.value)} instead"
+        return f"{rounded(it.value)} instead"
     return f"{it.what} = {_shown(it.value)}"
 
 

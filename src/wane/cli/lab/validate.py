@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from wane.cli import failure
-from wane.cli.lab.common import figure_table, print_lines, share, short
+from wane.cli.lab.common import figure_table, print_lines, rounded, share
 from wane.cli.lab.reading import located
 from wane.cli.terminal.console import stdout_console
 from wane.cli.terminal.progress import Bar
@@ -61,7 +61,7 @@ def run_validate(
 def _print(done: Sequence[Validation], outliers: bool) -> None:
     table = figure_table("session", "calls", "read", "simulated", "error", "rest", "within 5%", "differ")
     for it in done:
-        reads = (f"{len(it.rows):,}", short(it.recorded), short(it.simulated))
+        reads = (f"{len(it.rows):,}", rounded(it.recorded), rounded(it.simulated))
         errors = (f"{it.mean_share:.2%}", f"{it.mean_share_of_kept:.2%}", share(it.close))
         table.add_row(printable(it.name), *reads, *errors, f"{sum(it.outliers.values()):,}")
     stdout_console().print(table)
@@ -70,7 +70,7 @@ def _print(done: Sequence[Validation], outliers: bool) -> None:
     differ: Counter[str] = sum((Counter(it.outliers) for it in done), Counter())
     instead = ", ".join(f"{what} {count:,}" for what, count in sorted(differ.items())) or "none"
     off = f" ({simulated / recorded - 1:+.1%})" if recorded else ""
-    total = f"In all, {calls} that read {short(recorded)} tokens; simulated {short(simulated)}{off}."
+    total = f"In all, {calls} that read {rounded(recorded)} tokens; simulated {rounded(simulated)}{off}."
     print_lines(["", total, f"Calls that differ, by what the provider read instead: {instead}."])
     for it in done if outliers else ():
         print_lines(["", printable(it.name)])
