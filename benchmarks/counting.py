@@ -10,8 +10,7 @@ from __future__ import annotations
 import sys
 from statistics import median, quantiles
 
-from wane.lab.counting import Material, count
-from wane.lab.counting_error import relative_errors
+from wane.lab.counting import Material, count, relative_errors
 from wane.lab.readers import read_session
 
 

@@ -25,7 +25,7 @@ from wane.cli.chat.interactive import Chat, run_chat
 from wane.cli.failure import UsageError
 from wane.testing import Call, HttpError, Kind, Reply, ScriptedServer, Usage
 
-GREETING = "say.\n"  # how it ends, wherever its lines are broken
+GREETING = "commands.\n"  # how it ends, wherever its lines are broken
 CTRL_C, CTRL_D, ENTER = "\x03", "\x04", "\r"
 
 
@@ -112,7 +112,7 @@ def test_a_turn_with_approvals_and_the_commands(repository: Path) -> None:
     ]
 
     async def scene(at: Terminal) -> None:
-        await at.until("/help shows")
+        await at.until("/help lists")
         at.say("fix it")
         shown = await at.asked("+    return 42")
         assert "I look." in shown
@@ -126,9 +126,9 @@ def test_a_turn_with_approvals_and_the_commands(repository: Path) -> None:
         assert r"It is \x1b[31m42 now." in shown
         assert "use make test" in shown
         at.say("/context")
-        shown = await at.until("A pass is due")
+        shown = await at.until("A pass runs when it is full")
         assert re.search(r"E +look +\d+ +\d+ +none +needed by fix", shown)
-        assert "What the next pass would take" in shown
+        assert "What the next pass would evict" in shown
         at.say("/episodes")
         await at.until("whole", "look", "fix")
         at.say("/recall look")
@@ -140,7 +140,7 @@ def test_a_turn_with_approvals_and_the_commands(repository: Path) -> None:
         at.say("/context")
         shown = " ".join((await at.until("may be evicted: ", "user turns")).split())
         assert re.search(
-            r"A pass is due before the next model call: it would take [\d,]+\. [\d,]+ tokens stay, ", shown
+            r"A pass is due before the next model call; it would free [\d,]+\. [\d,]+ tokens stay, ", shown
         )
         assert "over the budget of 1,000, and nothing more may be evicted: system prompt and tools " in shown
         at.say("/budget 9k")
@@ -195,11 +195,11 @@ def test_ctrl_c_stops_the_turn_and_not_the_chat(repository: Path) -> None:
         at.say("wait")
         await at.there(repository / "begun")
         at.say("later")
-        await at.until("comes after this turn")
+        await at.until("runs after this turn")
         at.say("/episodes")
         await at.until("not finished")
         at.type(CTRL_C)
-        await at.until("Stopped. What was done stays")
+        await at.until("Stopped. The session keeps what")
         at.type("half a word")
         at.type(CTRL_C)
         at.type(CTRL_C)
@@ -252,7 +252,7 @@ def test_sessions_can_be_changed(repository: Path) -> None:
         await at.until("One.")
         first = at.chat.session.id
         at.say("/new")
-        await at.until("/help shows")
+        await at.until("/help lists")
         assert at.chat.session.id != first
         at.say("second")
         await at.until("Two.")
@@ -260,13 +260,13 @@ def test_sessions_can_be_changed(repository: Path) -> None:
         shown = await at.until("first", "second")
         assert "*1" in shown
         at.say("/resume 2")
-        shown = await at.until("/help shows", "  One.")
+        shown = await at.until("/help lists", "  One.")
         title, counts, answer = shown.splitlines()[-3:]
         assert (title, answer) == ("first", "  One.")
         assert "1 turn  0 passes" in counts
         assert at.chat.session.id == first
         at.say(f"/resume {first}")
-        await at.until("the session that you are in")
+        await at.until("you are in this session already")
         at.say("third")
         await at.until("Three.")
         at.type(CTRL_D)
@@ -283,19 +283,19 @@ def test_the_list_of_sessions_takes_a_choice(repository: Path) -> None:
         await at.until("One.", "1 model call")
         first = at.chat.session.id
         at.say("/new")
-        await at.until("/help shows")
+        await at.until("/help lists")
         at.say("second")
         await at.until("Two.", "1 model call")
         second = at.chat.session.id
         at.say("/resume")
         await at.until("*1", "first")
-        assert at.asks("Go on with which one?")
+        assert at.asks("Resume which one?")
         at.say("zz")
         await at.until("no session has an id that begins with 'zz'")
-        assert at.asks("Go on with which one?")
+        assert at.asks("Resume which one?")
         # What was typed is there to be changed.
         at.type("\x7f\x7f2\r")
-        await at.until("/help shows", "  One.")
+        await at.until("/help lists", "  One.")
         assert at.chat.session.id == first
         for leave in ("", CTRL_C, "/help"):
             at.say("/resume")
@@ -304,13 +304,13 @@ def test_the_list_of_sessions_takes_a_choice(repository: Path) -> None:
                 at.type(CTRL_C)
             else:
                 at.say(leave)
-            while at.asks("Go on with which one?"):
+            while at.asks("Resume which one?"):
                 await asyncio.sleep(0.01)
         assert at.chat.session.id == first
         at.say("/resume")
         await at.until("*")
         at.say(str(second))
-        await at.until("/help shows", "  Two.")
+        await at.until("/help lists", "  Two.")
         at.say("2")
         await at.until("Three.")
         at.type(CTRL_D)
@@ -326,7 +326,7 @@ def test_going_on_shows_what_the_session_was_about(repository: Path) -> None:
     script = [Reply("It splits.\nThen it joins."), Reply("Now it is fixed."), Reply(error=HttpError(400, body="no"))]
 
     async def talk(at: Terminal) -> None:
-        shown = await at.until("/help shows")
+        shown = await at.until("/help lists")
         assert shown.endswith(GREETING)
         at.type(f"\x1b[200~{long}\x1b[201~{ENTER}")
         await at.until("Then it joins.", "1 model call")
@@ -448,13 +448,13 @@ def test_in_a_real_terminal(repository: Path) -> None:
                     if b"\x1b[6n" in data:
                         os.write(fd, b"\x1b[1;1R")  # where the cursor is, which the prompt asks the terminal
 
-        until("/help shows")
+        until("/help lists")
         os.write(fd, b"go\r")
         until("● shell touch")
         while not (repository / "begun").exists():
             time.sleep(0.01)
         os.write(fd, b"\x03")
-        until("Stopped. What was done stays")
+        until("Stopped. The session keeps what")
         os.write(fd, b"and now\r")
         until("All is well.")
         until("wane --resume", after=b"\x04")

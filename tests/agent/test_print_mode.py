@@ -59,7 +59,7 @@ def test_what_would_need_approval_is_refused_with_a_reason(
         assert not (repository / "made").exists()
         told = capsys.readouterr()
         assert told.out == "I could not.\n"
-        refused = "1 command and 1 file change were refused, as nobody could be asked for approval"
+        refused = "1 command and 1 file change were refused because nobody could be asked for approval"
         assert told.err == f"wane: {refused}; -y/--yolo allows them\n"
         assert main(["-p", "do it", *model, "-C", str(repository), "-y"]) == 0
         assert (repository / "made").exists()

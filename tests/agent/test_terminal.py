@@ -67,7 +67,7 @@ def pty(server: ScriptedServer, directory: Path) -> Iterator[Pty]:
         arguments = ["-m", "openai-chat:gpt-4.1", "-y", "-C", str(directory)]
         os.execve(sys.executable, [sys.executable, "-m", "wane.cli.main", *arguments], environ)
     at = Pty(pid, fd)
-    at.until("/help shows")
+    at.until("/help lists")
     yield at
     at.until("wane --resume", again=b"\x04")
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
@@ -79,7 +79,7 @@ def test_a_signal_from_outside_stops_the_turn_and_not_the_chat(repository: Path)
         at.say("wait")
         await at.there(repository / "begun")
         os.kill(os.getpid(), signal.SIGINT)
-        await at.until("Stopped. What was done stays")
+        await at.until("Stopped. The session keeps what")
         os.kill(os.getpid(), signal.SIGINT)
         await at.until("Ctrl-D quits")
         at.say("go on")
@@ -101,7 +101,7 @@ def test_bytes_that_are_no_text_and_a_signal_in_a_real_terminal(repository: Path
             at.type(b"wait\r")
             at.until("shell sleep 60")
             os.kill(at.pid, signal.SIGINT)
-            at.until("Stopped. What was done stays")
+            at.until("Stopped. The session keeps what")
             at.type(b"go on\r")
             at.until("Two.")
         said = [text for text in server.requests[-1].texts(Kind.USER) if "<" not in text]

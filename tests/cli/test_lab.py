@@ -23,7 +23,7 @@ from wane.agent.config import load_settings
 from wane.agent.options import AgentOptions
 from wane.cli import flags
 from wane.cli.lab import flags as lab_flags
-from wane.cli.lab.common import dollars, range_of, share, short
+from wane.cli.lab.common import dollars, range_of, rounded, share
 from wane.cli.lab.pareto import Mark, letters_for, pareto_picture
 from wane.core import Policy
 from wane.lab.readers import READER_NAMES
@@ -163,8 +163,8 @@ class TestReplay:
         text = flat(run("replay", folder, "--strategy", "cwl,truncate", "--workers", "1").out)
         assert text.startswith("2 sessions: 52 model calls, ")
         assert "Episodes are inferred from tool calls: the agent marked none." in text
-        assert "1 session left out, as no model was called in it: idle" in text
-        assert "1 file passed over: " in text
+        assert "1 session left out, because no model was called in it: idle" in text
+        assert "1 file skipped: " in text
         assert str(folder / "broken.json") in text.replace(" ", "")
 
     def test_the_table(self, run: Run, chat: Path) -> None:
@@ -207,7 +207,7 @@ class TestReplay:
 
     def test_a_budget_below_what_every_request_carries_is_said(self, run: Run, pi: Path) -> None:
         text = flat(run("replay", pi, "--budget", "4k").out)
-        assert "A budget of 4,000 tokens cannot be met: system prompt and tools alone" in text
+        assert "A budget of 4,000 tokens cannot be met: the system prompt and tools alone" in text
         assert "cannot be met" not in run("replay", pi, "--budget", "9k").out
 
     def test_the_report(self, run: Run, chat: Path, tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ class TestReplay:
             (["CHAT", "--summary-tokens", "0"], "the length of a summary is 0 tokens"),
             (["CHAT", "--counter", "fingers"], "fingers"),
             (["CHAT", "--format", "pi"], "chat.json"),
-            (["CHAT", "--report", "no/such/place.html"], "its directory is not there"),
+            (["CHAT", "--report", "no/such/place.html"], "its directory does not exist"),
             (["CHAT", "--engine", "steam"], "invalid choice: 'steam'"),
             ([], "the following arguments are required: SESSION...; see wane replay --help"),
         ],
@@ -399,7 +399,7 @@ class TestLab:
         assert (done.code, done.err) == (0, "")
         text = flat(done.out)
         assert "In all, 6 calls that read " in text
-        assert "1 session left out: no cache reads were recorded there." in text
+        assert "1 session left out: they record no cache reads." in text
 
     def test_validate_as_json(self, run: Run, pi: Path) -> None:
         data = json.loads(run("lab", "validate", pi, "--json").out)
@@ -416,7 +416,7 @@ class TestLab:
     def test_nothing_to_compare_with(self, run: Run, chat: Path) -> None:
         done = run("lab", "validate", chat)
         assert (done.code, done.out) == (2, "")
-        assert "no session recorded what it read from the cache" in done.err
+        assert "no session recorded its cache reads" in done.err
 
     @pytest.mark.parametrize(
         ("args", "why"),
@@ -450,9 +450,9 @@ def test_choices_are_those_that_there_are() -> None:
 @pytest.mark.parametrize(
     ("shown", "text"),
     [
-        (short(940), "940"),
-        (short(65_600), "66k"),
-        (short(999_600), "1.0M"),
+        (rounded(940), "940"),
+        (rounded(65_600), "66k"),
+        (rounded(999_600), "1.0M"),
         (dollars(0), "$0.00"),
         (dollars(0.04231), "$0.0423"),
         (dollars(0.00001), "$1.0e-05"),

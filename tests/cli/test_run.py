@@ -75,7 +75,7 @@ def run(environ: dict[str, str], *arguments: str, cwd: Path, said: str = "Hi") -
 @pytest.mark.parametrize(
     ("args", "told"),
     [
-        (["run"], "say which agent to run behind two dashes, such as: wane run -- claude"),
+        (["run"], "say which agent to run after two dashes, such as: wane run -- claude"),
         (["run", "--"], "say which agent to run"),
         (["run", "--budget", "9k", "--"], "say which agent to run"),
         (["run", "claude"], "two dashes go before the agent and its own options"),

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from tests.lab.readers.promises import SESSIONS, needs_sessions
 from wane import Kind, chars
 from wane.formats.base import Part
-from wane.lab.counting import LEAST_RATIO, MOST_RATIO, WRAPPING, Material, breaks, count, reported
-from wane.lab.counting_error import relative_errors
+from wane.lab.counting import LEAST_RATIO, MOST_RATIO, WRAPPING, Material, breaks, count, relative_errors, reported
 from wane.lab.readers import join, read_session
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.session import Compaction, Eviction, RecordedSession, Usage

@@ -17,8 +17,8 @@ from wane.core import Kind
 from wane.core.errors import HistoryError
 from wane.formats.base import Part
 from wane.lab.loss import CallLoss, Index, Loss, LossTotals, Reread
+from wane.lab.loss.files import Touched, touched
 from wane.lab.loss.identifiers import candidates, identifiers, spoken
-from wane.lab.loss.touching import Touched, touched
 from wane.lab.readers import join, read_session
 from wane.lab.session import ModelCall, RecordedSession
 from wane.strategies.base import Slot, Substitute

@@ -218,8 +218,8 @@ def test_the_trace_of_a_strategy_with_episodes_has_their_bars_and_steps() -> Non
     done = replay(tale.subject(), made("cwl", 1000, 0), 1000, AUTOMATIC, trace=True)
     assert done.trace is not None
     assert done.trace.stripped
-    assert {step.episode for step in done.trace.stripped} <= set(done.trace.bars)
-    for bar in done.trace.bars.values():
+    assert {step.episode for step in done.trace.stripped} <= set(done.trace.episodes)
+    for bar in done.trace.episodes.values():
         assert bar.first <= bar.last
         assert bar.closed is None or bar.opened <= bar.closed
     left = {index for change in done.trace.changes for index in change.left}

@@ -134,8 +134,8 @@ def test_a_strategy_that_saw_other_episodes_has_its_own(page: Page, compared: Co
     for made in session["runs"]:
         trace = compared.replays[made["name"]][0].trace
         assert trace is not None
-        if trace.bars:
-            assert [bar["number"] for bar in made.get("bars", session["bars"])] == sorted(trace.bars)
+        if trace.episodes:
+            assert [bar["number"] for bar in made.get("bars", session["bars"])] == sorted(trace.episodes)
             owner = made.get("owner", session["owner"])
             assert {index: number for index, number in enumerate(owner) if number >= 0} == trace.owners
 

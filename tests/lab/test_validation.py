@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from wane.cli.main import main
 from wane.core import Kind
 from wane.core.errors import ConfigError
 from wane.formats.base import Part
@@ -12,7 +13,7 @@ from wane.lab.cache import CacheRules
 from wane.lab.readers import read_session
 from wane.lab.replaying.recorded import drops_reasoning
 from wane.lab.session import Compaction, ModelCall, RecordedSession, Usage
-from wane.lab.validation import Validation, ValidationRow, main, table, validate
+from wane.lab.validation import Validation, ValidationRow, validate
 
 RULES = CacheRules("test", minimum=100, lifetime=300, breakpoints=4, charges_writes=True)
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "sessions"
@@ -70,7 +71,7 @@ def test_a_session_without_usage_cannot_be_compared() -> None:
         validate(empty)
 
 
-def test_it_becomes_json_and_a_table() -> None:
+def test_it_becomes_json() -> None:
     done = validate(session([0, 1000, 0]), RULES)
     data = json.loads(json.dumps(done.to_dict()))
     assert (data["calls"], data["recorded"], data["simulated"], data["outliers"]) == (3, 1000, 5000, {"nothing": 1})
@@ -83,7 +84,6 @@ def test_it_becomes_json_and_a_table() -> None:
         "simulated": 4000,
         "outlier": "nothing",
     }
-    assert "| made | claude-opus-4-6 | 3 | 1,000 | 5,000 |" in table([done])
     assert ValidationRow(0, None, 10, 4, 6).error == 2
 
 
@@ -148,18 +148,19 @@ def test_the_lifetime_is_the_one_that_was_paid_for(validations: list[Validation]
     assert hours["entireio-5e_5207b424e2_0"] == pytest.approx(1 / 12)
 
 
-def test_the_command_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_them(capsys: pytest.CaptureFixture[str]) -> None:
     if not SHARED.is_dir():
         pytest.skip("no recorded sessions: ../shared/sessions (relative to the repository) is not there")
     path = str(SHARED / "claude-code" / "packmind-8f_2ac5b863c7_0.jsonl")
-    assert main([path, "--outliers"]) == 0
+    assert main(["lab", "validate", path, "--outliers"]) == 0
     shown = capsys.readouterr().out
-    assert "| packmind-8f_2ac5b863c7_0 | claude-opus-4-6 | 99 |" in shown
+    assert "packmind-8f_2ac5b863c7_0" in shown
     assert "call 0: read 10,384 of 32,367, not 0: more" in shown
-    assert main([path, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)[0]["calls"] == 99
+    assert main(["lab", "validate", path, "--json"]) == 0
+    [found] = json.loads(capsys.readouterr().out)["sessions"]
+    assert (found["model"], found["calls"]) == ("claude-opus-4-6", 99)
 
 
 def test_the_command_tells_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["no-such-file.jsonl"]) == 1
+    assert main(["lab", "validate", "no-such-file.jsonl"]) == 2
     assert "no-such-file.jsonl" in capsys.readouterr().err

@@ -1,1 +1,1 @@
-"""The `wane` command. `main` reads the command line, every other file is one subject."""
+"""The `wane` command. `main` reads the command line; each folder is a group of commands."""

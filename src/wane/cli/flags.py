@@ -1,4 +1,4 @@
-"""Every argument and option of the command, with its help. `docs/cli.md` is made from these."""
+"""All arguments and options of the command, with their help. `docs/cli.md` is generated from them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """An option of a command, or an argument, which is one without a dash.
+    """An option of a command; or an argument, which has no dash.
 
     Attributes:
-        names: its spellings; of an argument, how help calls it.
-        key: name of its value in what parsing gives.
+        names: its spellings; for an argument, its name in help.
+        key: name of its value after parsing.
         help: what it does, and its default.
-        value: what help calls its value; empty for a switch.
-        read: makes the value from its text, and raises ValueError for one that cannot be.
-        choices: the values there are; empty for any.
-        repeatable: whether it may be given more than once, and its value is a list.
-        bare: value of an option whose value may be left out; None if it may not.
+        value: name of its value in help; empty for a switch.
+        read: converts the text; raises ValueError if it cannot.
+        choices: the possible values; empty for any.
+        repeatable: whether it may be given more than once; its value is a list then.
+        bare: value of the option if it is given without one; None if it needs one.
     """
 
     names: tuple[str, ...]
@@ -34,12 +34,12 @@ class Flag:
 
     @property
     def is_option(self) -> bool:
-        """Whether it is given by name, not by place."""
+        """Whether it is given by name, not by position."""
         return self.names[0].startswith("-")
 
     @property
     def usage(self) -> str:
-        """How it is written: `-m, --model PROVIDER:MODEL`."""
+        """Its spellings and value: `-m, --model PROVIDER:MODEL`."""
         spelled = ", ".join(self.names)
         if not self.is_option or not self.value:
             return spelled
@@ -49,14 +49,14 @@ class Flag:
 POLICIES: Final = ("default", "paper")
 STRATEGIES: Final = ("none", "truncate", "compact", "clear-tools", "fold", "paper", "cwl")
 _STRATEGY: Final = (
-    "How the context is kept: cwl (episodes are evicted, the default), paper (in the smallest steps), fold (they "
-    "collapse when they end), truncate (the oldest messages go), compact (they are summarised, by the model), "
-    "clear-tools (old tool results go) or none."
+    "How to manage the context: cwl (evict episodes, the default), paper (the same in the smallest steps), fold "
+    "(collapse episodes when they end), truncate (drop the oldest messages), compact (let the model summarise them), "
+    "clear-tools (drop old tool results) or none."
 )
-_POLICY: Final = "How to evict: default (in batches) or paper (the smallest steps that do)."
+_POLICY: Final = "How to evict: default (in batches) or paper (in the smallest steps)."
 
 JSON: Final = Flag(("--json",), "as_json", "Print JSON instead of tables.")
-FULL: Final = Flag(("--full",), "full", "Show all rows of long tables, and texts whole.")
+FULL: Final = Flag(("--full",), "full", "Show all rows of long tables, and whole texts.")
 
 VERSION: Final = Flag(("--version",), "version", "Print the version and exit.")
 
@@ -70,15 +70,15 @@ AGENT: Final = (
         "TASK",
     ),
     Flag(("-m", "--model"), "model", "The model, such as anthropic:claude-sonnet-5-5.", "PROVIDER:MODEL"),
-    Flag(("-c", "--continue"), "continue_last", "Go on with this directory's last session."),
+    Flag(("-c", "--continue"), "continue_last", "Resume this directory's last session."),
     Flag(
         ("-r", "--resume"),
         "resume",
-        "Go on with a session, by its id or the beginning of it; without one, choose from a list.",
+        "Resume a session, by its id or the beginning of it; without one, choose from a list.",
         "ID",
         bare="",
     ),
-    Flag(("--no-session",), "no_session", "Keep no record of the session."),
+    Flag(("--no-session",), "no_session", "Do not save the session."),
     Flag(
         ("--output-format",),
         "output_format",
@@ -87,33 +87,46 @@ AGENT: Final = (
         choices=("text", "json", "stream-json"),
     ),
     Flag(("-C", "--cwd"), "cwd", "Work in DIR instead of here.", "DIR", Path),
-    Flag(("-l", "--cost-limit"), "cost_limit", "Make no model call once this much has been spent.", "DOLLARS", float),
+    Flag(("-l", "--cost-limit"), "cost_limit", "Make no more model calls once this much is spent.", "DOLLARS", float),
     Flag(("-y", "--yolo"), "yolo", "Run commands and write files without asking. With -p they are refused otherwise."),
-    Flag(("--budget",), "budget", "What the view may hold: 80k, the default, or 50% of the model's window.", "TOKENS"),
+    Flag(("--budget",), "budget", "Tokens that the view may hold: 80k, the default, or 50% of the window.", "TOKENS"),
     Flag(("--policy",), "policy", _POLICY, "POLICY", choices=POLICIES),
     Flag(
         ("--annotate",),
         "annotate",
-        "Who marks episodes: model, the default, or infer, what its tool calls tell, for models that mark none.",
+        "Who marks episodes: model, the default, or infer, which tells them from tool calls if the model marks none.",
         "WHO",
         choices=("model", "infer"),
     ),
     Flag(("--strategy",), "strategy", _STRATEGY, "STRATEGY", choices=STRATEGIES),
-    Flag(("--no-cwl",), "no_cwl", "Leave the context alone: no episodes, no eviction. The same as --strategy none."),
+    Flag(("--no-cwl",), "no_cwl", "Do not manage the context: no episodes, no eviction. Same as --strategy none."),
 )
 
+BUDGET: Final = Flag(
+    ("--budget",), "budget", "Tokens that the view may hold: 80k, the default, or 50% of --window.", "TOKENS"
+)
+WINDOW: Final = Flag(
+    ("--window",), "window", "The model's window, for a budget in percent. The default is 200k.", "TOKENS"
+)
+TOOL_CLASS: Final = Flag(
+    ("--tool-class",),
+    "tool_classes",
+    "Class of a tool: bulk leaves first, artifact next, durable stays until its episode leaves. May be repeated.",
+    "NAME=CLASS",
+    repeatable=True,
+)
 LOW_WATER: Final = Flag(
     ("--low-water",),
     "low_water",
-    "A pass evicts down to this share of the budget, above 0 to 1. By default the policy's: 0.5, of paper 1.",
+    "A pass evicts down to this share of the budget, above 0 to 1. The default is the policy's: 0.5, for paper 1.",
     "SHARE",
     float,
 )
 DESCRIPTION_SHARE: Final = Flag(
     ("--description-share",),
     "description_share",
-    "Share of the budget that descriptions of removed explorations may hold, 0 to 1, or none for no limit. "
-    "By default the policy's: 0.2, of paper none.",
+    "Share of the budget that descriptions of removed explorations may hold, 0 to 1, or none for no limit. The default "
+    "is the policy's: 0.2, for paper none.",
     "SHARE",
 )
 
@@ -123,7 +136,7 @@ POLICY_FLAGS: Final = (
     Flag(
         ("--prologue",),
         "prologue",
-        "Work ahead of the first start: turns, the default, evicts it like other unannotated work; whole, as in paper, "
+        "Work before the first episode: turns, the default, evicts it like other unannotated work; whole, as in paper, "
         "protects it.",
         "WHAT",
         choices=("turns", "whole"),
@@ -131,13 +144,13 @@ POLICY_FLAGS: Final = (
     Flag(
         ("--overflow",),
         "overflow",
-        "When nothing finished is left to evict: strip, the default, takes the oldest exchanges of unfinished work; "
-        "surface, as in paper, says that the budget is exceeded.",
+        "When no finished work is left to evict: strip, the default, evicts the oldest exchanges of unfinished work; "
+        "surface, as in paper, reports that the budget is exceeded.",
         "WHAT",
         choices=("strip", "surface"),
     ),
 )
-"""Settings of a policy that outweigh its own, by the names of its fields."""
+"""Settings that override a policy's own, by the names of its fields."""
 
 FORMATS: Final = (
     "auto",
@@ -155,7 +168,7 @@ FORMAT: Final = Flag(("--format",), "format", "Format of the input; recognised b
 WHO_MARKS: Final = Flag(
     ("--annotate",),
     "annotate",
-    "Who marks episodes: model, infer (what the tool calls tell), or auto, the default: the model where it did.",
+    "Who marks episodes: model, infer (from the tool calls), or auto, the default: the model if it marked any.",
     "WHO",
     choices=("auto", "model", "infer"),
 )
@@ -164,51 +177,39 @@ PLAN: Final = (
     Flag(
         ("FILE",),
         "file",
-        "Messages as JSON or JSONL, a session of Claude Code, Codex or pi, or one of wane by its file or its id; a "
+        "Messages as JSON or JSONL, a session of Claude Code, Codex or pi, or a session of wane by its file or id; a "
         "dash reads standard input.",
         "FILE",
     ),
-    Flag(("--budget",), "budget", "What the view may hold: 80k, the default, or 50% of --window.", "TOKENS"),
-    Flag(("--window",), "window", "The model's window, for a budget in percent. The default is 200k.", "TOKENS"),
+    BUDGET,
+    WINDOW,
     Flag(("--policy",), "policy", _POLICY, "POLICY", choices=POLICIES),
     *POLICY_FLAGS,
     Flag(
         ("--counter",),
         "counter",
-        "How to count tokens: chars (four characters each, the default) or tiktoken, with an encoding if need be: "
+        "How to count tokens: chars (one for four characters, the default) or tiktoken, also with an encoding: "
         "tiktoken:cl100k_base.",
         "COUNTER",
     ),
     FORMAT,
     WHO_MARKS,
-    Flag(
-        ("--tool-class",),
-        "tool_classes",
-        "Class of a tool: bulk goes first, artifact next, durable stays until its episode goes. May be repeated.",
-        "NAME=CLASS",
-        repeatable=True,
-    ),
+    TOOL_CLASS,
     FULL,
     Flag(("--exit-code",), "tell", "Exit with 3 if the budget cannot be met."),
     JSON,
 )
 
-SESSIONS: Final = (Flag(("--all",), "every", "Those of every directory, and those of other agents."), JSON)
+SESSIONS: Final = (Flag(("--all",), "every", "List sessions of all directories, and of other agents."), JSON)
 
 SHOW: Final = (
-    Flag(("SESSION",), "name", "The session's id, as much of it as is needed, or the path of its file.", "SESSION"),
+    Flag(("SESSION",), "name", "The session's id, or the beginning of it, or the path of its file.", "SESSION"),
     FULL,
     JSON,
 )
 
 DEMO: Final = (
-    Flag(
-        ("--strategy",),
-        "strategy",
-        _STRATEGY,
-        "STRATEGY",
-        choices=STRATEGIES,
-    ),
+    Flag(("--strategy",), "strategy", _STRATEGY, "STRATEGY", choices=STRATEGIES),
     Flag(("--keep",), "keep", "Keep the demo's repository in DIR, to look at afterwards.", "DIR", Path),
     JSON,
 )

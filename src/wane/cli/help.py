@@ -1,10 +1,10 @@
-"""The pages that `--help` prints: plain text, as wide as the terminal up to a comfortable measure."""
+"""The pages of `--help`: plain text, as wide as the terminal up to a comfortable width."""
 
 from __future__ import annotations
 
 import shutil
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from wane.cli import flags, texts
@@ -13,82 +13,62 @@ from wane.cli.flags import Flag
 _WIDEST: Final = 100
 _NARROWEST: Final = 40
 _INDENT: Final = 2
-_LONGEST: Final = 26  # columns of a term, beyond which its meaning begins on the next line
+_LONGEST: Final = 26  # columns; the meaning of a longer term begins on the next line
 
 
-def agent_help(commands: Iterable[tuple[str, str]], width: int | None = None) -> str:
+def agent_help(commands: Iterable[tuple[str, str]]) -> str:
     """Return the page of `wane --help`.
 
     Args:
         commands: name and text of each command.
-        width: columns; those of the terminal if None.
     """
-    columns = width or terminal_columns()
-    entries = [(name, texts.paragraphs(text)[0]) for name, text in commands]
-    parts = [
-        f"Usage: {usage()}",
-        *filled(texts.AGENT, columns),
-        _definitions("Commands", entries, columns),
-        _definitions("Options", _entries((*flags.AGENT, flags.VERSION, flags.HELP)), columns),
-    ]
-    return "\n\n".join(parts) + "\n"
+    options = _entries((*flags.AGENT, flags.VERSION, flags.HELP))
+    return _page(usage(), texts.AGENT, {"Commands": _summaries(commands), "Options": options})
 
 
-def command_help(name: str, text: str, its_flags: Iterable[Flag], width: int | None = None) -> str:
+def command_help(name: str, text: str, its_flags: Iterable[Flag]) -> str:
     """Return the page of `wane NAME --help`.
 
     Args:
         name: the command's name.
-        text: what is said of it.
+        text: its help text.
         its_flags: its arguments and options.
-        width: columns; those of the terminal if None.
     """
-    columns = width or terminal_columns()
     every = (*its_flags, flags.HELP)
-    arguments = [flag for flag in every if not flag.is_option]
-    parts = [f"Usage: {usage(name, every)}", *filled(text, columns)]
-    if arguments:
-        parts.append(_definitions("Arguments", _entries(arguments), columns))
-    parts.append(_definitions("Options", _entries(flag for flag in every if flag.is_option), columns))
-    return "\n\n".join(parts) + "\n"
+    arguments = _entries(flag for flag in every if not flag.is_option)
+    options = _entries(flag for flag in every if flag.is_option)
+    return _page(usage(name, every), text, {"Arguments": arguments, "Options": options})
 
 
-def group_help(name: str, text: str, commands: Iterable[tuple[str, str]], width: int | None = None) -> str:
+def group_help(name: str, text: str, commands: Iterable[tuple[str, str]]) -> str:
     """Return the page of `wane NAME --help` for a group of commands.
 
     Args:
         name: the group's name.
-        text: what is said of it.
+        text: its help text.
         commands: name and text of each of its commands.
-        width: columns; those of the terminal if None.
     """
-    columns = width or terminal_columns()
-    entries = [(its_name, texts.paragraphs(its_text)[0]) for its_name, its_text in commands]
-    parts = [
-        f"Usage: wane {name} [OPTIONS] COMMAND",
-        *filled(text, columns),
-        _definitions("Commands", entries, columns),
-        _definitions("Options", _entries((flags.HELP,)), columns),
-    ]
-    return "\n\n".join(parts) + "\n"
+    sections = {"Commands": _summaries(commands), "Options": _entries((flags.HELP,))}
+    return _page(f"wane {name} [OPTIONS] COMMAND", text, sections)
 
 
 def usage(name: str | None = None, its_flags: Iterable[Flag] = ()) -> str:
-    """Return how a command is called, or without a name, how `wane` is."""
+    """Return the usage of a command, or of `wane` without a name."""
     if name is None:
         return "wane [OPTIONS] [COMMAND]"
     return " ".join(["wane", name, "[OPTIONS]", *(flag.value for flag in its_flags if not flag.is_option)])
 
 
-def filled(text: str, columns: int) -> Iterator[str]:
-    """Yield the paragraphs of a text, filled unless they are to be printed as they stand."""
-    for paragraph in texts.paragraphs(text):
-        yield paragraph if texts.is_literal(paragraph) else textwrap.fill(paragraph, columns)
+def _page(used: str, text: str, sections: Mapping[str, list[tuple[str, str]]]) -> str:
+    columns = max(_NARROWEST, min(shutil.get_terminal_size().columns, _WIDEST))
+    parts = [f"Usage: {used}"]
+    parts += [it if texts.is_literal(it) else textwrap.fill(it, columns) for it in texts.paragraphs(text)]
+    parts += [_definitions(title, entries, columns) for title, entries in sections.items() if entries]
+    return "\n\n".join(parts) + "\n"
 
 
-def terminal_columns() -> int:
-    """Return the columns that help should take."""
-    return max(_NARROWEST, min(shutil.get_terminal_size().columns, _WIDEST))
+def _summaries(commands: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [(name, texts.paragraphs(text)[0]) for name, text in commands]
 
 
 def _entries(its_flags: Iterable[Flag]) -> list[tuple[str, str]]:
@@ -96,7 +76,7 @@ def _entries(its_flags: Iterable[Flag]) -> list[tuple[str, str]]:
 
 
 def _definitions(title: str, entries: list[tuple[str, str]], columns: int) -> str:
-    """A heading, and below it terms with their meanings beside them."""
+    """Return a heading, with terms and their meanings below it."""
     fitting = [len(term) for term, _ in entries if len(term) <= _LONGEST]
     start = _INDENT + max(fitting, default=_LONGEST) + 2
     lines = [f"{title}:"]

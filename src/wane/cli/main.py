@@ -1,6 +1,6 @@
 """The command line: which command runs what.
 
-What a command needs is imported when it runs, so that help is quick and `wane plan` needs no extra.
+Modules are imported when a command runs, so that help is quick and `wane plan` needs no extra.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from wane.agent.options import AgentOptions
 
 STDIN: Final = "-"
-"""The task that stands for standard input."""
+"""The task that means standard input."""
 
 _AGENT_MODULES: Final = ("pydantic_ai", "pydantic_ai_harness", "genai_prices", "prompt_toolkit")
 
@@ -38,7 +38,7 @@ def main(args: Sequence[str] | None = None) -> int:
     """Run the command, and return its exit code.
 
     Args:
-        args: the command line without the program's name; that of the process if None.
+        args: the command line without the program's name; None for the process's own.
     """
     _make_lenient()
     try:
@@ -69,7 +69,7 @@ def _run(args: Sequence[str]) -> int:
 
 
 def _agent(values: Values) -> int:
-    """Run the agent: interactive, or with a task one turn of it."""
+    """Run the agent: interactively, or for one turn if a task is given."""
     options = agent_options(values)
     if options.prompt is None:
         from wane.cli.chat.interactive import run_chat
@@ -81,13 +81,13 @@ def _agent(values: Values) -> int:
 
 
 def agent_options(values: Values) -> AgentOptions:
-    """Return what the agent is asked to do.
+    """Return the options of the agent.
 
     Args:
-        values: what the command line gave.
+        values: values of the command line.
 
     Raises:
-        UsageError: for options that make no sense together, a directory that is none, and an empty task.
+        UsageError: for options that make no sense together, a directory that does not exist, or an empty task.
         MissingExtraError: if the agent's extra is not installed.
     """
     if values.get("continue_last") and "resume" in values:
@@ -160,7 +160,7 @@ COMMANDS: Final = (
 
 def _task(text: str) -> str:
     if text == STDIN and isinstance(sys.stdin, io.TextIOWrapper):
-        # As files are, whatever the locale says; and what is no text is the model's to make something of.
+        # Read as UTF-8, like files; the model gets bytes that are not text replaced.
         sys.stdin.reconfigure(encoding="utf-8-sig", errors="replace")
     task = sys.stdin.read() if text == STDIN else text
     if not task.strip():
@@ -172,7 +172,7 @@ def _told(error: OSError) -> str:
     try:
         Path.cwd()
     except OSError:
-        return "the current directory is not there any more; change to another one"
+        return "the current directory does not exist any more; change to another one"
     return f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"
 
 
@@ -182,8 +182,8 @@ def _need_agent(part: str) -> None:
 
 
 def _make_lenient() -> None:
-    """Whatever a model wrote must be printable in whatever encoding the output has."""
-    # Closed, as by `wane … >&-`.
+    """Let the output print whatever a model wrote, in any encoding."""
+    # A stream is None if it is closed, as by `wane … >&-`.
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - for as long as the process lives
@@ -193,11 +193,11 @@ def _make_lenient() -> None:
 
 
 def _flushed(code: int) -> int:
-    """Write out what is buffered, while there is still someone to tell that it could not be written."""
+    """Write out what is buffered, while a failure can still be reported."""
     try:
         sys.stdout.flush()
     except OSError as error:
-        # A reader that has gone, as `head` does, is no error to speak of.
+        # A reader that is gone, such as `head`, is not an error.
         if not isinstance(error, BrokenPipeError):
             say(f"the output could not be written: {error.strerror or error}")
         # Python flushes again when it exits, and would complain then.

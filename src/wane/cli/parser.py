@@ -1,6 +1,6 @@
 """The command line's grammar, made from flags and texts.
 
-With argparse: a library for this would take more time to load than `wane plan` takes to run.
+It uses argparse: another library would take longer to load than `wane plan` takes to run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from wane.cli.flags import Flag
 from wane.cli.help import agent_help, command_help, group_help
 
 Values = dict[str, Any]
-"""Values by key, of what the command line gave; what it did not give is not there."""
+"""Values of the command line, by key; options that were not given are missing."""
 
 _NAME: Final = "command"
 _METAVAR: Final = "COMMAND"
@@ -26,7 +26,7 @@ _AGENT: Final = "agent_"
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command: its name, its help, its flags, and what runs it and returns the exit code.
+    """A command: its name, its help text, its flags, and the function that runs it and returns the exit code.
 
     A name of two words is that of a command in a group: `lab validate`.
     """
@@ -40,18 +40,16 @@ class Command:
 def parse(
     args: Sequence[str], commands: Sequence[Command], groups: Mapping[str, str] | None = None
 ) -> tuple[str | None, Values]:
-    """Return the name of the command that was given, None if there is none, and the values of its flags.
-
-    Without a command they are those of the agent.
+    """Return the name of the command and the values of its flags; without a command, None and those of the agent.
 
     Args:
         args: the command line.
         commands: the commands.
-        groups: what is said of each group of commands.
+        groups: help text of each group of commands.
 
     Raises:
         UsageError: for a command line that is not understood.
-        SystemExit: after help or the version has been printed.
+        SystemExit: after printing help or the version.
     """
     known, unknown = _parser(commands, groups or {}).parse_known_args(args)
     values = vars(known)
@@ -69,7 +67,7 @@ def parse(
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that shows our own help, which `page` makes, and raises our own errors."""
+    """A parser that prints our own help, from `page`, and raises our own errors."""
 
     page: Callable[[], str] = str
 
@@ -101,7 +99,7 @@ def _parser(commands: Sequence[Command], groups: Mapping[str, str]) -> argparse.
             choices[group] = _group(choices[""], group, groups.get(group, ""), inside)
         child = choices[group].add_parser(name, allow_abbrev=False)
         child.page = partial(command_help, command.name, command.text, command.flags)
-        # Of a group, the whole name, and not the last word of it.
+        # For a command in a group, the whole name instead of its last word.
         child.set_defaults(**{_NAME: command.name})
         for flag in command.flags:
             _add(child, flag)
@@ -128,5 +126,5 @@ def _add(parser: argparse.ArgumentParser, flag: Flag, prefix: str = "") -> None:
             options |= {"nargs": "+", "action": "extend"}
         parser.add_argument(flag.key, **options)
         return
-    # Left out of the values unless given, so that each default stands in one place: where it is used.
+    # Missing unless given, so that each default is set in one place: where it is used.
     parser.add_argument(*flag.names, dest=prefix + flag.key, default=argparse.SUPPRESS, **options)

@@ -1,8 +1,8 @@
-"""Tokens of a recorded session, fitted to what the provider reported of its calls.
+"""Counts the tokens of a recorded session, fitted to the usage that its provider reported.
 
-A counter's estimate of a part is off by a factor that depends on what the part holds: tokens of code, prose and
-JSON differ in length. Where a session recorded what each request held, the growth from one request to the next is
-what the parts between them cost, so their estimates are scaled to it. `docs/lab/counting.md` has what error remains.
+A counter's estimate of a part is off by a factor that depends on its content: code, prose and JSON differ in length.
+Where a session recorded the size of its requests, the growth from one request to the next is the cost of the parts
+between them, so their estimates are scaled to it. `docs/lab/counting.md` gives the error that remains.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from wane.core import DELIMITER, Counter, Item, Kind, chars
 from wane.lab.session import ModelCall, RecordedSession
 
 LEAST_RATIO: Final = 0.3
-"""Recorded growth over estimate from which the growth is taken for the cost of the parts."""
+"""Least ratio of recorded growth to estimate at which the growth counts as the cost of the parts."""
 MOST_RATIO: Final = 4.0
-"""The same, up to which it is."""
+"""The largest such ratio."""
 WRAPPING: Final = 50
-"""Tokens a part that may come on top: what a provider puts around a call or a result. Parts of a few characters
-cost many times their text."""
+"""Tokens per part allowed on top, for what a provider puts around a call or a result. Parts of a few characters cost
+many times their text."""
 
 _OUTPUT: Final = frozenset({Kind.TEXT, Kind.REASONING, Kind.CALL})
 
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """A recorded session, counted: what a replay works on.
+    """A recorded session with its tokens counted: what a replay works on.
 
     Attributes:
         session: the session.
         items: its parts as items, in order, with their tokens. Only calls of `delimiter` have arguments.
-        overhead: tokens that every request carries besides: tool definitions, and a system prompt that was not
+        overhead: tokens that every request carries in addition: tool definitions, and a system prompt that was not
             recorded.
-        output_tokens: by model call, tokens of its output.
-        calibrated: whether tokens were fitted to recorded usage.
+        output_tokens: by model call, the tokens of its output.
+        calibrated: whether the tokens were fitted to recorded usage.
     """
 
     session: RecordedSession
@@ -49,13 +49,13 @@ class Material:
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """The parts between two calls, with what was reported of them.
+    """The parts between two calls, and the growth reported for them.
 
     Attributes:
-        first: index of the first part: the earlier call's output is in it.
+        first: index of the first part; the earlier call's output is among the parts.
         stop: index after the last.
         estimate: their tokens by the counter.
-        growth: by how much the later request was larger; None if it tells nothing of the parts.
+        growth: how much larger the later request was; None if that says nothing about the parts.
     """
 
     first: int
@@ -73,14 +73,14 @@ class _Span:
 
 
 def count(session: RecordedSession, counter: Counter = chars, *, calibrate: bool = True) -> Material:
-    """Return a session with the tokens of its parts, its overhead and its calls' outputs.
+    """Count the tokens of a session's parts, its overhead and its calls' outputs.
 
-    The same session and counter give the same tokens. It takes time linear in the session.
+    The same session and counter give the same tokens. The time is linear in the session.
 
     Args:
-        session: the session; it stays as it is.
+        session: the session; it is not changed.
         counter: estimates the tokens of a text.
-        calibrate: fit the estimates to recorded usage; False leaves them as the counter gives them.
+        calibrate: whether to fit the estimates to recorded usage.
     """
     raw = [part.item(counter, message) for part, message in zip(session.parts, session.messages, strict=True)]
     estimates = [item.tokens for item in raw]
@@ -90,7 +90,11 @@ def count(session: RecordedSession, counter: Counter = chars, *, calibrate: bool
     for span in spans:
         goal = span.growth if span.sane and span.growth is not None else round(span.estimate * ratio)
         tokens += _shared_out(estimates[span.first : span.stop], goal)
-    items = [_item(item, count) for item, count in zip(raw, tokens, strict=True)]
+    # Arguments stay in the parts; a window reads only those of `delimiter` from the item.
+    items = [
+        replace(item, tokens=cost, arguments=item.arguments if item.tool == DELIMITER else None)
+        for item, cost in zip(raw, tokens, strict=True)
+    ]
     return Material(
         session=session,
         items=items,
@@ -101,23 +105,46 @@ def count(session: RecordedSession, counter: Counter = chars, *, calibrate: bool
 
 
 def reported(session: RecordedSession) -> list[tuple[int, int]]:
-    """Return of each call whose input was reported the index that follows what it saw, and that input in tokens."""
+    """Return, for each call whose input was reported, the index that follows what it saw and its input tokens."""
     return [(call.first, call.usage.total_input) for call in session.calls if call.usage and call.usage.total_input > 0]
 
 
 def breaks(session: RecordedSession) -> list[int]:
-    """Return the positions, in order, from which on a request does not continue the one before.
+    """Return the positions, ascending, at which a request does not continue the previous one.
 
-    That is where the agent compacted or evicted, where its provider left reasoning out, and where another of several
-    joined sessions begins.
+    The agent compacted or evicted there, its provider dropped reasoning, or another of several joined sessions begins.
     """
     found = {compaction.position for compaction in session.compactions}
     found.update(eviction.position for eviction in session.evictions)
     return sorted(found.union(session.reasoning_cleared, session.starts))
 
 
+def relative_errors(material: Material) -> list[float]:
+    """Return, for each call whose input was reported, the relative error of the counted input.
+
+    The counted input is the overhead and all items before the call, without reasoning that the provider dropped.
+    After a compaction or eviction the items no longer are the agent's view. From there on the growth since the first
+    request that followed is compared; that request has no error of its own and is left out.
+    """
+    session = material.session
+    cuts = sorted(
+        {compaction.position for compaction in session.compactions}
+        | {eviction.position for eviction in session.evictions}
+        | {start for start in session.starts if start}
+    )
+    held = _held(material)
+    errors: list[float] = []
+    stretch, base = 0, material.overhead
+    for position, total in reported(session):
+        if (now := bisect_right(cuts, position)) != stretch:
+            stretch, base = now, total - held[position]
+            continue
+        errors.append(abs(base + held[position] - total) / total)
+    return errors
+
+
 def _spans(session: RecordedSession, estimates: Sequence[int]) -> list[_Span]:
-    """The parts cut at the calls whose input was reported. All parts are in one, the last after the last call."""
+    """Cut the parts at the calls whose input was reported; the last span follows the last of them."""
     grown = [0, *accumulate(estimates)]
     broken = breaks(session)
     spans: list[_Span] = []
@@ -133,7 +160,7 @@ def _spans(session: RecordedSession, estimates: Sequence[int]) -> list[_Span]:
 
 
 def _typical_ratio(spans: Sequence[_Span]) -> float:
-    """The median of growth over estimate, each span counting by its tokens; 1 where nothing was reported."""
+    """Return the median ratio of growth to estimate, weighted by tokens; 1 if nothing was reported."""
     known = sorted(
         (span.growth / span.estimate, span.estimate) for span in spans if span.sane and span.growth is not None
     )
@@ -144,21 +171,15 @@ def _typical_ratio(spans: Sequence[_Span]) -> float:
 
 
 def _shared_out(estimates: Sequence[int], goal: int) -> list[int]:
-    """Whole numbers in proportion to the estimates, with `goal` as their sum."""
+    """Return whole numbers in proportion to the estimates, which add up to `goal`."""
     grown = [0, *accumulate(estimates)]
     if not grown[-1]:
         return [0] * len(estimates)
     return [after - before for before, after in pairwise(round(goal * part / grown[-1]) for part in grown)]
 
 
-def _item(item: Item, tokens: int) -> Item:
-    # The others' arguments are in the parts; only the protocol is read from the item.
-    arguments = item.arguments if item.tool == DELIMITER else None
-    return replace(item, tokens=tokens, arguments=arguments)
-
-
 def _overhead(session: RecordedSession, tokens: Sequence[int], counter: Counter, ratio: float) -> int:
-    """What the first request whose input was reported held besides the parts and a summary before it."""
+    """Return what the first reported request held besides the parts and a summary before it."""
     first = next(iter(reported(session)), None)
     if first is None:
         return session.system_tokens or 0
@@ -171,7 +192,18 @@ def _overhead(session: RecordedSession, tokens: Sequence[int], counter: Counter,
 
 
 def _output(call: ModelCall, items: Sequence[Item]) -> int:
-    """Tokens of a call's output: as reported, or those of its parts."""
+    """Return the tokens of a call's output: as reported, or else of its parts."""
     if call.usage is not None and call.usage.output is not None:
         return call.usage.output
     return sum(item.tokens for item in items[call.first : call.stop] if item.kind in _OUTPUT)
+
+
+def _held(material: Material) -> list[int]:
+    """Return, by number of items, the tokens that a request holds if only cleared reasoning leaves it."""
+    items, cleared = material.items, sorted(material.session.reasoning_cleared)
+    grown = [0, *accumulate(item.tokens for item in items)]
+    reasoned = [0, *accumulate(item.tokens if item.kind is Kind.REASONING else 0 for item in items)]
+    gone = [0] * len(grown)
+    for position in cleared:
+        gone[position] = reasoned[position]
+    return [whole - left for whole, left in zip(grown, accumulate(gone, max), strict=True)]

@@ -1,4 +1,4 @@
-"""Finds the sessions that Claude Code, Codex and pi keep in their usual places on this machine."""
+"""Finds the sessions that Claude Code, Codex and pi keep on this machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wane.lab.readers.claude_code import reader as claude_code
 from wane.lab.readers.codex import reader as codex
 
 LOOKED_AT: Final = 1 << 18
-"""Bytes at the beginning of a file that are looked at for its title and its directory."""
+"""Bytes at the start of a file that are searched for its title and directory."""
 
 About = tuple[str, str | None]
 """The first turn that a person typed, and the working directory."""
@@ -23,13 +23,13 @@ About = tuple[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class SessionFile:
-    """A file in which an agent keeps a session.
+    """A file that holds a session of another agent.
 
     Attributes:
-        agent: whose it is: `claude-code`, `codex` or `pi`; also the format that reads it.
+        agent: `claude-code`, `codex` or `pi`; also the name of the format.
         path: the file.
         modified: when it was last written.
-        size: its bytes.
+        size: its size in bytes.
     """
 
     agent: str
@@ -40,11 +40,11 @@ class SessionFile:
 
 @dataclass(frozen=True, slots=True)
 class SessionHead:
-    """What the beginning of a session file tells.
+    """What the beginning of a session file says.
 
     Attributes:
-        title: first words of the first turn of the user; empty if the beginning holds none.
-        cwd: the directory that it was about, if recorded.
+        title: first words of the user's first turn; empty if the beginning holds none.
+        cwd: its working directory, if recorded.
         problem: why the file cannot be read, None if it can.
     """
 
@@ -59,10 +59,10 @@ class _Place:
 
     Attributes:
         agent: its name.
-        variable: environment variable that says where its directory is.
-        default: the directory otherwise, below the user's home.
-        patterns: of the files, below it.
-        about: tells what a session is about from its first lines.
+        variable: environment variable that names its directory.
+        default: the directory if the variable is not set, below the user's home.
+        patterns: its session files, below the directory.
+        about: finds title and directory in the first lines.
     """
 
     agent: str
@@ -86,14 +86,14 @@ _PLACES: Final = (
 
 
 def find_sessions(environ: Mapping[str, str], home: Path) -> list[SessionFile]:
-    """Return the session files of other agents, by agent, the last written first.
+    """Return the session files of other agents, by agent, newest first.
 
     Files of sub-agents are left out: they are read with the session that started them. No file is opened.
 
     Args:
-        environ: environment variables; `CLAUDE_CONFIG_DIR`, `CODEX_HOME` and `PI_CODING_AGENT_DIR` say where the
-            agents keep their files, if they are set.
-        home: the user's home directory, below which the usual places are.
+        environ: environment variables; `CLAUDE_CONFIG_DIR`, `CODEX_HOME` and `PI_CODING_AGENT_DIR` name the agents'
+            directories, if they are set.
+        home: the user's home directory.
     """
     return [
         file
@@ -103,7 +103,7 @@ def find_sessions(environ: Mapping[str, str], home: Path) -> list[SessionFile]:
 
 
 def look_into(file: SessionFile) -> SessionHead:
-    """Return what the beginning of a session file tells; a file that cannot be read gives a problem."""
+    """Return what the beginning of a session file says, or a problem if it cannot be read."""
     about = next(place.about for place in _PLACES if place.agent == file.agent)
     try:
         title, cwd = about(_beginning(file.path))
@@ -121,20 +121,20 @@ def _files(place: _Place, environ: Mapping[str, str], home: Path) -> Iterator[Se
             try:
                 status = path.stat()
             except OSError:
-                continue  # it went while we looked, or is a link to nothing
+                continue  # deleted in the meantime, or a dangling link
             modified = datetime.fromtimestamp(status.st_mtime, UTC)
             yield SessionFile(place.agent, path, modified, status.st_size)
 
 
 def _directory(value: str, home: Path) -> Path | None:
-    """The directory that a variable names; `~` is the home directory. None if it is not set."""
+    """Return the directory that a variable names, with `~` expanded; None if it is not set."""
     if not value:
         return None
     return home / value[1:].lstrip("/") if value == "~" or value.startswith("~/") else Path(value)
 
 
 def _beginning(path: Path) -> Iterator[Mapping[str, Any]]:
-    """The JSON objects of the first lines."""
+    """Yield the JSON objects on the first lines."""
     left = LOOKED_AT
     with path.open("rb") as file:
         while left > 0 and (raw := file.readline(left)):

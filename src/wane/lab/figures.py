@@ -16,12 +16,12 @@ class CallFigures:
     """One model call under one strategy.
 
     Attributes:
-        tokens: what the request held, in tokens.
-        read: of these, read from the provider's cache.
-        written: of these, written to it, where the provider charges for that.
-        cost: dollars, the strategy's own model calls before it included.
-        ran: whether the strategy took anything out of the view just before.
-        summaries: model calls of the strategy's own just before.
+        tokens: tokens of the request.
+        read: those of them read from the provider's cache.
+        written: those of them written to it, if the provider charges for that.
+        cost: dollars, with the strategy's own model calls before it.
+        ran: whether the strategy evicted anything just before.
+        summaries: model calls that the strategy itself made just before.
         loss: what the call needed, and how much of it was in view.
     """
 
@@ -36,24 +36,24 @@ class CallFigures:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What a strategy cost and lost over model calls; totals of several sessions add up with `+`.
+    """What a strategy cost and lost; totals of several sessions add up with `+`.
 
     Attributes:
-        calls: model calls that the session made.
-        cost: dollars for them, by what they were for.
+        calls: model calls of the session.
+        cost: dollars for them, by purpose.
         own_cost: dollars for the strategy's own model calls.
-        own_calls: number of these.
-        read: input tokens read from the cache, by all calls.
-        written: input tokens written to it.
-        fresh: input tokens that were neither.
-        output: output tokens, those of the strategy's own calls included.
-        viewed: tokens of all requests of the session, the strategy's own left out.
-        peak: tokens of the largest of these.
-        over: requests that held more than the budget, by what filled it (`wane.lab.replaying.over.REASONS`).
-        passes: times that the strategy took anything out of the view.
-        prefix_breaks: requests that did not begin with the whole of the one before.
-        reread_cost: dollars for fetching again what was needed and gone, on top of `cost`.
-        floor: dollars that no strategy can avoid, see `docs/lab/cache.md`.
+        own_calls: their number.
+        read: input tokens that all calls read from the cache.
+        written: input tokens that they wrote to it.
+        fresh: all other input tokens.
+        output: output tokens of all calls.
+        viewed: tokens of all requests of the session, without the strategy's own.
+        peak: tokens of the largest of them.
+        over: requests over the budget, by what filled them (`wane.lab.replaying.over.REASONS`).
+        passes: how often the strategy evicted anything.
+        prefix_breaks: requests that did not begin with the whole previous one.
+        reread_cost: dollars for fetching evicted content that was needed again, on top of `cost`.
+        floor: dollars that no strategy can avoid; see `docs/lab/cache.md`.
         seconds: time that the strategy itself took.
         loss: what was lost.
     """
@@ -92,7 +92,7 @@ class Totals:
 
     @property
     def over_budget(self) -> int:
-        """Requests that held more than the budget."""
+        """Requests over the budget."""
         return self.over.total()
 
     @property
@@ -102,14 +102,14 @@ class Totals:
 
     @property
     def mean_view(self) -> float:
-        """Tokens of the session's requests on average."""
+        """Mean tokens of the session's requests."""
         return self.viewed / self.calls if self.calls else 0.0
 
     def to_dict(self, baseline: Totals | None = None) -> dict[str, Any]:
-        """Return the figures as JSON-able data, in the terms of `wane replay --json`.
+        """Return the figures as JSON-able data, with the keys of `wane replay --json`.
 
         Args:
-            baseline: totals of `none` on the same sessions, for `cost_ratio`; null without.
+            baseline: totals of `none` on the same sessions, for `cost_ratio`, which is null without them.
         """
         calls, loss = max(self.calls, 1), self.loss
         ratio = self.dollars / baseline.dollars if baseline and baseline.dollars else None

@@ -1,4 +1,4 @@
-"""The frontier of a trade: what nothing else beats at both ends; and its knee, beyond which a dollar buys little."""
+"""The frontier of a trade-off, and its knee, beyond which a dollar buys little."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ _T = TypeVar("_T")
 
 
 def frontier(points: Sequence[_T], cost: Callable[[_T], float], value: Callable[[_T], float]) -> list[_T]:
-    """Return the points that no other beats: none is as cheap and worth more, or worth as much and cheaper.
+    """Return the points that no other point beats, cheapest first.
 
-    Of points that are equal in both, the first counts.
+    A point beats another if it is as cheap and worth more, or worth as much and cheaper. Of equal points the first
+    counts.
 
     Args:
         points: the points.
-        cost: what one costs; less is better.
-        value: what one is worth; more is better.
-
-    Returns:
-        The points, the cheapest first.
+        cost: cost of a point; less is better.
+        value: value of a point; more is better.
     """
     best: list[_T] = []
     for point in sorted(points, key=lambda it: (cost(it), -value(it))):
@@ -29,15 +27,15 @@ def frontier(points: Sequence[_T], cost: Callable[[_T], float], value: Callable[
 
 
 def knee(points: Sequence[_T], cost: Callable[[_T], float], value: Callable[[_T], float]) -> _T:
-    """Return the point of a frontier that stands farthest above the line between its ends.
+    """Return the point of a frontier that lies farthest above the line between its ends.
 
-    Up to there, a dollar more buys much; beyond it, little. Both measures are taken from 0 to 1 between the ends,
-    so that neither's unit counts. A frontier of two points has no knee: the cheaper one is returned.
+    Up to there another dollar buys much; beyond it, little. Both measures are scaled to 0..1 between the ends, so
+    that their units do not matter. A frontier of two points has no knee; the cheaper point is returned.
 
     Args:
-        points: a frontier, the cheapest first, at least one point.
-        cost: as `frontier` takes it.
-        value: as `frontier` takes it.
+        points: a frontier, cheapest first; at least one point.
+        cost: as in `frontier`.
+        value: as in `frontier`.
     """
     first, last = points[0], points[-1]
     width, height = cost(last) - cost(first), value(last) - value(first)

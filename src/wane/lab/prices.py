@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, time
 from decimal import Decimal
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from wane.core.errors import ConfigError, MissingExtraError
 from wane.lab.cache.prefix import CacheUse
@@ -21,12 +21,12 @@ _USUAL: Final = ("anthropic", "openai", "google", "deepseek")
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a model call cost, in dollars, by what it was for.
+    """Dollars for a model call, by purpose.
 
     Attributes:
         read: input read from the cache.
         written: input written to it.
-        fresh: other input.
+        fresh: all other input.
         output: output, reasoning included.
     """
 
@@ -51,14 +51,14 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Dollars per token, for requests of more than `above` input tokens.
+    """Dollars per token for requests of more than `above` input tokens.
 
     Attributes:
-        above: input tokens of a request above which these rates hold, for all of its tokens.
-        input: input that has nothing to do with the cache.
+        above: input tokens above which these rates apply to all tokens of a request.
+        input: input neither read from the cache nor written to it.
         read: input read from the cache.
-        write: input written to the cache, where it lives for the provider's shortest time.
-        write_hour: the same, where it lives for an hour.
+        write: input written to the cache for the provider's shortest lifetime.
+        write_hour: input written to it for an hour.
         output: output.
     """
 
@@ -76,9 +76,9 @@ class Prices:
 
     Attributes:
         name: `provider:model`, as asked for.
-        provider: whose prices they are, by `genai-prices`.
-        model: the model that the name was understood as.
-        tiers: rates by size of the request, the smallest first.
+        provider: the provider in `genai-prices`.
+        model: the model that the name was resolved to.
+        tiers: rates by size of the request, smallest first.
     """
 
     name: str
@@ -90,35 +90,33 @@ class Prices:
     def of(cls, name: str, on: datetime | None = None) -> Prices:
         """Return the prices of a model.
 
-        A cache write costs what input costs where the provider has no price for it, and so does a cache read.
+        Cache reads and writes cost what input costs where the provider has no price for them.
 
         Args:
-            name: `provider:model`, such as `anthropic:claude-sonnet-4-5`; the provider may be left out where the
-                model's name tells it.
-            on: at which time, where prices changed; noon (UTC) of today by default, so that prices by the hour do
-                not make two runs of a day differ.
+            name: `provider:model`, such as `anthropic:claude-sonnet-4-5`; the provider may be left out if the model's
+                name implies it.
+            on: the time, where prices changed; noon (UTC) of today by default, so that prices by the hour do not
+                make two runs of a day differ.
 
         Raises:
-            ConfigError: for a model, or a provider, that has no prices, with names that come close.
+            ConfigError: if the model or provider has no prices; it suggests similar names.
             MissingExtraError: without `genai-prices`.
         """
-        try:
-            from genai_prices import data_snapshot
-        except ImportError:
-            raise MissingExtraError("Pricing", "lab") from None
+        snapshot = _snapshot()
         given, _, reference = name.partition(":") if ":" in name else ("", "", name)
         try:
-            provider, model = data_snapshot.get_snapshot().find_provider_model(reference, None, given or None, None)
+            provider, model = snapshot.find_provider_model(reference, None, given or None, None)
         except LookupError:
             raise ConfigError(_unknown(name)) from None
         prices = model.get_prices(on or datetime.combine(datetime.now(UTC), time(12), UTC))
-        tiers = tuple(_rates(prices, above) for above in _thresholds(prices))
+        starts = {tier.start for price in _priced(prices) for tier in getattr(price, "tiers", ())}
+        tiers = tuple(_rates(prices, above) for above in [0, *sorted(starts - {0})])
         if not tiers[0].input:
-            raise ConfigError(f"{name!r} is known, but what its input tokens cost is not; name another model")
+            raise ConfigError(f"{name!r} has no known price for input tokens; name another model")
         return cls(name, provider.id, model.id, tiers)
 
     def rates(self, total_input: int) -> Rates:
-        """Return the rates of a request of so many input tokens, cached ones included."""
+        """Return the rates of a request of `total_input` tokens, cached ones included."""
         return next((tier for tier in reversed(self.tiers) if total_input > tier.above), self.tiers[0])
 
     def cost(self, use: CacheUse, output: int = 0, *, hour: bool = False) -> Cost:
@@ -127,7 +125,7 @@ class Prices:
         Args:
             use: its input.
             output: its output tokens.
-            hour: whether the cache was written for an hour.
+            hour: whether the cache keeps what was written for an hour.
         """
         rates = self.rates(use.total)
         write = rates.write_hour if hour else rates.write
@@ -140,12 +138,16 @@ def known_models() -> list[str]:
     Raises:
         MissingExtraError: without `genai-prices`.
     """
+    providers = sorted(_snapshot().providers, key=lambda it: (it.id not in _USUAL, it.id))
+    return [f"{provider.id}:{model.id}" for provider in providers for model in provider.models]
+
+
+def _snapshot() -> Any:
     try:
         from genai_prices import data_snapshot
     except ImportError:
         raise MissingExtraError("Pricing", "lab") from None
-    providers = sorted(data_snapshot.get_snapshot().providers, key=lambda it: (it.id not in _USUAL, it.id))
-    return [f"{provider.id}:{model.id}" for provider in providers for model in provider.models]
+    return data_snapshot.get_snapshot()
 
 
 def _unknown(name: str) -> str:
@@ -158,11 +160,6 @@ def _unknown(name: str) -> str:
     return f"no prices are known for {name!r}; {hint}"
 
 
-def _thresholds(prices: ModelPrice) -> list[int]:
-    starts = {tier.start for price in _priced(prices) for tier in getattr(price, "tiers", ())}
-    return [0, *sorted(starts - {0})]
-
-
 def _priced(prices: ModelPrice) -> Iterator[object]:
     for key in ("input_mtok", "cache_read_mtok", "cache_write_mtok", "cache_write_1h_mtok", "output_mtok"):
         yield getattr(prices, key)
@@ -170,7 +167,7 @@ def _priced(prices: ModelPrice) -> Iterator[object]:
 
 def _rates(prices: ModelPrice, above: int) -> Rates:
     fresh, read, write, hour, output = (_at(price, above) for price in _priced(prices))
-    # Asked for and not there: what the provider does not price apart, it charges as input.
+    # What the provider does not price separately costs what input costs.
     fresh = fresh or 0.0
     write = fresh if write is None else write
     return Rates(above, fresh, fresh if read is None else read, write, write if hour is None else hour, output or 0.0)

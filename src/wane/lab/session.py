@@ -1,4 +1,4 @@
-"""A recorded session: what any agent's session becomes once it is read."""
+"""A recorded session: the form of any agent's session once it is read."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from wane.formats.base import Part
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a provider reported of one model call, in tokens.
+    """The usage that a provider reported for one model call, in tokens.
 
     Attributes:
         input: input tokens that were neither read from the cache nor written to it.
         cache_read: input tokens that came from the cache.
         cache_write: input tokens that were written to it.
-        output: output tokens, reasoning included; None where the recording holds no sound figure.
-        cache_write_hour: those of the written tokens that were to live for an hour, where the provider has a choice.
+        output: output tokens, reasoning included; None if the recording holds no reliable figure.
+        cache_write_hour: the part of `cache_write` that was to live for an hour, if the provider offers that.
     """
 
     input: int
@@ -28,19 +28,19 @@ class Usage:
 
     @classmethod
     def of_total(cls, total: int, *, cache_read: int = 0, cache_write: int = 0, output: int | None = None) -> Usage:
-        """Return the usage of a provider that reports the input as a whole, what the cache served included.
+        """Return the usage of a provider that reports the whole input, cached tokens included.
 
         Args:
             total: all input tokens.
-            cache_read: those of them that came from the cache.
-            cache_write: those of them that were written to it.
+            cache_read: those that came from the cache.
+            cache_write: those that were written to it.
             output: output tokens.
         """
         return cls(max(0, total - cache_read - cache_write), cache_read, cache_write, output)
 
     @property
     def total_input(self) -> int:
-        """All that the request held."""
+        """All input tokens of the request."""
         return self.input + self.cache_read + self.cache_write
 
 
@@ -49,8 +49,8 @@ class ModelCall:
     """One call of the model.
 
     Attributes:
-        first: index of the first part of its output; all before it had happened when it was made.
-        stop: index after the last part of its output. Equal to `first` if it gave nothing that is recorded.
+        first: index of the first part of its output; it saw only parts before that.
+        stop: index after the last part of its output; equal to `first` if no output was recorded.
         usage: what the provider reported, None if that was not recorded.
         at: when the answer was recorded, in seconds since 1970 UTC; None if unknown.
         model: the model's name as recorded, without a provider.
@@ -65,10 +65,10 @@ class ModelCall:
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """A compaction that the recording agent made. Its summary is no part of the history, which is what happened.
+    """A compaction by the recording agent. The summary is not part of the history, which is what happened.
 
     Attributes:
-        position: number of parts that had happened before it.
+        position: number of parts before it.
         summary: the summary, as the model saw it; empty if it was not recorded.
         kept: index of the first part that stayed in view whole; `position` if none did.
         tokens_before: tokens of the view before it, None if not recorded.
@@ -88,7 +88,7 @@ class EvictionStep:
 
     Attributes:
         level: the level.
-        removed: indexes of the parts that went, in order.
+        removed: indexes of the removed parts, in order.
         freed: tokens that this freed, by the recording agent's count.
     """
 
@@ -99,16 +99,16 @@ class EvictionStep:
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """A pass of a policy that the recording agent ran, as Wane's own journals have them (R10).
+    """A pass that the recording agent ran, as Wane's own journals record it (R10).
 
     Attributes:
-        position: number of parts that had happened before it.
-        removed: indexes of the parts that it took out of the view, in order.
+        position: number of parts before it.
+        removed: indexes of the parts that it removed from the view, in order.
         tokens_before: tokens of the view before it, by the recording agent's count.
         tokens_after: tokens of the view after it.
         at: when, in seconds since 1970 UTC; None if unknown.
-        steps: the same by episode and level, if that was recorded.
-        budget: tokens that the view might hold; None if not recorded.
+        steps: the same by episode and level, if recorded.
+        budget: tokens that the view could hold; None if not recorded.
     """
 
     position: int
@@ -125,7 +125,7 @@ class Problem:
     """Something in a file that could not be read and was left out.
 
     Attributes:
-        line: its line in the file, from 1; None where the file has no lines of its own.
+        line: its line in the file, from 1; None if the file has no lines of its own.
         what: what is wrong with it.
     """
 
@@ -135,25 +135,25 @@ class Problem:
 
 @dataclass(slots=True)
 class RecordedSession:
-    """One session of one agent, in the order in which things happened. Do not change it once it is read.
+    """One session of one agent, in the order of events. Do not change it once it is read.
 
     Attributes:
-        name: what to call it, from its file.
+        name: its name, from its file.
         source: the format that it was read from: `claude-code`, `codex`, `pi`, `openai`, `pydantic_ai`,
             `journal`, `atif`.
-        parts: its content. Every result has its call before it, and no call has two.
-        messages: by part, the ordinal of its message; parts of one assistant message share one (R6).
+        parts: its content. Every result follows its call, and no call has two results.
+        messages: by part, the number of its message; parts of one assistant message share it (R6).
         calls: the model calls, in order; each assistant part belongs to exactly one.
         compactions: the compactions that happened.
-        system_tokens: tokens of the system prompt and tool definitions if they are known but not among the parts.
-        sidechains: sessions of sub-agents, apart.
+        system_tokens: tokens of the system prompt and tool definitions, if known but not among the parts.
+        sidechains: sessions of sub-agents.
         problems: what was left out.
-        title: first words of the first turn of the user.
+        title: first words of the user's first turn.
         cwd: working directory, if recorded.
         evictions: the passes that the recording agent ran.
-        starts: of sessions that were joined into this one, the first part of each; empty for one that was not joined.
-        reasoning_cleared: numbers of parts from which on requests no longer held the reasoning among them, as
-            OpenAI leaves it out once a new turn of the user begins; empty where it stays.
+        starts: first part of each session that was joined into this one; empty if none was.
+        reasoning_cleared: numbers of parts after which requests no longer held the reasoning among those parts, as
+            OpenAI drops it when a new user turn begins; empty if it stays.
     """
 
     name: str
@@ -173,5 +173,5 @@ class RecordedSession:
 
     @property
     def user_turns(self) -> list[int]:
-        """Indexes of the parts that are turns of the user."""
+        """Indexes of the user turns among the parts."""
         return [index for index, part in enumerate(self.parts) if part.kind is Kind.USER]

@@ -1,4 +1,4 @@
-"""Budgets swept: what each strategy costs and loses at each of them (the paper's section 6.4)."""
+"""Sweeps budgets: what each strategy costs and loses at each of them (the paper's section 6.4)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from wane.lab.replaying.replay import Pricing
 from wane.strategies.base import Settings
 
 STEPS: Final = 5
-"""Budgets of a range, if their number is not given."""
+"""Default number of budgets in a range."""
 
 MOST_STEPS: Final = 100
-"""Budgets of a range, at most."""
+"""Greatest number of budgets in a range."""
 
 _RANGE: Final = re.compile(r"(.+?)\.\.(.+)")
 
@@ -33,7 +33,7 @@ class Point:
 
     Attributes:
         strategy: its name.
-        budget: tokens that a view might hold; None for one that heeds no budget.
+        budget: tokens that a view may hold; None if the strategy ignores budgets.
         totals: the figures.
     """
 
@@ -43,12 +43,12 @@ class Point:
 
     @property
     def recall(self) -> float:
-        """Reference recall, by which points are compared."""
+        """Reference recall, the value of a point."""
         return self.totals.loss.reference_recall
 
     @property
     def rereads_per_100(self) -> float:
-        """Fetches of what was needed and gone, per 100 model calls: the calls, and so the time, that eviction adds."""
+        """Fetches of evicted content per 100 model calls: the calls, and so the time, that eviction adds."""
         return 100 * self.totals.loss.reread.results / max(1, self.totals.calls)
 
 
@@ -59,9 +59,9 @@ class Sweep:
     Attributes:
         budgets: the budgets, ascending.
         pricing: prices and cache rules.
-        names: the strategies that were asked for.
+        names: the strategies asked for.
         studied: the sessions.
-        points: by strategy in order of `names`, and ascending by budget.
+        points: by strategy in the order of `names`, then by budget, ascending.
         baseline: the figures of BASELINE.
     """
 
@@ -78,11 +78,11 @@ class Sweep:
 
     @property
     def frontier(self) -> tuple[Point, ...]:
-        """Points that no other beats at cost and recall, the cheapest first."""
+        """Points that no other point beats at cost and recall, cheapest first."""
         return tuple(frontier(self.points, lambda it: it.totals.dollars, lambda it: it.recall))
 
     def cost_to_largest(self, point: Point) -> float | None:
-        """Return what a point costs against the same strategy at the largest budget, as section 6.4 compares."""
+        """Return a point's cost relative to the same strategy at the largest budget, as section 6.4 compares it."""
         largest = self.of(point.strategy)[-1].totals.dollars
         return point.totals.dollars / largest if largest else None
 
@@ -93,17 +93,18 @@ class Sweep:
             "budgets": list(self.budgets),
             **price_dict(self.pricing),
             "sessions": [it.to_dict() for it in self.studied],
-            "points": [self._point(point) | {"on_frontier": point in best} for point in self.points],
+            "points": [
+                {
+                    "strategy": point.strategy,
+                    "budget": point.budget,
+                    **point.totals.to_dict(self.baseline),
+                    "cost_to_largest_budget": self.cost_to_largest(point),
+                    "rereads_per_100": point.rereads_per_100,
+                    "on_frontier": point in best,
+                }
+                for point in self.points
+            ],
             "frontier": [{"strategy": point.strategy, "budget": point.budget} for point in best],
-        }
-
-    def _point(self, point: Point) -> dict[str, Any]:
-        return {
-            "strategy": point.strategy,
-            "budget": point.budget,
-            **point.totals.to_dict(self.baseline),
-            "cost_to_largest_budget": self.cost_to_largest(point),
-            "rereads_per_100": point.rereads_per_100,
         }
 
 
@@ -116,19 +117,19 @@ def sweep(
     engine: Engine,
     progress: Progress | None = None,
 ) -> Sweep:
-    """Replay sessions under strategies at several budgets; BASELINE, which heeds none, once.
+    """Replay sessions under strategies at several budgets, and once under BASELINE, which has no budget.
 
     Args:
         studied: the sessions.
         names: the strategies.
         budgets: the budgets.
-        settings: what strategies are made with, the budget aside.
+        settings: settings of the strategies; their budget is ignored.
         pricing: prices and cache rules.
         engine: does the replays.
         progress: called after each replay.
 
     Raises:
-        ConfigError: for no budget, or settings that cannot work.
+        ConfigError: without a budget, or for settings that cannot work.
         MissingExtraError: for a strategy whose extra is not installed.
     """
     if not budgets:
@@ -141,21 +142,21 @@ def sweep(
     baseline = found.pop(cells[0])
     points = [Point(name, budget, totals) for (name, budget), totals in found.items()]
     if BASELINE in names:
-        # It has no budget that it could be over.
+        # It has no budget to exceed.
         points.insert(0, Point(BASELINE, None, replace(baseline, over=Counter())))
     points.sort(key=lambda it: (names.index(it.strategy), it.budget or 0))
     return Sweep(tuple(order), pricing, tuple(names), tuple(studied), tuple(points), baseline)
 
 
 def parse_budgets(text: str, steps: int | None = None) -> tuple[int, ...]:
-    """Return the budgets that a text names, ascending.
+    """Return the budgets in a text, ascending.
 
     Args:
         text: a range such as `30k..150k`, or a list such as `50k,80k,120k`.
-        steps: budgets of a range, its ends included; STEPS if None.
+        steps: number of budgets in a range, its ends included; STEPS if None.
 
     Raises:
-        ConfigError: for a text of another form, a range that does not ascend, or a number of steps that cannot be.
+        ConfigError: for text in another form, a range that does not ascend, or an impossible number of steps.
     """
     ends = _RANGE.fullmatch(text.strip())
     if not ends:
@@ -169,6 +170,6 @@ def parse_budgets(text: str, steps: int | None = None) -> tuple[int, ...]:
     if low >= high:
         raise ConfigError(f"the range {text!r} does not ascend; write the smaller budget first, as in 30k..150k")
     exact = [low + (high - low) * at / (count - 1) for at in range(count)]
-    # As people would write them, where that keeps them apart.
+    # Rounded, as people would write them, if they stay apart.
     grain = 1000 if high - low >= 2000 * (count - 1) else 1
     return tuple(sorted({low, high, *(round(it / grain) * grain for it in exact[1:-1])}))

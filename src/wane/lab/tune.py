@@ -1,4 +1,4 @@
-"""A budget and a policy for one user's work: what was tried, what is best, and what the rest would have cost."""
+"""Tunes budget and policy to one user's work: what was tried, what is best, and what the rest would have cost."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from wane.lab.replaying.replay import Pricing
 from wane.strategies.base import Settings
 
 BUDGETS: Final = (40_000, 60_000, 80_000, 100_000, 120_000, 160_000)
-"""Budgets that are tried unless others are given."""
+"""The default budgets to try."""
 
 DEPTHS: Final[Mapping[str, tuple[Any, ...]]] = {"low_water": (0.85, 0.7, 0.55, 0.4, 0.3)}
-"""Settings of the policy that are tried at every budget: with it, they decide how much goes at a time."""
+"""Fields of the policy that are tried at every budget: together they decide how much a pass evicts."""
 
 KNOBS: Final[Mapping[str, tuple[Any, ...]]] = {
     "order": get_args(Order),
@@ -31,27 +31,27 @@ KNOBS: Final[Mapping[str, tuple[Any, ...]]] = {
     "guard": (None, 0.0, 0.15, 0.45),
     "evict_when_cold": (False, True),
 }
-"""Settings that are tried at the budget and depth that were chosen: with them, a policy decides what goes. The
-one place to enter a further field of Policy, with the values to try."""
+"""Fields of the policy that are tried at the chosen budget and depth: they decide what a pass evicts. To tune a further
+field, enter it here with the values to try."""
 
 RIVALS: Final = ("truncate", "compact", "clear-tools", "paper")
-"""Strategies that the choice is told against, at its budget."""
+"""Strategies that the choice is compared with, at its budget."""
 
 _NEAR: Final = 1.02
-"""Up to this much of the cheapest cost, policies count as equally cheap, and the one that keeps more is better."""
+"""Policies that cost up to this factor of the cheapest count as equally cheap; the one that keeps more is better."""
 
 _GAIN: Final = 0.002
-"""What a policy must keep more, as a share, to be worth another departure from the defaults."""
+"""Share by which a policy must keep more to justify another departure from the defaults."""
 
 _OURS: Final = "cwl"
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A budget and a policy, with what they came to over all sessions.
+    """A budget and a policy, with their figures over all sessions.
 
     Attributes:
-        budget: tokens that a view might hold.
+        budget: tokens that a view may hold.
         policy: the policy.
         totals: the figures.
     """
@@ -62,27 +62,27 @@ class Candidate:
 
     @property
     def cost(self) -> float:
-        """Dollars, those for fetching again what was needed and gone included."""
+        """Dollars, with those for fetching again what was evicted and needed."""
         return full_cost(self.totals)
 
     @property
     def kept(self) -> float:
-        """How much of what later work needed was in view, from 0 to 1: see `kept_of`."""
+        """Share of what later work needed that was in view, from 0 to 1; see `kept_of`."""
         return kept_of(self.totals)
 
     @property
     def departures(self) -> dict[str, Any]:
-        """Fields of the policy that are not as by default."""
+        """Fields of the policy that differ from the defaults, with their values."""
         return departures(self.policy)
 
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """Something else that was tried, to be told against the choice.
+    """Something else that was tried, to compare the choice with.
 
     Attributes:
-        what: what differs, such as `budget` or `low_water`, or `strategy`.
-        value: what it is then.
+        what: what differs: a field such as `budget` or `low_water`, or `strategy`.
+        value: its value.
         totals: the figures.
     """
 
@@ -93,15 +93,15 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """What is recommended for some sessions, and why.
+    """The recommendation for some sessions, and its reasons.
 
     Attributes:
         pricing: prices and cache rules.
         studied: the sessions.
-        chosen: the budget and the policy that are recommended.
+        chosen: the recommended budget and policy.
         candidates: all that were tried.
-        frontier: of those of the first round (budgets and depths) the ones that no other beats, the cheapest first.
-        alternatives: what the reasons tell the choice against.
+        frontier: those of the first round (budgets and depths) that no other beats, cheapest first.
+        alternatives: what the choice is compared with.
         baseline: the figures of BASELINE.
     """
 
@@ -115,14 +115,14 @@ class Tuning:
 
     @property
     def unfilled(self) -> bool:
-        """Whether nothing was evicted at any budget that was tried, so that none is better than another."""
+        """Whether nothing was evicted at any budget, so that none is better than another."""
         return all(it.totals.passes == 0 for it in self.candidates)
 
     def config(self) -> str:
         """Return the choice as lines for the agent's settings (`.wane.toml` or `config.toml`)."""
-        changed = self.chosen.departures
-        lines = [f"budget = {self.chosen.budget}", *(f"{name} = {_toml(value)}" for name, value in changed.items())]
-        return "\n".join(lines) + "\n"
+        # JSON writes a policy's values as TOML does.
+        changed = {"budget": self.chosen.budget, **self.chosen.departures}
+        return "".join(f"{name} = {json.dumps(value)}\n" for name, value in changed.items())
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON-able data."""
@@ -163,30 +163,33 @@ def tune(
     budgets: Iterable[int] = BUDGETS,
     progress: Progress | None = None,
 ) -> Tuning:
-    """Try budgets and policies over sessions, and recommend one of each.
+    """Try budgets and policies on sessions, and recommend one of each.
 
-    First budgets are tried with DEPTHS, and the knee of the frontier of cost (fetching again priced in) against what
-    was kept is taken; then, there, KNOBS: of what is about as cheap as the cheapest, the policy that keeps most. That
-    policy is tried at the other budgets too, and other strategies at its budget, to tell it against them. The same
-    sessions and prices give the same answer.
+    The first round tries budgets with DEPTHS and takes the knee of the frontier of cost (with fetching again) against
+    what was kept. The second tries KNOBS there, and takes the policy that keeps most of those about as cheap as the
+    cheapest. To compare the choice, that policy is also tried at the other budgets, and other strategies at its budget.
+    The same sessions and prices give the same answer.
 
     Args:
         studied: the sessions.
-        settings: what the strategy is made with, budget and policy aside.
+        settings: settings of the strategy; their budget and policy are ignored.
         pricing: prices and cache rules.
+        engine: does the replays.
         engine: does the replays.
         budgets: the budgets to try.
         progress: called after each replay.
 
     Raises:
-        ConfigError: if there is no budget to try.
+        ConfigError: without a budget to try.
     """
     order = sorted(set(budgets))
     if not order:
         raise ConfigError("there is no budget to try; write a range such as 30k..150k, or a list such as 50k,80k")
-    trial = _Trial(studied, settings, pricing, engine, progress, _jobs_in_all(order))
+    # Replays of one session, if the chosen policy departs from the defaults.
+    jobs = len(order) * len(grid(DEPTHS)) + len(grid(KNOBS)) - 1 + len(order) - 1 + len(RIVALS) + 1
+    trial = _Trial(studied, settings, pricing, engine, progress, jobs)
     first = trial.candidates([(budget, policy) for budget in order for policy in grid(DEPTHS)])
-    # Of what comes to the same, what is nearest to the defaults.
+    # Of equals, the one nearest to the defaults comes first.
     first.sort(key=lambda it: (abs(it.budget - DEFAULT_BUDGET), len(it.departures)))
     best = frontier(first, lambda it: it.cost, lambda it: it.kept)
     corner = knee(best, lambda it: it.cost, lambda it: it.kept)
@@ -202,9 +205,9 @@ def tune(
 
 
 def choose(candidates: Sequence[Candidate]) -> Candidate:
-    """Return, of policies at one budget, the one that keeps most of those that are about as cheap as the cheapest.
+    """Return the policy that keeps most among those about as cheap as the cheapest; all have one budget.
 
-    One that departs further from the defaults must keep enough more to be worth it.
+    A policy that departs further from the defaults must keep enough more to justify it.
     """
     limit = _NEAR * min(it.cost for it in candidates)
     cheap = [it for it in candidates if it.cost <= limit]
@@ -212,9 +215,9 @@ def choose(candidates: Sequence[Candidate]) -> Candidate:
 
 
 def grid(values: Mapping[str, Sequence[Any]], base: Policy | None = None) -> list[Policy]:
-    """Return every policy that has one of the values in each of these fields, and is else like `base`.
+    """Return every policy with one of the values in each of these fields, otherwise like `base`.
 
-    The value that `base` has in a field is among those that are tried.
+    The value that `base` has in a field is tried as well.
     """
     start = base or Policy()
     tried = [dict.fromkeys([*choices, getattr(start, name)]) for name, choices in values.items()]
@@ -222,24 +225,24 @@ def grid(values: Mapping[str, Sequence[Any]], base: Policy | None = None) -> lis
 
 
 def departures(policy: Policy) -> dict[str, Any]:
-    """Return the fields of a policy that are not as by default, with their values."""
+    """Return the fields of a policy that differ from the defaults, with their values."""
     default = Policy()
     found = {field.name: getattr(policy, field.name) for field in fields(policy)}
     return {name: value for name, value in found.items() if value != getattr(default, name)}
 
 
 def full_cost(totals: Totals) -> float:
-    """Return dollars, those for fetching again what was needed and gone included."""
+    """Return dollars, with those for fetching again what was evicted and needed."""
     return totals.dollars + totals.reread_cost
 
 
 def kept_of(totals: Totals) -> float:
-    """Return the mean of reference recall and edit grounding: how much of what later work needed was in view."""
+    """Return the mean of reference recall and edit grounding: the share of what later work needed that was in view."""
     return (totals.loss.reference_recall + totals.loss.edit_grounding) / 2
 
 
 class _Trial:
-    """Replays as they are asked for, with progress over all of them."""
+    """Runs replays on request, and reports progress over all of them."""
 
     def __init__(
         self,
@@ -279,13 +282,8 @@ class _Trial:
         return [total(replays[at * size : (at + 1) * size]) for at in range(len(cells))]
 
 
-def _jobs_in_all(budgets: Sequence[int]) -> int:
-    """How many replays of one session there will be, if the policy that is chosen departs from the defaults."""
-    return len(budgets) * len(grid(DEPTHS)) + len(grid(KNOBS)) - 1 + len(budgets) - 1 + len(RIVALS) + 1
-
-
 def _neighbours(chosen: Candidate, candidates: Sequence[Candidate]) -> list[Alternative]:
-    """What was tried that differs from the choice in one thing; of what comes to the same, the first."""
+    """Return what was tried that differs from the choice in one thing; of equals, the first."""
     found = [
         Alternative("budget", it.budget, it.totals)
         for it in candidates
@@ -294,17 +292,9 @@ def _neighbours(chosen: Candidate, candidates: Sequence[Candidate]) -> list[Alte
     for name in (*DEPTHS, *KNOBS):
         seen: set[tuple[float, float]] = set()
         for it in candidates:
-            alone = it.budget == chosen.budget and _differs_in(it.policy, chosen.policy) == {name}
+            like = replace(chosen.policy, **{name: getattr(it.policy, name)})
+            alone = it.budget == chosen.budget and it.policy == like != chosen.policy
             if alone and (it.cost, it.kept) not in seen:
                 seen.add((it.cost, it.kept))
                 found.append(Alternative(name, getattr(it.policy, name), it.totals))
     return found
-
-
-def _differs_in(one: Policy, other: Policy) -> set[str]:
-    return {field.name for field in fields(one) if getattr(one, field.name) != getattr(other, field.name)}
-
-
-def _toml(value: Any) -> str:
-    # What a policy holds is written alike in both.
-    return json.dumps(value)

@@ -1,33 +1,29 @@
-"""The simulated prefix cache against what real sessions recorded: `python -m wane.lab.validation SESSION...`.
+"""Checks the simulated prefix cache against the cache reads of recorded sessions.
 
-The requests are rebuilt as the recording agent made them, with their recorded sizes and times, so that only the rules
-of the cache are tested. What the recording does not hold, such as a changed system prompt, no simulator can know:
-calls that differ are told apart by what the provider read instead. See `docs/lab/cache.md`.
+The requests are rebuilt as the recording agent made them, with their recorded sizes and times, so that only the cache
+rules are tested. No simulator can know what the recording does not hold, such as a changed system prompt: calls that
+differ are classified by what the provider read instead. See `docs/lab/cache.md`.
 """
 
 from __future__ import annotations
 
-import json
-import sys
-from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from wane.core import Kind
-from wane.core.errors import ConfigError, WaneError
+from wane.core.errors import ConfigError
 from wane.lab.cache import CacheRules, PrefixCache, rules_for
 from wane.lab.counting import Material, count
-from wane.lab.readers import read_session
 from wane.lab.replaying.recorded import RecordedSizes, RecordedViews, drops_reasoning
-from wane.lab.session import ModelCall, RecordedSession
+from wane.lab.session import RecordedSession
 
 CLOSE: Final = 0.05
-"""Share of a request's input by which a simulated read may differ and still count as right."""
+"""Share of a request's input by which a simulated read may be wrong and still count as right."""
 
 _SHORTLY: Final = 8
-"""Requests back to which a read counts as that of an earlier one."""
+"""How many requests back a read counts as that of an earlier one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +31,14 @@ class ValidationRow:
     """One model call, recorded and simulated.
 
     Attributes:
-        call: its number among the session's calls, from 0.
+        call: its number in the session, from 0.
         at: when, in seconds since 1970 UTC; None if unknown.
         input: all its input tokens, as recorded.
         recorded: tokens that it read from the cache.
-        simulated: tokens that it read by the simulation.
-        outlier: what the provider read instead, empty if the two are close: `nothing`; `head`, no more than system
-            prompt and tools; `earlier`, what one of the requests shortly before the last had sent; `more` than was
-            expected; `other`.
+        simulated: tokens that it read in the simulation.
+        outlier: what the provider read instead; empty if the two are close. `nothing`; `head`: at most system prompt
+            and tools; `earlier`: what one of the requests shortly before the last had sent; `more` than expected;
+            `other`.
     """
 
     call: int
@@ -54,20 +50,20 @@ class ValidationRow:
 
     @property
     def error(self) -> int:
-        """Simulated less recorded tokens."""
+        """Simulated minus recorded tokens."""
         return self.simulated - self.recorded
 
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """A session's calls, simulated against recorded.
+    """A session's calls, simulated and recorded.
 
     Attributes:
-        name: the session's.
-        source: the format it was recorded in.
-        model: the model most of its calls went to.
-        rules: those of the simulation, for that model.
-        rows: the calls that recorded usage, in order.
+        name: the session's name.
+        source: its format.
+        model: the model of most of its calls.
+        rules: the simulated rules for that model.
+        rows: the calls with recorded usage, in order.
     """
 
     name: str
@@ -88,7 +84,7 @@ class Validation:
 
     @property
     def simulated(self) -> int:
-        """Tokens that they read by the simulation."""
+        """Tokens that they read in the simulation."""
         return sum(row.simulated for row in self.rows)
 
     @property
@@ -113,7 +109,7 @@ class Validation:
 
     @property
     def mean_share_of_kept(self) -> float:
-        """As `mean_share`, over the calls that are no outliers."""
+        """Like `mean_share`, without the outliers."""
         kept = [abs(row.error) / row.input for row in self.rows if not row.outlier]
         return sum(kept) / max(1, len(kept))
 
@@ -125,11 +121,11 @@ class Validation:
 
 
 def validate(session: RecordedSession, rules: CacheRules | None = None) -> Validation:
-    """Simulate the cache under a session's own requests, and compare its reads with those recorded.
+    """Simulate the cache under a session's own requests, and compare its reads with the recorded ones.
 
     Args:
         session: the session.
-        rules: those to use for every model; by default each model's own.
+        rules: rules for all models; None for each model's own.
 
     Raises:
         ConfigError: if no call recorded its usage.
@@ -163,7 +159,7 @@ def _rows(session: RecordedSession, material: Material, rules: CacheRules | None
         if cache is None:
             used = rules or _rules(session, model)
             cache = caches[model] = PrefixCache(used, material.overhead, kinds=kinds, system=system)
-        # A call without usage was sent all the same, and may have been answered in part.
+        # A call without usage was sent as well, and may have been answered in part.
         use = cache.request(view, sizes.tokens, call.at)
         if usage and total:
             row = ValidationRow(number, call.at, total, usage.cache_read, min(use.read, total))
@@ -181,55 +177,6 @@ def _outlier(row: ValidationRow, head: int, before: Sequence[int], rules: CacheR
         return "more"
     if row.recorded <= head + margin:
         return "head"
-    # A read ends at the last step of the grid in what was sent; at a breakpoint, some tokens may follow it.
+    # A read ends at the last grid step of what was sent; at a breakpoint, some tokens may follow it.
     step = 64 if rules.breakpoints else rules.grid + rules.hidden
     return "earlier" if any(0 <= size - row.recorded <= step for size in before) else "other"
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the validation of recorded sessions as a table, as JSON with `--json`."""
-    parser = ArgumentParser(prog="python -m wane.lab.validation", description=main.__doc__)
-    parser.add_argument("paths", nargs="+", metavar="SESSION", help="a session file, or a folder of them")
-    parser.add_argument("--json", action="store_true", help="with every call, as JSON")
-    parser.add_argument("--outliers", action="store_true", help="also list the calls that differ")
-    asked = parser.parse_args(arguments)
-    try:
-        found = [session for path in asked.paths for session in read_session(path)]
-    except WaneError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    done = [validate(session) for session in found if any(_read(call) for call in session.calls)]
-    print(json.dumps([it.to_dict() for it in done], indent=2) if asked.json else table(done))
-    for one in done if asked.outliers and not asked.json else ():
-        print(f"\n{one.name}")
-        for row in one.rows:
-            if row.outlier:
-                read = f"read {row.recorded:,} of {row.input:,}, not {row.simulated:,}"
-                print(f"  call {row.call}: {read}: {row.outlier}")
-    return 0
-
-
-def table(validations: Sequence[Validation]) -> str:
-    """Return validations as a Markdown table."""
-    lines = [_HEAD, "|---|---|--:|--:|--:|--:|--:|--:|--:|---|"]
-    for it in validations:
-        outliers = ", ".join(f"{count} {what}" for what, count in it.outliers.items()) or "none"
-        lines.append(
-            f"| {it.name} | {it.model} | {len(it.rows)} | {it.recorded:,} | {it.simulated:,} | {it.mean_error:,.0f} "
-            f"| {it.mean_share:.2%} | {it.mean_share_of_kept:.2%} | {it.close:.1%} | {outliers} |"
-        )
-    return "\n".join(lines)
-
-
-_HEAD: Final = (
-    "| session | model | calls | recorded reads | simulated | mean error, tokens | of input | without outliers "
-    "| within 5% | outliers |"
-)
-
-
-def _read(call: ModelCall) -> bool:
-    return bool(call.usage and call.usage.cache_read)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

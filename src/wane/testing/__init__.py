@@ -1,8 +1,7 @@
 """A scripted model server, for tests of agents over the real wire.
 
-It stands in for OpenAI and Anthropic on a free port of the loopback interface, so the client, the provider's protocol,
-streaming and errors are the real ones and only the model is not. It needs no key, no network, and nothing beyond the
-standard library:
+It stands in for OpenAI and Anthropic on a free port of the loopback interface: client, protocol, streaming and errors
+are the real ones, and only the model is not. It needs no key, no network, and nothing beyond the standard library:
 
     from pydantic_ai import Agent
     from wane.testing import Call, Reply, ScriptedServer
@@ -25,25 +24,25 @@ standard library:
 `server.openai_model()`, `server.openai_responses_model()` and `server.anthropic_model()` are Pydantic AI models; any
 other client connects to `server.url` (with `/v1` for OpenAI). The same script serves all three protocols.
 
-A script is also a function, when what the model says depends on what it was sent:
+A script can also be a function, if what the model says depends on what it was sent:
 
     def script(request: Request) -> Reply:
         return Reply("too much") if request.tokens > 2_000 else Reply(calls=(Call("grep", {"pattern": "x"}),))
 
 **What was sent** is in `server.requests`: a `Request` holds its `messages` as parts of the same kinds as Wane's items
-(system, user, text, reasoning, call, result), the `tools`, and the JSON `body` as it came.
+(system, user, text, reasoning, call, result), the `tools`, and the JSON `body` as received.
 
 **What a provider would refuse is refused** with HTTP 400 and the provider's words, and kept in `server.refusals`: a
 result without its call, a call without its result, an empty message, a user turn between a call and its result
-(Anthropic: anything ahead of the results), reasoning without the item that followed it or that item without its
+(Anthropic: anything before the results), reasoning without the item that followed it or that item without its
 reasoning (Responses), calls of the latest message without the thinking that led to them (Anthropic). A context manager
-that sends such a view fails its test here instead of in production. `context_limit=` refuses what is too long, and
-`preserved_reasoning=True` refuses or drops reasoning whose conversation has changed.
+that sends such a view fails its test here instead of in production. `context_limit=` refuses requests that are too
+long, and `preserved_reasoning=True` refuses or drops reasoning whose conversation has changed.
 
-**Trouble** is scripted too: `Reply(error=HttpError(529))`, `Reply("late", delay=2)`, `Call("read", '{"path": ')`.
+**Failures** are scripted too: `Reply(error=HttpError(529))`, `Reply("late", delay=2)`, `Call("read", '{"path": ')`.
 
-**Usage** is what the reply says (`usage=Usage(input=900, output=20, cache_read=800)`), or else a count of characters
-that is the same as Wane's `chars` counter.
+**Usage** is set by the reply (`usage=Usage(input=900, output=20, cache_read=800)`), or counted from the characters as
+Wane's `chars` counter does.
 """
 
 from wane.core.items import Kind

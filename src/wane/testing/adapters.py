@@ -1,11 +1,11 @@
-"""What every adapter of a framework must hold to, as tests to inherit.
+"""The contract of framework adapters, as tests to inherit.
 
     class TestMine(AdapterContract):
         def begin(self, url, **settings):
             return MyThread(url, ContextLifecycle(**settings))
 
 pytest finds the tests by their names. They drive the framework's real loop against a `ScriptedServer`, which refuses
-what a provider would refuse. `Thread` says what a test needs of the framework; its host tools are `read` and `grep`,
+what a provider would refuse. `Thread` is what a test needs from the framework; the host's tools are `read` and `grep`,
 which return `content_of(what)`.
 """
 
@@ -22,29 +22,29 @@ from wane.testing.script import Call, Reply
 from wane.testing.server import Refusal, ScriptedServer
 
 BUDGET: Final = 6_000
-"""Tokens that a request may hold in these tests, beside what a framework itself puts into each (`overhead`)."""
+"""Tokens that a request may hold in these tests, in addition to the framework's own (`overhead`)."""
 
 AMPLE: Final = 1_000_000
 
 TURNS: Final = 5
-"""Turns of the user in one conversation."""
+"""User turns in one conversation."""
 
 NOTE: Final = "[Automatic note"
-"""How a reminder begins, which stands in no history."""
+"""How a reminder begins; reminders are not part of the history."""
 
 
 def content_of(what: str) -> str:
-    """Return what the host's tools `read` and `grep` give: the same for the same argument, some 1,000 tokens."""
+    """Return the output of the host's tools `read` and `grep`, about 1,000 tokens that depend on the argument alone."""
     return "\n".join(f"{what}, line {number}, which nobody needs for long." for number in range(90))
 
 
 def prompt_of(turn: int) -> str:
-    """Return what the user says in a turn, counted from 0."""
+    """Return the user's prompt of a turn, counted from 0."""
     return f"Turn {turn}: look at it, and change it. Mind §{turn}!"
 
 
 def script(*, recall: bool = False, malformed: bool = True) -> Iterator[Reply]:
-    """Yield what the model says in all turns.
+    """Yield the model's replies in all turns.
 
     Args:
         recall: whether the last turn recalls the first exploration.
@@ -55,7 +55,7 @@ def script(*, recall: bool = False, malformed: bool = True) -> Iterator[Reply]:
 
 
 def replies_of(turn: int, *, recall: bool = False, malformed: bool = True) -> Iterator[Reply]:
-    """Yield what the model says in one turn: an exploration and an act, with marks and tools side by side."""
+    """Yield the model's replies in one turn: an exploration and an act, with marks and tools side by side."""
     n, look = turn, {"action": "start", "name": f"look-{turn}", "type": "expl"}
     yield Reply("I look.", calls=(Call("delimiter", look, f"look-{n}"), Call("read", {"path": f"a{n}"}, f"a{n}")))
     wrong: tuple[Call, ...] = (Call("delimiter", look, f"again-{n}"),)
@@ -77,37 +77,37 @@ def replies_of(turn: int, *, recall: bool = False, malformed: bool = True) -> It
 
 
 class Thread(Protocol):
-    """One conversation of a framework's agent, with Wane in it."""
+    """One conversation of a framework's agent that uses Wane."""
 
     def turn(self, prompt: str, *, stream: bool = False) -> str:
-        """Say something as the user; return what the agent answers at last."""
+        """Send a prompt, and return the agent's final answer."""
         ...
 
     def stored(self) -> Mapping[str, str]:
-        """Return the results that the framework has stored, by the ids of their calls."""
+        """Return the results that the framework has stored, by call id."""
         ...
 
     def again(self) -> Thread:
-        """Return the same conversation as a new process finds it, with an adapter of its own."""
+        """Return the same conversation as a new process would load it, with a new adapter."""
         ...
 
 
 class Served(Protocol):
-    """What a test looks at afterwards."""
+    """The provider, as a test inspects it afterwards."""
 
     @property
     def url(self) -> str:
-        """Where the provider is."""
+        """The provider's base URL."""
         ...
 
     @property
     def requests(self) -> Sequence[Request]:
-        """What it was sent."""
+        """The requests that it answered."""
         ...
 
     @property
     def refusals(self) -> Sequence[Refusal]:
-        """What it did not take."""
+        """The requests that it refused."""
         ...
 
 
@@ -115,8 +115,8 @@ class AdapterContract(ABC):
     """Tests of an adapter.
 
     Attributes:
-        overhead: tokens that the framework itself puts into each request, its own prompts and tools.
-        malformed: whether the framework hands calls of wrong types on to the tool at all.
+        overhead: tokens of the framework's own prompts and tools in each request.
+        malformed: whether the framework passes calls with arguments of wrong types on to the tool.
         streams: whether the framework can stream.
     """
 
@@ -129,18 +129,18 @@ class AdapterContract(ABC):
         """Return a new conversation.
 
         Args:
-            url: where the provider is.
-            settings: `budget`, and `recall` or `on_event`, as every adapter takes them.
+            url: the provider's base URL.
+            settings: `budget`, `recall` and `on_event`, as every adapter takes them.
         """
 
     def serving(self, replies: Iterator[Reply]) -> AbstractContextManager[Served]:
-        """Return a provider that says these things."""
+        """Return a provider that gives these replies."""
         return ScriptedServer(replies)
 
     # The tests
 
     def test_requests_stay_within_the_budget_and_the_history_stays_whole(self) -> None:
-        """Nothing refused, never over the budget, every turn of the user's in each request, all results stored."""
+        """Nothing is refused or over the budget, each request holds all user turns, and all results are stored."""
         served, thread = self._live()
         limit = BUDGET + self.overhead
         assert not served.refusals, served.refusals
@@ -153,7 +153,7 @@ class AdapterContract(ABC):
         assert len(said[-1]) == TURNS
 
     def test_each_request_is_a_part_of_the_history(self) -> None:
-        """What is sent is a subsequence of what would be sent if nothing was evicted."""
+        """Each request is a subsequence of the request without eviction."""
         whole = self._live(budget=AMPLE)[0].requests
         served, _ = self._live()
         assert len(whole) == len(served.requests)
@@ -162,7 +162,7 @@ class AdapterContract(ABC):
             assert all(part in there for part in _seen(view))
 
     def test_refused_marks_are_results(self) -> None:
-        """A wrong mark is told to the model, and the run goes on; good marks beside it count."""
+        """The model is told about a wrong mark, and the run continues; correct marks beside it count."""
         results = self._live(budget=AMPLE)[0].requests[-1].results
         for n in range(TURNS):
             assert results[f"look-{n}"].startswith("Started")
@@ -178,18 +178,18 @@ class AdapterContract(ABC):
             assert [_seen(request) for request in one] == [_seen(request) for request in other]
 
     def test_a_new_process_goes_on_with_the_same_view(self) -> None:
-        """The same requests go out, though a new process goes on after each turn."""
+        """The same requests go out if a new process takes over after each turn."""
         one, other = self._live()[0].requests, self._live(restarts=True)[0].requests
         assert [_seen(request) for request in one] == [_seen(request) for request in other]
 
     def test_what_was_evicted_can_be_recalled(self) -> None:
-        """The tool `recall` gives it, exactly, page by page."""
+        """The tool `recall` returns it exactly, page by page."""
         served, _ = self._live(recall=True)
         assert "a0" not in served.requests[-2].results
         assert content_of("a0")[:1_000] in served.requests[-2].results["recall"]
 
     def test_two_conversations_have_a_window_each(self) -> None:
-        """As a sub-agent and its parent have: the names of one's episodes are free in the other."""
+        """Like a sub-agent and its parent: both may use the same names of episodes."""
         replies = (reply for n in range(TURNS) for _ in range(2) for reply in replies_of(n, malformed=False))
         with self.serving(replies) as served:
             threads = [self.begin(served.url, budget=AMPLE) for _ in range(2)]
@@ -202,7 +202,7 @@ class AdapterContract(ABC):
     def _live(
         self, *, budget: int = BUDGET, recall: bool = False, stream: bool = False, restarts: bool = False
     ) -> tuple[Served, Thread]:
-        """One conversation from beginning to end."""
+        """Run one conversation from beginning to end."""
         settings: dict[str, Any] = {"recall": True} if recall else {}
         with self.serving(script(recall=recall, malformed=self.malformed)) as served:
             thread = self.begin(served.url, budget=budget + self.overhead, **settings)
@@ -215,7 +215,7 @@ class AdapterContract(ABC):
 
 
 def _seen(request: Request) -> list[tuple[Kind, str | None, str]]:
-    """What a request shows of the conversation, but for the results of marks: they may say what has left the view."""
+    """Return a request's conversation without the results of marks, which may tell what has left the view."""
     own = {part.call_id for part in request.parts if part.kind is Kind.CALL and part.tool == "delimiter"}
     return [
         (part.kind, part.call_id, "" if part.kind is Kind.RESULT and part.call_id in own else part.text)

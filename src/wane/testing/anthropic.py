@@ -16,11 +16,11 @@ from wane.testing.request import Api, Message, Part, Request, compact
 from wane.testing.wire import Checks, Event, Refused, content_parts, content_text, pieces, token_of, tools_of
 
 if TYPE_CHECKING:
-    from wane.testing.script import Call, Reply, Usage
+    from wane.testing.script import Reply, Usage
 
 _KINDS: Final = {"system": Kind.SYSTEM, "user": Kind.USER, "assistant": Kind.TEXT}
 UNSCRIPTED: Final = "Let me see."
-"""What a model with a budget for thinking thinks as it begins a turn, where the script says nothing."""
+"""The thinking of a model with a thinking budget at the start of a turn, if the script gives none."""
 
 _REASONED_CALL: Final = re.compile(r"toolu_r[0-9a-f]+_\d+")
 _ERRORS: Final = {
@@ -41,7 +41,7 @@ class Anthropic:
     api: Api = "anthropic"
 
     def parse(self, raw: bytes, body: Mapping[str, Any], headers: Mapping[str, str], number: int) -> Request:
-        """Return the request; raise `Refused` for one that is not of this protocol."""
+        """Return the request; raise `Refused` if it does not follow this protocol."""
         for name, kind in (("model", str), ("messages", list)):
             if not isinstance(body.get(name), kind):
                 raise Refused(f"{name}: Field required")
@@ -78,7 +78,9 @@ class Anthropic:
             after = messages[where + 1][2] if where + 1 < len(messages) else []
             _check_results(index, blocks, before)
             _check_calls(index, blocks, after)
-        _check_unique(messages)
+        calls = [call_id for _, _, blocks in messages for call_id in _ids(blocks, "tool_use")]
+        if len(set(calls)) < len(calls):
+            raise Refused("messages: `tool_use` ids must be unique")
         check_turn(request.body, messages)
         _check_latest(request.body, messages)
         return self._check_prefix(request) if checks.preserved_reasoning else request
@@ -131,7 +133,7 @@ class Anthropic:
         return {"input_tokens": request.tokens}
 
     def too_long(self, tokens: int, limit: int) -> Refused:
-        """Return Anthropic's refusal of a request that the context window does not hold."""
+        """Return Anthropic's refusal of a request that exceeds the context window."""
         return Refused(f"prompt is too long: {tokens} tokens > {limit} maximum")
 
 
@@ -165,7 +167,7 @@ def _part(kind: Kind, block: Mapping[str, Any]) -> Part:
 
 
 def _joined(messages: _Blocks) -> list[tuple[int, str, _Blocks]]:
-    """Join neighbouring messages of one role, as the provider does, under the index of the first of them."""
+    """Join neighbouring messages of one role, as the provider does, under the index of the first one."""
     joined: list[tuple[int, str, _Blocks]] = []
     for index, message in enumerate(messages):
         blocks = _blocks(message.get("content"))
@@ -182,7 +184,7 @@ def _joined(messages: _Blocks) -> list[tuple[int, str, _Blocks]]:
 
 
 def _check_system(messages: _Blocks) -> None:
-    """A system message within the conversation follows a user turn, and precedes the model's."""
+    """Check that system messages within the conversation follow a user turn and precede an answer."""
     roles = [message["role"] for message in messages]
     for index, role in enumerate(roles):
         if role != "system":
@@ -231,7 +233,7 @@ def _check_results(index: int, blocks: _Blocks, before: _Blocks) -> None:
 
 
 def _check_calls(index: int, blocks: _Blocks, after: _Blocks) -> None:
-    """Every call's result stands in the next message, ahead of anything else that it holds."""
+    """Check that every call has its result in the next message, before any other content."""
     first = next((place for place, block in enumerate(after) if block.get("type") != "tool_result"), len(after))
     results = _ids(after[:first], "tool_result")
     missing = [call_id for call_id in _ids(blocks, "tool_use") if call_id not in results]
@@ -243,14 +245,8 @@ def _check_calls(index: int, blocks: _Blocks, after: _Blocks) -> None:
         )
 
 
-def _check_unique(messages: list[tuple[int, str, _Blocks]]) -> None:
-    calls = [call_id for _, _, blocks in messages for call_id in _ids(blocks, "tool_use")]
-    if len(set(calls)) < len(calls):
-        raise Refused("messages: `tool_use` ids must be unique")
-
-
 def _check_latest(body: Mapping[str, Any], messages: list[tuple[int, str, _Blocks]]) -> None:
-    """With thinking on, the calls that were made last must still have the thinking that led to them (R13)."""
+    """Check that the latest calls still have the thinking that led to them, if thinking is enabled (R13)."""
     latest = next(((index, blocks) for index, role, blocks in reversed(messages) if role == "assistant"), None)
     if latest is None or (body.get("thinking") or {}).get("type") != "enabled":
         return
@@ -261,7 +257,7 @@ def _check_latest(body: Mapping[str, Any], messages: list[tuple[int, str, _Block
 
 
 def _prefix(request: Request) -> tuple[Prefix, tuple[str, ...]]:
-    """Return the digest of the conversation, and the paths of the thinking whose seal is broken."""
+    """Return the digest of the conversation, and the paths of thinking with a broken seal."""
     body = request.body
     system = [{**block, "cache_control": None} for block in _blocks(body.get("system"))]
     tools = [{**tool, "cache_control": None} for tool in body.get("tools") or ()]
@@ -277,14 +273,14 @@ def _prefix(request: Request) -> tuple[Prefix, tuple[str, ...]]:
 
 
 def _thought(request: Request, reply: Reply) -> Reply:
-    """Return the reply with thinking, if it begins a turn and has none: with a budget for it a model always thinks."""
+    """Return the reply, with thinking if it begins a turn without: a model with a thinking budget always thinks."""
     enabled = (request.body.get("thinking") or {}).get("type") == "enabled"
     begins = enabled and not reply.reasoning and begins_turn(_joined(request.body["messages"]))
     return replace(reply, reasoning=UNSCRIPTED) if begins else reply
 
 
 def _content(request: Request, reply: Reply) -> list[dict[str, Any]]:
-    """Return the blocks of the answer, a call's input still as raw text."""
+    """Return the blocks of the answer; inputs of calls are still raw text."""
     blocks: list[dict[str, Any]] = []
     if reply.reasoning:
         signature = _prefix(request)[0].seal(reply.reasoning)
@@ -292,16 +288,13 @@ def _content(request: Request, reply: Reply) -> list[dict[str, Any]]:
     if reply.text is not None:
         blocks.append({"type": "text", "text": reply.text})
     for index, call in enumerate(reply.calls):
-        blocks.append(_call(f"toolu_{token_of(request, reply)}_{index}", call))
+        call_id = call.id or f"toolu_{token_of(request, reply)}_{index}"
+        blocks.append({"type": "tool_use", "id": call_id, "name": call.tool, "input": call.raw_arguments})
     return blocks
 
 
-def _call(made_id: str, call: Call) -> dict[str, Any]:
-    return {"type": "tool_use", "id": call.id or made_id, "name": call.tool, "input": call.raw_arguments}
-
-
 def _whole(block: dict[str, Any]) -> dict[str, Any]:
-    """Return the block with its input parsed; input that is no JSON object stays the string that it is."""
+    """Return the block with its input parsed; input that is not a JSON object stays a string."""
     if block["type"] != "tool_use":
         return block
     try:

@@ -1,4 +1,4 @@
-"""What Anthropic demands of a request's tools, and of its cache breakpoints."""
+"""Anthropic's rules for a request's tools and cache breakpoints."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 from wane.testing.wire import Refused
 
 MOST_BREAKPOINTS: Final = 4
-"""How many `cache_control` a request may have."""
+"""How many `cache_control` a request may hold."""
 
 _UNCACHEABLE: Final = ("thinking", "redacted_thinking")
 
@@ -16,7 +16,7 @@ _Block = Mapping[str, Any]
 
 
 def check_tools(body: Mapping[str, Any]) -> None:
-    """Refuse tools of one name, and references to tools that are not there."""
+    """Refuse tools with the same name, and references to tools that do not exist."""
     tools = body.get("tools") or ()
     names = [tool.get("name") for tool in tools]
     if len(set(names)) < len(names):
@@ -27,7 +27,7 @@ def check_tools(body: Mapping[str, Any]) -> None:
 
 
 def check_breakpoints(body: Mapping[str, Any]) -> None:
-    """Refuse more breakpoints than are allowed, and those on blocks that carry none."""
+    """Refuse too many breakpoints, and breakpoints on blocks that cannot have one."""
     found = 1 if body.get("cache_control") else 0
     for index, tool in enumerate(body.get("tools") or ()):
         if not tool.get("cache_control"):
@@ -49,7 +49,7 @@ def check_breakpoints(body: Mapping[str, Any]) -> None:
 
 
 def _content(body: Mapping[str, Any]) -> Iterator[tuple[str, _Block]]:
-    """Yield the path and the block of everything that is said, also inside results."""
+    """Yield the path and block of all content, also inside results."""
     yield from _blocks("system", body.get("system"))
     for index, message in enumerate(body["messages"]):
         yield from _blocks(f"messages.{index}.content", message.get("content"))

@@ -1,9 +1,9 @@
-"""What Anthropic demands of the turn under way, with thinking on a budget (`enabled`) or off.
+"""Anthropic's rules for the current turn, with thinking on a budget (`enabled`) or off.
 
 A tool-use loop is one turn of the assistant. With `enabled` it must begin with thinking, and with `disabled` it must
-hold none (Anthropic's guide to extended thinking, "Toggling thinking modes in conversations"). Where a user's message
-holds results and other content too, the guide can be read in two ways: the turn goes on, or the other content begins
-a new one, as it does for the cache. A request must be right by both.
+hold none (Anthropic's guide to extended thinking, "Toggling thinking modes in conversations"). For a user message with
+results and other content, the guide can be read in two ways: the turn continues, or the other content begins a new one,
+as it does for the cache. A request must be valid under both.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any, Final
 from wane.testing.wire import Refused
 
 THINKING: Final = ("thinking", "redacted_thinking")
-"""Types of the blocks that hold reasoning."""
+"""Types of blocks with reasoning."""
 
 _Joined = tuple[int, str, list[Mapping[str, Any]]]
-"""Messages of one role that follow each other: the index of the first, the role, the blocks of all."""
+"""Consecutive messages of one role: the index of the first, the role, the blocks of all."""
 
 
 def check_turn(body: Mapping[str, Any], messages: Sequence[_Joined]) -> None:
-    """Check the turn under way; raise `Refused` if it does not go with the request's `thinking`."""
+    """Check the current turn; raise `Refused` if it does not fit the request's `thinking`."""
     kind = (body.get("thinking") or {}).get("type")
     openings = list(_openings(messages))
     if kind == "enabled":
@@ -35,15 +35,16 @@ def check_turn(body: Mapping[str, Any], messages: Sequence[_Joined]) -> None:
 
 
 def begins_turn(messages: Sequence[_Joined]) -> bool:
-    """Whether what comes next begins a turn, by either reading."""
-    return bool(messages) and messages[-1][1] != "assistant" and not _only_results(_last_of_user(messages))
+    """Return whether the next message begins a turn, by either reading."""
+    last_user = next((blocks for _, role, blocks in reversed(messages) if role == "user"), [])
+    return bool(messages) and messages[-1][1] != "assistant" and not _only_results(last_user)
 
 
 def unled(index: int, found: object) -> Refused:
     """Return the refusal of a turn that does not begin with thinking.
 
     Args:
-        index: of the message with which it begins.
+        index: index of the turn's first message.
         found: the type of its first block.
     """
     return Refused(
@@ -54,7 +55,7 @@ def unled(index: int, found: object) -> Refused:
 
 
 def _openings(messages: Sequence[_Joined]) -> Iterator[tuple[int, list[Mapping[str, Any]]]]:
-    """Yield the messages with which the turn under way begins, by each reading; none if the user spoke last."""
+    """Yield the first message of the current turn, by each reading; none if the user spoke last."""
     first: tuple[int, list[Mapping[str, Any]]] | None = None
     found = False
     for index, role, blocks in reversed(messages):
@@ -77,10 +78,6 @@ def _check_no_thinking(index: int, blocks: Sequence[Mapping[str, Any]]) -> None:
                 f" position cannot contain `{block['type']}`. To use thinking blocks, enable `thinking` in your"
                 " request."
             )
-
-
-def _last_of_user(messages: Sequence[_Joined]) -> list[Mapping[str, Any]]:
-    return next((blocks for _, role, blocks in reversed(messages) if role == "user"), [])
 
 
 def _only_results(blocks: Sequence[Mapping[str, Any]]) -> bool:

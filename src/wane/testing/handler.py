@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 Respond: TypeAlias = Callable[["Handler", str, bytes | None, Mapping[str, str]], None]
-"""Answers a request through its handler: path, body (None of a request that asks for no model) and headers."""
+"""Answers a request through its handler, given path, body (None if no model is asked) and headers."""
 
 
 class HttpServer(ThreadingHTTPServer):
-    """A threading HTTP server that knows whom to ask, and forgives clients that hang up."""
+    """A threading HTTP server that passes requests on, and ignores clients that hang up."""
 
     daemon_threads = True
     request_queue_size = 128
@@ -29,25 +29,25 @@ class HttpServer(ThreadingHTTPServer):
         self.respond = respond
 
     def server_bind(self) -> None:
-        """Bind without asking the resolver for the host's name, which can take seconds where there is no network."""
+        """Bind without asking the resolver for the host's name, which can take seconds without a network."""
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = "localhost", self.server_address[1]
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Report what went wrong, except for a client that hung up."""
+        """Report an error, unless the client hung up."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Reads a request, has it answered, and closes the connection.
+    """Reads a request, lets it be answered, and closes the connection.
 
-    A connection is used once: clients then hold no open sockets, and may be used from one event loop after another.
+    A connection is used once, so that clients hold no open sockets and can be used from several event loops.
     """
 
     server: HttpServer
     disable_nagle_algorithm = True
-    # A client that asks for a websocket takes no refusal of an older version.
+    # A client that asks for a websocket accepts no refusal by an older version.
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
@@ -55,17 +55,17 @@ class Handler(BaseHTTPRequestHandler):
         length = int(self.headers.get("content-length") or 0)
         raw = self.rfile.read(length)
         if len(raw) < length:
-            # The client died in the middle of its request: it asked nothing, and nobody hears an answer.
+            # The client died in the middle of its request: nobody waits for an answer.
             return
         path = self.path.partition("?")[0]
         self.server.respond(self, path, raw, dict(self.headers.items()))
 
     def do_GET(self) -> None:
-        """Answer a request for something that is no model's."""
+        """Answer a request that asks for no model."""
         self.server.respond(self, self.path.partition("?")[0], None, dict(self.headers.items()))
 
     def do_HEAD(self) -> None:
-        """Answer a request for the head of the same."""
+        """Answer a request for the head only."""
         self.do_GET()
 
     def send_json(self, status: int, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> None:
@@ -91,4 +91,4 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(event.encode())
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-        """Say nothing."""
+        """Log nothing."""

@@ -1,4 +1,4 @@
-"""What clients ask for besides the model: the list of models, whether the server is there, a websocket."""
+"""Answers what clients ask for besides the model: the list of models, whether the server is there, a websocket."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from wane.testing.openai_chat import openai_error
 from wane.testing.wire import CREATED
 
 MODEL: Final = "scripted"
-"""The model that is listed. The server answers to every name."""
+"""The listed model. The server answers to every name."""
 
 _MODELS: Final = "/v1/models"
 
@@ -22,7 +22,7 @@ def look_up(path: str, headers: Mapping[str, str]) -> tuple[int, dict[str, Any]]
         headers: the headers, names in lower case.
     """
     if "websocket" in headers.get("upgrade", "").lower():
-        # Clients then take the plain request at once, and try no websocket again.
+        # Clients then use a plain request at once, and do not try a websocket again.
         return 426, openai_error(426, "the scripted server speaks no websocket; send a POST", None, None)
     anthropic = "anthropic-version" in headers
     if path == _MODELS:

@@ -1,4 +1,4 @@
-"""Pydantic AI models that are connected to a scripted server. Needs the `openai` or the `anthropic` extra."""
+"""Pydantic AI models connected to a scripted server. They need the `openai` or `anthropic` extra."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
-_TIMEOUT: Final = 600.0  # seconds, as Pydantic AI's own clients have it
-_KEY: Final = "scripted"  # the clients insist on a key; the server does not look at it
+_TIMEOUT: Final = 600.0  # seconds, as in Pydantic AI's own clients
+_KEY: Final = "scripted"  # the clients insist on a key; the server ignores it
 
 
 def _openai_provider(url: str, max_retries: int) -> OpenAIProvider:
@@ -22,7 +22,7 @@ def _openai_provider(url: str, max_retries: int) -> OpenAIProvider:
         from pydantic_ai.providers.openai import OpenAIProvider
     except ImportError as error:
         raise MissingExtraError("ScriptedServer.openai_model", "openai") from error
-    # A proxy named in the environment must not come between a test and its own machine.
+    # A proxy in the environment must not come between a test and its own machine.
     http = httpx2.AsyncClient(trust_env=False, timeout=_TIMEOUT)
     client = AsyncOpenAI(base_url=f"{url}/v1", api_key=_KEY, max_retries=max_retries, http_client=http)
     return OpenAIProvider(openai_client=client)

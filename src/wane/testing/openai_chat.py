@@ -32,7 +32,7 @@ class OpenAIChat:
     api: Api = "openai-chat"
 
     def parse(self, raw: bytes, body: Mapping[str, Any], headers: Mapping[str, str], number: int) -> Request:
-        """Return the request; raise `Refused` for one that is not of this protocol."""
+        """Return the request; raise `Refused` if it does not follow this protocol."""
         model = require(body, "model", str)
         messages = require(body, "messages", list)
         tools, tool_tokens = tools_of(body)
@@ -100,19 +100,19 @@ class OpenAIChat:
         raise Refused(f"{request.api} counts no tokens", status=404)
 
     def too_long(self, tokens: int, limit: int) -> Refused:
-        """Return OpenAI's refusal of a request that the context window does not hold."""
+        """Return OpenAI's refusal of a request that exceeds the context window."""
         return openai_too_long(tokens, limit, "messages")
 
 
 def openai_error(status: int, message: str, param: str | None, code: str | None) -> dict[str, Any]:
-    """Return the error shape that both OpenAI protocols have."""
+    """Return the error shape of both OpenAI protocols."""
     kind = {401: "authentication_error", 429: "rate_limit_error"}.get(status)
     kind = kind or ("server_error" if status >= 500 else "invalid_request_error")
     return {"error": {"message": message, "type": kind, "param": param, "code": code}}
 
 
 def openai_too_long(tokens: int, limit: int, param: str) -> Refused:
-    """Return the refusal of a request that the context window does not hold."""
+    """Return the refusal of a request that exceeds the context window."""
     return Refused(
         f"This model's maximum context length is {limit} tokens. However, your messages resulted in {tokens} tokens."
         " Please reduce the length of the messages.",
@@ -162,7 +162,7 @@ def _check_answered(index: int, unanswered: list[str]) -> None:
 
 
 def _check_not_empty(index: int, message: Mapping[str, Any]) -> None:
-    """Refuse messages without content, and assistant messages that hold nothing but reasoning."""
+    """Refuse messages without content, and assistant messages with nothing but reasoning."""
     calls, content = message.get("tool_calls"), message.get("content")
     if calls == []:
         raise Refused(
@@ -171,7 +171,7 @@ def _check_not_empty(index: int, message: Mapping[str, Any]) -> None:
             param=f"messages[{index}].tool_calls",
             code="empty_array",
         )
-    # An empty string is something that a user can type, but nothing that a model has said.
+    # A user can send an empty string, but a model's answer cannot be one.
     empty = not content if message["role"] == "assistant" else content in (None, [])
     if empty and not calls and not message.get("refusal"):
         what = "null" if content is None else "an empty one"

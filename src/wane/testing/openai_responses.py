@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from wane.core.items import Kind
 from wane.testing.openai_chat import openai_error, openai_too_long
 from wane.testing.preserved import Prefix
-from wane.testing.request import Api, Message, Part, Request
+from wane.testing.request import Api, Message, Request
 from wane.testing.responses_items import STEMS, check_pairs, check_reasoning, message_of
-from wane.testing.responses_stream import output_events
 from wane.testing.responses_tools import catalogue
-from wane.testing.wire import CREATED, Checks, Event, Refused, content_parts, require, token_of
+from wane.testing.wire import CREATED, Checks, Event, Refused, content_parts, pieces, require, token_of
 
 if TYPE_CHECKING:
     from wane.testing.script import Reply, Usage
@@ -24,7 +23,7 @@ class OpenAIResponses:
     api: Api = "openai-responses"
 
     def parse(self, raw: bytes, body: Mapping[str, Any], headers: Mapping[str, str], number: int) -> Request:
-        """Return the request; raise `Refused` for one that is not of this protocol, or leans on stored responses."""
+        """Return the request; raise `Refused` if it does not follow this protocol or relies on stored responses."""
         model = require(body, "model", str)
         given = require(body, "input", (str, list))
         for stored in ("previous_response_id", "conversation"):
@@ -55,24 +54,25 @@ class OpenAIResponses:
         parts = request.parts
         check_pairs(parts)
         check_reasoning(parts)
-        if any(message.role == "assistant" and not any(map(_says, message.parts)) for message in request.messages):
-            raise Refused("Invalid value: an assistant message has no content.", param="input")
+        for message in request.messages:
+            said = any(part.text or part.kind is not Kind.TEXT for part in message.parts)
+            if message.role == "assistant" and not said:
+                raise Refused("Invalid value: an assistant message has no content.", param="input")
         return request.dropping(_prefix(request)[1]) if checks.preserved_reasoning else request
 
     def answer(self, request: Request, reply: Reply, usage: Usage) -> dict[str, Any]:
         """Return a completed `response`."""
-        return {**_response(request, reply), "status": "completed", "output": _output(request, reply)} | {
-            "usage": _usage(reply, usage)
-        }
+        response = {**_response(request, reply), "status": "completed", "output": _output(request, reply)}
+        return response | {"usage": _usage(reply, usage)}
 
     def stream(self, request: Request, reply: Reply, usage: Usage) -> Iterator[Event]:
-        """Yield the events of a response, numbered."""
+        """Yield the numbered events of a response."""
         begun = {**_response(request, reply), "status": "in_progress", "output": [], "usage": None}
         done = self.answer(request, reply, usage)
-        events: list[tuple[str, dict[str, Any]]] = [
+        events: list[_NamedEvent] = [
             ("response.created", {"response": begun}),
             ("response.in_progress", {"response": begun}),
-            *(event for index, item in enumerate(done["output"]) for event in output_events(index, item)),
+            *(event for index, item in enumerate(done["output"]) for event in _item_events(index, item)),
             ("response.completed", {"response": done}),
         ]
         for number, (name, data) in enumerate(events):
@@ -87,20 +87,62 @@ class OpenAIResponses:
         return {"object": "response.input_tokens", "input_tokens": request.tokens}
 
     def too_long(self, tokens: int, limit: int) -> Refused:
-        """Return OpenAI's refusal of a request that the context window does not hold."""
+        """Return OpenAI's refusal of a request that exceeds the context window."""
         return openai_too_long(tokens, limit, "input")
+
+
+_NamedEvent = tuple[str, dict[str, Any]]
+"""Name and data of an event, without its number."""
+
+_EMPTY: Final[Mapping[str, Mapping[str, Any]]] = {
+    "message": {"content": []},
+    "function_call": {"arguments": ""},
+    "custom_tool_call": {"input": ""},
+    "reasoning": {"summary": [], "encrypted_content": ""},
+}
+"""What an item lacks as its stream begins, by type."""
+
+
+def _item_events(index: int, item: Mapping[str, Any]) -> Iterator[_NamedEvent]:
+    """Yield the events of one output item, from `output_item.added` to `output_item.done`."""
+    kind, where = item["type"], {"item_id": item["id"], "output_index": index}
+    begun = {**item, "status": "in_progress", **_EMPTY.get(kind, {})}
+    yield "response.output_item.added", {"output_index": index, "item": begun}
+    if kind == "message":
+        names = ("response.content_part", "response.output_text")
+        yield from _part_events(names, item["content"][0], {**where, "content_index": 0}, {"logprobs": []})
+    elif kind == "reasoning":
+        names = ("response.reasoning_summary_part", "response.reasoning_summary_text")
+        yield from _part_events(names, item["summary"][0], {**where, "summary_index": 0}, {})
+    elif kind == "function_call":
+        for piece in pieces(item["arguments"]):
+            yield "response.function_call_arguments.delta", {**where, "delta": piece}
+        done = {**where, "name": item["name"], "arguments": item["arguments"]}
+        yield "response.function_call_arguments.done", done
+    elif kind == "custom_tool_call":
+        for piece in pieces(item["input"]):
+            yield "response.custom_tool_call_input.delta", {**where, "delta": piece}
+        yield "response.custom_tool_call_input.done", {**where, "input": item["input"]}
+    yield "response.output_item.done", {"output_index": index, "item": dict(item)}
+
+
+def _part_events(
+    names: tuple[str, str], part: Mapping[str, Any], where: Mapping[str, Any], extra: Mapping[str, Any]
+) -> Iterator[_NamedEvent]:
+    whole, text = names
+    yield f"{whole}.added", {**where, "part": {**part, "text": ""}}
+    for piece in pieces(part["text"]):
+        yield f"{text}.delta", {**where, "delta": piece, **extra}
+    yield f"{text}.done", {**where, "text": part["text"], **extra}
+    yield f"{whole}.done", {**where, "part": part}
 
 
 def _items(given: str | list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [{"role": "user", "content": given}] if isinstance(given, str) else given
 
 
-def _says(part: Part) -> bool:
-    return bool(part.text) or part.kind is not Kind.TEXT
-
-
 def _prefix(request: Request) -> tuple[Prefix, tuple[str, ...]]:
-    """Return the digest of the whole input, and the ids of the reasoning whose seal is broken."""
+    """Return the digest of the whole input, and the ids of reasoning with a broken seal."""
     body = request.body
     prefix = Prefix([body.get("instructions"), body.get("tools")], chained=False)
     broken: list[str] = []
@@ -119,7 +161,7 @@ def _output(request: Request, reply: Reply) -> list[dict[str, Any]]:
     output: list[dict[str, Any]] = []
     items = _items(request.body["input"])
     if items and items[-1].get("type") == "compaction_trigger":
-        # The text is what the history comes down to, and nothing else can be said.
+        # The text becomes the compacted history; nothing else can be said.
         return [{"id": f"cmp_{token}", "type": "compaction", "encrypted_content": reply.text or ""}]
     if reply.reasoning:
         summary = [{"type": "summary_text", "text": reply.reasoning}]

@@ -1,9 +1,9 @@
 """Preserved reasoning: newer models take back reasoning only if the conversation before it is unchanged.
 
 Claude (Fable 5.1 and later, Opus 5.5, Sonnet 5.5, Haiku 5.5) signs a thinking block together with the system prompt,
-the tools and the messages before it, and with the thinking block before it; newer OpenAI models do the same for
-reasoning items. Any eviction ahead of a reasoning part therefore breaks its seal. What a provider then does differs,
-and is the business of its own file; here is the seal.
+the tools, the messages and the thinking block before it; newer OpenAI models do the same for reasoning items. An
+eviction before a reasoning part therefore breaks its seal. What a provider does then is in its own module; the seal is
+here.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from wane.testing.wire import canonical
 
 _MARK: Final = "wane"
 _NO_PREDECESSOR: Final = "0" * 16
-# Where a cache breakpoint stands changes from request to request, and is no content.
+# Fields of cache breakpoints, whose places change from request to request.
 _MARKERS: Final = frozenset({"cache_control", "prompt_cache_breakpoint"})
 
 
 def _bytes(text: str) -> bytes:
-    # Lone surrogates too, which a model's text may hold.
+    # Surrogates pass, because a model's text may hold lone ones.
     return text.encode("utf-8", "surrogatepass")
 
 
@@ -30,11 +30,11 @@ def _short(text: str) -> str:
 
 
 class Prefix:
-    """A running digest of a conversation, by which reasoning is sealed and its seal is checked.
+    """A running digest of a conversation, which seals reasoning and checks its seals.
 
     Args:
         head: system prompt and tools.
-        chained: whether a seal also names the reasoning before it (Claude): then reasoning may be left out at the
+        chained: whether a seal also covers the reasoning before it (Claude): then reasoning may be left out at the
             start of a conversation, but not between other reasoning.
     """
 
@@ -52,14 +52,14 @@ class Prefix:
         self._digest.update(_bytes(canonical(plain)))
 
     def seal(self, text: str) -> str:
-        """Return the signature for reasoning that comes next."""
+        """Return the signature for reasoning at this place."""
         last = _short(self._last) if self._last else _NO_PREDECESSOR
         return ".".join((_MARK, self._digest.hexdigest()[:32], last, _short(text)))
 
     def holds(self, signature: str, text: str) -> bool:
-        """Check reasoning that comes next and, if its seal holds, append it.
+        """Check reasoning at this place, and append it if its seal holds.
 
-        Signatures that this server did not make are taken as they are.
+        Signatures that this server did not make are accepted.
         """
         fields = signature.split(".")
         if len(fields) == 4 and fields[0] == _MARK:
@@ -72,6 +72,6 @@ class Prefix:
 
 
 def tampered(signature: str, text: str) -> bool:
-    """Tell whether a signature of ours stands on another text than the one it was made for."""
+    """Return whether a signature of ours was made for another text."""
     fields = signature.split(".")
     return len(fields) == 4 and fields[0] == _MARK and fields[3] != _short(text)

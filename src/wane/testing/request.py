@@ -1,4 +1,4 @@
-"""What a client sent, in one form for every provider."""
+"""What a client sent, in one form for all providers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Api: TypeAlias = Literal["openai-chat", "openai-responses", "anthropic"]
 
 
 def compact(value: object) -> str:
-    """Return the JSON text that models write arguments in: no spaces."""
+    """Return JSON text without spaces, as models write arguments."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -28,13 +28,13 @@ class Part:
     """One piece of a message, of the same kinds as Wane's items (R1).
 
     Attributes:
-        kind: what the piece is.
+        kind: its kind.
         text: its text. For a call, the raw JSON arguments; empty for an image or another medium.
         call_id: for a call and its result, the id that pairs them.
         tool: for a call, the tool's name.
-        id: the provider's id of the item, where it has one (Responses).
-        signature: for reasoning, the signature or the encrypted content that came with it.
-        wire: the very object that was sent for it.
+        id: the provider's id of the item, if it has one (Responses).
+        signature: for reasoning, its signature or encrypted content.
+        wire: the object that was sent for it.
     """
 
     kind: Kind
@@ -53,10 +53,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message, or one input item of the Responses API, as it stood on the wire.
+    """One message, or one input item of the Responses API, as it was sent.
 
     Attributes:
-        role: `system`, `user`, `assistant` or `tool`; an Anthropic tool result stands in a `user` message.
+        role: `system`, `user`, `assistant` or `tool`; Anthropic's tool results stand in `user` messages.
         parts: its pieces, in order.
     """
 
@@ -69,18 +69,18 @@ class Request:
     """A request to the model, parsed.
 
     Attributes:
-        number: how many requests the script had answered before this one.
-        api: the protocol it came by.
+        number: number of requests that the script had answered before.
+        api: its protocol.
         model: name of the model asked for.
-        messages: the conversation. A system prompt that the protocol keeps apart comes first, as a message of its own.
+        messages: the conversation. A system prompt that the protocol keeps separate is the first message.
         tools: names of the tools offered, in order.
-        tool_tokens: what their definitions hold, as `ceil(characters / 4)` of their JSON.
+        tool_tokens: tokens of their definitions, as `ceil(characters / 4)` of their JSON.
         stream: whether a streamed answer was asked for.
         body: the JSON body.
         raw: the bytes of the body.
         headers: the HTTP headers, names in lower case, without those that carry secrets.
-        dropped_reasoning: with `preserved_reasoning`, where the reasoning stood that the provider would have dropped
-            because the conversation before it has changed: ids of reasoning items (Responses) or paths such as
+        dropped_reasoning: with `preserved_reasoning`, the reasoning that the provider would have dropped because the
+            conversation before it has changed: ids of reasoning items (Responses) or paths such as
             `messages.1.content.0` (Anthropic).
     """
 
@@ -103,7 +103,7 @@ class Request:
 
     @property
     def tokens(self) -> int:
-        """What the request holds: the tokens of every part and of the tool definitions."""
+        """Tokens of all parts and of the tool definitions."""
         return self.tool_tokens + sum(part.tokens for part in self.parts)
 
     @property

@@ -1,4 +1,4 @@
-"""Input items of the Responses API: which there are, and which go together."""
+"""Input items of the Responses API, and the rules on which belong together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OUTPUT_OF: Final = {
 _CALL_OF: Final = {output: call for call, output in _OUTPUT_OF.items()}
 
 STEMS: Final = {"message": "msg", "function_call": "fc", "custom_tool_call": "ctc", "tool_search_call": "tsc"}
-"""What the id of an item begins with that may follow reasoning."""
+"""Prefixes of the ids of items that may follow reasoning, by type."""
 
 _FOLLOWER: Final = re.compile(rf"(?:{'|'.join(STEMS.values())})_(r[0-9a-f]+)_0")
 
@@ -34,7 +34,7 @@ def message_of(index: int, item: Mapping[str, Any]) -> Message:
         item: the item.
 
     Raises:
-        Refused: for one that OpenAI, or this server, does not know.
+        Refused: for an item that OpenAI or this server does not know.
     """
     kind = item.get("type") or "message"
     if kind == "message":
@@ -62,7 +62,7 @@ def message_of(index: int, item: Mapping[str, Any]) -> Message:
         sealed = str(item.get("encrypted_content") or "")
         return Message("assistant", (Part(Kind.TEXT, sealed, id=item.get("id"), signature=sealed, wire=item),))
     if kind == "web_search_call":
-        # The provider's own: call and result in one.
+        # A tool that the provider ran: call and result in one.
         return Message("assistant", (Part(Kind.TEXT, compact(item.get("action")), id=item.get("id"), wire=item),))
     raise Refused(f"The scripted server knows no input item of type '{kind}'.", param=f"input[{index}].type")
 
@@ -75,7 +75,7 @@ def _call(kind: str, item: Mapping[str, Any]) -> Part:
 
 
 def check_pairs(parts: tuple[Part, ...]) -> None:
-    """Refuse an output without its call before it, and a call without its output; what stands between is free."""
+    """Refuse an output without its call before it, and a call without its output; other items may stand between."""
     unanswered: list[tuple[str, str | None]] = []
     for part in parts:
         kind = str(part.wire.get("type"))
@@ -93,7 +93,7 @@ def check_pairs(parts: tuple[Part, ...]) -> None:
 
 
 def check_reasoning(parts: tuple[Part, ...]) -> None:
-    """Refuse reasoning without the item that followed it, and the other way round, as far as their ids tell (R12)."""
+    """Refuse reasoning without the item that followed it, and the reverse, as far as their ids tell (R12)."""
     for part, following in zip(parts, (*parts[1:], None), strict=True):
         if part.kind is not Kind.REASONING:
             continue

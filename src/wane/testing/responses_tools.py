@@ -1,4 +1,4 @@
-"""Tools of a Responses request: at the top, inside namespaces, and in items of the input that bring further ones."""
+"""Tools of a Responses request: on the top level, in namespaces, and in input items that add more."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ if TYPE_CHECKING:
     from wane.testing.script import Call
 
 BRINGING: Final = ("additional_tools", "tool_search_output")
-"""Types of the input items that bring tools."""
+"""Types of input items that add tools."""
 
 _Tool = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """What a request offers.
+    """The tools of a request.
 
     Attributes:
-        kinds: type of each tool by name, in order. A tool of a namespace is called `NAMESPACE.NAME`, a built-in one by
+        kinds: type of each tool by name, in order. A tool in a namespace is named `NAMESPACE.NAME`, a built-in tool by
             its type.
-        tokens: what the definitions hold, as `ceil(characters / 4)` of their JSON.
+        tokens: tokens of the definitions, as `ceil(characters / 4)` of their JSON.
     """
 
     kinds: Mapping[str, str]
     tokens: int
 
     def item(self, call: Call, call_id: str) -> dict[str, Any]:
-        """Return the output item, without its own id and status, by which the model calls a tool.
+        """Return the output item that calls a tool, without its own id and status.
 
-        A name that the request does not offer is called as a function: models do that too.
+        A tool that the request does not offer is called as a function, as models sometimes do.
         """
         kind = self.kinds.get(call.tool, "function")
         if kind == "tool_search":
@@ -44,20 +44,15 @@ class Catalogue:
         where = {"namespace": namespace} if namespace else {}
         if kind == "custom":
             return {"type": "custom_tool_call", "call_id": call_id, "name": name, **where, "input": call.raw_arguments}
-        return {
-            "type": "function_call",
-            "call_id": call_id,
-            "name": name,
-            **where,
-            "arguments": call.raw_arguments,
-        }
+        arguments = call.raw_arguments
+        return {"type": "function_call", "call_id": call_id, "name": name, **where, "arguments": arguments}
 
 
 def catalogue(body: Mapping[str, Any]) -> Catalogue:
-    """Return what a request offers.
+    """Return the tools of a request.
 
     Raises:
-        Refused: for tools that OpenAI would not take.
+        Refused: for tools that OpenAI would refuse.
     """
     given = body.get("input")
     lists: list[tuple[str, Sequence[_Tool]]] = [("tools", body.get("tools") or ())]
@@ -71,13 +66,13 @@ def catalogue(body: Mapping[str, Any]) -> Catalogue:
         lists.append((f"input[{index}].tools", item["tools"]))
     kinds: dict[str, str] = {}
     for where, tools in lists:
-        # The same tool may be brought again later, but not stand twice in one list.
+        # A later list may repeat a tool, but one list may not.
         kinds |= _kinds_of(where, tools)
     return Catalogue(kinds, sum(count_chars(canonical(tool)) for _, tools in lists for tool in tools))
 
 
 def qualified(item: Mapping[str, Any]) -> str:
-    """Return the name of the tool that an item calls, its namespace before it."""
+    """Return the name of the tool that an item calls, with its namespace."""
     name = str(item.get("name"))
     return f"{item['namespace']}.{name}" if item.get("namespace") else name
 

@@ -1,4 +1,4 @@
-"""What a scripted model says: replies, and the script that holds them."""
+"""Replies of a scripted model, and scripts of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Call:
 
     Attributes:
         tool: name of the tool.
-        arguments: an object to send as JSON, or a string to send as it stands, which may be malformed.
+        arguments: an object to send as JSON, or a string to send unchanged, which may be malformed.
         id: the provider's id of the call; the server makes one if it is None. Ids must be unique in a conversation.
     """
 
@@ -26,7 +26,7 @@ class Call:
 
     @property
     def raw_arguments(self) -> str:
-        """The arguments as the text that goes over the wire."""
+        """The arguments as text on the wire."""
         if isinstance(self.arguments, str):
             return self.arguments
         return compact(self.arguments)
@@ -34,16 +34,16 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a request cost, in tokens.
+    """Usage of a request, in tokens.
 
     Attributes:
-        input: all tokens of the request, those read from and written to the provider's cache included.
+        input: all tokens of the request, with those read from and written to the cache.
         output: tokens of the reply.
-        cache_read: how many of `input` came from the cache.
-        cache_write: how many of `input` were written to it.
+        cache_read: the part of `input` that came from the cache.
+        cache_write: the part of `input` that was written to it.
 
     Raises:
-        ConfigError: for a negative count, or cache counts that are more than the input.
+        ConfigError: for a negative count, or cache counts that exceed the input.
     """
 
     input: int
@@ -60,16 +60,16 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class HttpError:
-    """An HTTP error in place of a reply.
+    """An HTTP error instead of a reply.
 
     Attributes:
         status: the HTTP status, 400 to 599.
-        body: a mapping is sent as it stands; a string, or None for a default text, is put into the provider's own
-            error shape.
-        headers: further response headers, such as `{"retry-after": "1"}`.
+        body: a mapping is sent unchanged; a string, or None for a default text, is put into the provider's error
+            shape.
+        headers: additional response headers, such as `{"retry-after": "1"}`.
 
     Raises:
-        ConfigError: for a status that is no error.
+        ConfigError: for a status that is not an error.
     """
 
     status: int
@@ -83,15 +83,15 @@ class HttpError:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One answer of the model, which stands in it in the order reasoning, text, calls.
+    """One answer of the model, in the order reasoning, text, calls.
 
     Attributes:
         text: what the model says.
-        reasoning: what it thinks first. Sent as `reasoning_content` (Chat Completions), as a reasoning item with an
-            id and encrypted content (Responses) or as a signed thinking block (Anthropic).
+        reasoning: what it thinks before. Sent as `reasoning_content` (Chat Completions), as a reasoning item with an
+            id and encrypted content (Responses), or as a signed thinking block (Anthropic).
         calls: the tool calls, made in parallel.
-        usage: what the server reports; None has it count characters (`Request.tokens` and `Reply.tokens`).
-        error: answer with this HTTP error instead.
+        usage: the reported usage; None counts characters (`Request.tokens` and `Reply.tokens`).
+        error: an HTTP error to send instead.
         delay: seconds to wait before answering.
     """
 
@@ -115,4 +115,4 @@ class Reply:
 
 
 Script: TypeAlias = Iterable[Reply] | Callable[[Request], Reply]
-"""Replies in the order in which they are given out, or a function that makes each from the request."""
+"""Replies in order, or a function that makes each reply from its request."""

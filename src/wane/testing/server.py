@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from http.server import ThreadingHTTPServer
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from wane.testing.anthropic import Anthropic
 from wane.testing.handler import Handler, HttpServer
 from wane.testing.lookups import look_up
 from wane.testing.openai_chat import OpenAIChat
 from wane.testing.openai_responses import OpenAIResponses
-from wane.testing.script import HttpError, Reply, Script, Usage
+from wane.testing.script import Reply, Script, Usage
 from wane.testing.wire import Checks, Provider, Refused
 
 if TYPE_CHECKING:
@@ -39,11 +39,11 @@ _SECRETS: Final = frozenset({"authorization", "proxy-authorization", "x-api-key"
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A request that the server did not take to the script, because the provider would not have taken it.
+    """A request that the server refused, because the provider would refuse it.
 
     Attributes:
-        message: the error text that was sent.
-        status: the HTTP status that was sent.
+        message: the error text sent.
+        status: the HTTP status sent.
         request: the request, or None if it could not be parsed.
     """
 
@@ -53,23 +53,22 @@ class Refusal:
 
 
 class ScriptedServer:
-    """A model server on loopback that gives out the replies of a script.
+    """A model server on loopback that answers with the replies of a script.
 
     It listens on a free port while its `with` block runs, and serves the OpenAI Chat Completions, OpenAI Responses and
-    Anthropic Messages protocols from one script. Requests that the provider would refuse are answered as the provider
-    would, with HTTP 400, and use up no reply. So is a request that comes when the script has run out.
+    Anthropic Messages protocols from one script. Requests that the provider would refuse get HTTP 400 and the
+    provider's words, and use up no reply. So do requests after the end of the script.
 
-    If the script is a function and raises, the client gets HTTP 400 and the `with` block raises the error at its end,
-    so an assertion in a script is one of the test.
+    If a function as script raises, the client gets HTTP 400, and the `with` block raises the error at its end: an
+    assertion in a script is one of the test.
 
     Args:
-        script: replies to give out in order, or a function from `Request` to `Reply`, which is called by one thread at
-            a time.
-        context_limit: refuse requests of more tokens (`Request.tokens`) than this, as a full context window does.
-        preserved_reasoning: take back reasoning only while the conversation before it is unchanged, as the newest
-            models do: Anthropic answers HTTP 400 unless the request asks for `drop_block`, OpenAI drops the reasoning
-            and says so in `input_transformations`. What was dropped is in `Request.dropped_reasoning`.
-        keep: how many of the latest requests to keep in `requests`; None keeps all. Each is as large as its view.
+        script: replies in order, or a function from `Request` to `Reply`, which is called by one thread at a time.
+        context_limit: refuse requests of more tokens (`Request.tokens`), as a full context window does.
+        preserved_reasoning: accept reasoning only if the conversation before it is unchanged, as the newest models do:
+            Anthropic answers HTTP 400 unless the request asks for `drop_block`, OpenAI drops the reasoning and says so
+            in `input_transformations`. `Request.dropped_reasoning` tells what was dropped.
+        keep: number of latest requests to keep in `requests`; None keeps all. Each is as large as its view.
     """
 
     def __init__(
@@ -84,7 +83,7 @@ class ScriptedServer:
         self._replies = () if callable(script) else tuple(script)
         self._context_limit = context_limit
         self._checks = Checks(preserved_reasoning)
-        # Reentrant: a function as script may look at what the server has recorded so far.
+        # Reentrant, because a function as script may read what the server has recorded.
         self._lock = threading.RLock()
         self._requests: deque[Request] = deque(maxlen=keep)
         self._answered = 0
@@ -98,7 +97,7 @@ class ScriptedServer:
         if self._http is not None or self._closing.is_set():
             raise RuntimeError("a ScriptedServer serves one `with` block: make a new one")
         self._http = HttpServer(("127.0.0.1", 0), Handler, self._respond)
-        # The interval is how long leaving the block may take.
+        # Leaving the block may take as long as the interval.
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True)
         self._thread.start()
         return self
@@ -119,7 +118,7 @@ class ScriptedServer:
 
     @property
     def url(self) -> str:
-        """Where the server listens: Anthropic's base URL, and OpenAI's without `/v1`.
+        """The base URL: Anthropic's, and OpenAI's without `/v1`.
 
         Raises:
             RuntimeError: outside the `with` block.
@@ -130,7 +129,7 @@ class ScriptedServer:
 
     @property
     def requests(self) -> tuple[Request, ...]:
-        """The requests that the script has answered, in order; the latest `keep` of them."""
+        """The requests that the script has answered, in order; only the latest `keep`."""
         with self._lock:
             return tuple(self._requests)
 
@@ -142,7 +141,7 @@ class ScriptedServer:
 
     @property
     def remaining(self) -> int | None:
-        """How many replies are left; None if the script is a function."""
+        """Number of replies left; None if the script is a function."""
         with self._lock:
             return None if self._function else len(self._replies) - self._answered
 
@@ -151,7 +150,7 @@ class ScriptedServer:
 
         Args:
             name: the model's name, by which Pydantic AI chooses its profile.
-            max_retries: how often the client tries again after HTTP 429 or 5xx. Each try takes a reply of the script.
+            max_retries: how often the client retries after HTTP 429 or 5xx. Each try takes a reply of the script.
 
         Raises:
             MissingExtraError: without the `openai` extra.
@@ -177,7 +176,7 @@ class ScriptedServer:
         return anthropic_model(self.url, name, max_retries)
 
     def _respond(self, handler: Handler, path: str, raw: bytes | None, headers: Mapping[str, str]) -> None:
-        """Answer one request; called by the handler, in a thread of its own."""
+        """Answer one request; the handler calls this in a thread of its own."""
         if raw is None:
             handler.send_json(*look_up(path, {name.lower(): value for name, value in headers.items()}))
             return
@@ -190,7 +189,9 @@ class ScriptedServer:
         request: Request | None = None
         try:
             request = self._parse(provider, raw, headers)
-            request = self._admit(provider, request)
+            request = provider.check(request, self._checks)
+            if self._context_limit is not None and request.tokens > self._context_limit:
+                raise provider.too_long(request.tokens, self._context_limit)
             if counts:
                 handler.send_json(200, provider.count(request))
                 return
@@ -199,7 +200,7 @@ class ScriptedServer:
             with self._lock:
                 self._refusals.append(Refusal(refused.message, refused.status, request))
             body = provider.error(refused.status, refused.message, refused.param, refused.code)
-            # Both clients heed this header, so that a refusal fails at once instead of being tried again.
+            # Both clients follow this header, so that a refusal fails at once instead of being retried.
             handler.send_json(refused.status, body, {"x-should-retry": "false"})
             return
         self._closing.wait(reply.delay)
@@ -216,17 +217,11 @@ class ScriptedServer:
         try:
             return provider.parse(raw, body, public, self._answered)
         except (AttributeError, TypeError) as error:
-            # A list where an object belongs, and the like: no client sends it, so no more is said of it.
+            # A list where an object belongs, and the like, which no client sends.
             raise Refused(f"the body is malformed: {error}") from error
 
-    def _admit(self, provider: Provider, request: Request) -> Request:
-        request = provider.check(request, self._checks)
-        if self._context_limit is not None and request.tokens > self._context_limit:
-            raise provider.too_long(request.tokens, self._context_limit)
-        return request
-
     def _take(self, request: Request) -> tuple[Request, Reply]:
-        """Return the next reply, and the request with its final number; one thread at a time."""
+        """Return the request with its final number, and the next reply; one thread at a time."""
         with self._lock:
             request = request.numbered(self._answered)
             if self._function is None:
@@ -248,16 +243,13 @@ class ScriptedServer:
 
     def _send(self, handler: Handler, provider: Provider, request: Request, reply: Reply) -> None:
         if error := reply.error:
-            handler.send_json(error.status, _error_body(provider, error), error.headers)
+            told = error.body
+            if not isinstance(told, Mapping):
+                told = provider.error(error.status, told or f"the script answers with HTTP {error.status}")
+            handler.send_json(error.status, told, error.headers)
             return
         usage = reply.usage or Usage(input=request.tokens, output=reply.tokens)
         if request.stream:
             handler.send_events(provider.stream(request, reply, usage))
         else:
             handler.send_json(200, provider.answer(request, reply, usage))
-
-
-def _error_body(provider: Provider, error: HttpError) -> Mapping[str, Any]:
-    if isinstance(error.body, Mapping):
-        return error.body
-    return provider.error(error.status, error.body or f"the script answers with HTTP {error.status}")

@@ -1,4 +1,4 @@
-"""What the three protocols share: the interface of a protocol, refusals, and small pieces of JSON and SSE."""
+"""Shared by the three protocols: their interface, refusals, and helpers for JSON and server-sent events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from wane.testing.script import Reply, Usage
 
 CREATED: Final = 1_767_225_600
-"""Unix time of every answer, 2026-01-01: a fixed one, so that the same run gives the same bytes."""
+"""Unix time of every answer, 2026-01-01; fixed, so that the same run gives the same bytes."""
 
 
 class Refused(Exception):  # noqa: N818 - an answer of the server, which never leaves it
@@ -38,14 +38,14 @@ class Refused(Exception):  # noqa: N818 - an answer of the server, which never l
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """What the server was told to enforce beyond what every request has to meet."""
+    """Rules that the server enforces only if asked to."""
 
     preserved_reasoning: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One server-sent event; a str is sent as it stands, an object as JSON."""
+    """One server-sent event; a string is sent unchanged, an object as JSON."""
 
     data: Mapping[str, Any] | str
     name: str | None = None
@@ -58,15 +58,15 @@ class Event:
 
 
 class Provider(Protocol):
-    """A protocol of the wire: takes requests apart, checks them, and puts answers together."""
+    """A wire protocol: parses requests, checks them, and builds answers."""
 
     api: Api
 
     def parse(self, raw: bytes, body: Mapping[str, Any], headers: Mapping[str, str], number: int) -> Request:
-        """Return the request; raise `Refused` for one that is not of this protocol."""
+        """Return the request; raise `Refused` if it does not follow this protocol."""
 
     def check(self, request: Request, checks: Checks) -> Request:
-        """Return the request as the provider would take it; raise `Refused` if it would not."""
+        """Return the request as the provider would accept it; raise `Refused` if it would not."""
 
     def answer(self, request: Request, reply: Reply, usage: Usage) -> dict[str, Any]:
         """Return the body of a whole answer."""
@@ -81,11 +81,11 @@ class Provider(Protocol):
         """Return the answer of the protocol's token-counting endpoint."""
 
     def too_long(self, tokens: int, limit: int) -> Refused:
-        """Return the refusal of a request that the context window does not hold."""
+        """Return the refusal of a request that exceeds the context window."""
 
 
 def json_bytes(body: object) -> bytes:
-    """Return JSON as providers send it: in UTF-8, or with escapes where it holds a lone surrogate, which has none."""
+    """Return JSON as providers send it: in UTF-8, or with escapes if it holds a lone surrogate."""
     try:
         return json.dumps(body, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -93,23 +93,23 @@ def json_bytes(body: object) -> bytes:
 
 
 def token_of(request: Request, reply: Reply) -> str:
-    """Return the stem of an answer's ids: the same for the same request, and one that no other request has.
+    """Return the stem of an answer's ids, which depends on the request alone and is unique to it.
 
-    It starts with `r` if the reply reasons, by which a later request shows what its calls belong with (R12).
+    It starts with `r` if the reply reasons, so that later requests show which calls belong with reasoning (R12).
     """
     digest = hashlib.sha256(b"%d:" % request.number + request.raw).hexdigest()
     return ("r" if reply.reasoning else "n") + digest[:20]
 
 
 def pieces(text: str, count: int = 3) -> Iterator[str]:
-    """Yield the text in at most `count` pieces, as a stream would bring it."""
+    """Yield the text in at most `count` pieces, as a stream does."""
     size = max(1, -(-len(text) // count))
     for start in range(0, len(text), size):
         yield text[start : start + size]
 
 
 def canonical(value: object) -> str:
-    """Return a JSON text that is the same for equal values."""
+    """Return JSON text that is the same for equal values."""
     return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
@@ -121,7 +121,7 @@ def tools_of(body: Mapping[str, Any]) -> tuple[tuple[str, ...], int]:
 
 
 def content_parts(kind: Kind, content: object, **fields: Any) -> Iterator[Part]:
-    """Yield the parts of a content that is a string or a list of blocks; blocks without text give an empty one."""
+    """Yield the parts of content, a string or a list of blocks; blocks without text give empty parts."""
     if isinstance(content, str):
         if content:
             yield Part(kind, content, wire={"type": "text", "text": content}, **fields)
@@ -132,12 +132,12 @@ def content_parts(kind: Kind, content: object, **fields: Any) -> Iterator[Part]:
 
 
 def content_text(content: object) -> str:
-    """Return the text of a content that is a string or a list of blocks."""
+    """Return the text of content, a string or a list of blocks."""
     return content if isinstance(content, str) else "".join(part.text for part in content_parts(Kind.RESULT, content))
 
 
 def require(body: Mapping[str, Any], name: str, kind: type | tuple[type, ...]) -> Any:
-    """Return a field that the body must have, of the type that it must be."""
+    """Return a required field of the body; raise `Refused` if it is missing or of another type."""
     value = body.get(name)
     if value is None:
         raise Refused(f"Missing required parameter: '{name}'.", param=name, code="missing_required_parameter")

@@ -114,7 +114,7 @@ def test_a_turn_that_was_edited_leaves_a_branch_which_is_named(tmp_path: Path) -
     script.answer("c", said("second"))
     session = read(tmp_path, script.lines)
     assert texts(session) == ["one", "first", "right", "second"]
-    assert problems(session) == ["3: lines 3 to 5: on a branch that was left (a turn that was edited or tried again)"]
+    assert problems(session) == ["3: lines 3 to 5: on an abandoned branch (a turn that was edited or tried again)"]
 
 
 def test_results_beside_the_path_belong_to_it_where_their_calls_do(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_line_that_broke_does_not_take_all_before_it_along(tmp_path: Path) -> 
     session = read(tmp_path, lines)
     assert kinds(session) == ["user", "call", "result", "text"]
     assert [problem.split(" (")[0] for problem in problems(session)] == [
-        "3: no JSON",
+        "3: not JSON",
         "4: no result of the call 'a'; taken as empty",
     ]
 
@@ -375,7 +375,7 @@ def test_what_is_unknown_is_named_once_a_line(tmp_path: Path) -> None:
     assert kinds(session) == ["user", "text"]
     assert [problem.split(" (")[0] for problem in problems(session)] == [
         "3: a line of the unknown type 'novel'",
-        "4: no JSON",
+        "4: not JSON",
     ]
 
 

@@ -228,7 +228,7 @@ def test_turns_that_were_rolled_back_are_left_out_and_named(tmp_path: Path) -> N
         message("assistant", "c"),
     )
     assert texts(session)[1:] == ["one", "a", "four", "c"]
-    assert problems(session) == ["5: lines 5 to 8: on a branch that was left (a turn that was edited or tried again)"]
+    assert problems(session) == ["5: lines 5 to 8: on an abandoned branch (a turn that was edited or tried again)"]
 
 
 def test_a_fork_repeats_a_header_and_what_is_unknown_is_named(tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_a_fork_repeats_a_header_and_what_is_unknown_is_named(tmp_path: Path) ->
     assert [problem.split("(")[0] for problem in problems(session)] == [
         "3: a line of the unknown type 'novel'",
         "4: an item of the unknown type 'novel_item'",
-        "6: no JSON ",
+        "6: not JSON ",
     ]
 
 

@@ -89,7 +89,7 @@ def test_damaged_lines_are_named_and_the_rest_is_read(tmp_path: Path) -> None:
     session = read(path)
     assert "I took" in texts(session)
     assert [problem.line for problem in session.problems] == [9, 10, 11, 12, 13]
-    assert "read all the same" in session.problems[0].what
+    assert "read anyway" in session.problems[0].what
     assert kinds(session) == ["user", "text", "call", "result", "text", "call", "result", "text"]
     assert texts(session)[6] == "", "its result is lost"
 

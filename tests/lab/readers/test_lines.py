@@ -26,15 +26,15 @@ def test_broken_lines_are_named_and_the_rest_is_read(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "a", {"a": 1}, '{"b": "cut o', garbage, "[1]", "7", {"c": 3}, '{"d":' + "[" * 99_999)
     found, problems = read(path)
     assert [line for line, _ in found] == [1, 6]
-    assert problems[0] == '2: no JSON (Unterminated string starting at): \'{"b": "cut o\''
+    assert problems[0] == '2: not JSON (Unterminated string starting at): \'{"b": "cut o\''
     assert [problem.split(":")[0] for problem in problems] == ["2", "3", "4", "5", "7"]
-    assert "no JSON object: '[1]'" in problems[2]
+    assert "not a JSON object: '[1]'" in problems[2]
 
 
 def test_a_line_with_some_bytes_that_are_no_text_is_read_and_named(tmp_path: Path) -> None:
     found, problems = read(write_lines(tmp_path / "a", b'{"a": "x\xff\xfey"}'))
     assert found == [(1, {"a": "x\ufffd\ufffdy"})]
-    assert problems == ["1: holds bytes that are no UTF-8; they were read as U+FFFD"]
+    assert problems == ["1: holds bytes that are not UTF-8; they were read as U+FFFD"]
 
 
 def test_a_line_longer_than_any_record_is_passed_over(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_a_line_longer_than_any_record_is_passed_over(tmp_path: Path) -> None:
 def test_many_problems_of_one_kind_are_counted_not_listed(tmp_path: Path) -> None:
     _, problems = read(write_lines(tmp_path / "a", *["{"] * 1000))
     assert len(problems) == lines.NAMED_EACH + 1
-    assert problems[-1] == f"None: {1000 - lines.NAMED_EACH:,} more: no JSON"
+    assert problems[-1] == f"None: {1000 - lines.NAMED_EACH:,} more: not JSON"
 
 
 def test_the_head_of_a_file_is_its_first_values(tmp_path: Path) -> None:

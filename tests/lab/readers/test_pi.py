@@ -86,7 +86,7 @@ def test_the_path_to_the_last_entry_is_read_and_the_other_branches_are_named(tmp
     )
     assert texts(session)[:2] == ["one", "right way"]
     assert "tried the wrong way" in texts(session)[2]
-    assert problems(session) == ["3: lines 3 to 4: on a branch that was left (a turn that was edited or tried again)"]
+    assert problems(session) == ["3: lines 3 to 4: on an abandoned branch (a turn that was edited or tried again)"]
 
 
 def test_a_parent_that_was_lost_does_not_take_all_before_it_along(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_a_parent_that_was_lost_does_not_take_all_before_it_along(tmp_path: Path
         entry("c", "b", message=answer(said("two"))),
     )
     assert texts(session) == ["one", "two"]
-    assert problems(session)[0].startswith("3: no JSON")
+    assert problems(session)[0].startswith("3: not JSON")
 
 
 def test_a_compaction_says_what_it_kept_by_id_or_by_line(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def test_standard_input_is_a_file_too(monkeypatch: pytest.MonkeyPatch) -> None:
         (session,) = read_session("-")
         assert (session.name, len(session.calls)) == ("stdin", 1)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"x")))
-    with pytest.raises(FormatError, match="standard input: it is no JSON"):
+    with pytest.raises(FormatError, match="standard input: it is not JSON"):
         read_session("-")
 
 

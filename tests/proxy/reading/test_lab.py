@@ -105,7 +105,7 @@ def test_what_a_strategy_could_not_have_done_is_named(store: SessionStore, here:
             journal.append(StrategyRecord(3, strategy, done))
     session = only(journal.path)
     assert (session.evictions, len(session.problems)) == ([], 4)
-    assert all("it is unknown what went" in problem.what for problem in session.problems)
+    assert all("it is unknown what left the view" in problem.what for problem in session.problems)
 
 
 def test_a_summary_of_the_agents_is_a_compaction(store: SessionStore, here: Path) -> None:

@@ -262,7 +262,7 @@ def test_without_a_store_nothing_is_left(tmp_path: Path) -> None:
             "XDG_STATE_HOME": str(tmp_path),
         }
         async with provider(says) as up, wane_proxy(up.url, "--no-store", "--strategy", "none", **places) as it:
-            assert "  view      the whole history, kept to no budget (none)\n" in it.lines
+            assert "  view      the whole history, without a budget (none)\n" in it.lines
             assert "  sessions  in memory only\n" in it.lines
             assert (await ask(it, body())).whole  # type: ignore[arg-type]
             it.process.send_signal(signal.SIGTERM)

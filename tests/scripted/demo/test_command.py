@@ -161,7 +161,7 @@ def test_a_demo_that_is_stopped_leaves_things_tidy(tmp_path: Path, number: str) 
     process.send_signal(getattr(signal, number))
     _, err = process.communicate()
     assert process.returncode == 130
-    assert err == f"wane: stopped; to look at what was done so far: wane show {session}\n"
+    assert err == f"wane: stopped; to see what was done so far: wane show {session}\n"
     assert not list(tmp_path.glob("wane-demo-*"))
     shown = subprocess.run([*WANE, "show", session], env=environment(tmp_path), capture_output=True, check=False)
     assert shown.returncode == 0

@@ -1,4 +1,4 @@
-"""What can be said to the chat beginning with a slash."""
+"""The chat's commands, which begin with a slash."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wane.cli.sessions.listing import of_the_agent
 from wane.cli.terminal import layout, picture
 from wane.cli.terminal.picture import Block, Role
 from wane.cli.terminal.text import local_time, printable
-from wane.core import FitReport
+from wane.core import FitReport, Item
 from wane.core.errors import ConfigError
 from wane.formats.base import Transcript
 from wane.formats.pydantic_ai import PydanticAIFormat
@@ -32,7 +32,7 @@ _ROWS: Final = 40
 
 
 class Host(Protocol):
-    """The chat, as commands see it."""
+    """The chat, as the commands use it."""
 
     session: AgentSession
     console: Console
@@ -41,11 +41,11 @@ class Host(Protocol):
     def begin(self) -> None:
         """Begin another session."""
 
-    def go_on(self, path: Path) -> None:
-        """Go on with another session."""
+    def resume(self, path: Path) -> None:
+        """Resume another session."""
 
     def offer(self, infos: Sequence[SessionInfo]) -> None:
-        """Take what is said next as the choice among sessions that were listed."""
+        """Take the next input as the choice among these sessions."""
 
     def quit(self) -> None:
         """End the chat."""
@@ -56,11 +56,11 @@ class Command:
     """One command.
 
     Attributes:
-        name: as it is typed.
-        arguments: what follows it.
+        name: its name, with the slash.
+        arguments: its arguments, for help.
         help: what it does.
-        run: does it, with the text after its name.
-        looks: whether it only looks, so that it may run while a turn is going on.
+        run: runs it with the text after its name.
+        looks: whether it only looks, so that it may run during a turn.
     """
 
     name: str
@@ -71,10 +71,10 @@ class Command:
 
 
 def find_command(line: str) -> tuple[Command, str]:
-    """Return the command that a line names, by its whole name or an unambiguous beginning, and the rest of the line.
+    """Return the command that a line names, by its name or an unambiguous beginning, and the rest of the line.
 
     Raises:
-        ConfigError: if there is none of that name, or several.
+        ConfigError: if no command has this name, or several have.
     """
     word, _, rest = line.strip().partition(" ")
     found = [command for command in COMMANDS if command.name == word] or [
@@ -97,28 +97,32 @@ def _context(host: Host, _: str) -> None:
     host.console.print(picture.titled("What the view holds, and what the next pass would leave", table))
     if report.steps:
         steps = picture.step_table(layout.step_rows(report.steps), limit=_ROWS)
-        host.console.print(picture.titled("What the next pass would take, in this order", steps))
+        host.console.print(picture.titled("What the next pass would evict, in this order", steps))
     host.console.print(picture.window_picture(blocks, window.budget, labels=labels))
     host.console.print(Text(printable(_outlook(session, report))))
 
 
 def view_blocks(session: AgentSession, report: FitReport) -> list[Block]:
-    """Return the view as blocks, of which those are kept that a pass would leave.
+    """Return the view as blocks; those that a pass would leave are kept.
 
     Args:
-        session: whose view it is.
+        session: the session.
         report: what the pass would do.
     """
-    transcript = Transcript(PydanticAIFormat())
-    items = [item for message in session.conversation.messages for item in transcript.append(message)]
+    items = _items(session)
     window = session.window
     visible = set(window.visible)
     taken = {index for step in report.steps for index in step.removed}
     tokens = [item.tokens if index in visible else 0 for index, item in enumerate(items)]
     blocks = layout.blocks([item.kind for item in items], tokens, session.episodes, visible - taken)
-    # What every request carries besides, so that the picture shows the same total as the footer.
+    # What every request carries in addition, so that the picture shows the same total as the footer.
     besides = window.tokens - sum(tokens)
     return [Block(Role.SYSTEM, max(0, besides)), *(block for block in blocks if block.tokens)]
+
+
+def _items(session: AgentSession) -> list[Item]:
+    transcript = Transcript(PydanticAIFormat())
+    return [item for message in session.conversation.messages for item in transcript.append(message)]
 
 
 def _outlook(session: AgentSession, report: FitReport) -> str:
@@ -128,15 +132,15 @@ def _outlook(session: AgentSession, report: FitReport) -> str:
     if strategy == "none":
         return f"{state} The context is not managed: no pass will run. /cwl on switches it on."
     if strategy not in BY_EPISODE:
-        return f"{state} The strategy {strategy} keeps it: {describe(strategy)}. /cwl on evicts by episode instead."
+        return f"{state} The strategy {strategy} manages it: {describe(strategy)}. /cwl on evicts by episode instead."
     freed = report.tokens_before - report.tokens_after
     due = window.tokens > window.budget
     if not freed:
         return f"{state} Nothing could be evicted now.{f' {report.shortfall}' if due else ''}"
     if due:
-        told = f"{state} A pass is due before the next model call: it would take {freed:,}."
+        told = f"{state} A pass is due before the next model call; it would free {freed:,}."
         return f"{told} {report.shortfall}".rstrip()
-    return f"{state} A pass is due when it is full: of what is there now it would take {freed:,}."
+    return f"{state} A pass runs when it is full; of what it holds now it would free {freed:,}."
 
 
 def _episodes(host: Host, _: str) -> None:
@@ -144,8 +148,7 @@ def _episodes(host: Host, _: str) -> None:
     if not session.episodes:
         host.console.print("No episode has been started yet.")
         return
-    transcript = Transcript(PydanticAIFormat())
-    items = [item for message in session.conversation.messages for item in transcript.append(message)]
+    items = _items(session)
     blocks = layout.blocks(
         [item.kind for item in items], [item.tokens for item in items], session.episodes, session.window.visible
     )
@@ -167,11 +170,11 @@ def _cwl(host: Host, text: str) -> None:
         host.session.manage(text == "on")
     strategy = host.session.settings.strategy
     if strategy in BY_EPISODE:
-        told = "The context is managed: episodes are evicted when the budget is full."
+        told = "The context is managed: whole episodes are evicted when the view exceeds the budget."
     elif strategy == "none":
         told = "The context is not managed: nothing more is evicted. What was evicted stays out of the view."
     else:
-        told = f"The context is kept by the strategy {strategy}: {describe(strategy)}."
+        told = f"The context is managed by the strategy {strategy}: {describe(strategy)}."
     host.console.print(told)
 
 
@@ -198,13 +201,13 @@ def _recall(host: Host, text: str) -> None:
 def _sessions(host: Host, _: str) -> None:
     infos = of_the_agent(host.store.sessions(host.session.cwd))
     if not infos:
-        host.console.print("There are no sessions of this directory.")
+        host.console.print("There are no sessions in this directory.")
         return
     host.console.print(session_table(infos, host.session.id))
 
 
 def session_table(infos: Sequence[SessionInfo], current: str | None) -> object:
-    """Return the table of sessions to choose from, numbered; the current one is marked."""
+    """Return a numbered table of sessions to choose from; the current one is marked."""
     table = picture.plain_table(">", "id", "last written", ">messages", "*title")
     for number, info in enumerate(infos, start=1):
         mark = "*" if info.id == current else ""
@@ -214,22 +217,18 @@ def session_table(infos: Sequence[SessionInfo], current: str | None) -> object:
 
 
 def chosen(infos: Sequence[SessionInfo], answer: str) -> str:
-    """Return the id that is meant by a number of the table of sessions, or else what was answered."""
+    """Return the id for a number in the table of sessions; any other answer is returned as it is."""
     return infos[int(answer) - 1].id if answer.isdecimal() and 1 <= int(answer) <= len(infos) else answer
 
 
 def _resume(host: Host, text: str) -> None:
     infos = of_the_agent(host.store.sessions(host.session.cwd))
     if text:
-        host.go_on(host.store.find(chosen(infos, text)))
+        host.resume(host.store.find(chosen(infos, text)))
         return
     _sessions(host, "")
     if infos:
         host.offer(infos)
-
-
-def _new(host: Host, _: str) -> None:
-    host.begin()
 
 
 def _help(host: Host, _: str) -> None:
@@ -241,21 +240,17 @@ def _help(host: Host, _: str) -> None:
     host.console.print("Enter sends, Alt-Enter begins a new line, Ctrl-C stops the turn, Ctrl-D quits.")
 
 
-def _quit(host: Host, _: str) -> None:
-    host.quit()
-
-
 COMMANDS: Final = (
-    Command("/context", "", "Show the window: what it holds, and what the next pass would take.", _context, True),
+    Command("/context", "", "Show what the window holds and what the next pass would evict.", _context, True),
     Command("/episodes", "", "List all episodes of the session.", _episodes, True),
-    Command("/budget", "[80k|50%]", "Show or change what the view may hold.", _budget),
-    Command("/cwl", "[on|off]", "Show or switch the management of the context.", _cwl),
+    Command("/budget", "[80k|50%]", "Show or change the budget of the view.", _budget),
+    Command("/cwl", "[on|off]", "Show or switch context management.", _cwl),
     Command("/model", "[provider:model]", "Show or change the model.", _model),
     Command("/recall", "NAME [OFFSET]", "Show what an episode held, evicted or not.", _recall, True),
     Command("/sessions", "", "List the sessions of this directory.", _sessions, True),
-    Command("/resume", "[ID]", "Go on with another session.", _resume),
-    Command("/new", "", "Begin another session.", _new),
-    Command("/help", "", "Show this.", _help, True),
-    Command("/quit", "", "End the chat; the session can be resumed.", _quit),
+    Command("/resume", "[ID]", "Resume another session.", _resume),
+    Command("/new", "", "Begin another session.", lambda host, _: host.begin()),
+    Command("/help", "", "Show these commands.", _help, True),
+    Command("/quit", "", "End the chat; the session can be resumed.", lambda host, _: host.quit()),
 )
 """All commands, in the order of help."""

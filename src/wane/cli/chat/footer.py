@@ -1,4 +1,4 @@
-"""The line below the prompt: tokens, money, the view against its budget, and the active episode."""
+"""The line below the prompt: tokens, cost, the view against its budget, and the active episode."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def footer(session: AgentSession) -> str:
 
 
 def spent(totals: Totals) -> str:
-    """Return what was spent: `↑12.3k ↓1.2k R10k W2.0k $0.42`."""
+    """Return the usage so far: `↑12.3k ↓1.2k R10k W2.0k $0.42`."""
     return (
         f"↑{short(totals.input_tokens)} ↓{short(totals.output_tokens)} R{short(totals.cache_read_tokens)}"
         f" W{short(totals.cache_write_tokens)} {dollars(totals.cost)}"

@@ -44,11 +44,11 @@ if TYPE_CHECKING:
 
 _STOPPED: Final = "the user stopped the turn"
 _ASK: Final = "Allow it? [y]es, [a]lways, [n]o, or say what to do instead "
-_CHOOSE: Final = "Go on with which one? Its number or id, or nothing to stay here "
+_CHOOSE: Final = "Resume which one? Its number or id, or nothing to stay here "
 
 
 def run_chat(options: AgentOptions) -> int:
-    """Talk with the user until they quit; return the exit code.
+    """Talk with the user until they quit, and return the exit code.
 
     Raises:
         WaneError: for options, settings, a model or a session that cannot be used at the start.
@@ -57,7 +57,7 @@ def run_chat(options: AgentOptions) -> int:
         raise UsageError("the interactive session needs a terminal; give the task with -p")
     try:
         options = _chosen(options)
-    except EOFError:  # Ctrl-D: none of them
+    except EOFError:  # Ctrl-D: none of the sessions
         return failure.OK
     with patch_stdout(raw=True):
         console = Console(file=sys.stdout, force_terminal=True, highlight=False, markup=False, emoji=False)
@@ -70,7 +70,7 @@ def _chosen(options: AgentOptions) -> AgentOptions:
         return options
     infos = of_the_agent(store_of(options).sessions(options.cwd))
     if not infos:
-        raise UsageError("there is no session of this directory to resume; start one with: wane")
+        raise UsageError("this directory has no session to resume; start one with: wane")
     console = Console(highlight=False, markup=False, emoji=False)
     console.print(session_table(infos, None))
     answer = PromptSession[str]().prompt("Resume which one? ").strip()
@@ -81,12 +81,12 @@ class Chat:
     """One chat.
 
     Args:
-        options: how it was started.
-        console: where lines go; above the prompt, if standard output is patched.
+        options: the options it was started with.
+        console: console for lines; they appear above the prompt if standard output is patched.
 
     Attributes:
-        session: the session that is talked with.
-        store: where sessions are.
+        session: the current session.
+        store: the saved sessions.
     """
 
     def __init__(self, options: AgentOptions, console: Console) -> None:
@@ -112,39 +112,39 @@ class Chat:
         )
 
     async def run(self) -> int:
-        """Read and do what the user says until the end; return the exit code."""
+        """Read and run the user's input until the end, and return the exit code."""
         with handled(INTERRUPT, self._interrupted):
-            return await self._converse()
-
-    async def _converse(self) -> int:
-        self._greet()
-        try:
-            while not self._over:
-                line = await self._prompt.prompt_async(default=self._unkept(), handle_sigint=False)
-                self._said(line.strip())
-        except EOFError:
-            self.stop()
-        finally:
-            if self._turn is not None:
-                await self._turn
-            self.session.close()
-        self.console.print(self._farewell(), style="dim")
+            self._greet()
+            try:
+                while not self._over:
+                    line = await self._prompt.prompt_async(default=self._unkept(), handle_sigint=False)
+                    self._said(line.strip())
+            except EOFError:
+                self.stop()
+            finally:
+                if self._turn is not None:
+                    await self._turn
+                self.session.close()
+            session = self.session
+            recorded = session.id is not None and session.history
+            told = f"Resume with: wane --resume {session.id}" if recorded else "Nothing was recorded."
+            self.console.print(told, style="dim")
         return failure.OK
 
-    # What commands may do
+    # For commands
 
     def begin(self) -> None:
         """Begin another session, with the settings of this one."""
         self._change(AgentSession.create(self._config()))
 
-    def go_on(self, path: Path) -> None:
-        """Go on with another session."""
+    def resume(self, path: Path) -> None:
+        """Resume another session."""
         if self.session.journal is not None and self.session.journal.path == path:
-            raise UsageError("this is the session that you are in")
+            raise UsageError("you are in this session already")
         self._change(AgentSession.resume(path, self._config()))
 
     def offer(self, infos: Sequence[SessionInfo]) -> None:
-        """Take what is said next as the choice among sessions that were listed."""
+        """Take the next input as the choice among these sessions."""
         self._choices = infos
 
     def quit(self) -> None:
@@ -152,7 +152,7 @@ class Chat:
         self._over = True
 
     def stop(self) -> None:
-        """Stop the turn that is going on, and drop what was to come after it, which is shown to be said again."""
+        """Stop the current turn, and drop the queued lines; they are shown, so that the user can repeat them."""
         for line in self._waiting:
             self.console.print(Text(safe(f"(dropped) {line}"), style="dim"))
         self._waiting.clear()
@@ -160,13 +160,18 @@ class Chat:
             self._answer(Approval(allowed=False, reason=_STOPPED))
         self.session.cancel()
 
-    # What the user says
+    # Input
 
     def _said(self, line: str) -> None:
         if self._asking:
             self._answer(_approval(line))
-        elif line or self._choices is not None:
-            self._take(line)
+        elif not line and self._choices is None:
+            return
+        elif self._turn is None or _looks(line):
+            self._do(line)
+        else:
+            self._waiting.append(line)
+            self.console.print("(runs after this turn; Ctrl-C stops the turn and drops this)", style="dim")
 
     @property
     def _asking(self) -> bool:
@@ -175,13 +180,6 @@ class Chat:
     def _answer(self, approval: Approval) -> None:
         assert self._question is not None
         self._question.set_result(approval)
-
-    def _take(self, line: str) -> None:
-        if self._turn is None or _looks(line):
-            self._do(line)
-        else:
-            self._waiting.append(line)
-            self.console.print("(comes after this turn; Ctrl-C stops the turn and drops this)", style="dim")
 
     def _do(self, line: str) -> None:
         choices, self._choices = self._choices, None
@@ -199,9 +197,9 @@ class Chat:
 
     def _choose(self, line: str, choices: Sequence[SessionInfo]) -> None:
         try:
-            self.go_on(self.store.find(chosen(choices, line)))
+            self.resume(self.store.find(chosen(choices, line)))
         except WaneError:
-            # It may have been meant otherwise: it is there to be changed, and the question stays.
+            # The line comes back to be corrected, and the question stays.
             self._choices, self._kept = choices, line
             raise
 
@@ -212,11 +210,11 @@ class Chat:
         finally:
             self._turn = None
             self._prompt.app.invalidate()
-        self._go_on_with_waiting()
+        self._do_waiting()
         if self._over and self._prompt.app.is_running:
             self._prompt.app.exit(result="")
 
-    def _go_on_with_waiting(self) -> None:
+    def _do_waiting(self) -> None:
         while self._waiting and self._turn is None and not self._over:
             self._do(self._waiting.popleft())
 
@@ -227,7 +225,7 @@ class Chat:
     async def _ask(self, request: ApprovalRequest) -> Approval:
         self._narration.question(request)
         self._question = asyncio.get_running_loop().create_future()
-        # What the user was writing is not the answer.
+        # The user's unfinished line is not the answer.
         buffer = self._prompt.default_buffer
         self._kept = buffer.text
         buffer.reset()
@@ -237,7 +235,7 @@ class Chat:
         finally:
             self._question = None
 
-    # What the user sees
+    # Output
 
     def _message(self) -> FormattedText:
         parts = [("", f"{safe(self._narration.partial)}\n")] if self._narration.partial else []
@@ -256,22 +254,16 @@ class Chat:
 
     def _greet(self) -> None:
         session = self.session
-        name = f"session {session.id}" if session.id else "no record is kept"
-        self.console.print(f"wane in {session.cwd}, {name}. /help shows what there is to say.", style="dim")
+        name = f"session {session.id}" if session.id else "the session is not saved"
+        self.console.print(f"wane in {session.cwd}, {name}. /help lists the commands.", style="dim")
         for warning in session.warnings:
             self.console.print(Text(safe(warning), style="yellow"))
         if (recap := recap_of(session)) is not None:
             for line in recap_lines(recap):
                 self.console.print(line, no_wrap=True, overflow="ellipsis")
 
-    def _farewell(self) -> str:
-        session = self.session
-        if session.id is None or not session.history:
-            return "Nothing was recorded."
-        return f"Go on with: wane --resume {session.id}"
-
     def _interrupted(self) -> None:
-        """Ctrl-C as a signal: from another process, or while lines are written above the prompt, without keys."""
+        """Handle Ctrl-C as a signal: from another process, or while lines are written above the prompt."""
         if self._prompt.app.is_running:
             self._prompt.app.key_processor.feed(KeyPress(Keys.ControlC))
             self._prompt.app.key_processor.process_keys()
@@ -311,7 +303,7 @@ def _looks(line: str) -> bool:
     try:
         return line.startswith("/") and find_command(line)[0].looks
     except WaneError:
-        return True  # to be told at once
+        return True  # tell the error at once
 
 
 def _approval(line: str) -> Approval:

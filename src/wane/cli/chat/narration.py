@@ -1,4 +1,4 @@
-"""A turn as lines on the screen, written as it goes on."""
+"""Writes a turn to the screen as it goes on, line by line."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from wane.agent.tools.approval import ApprovalRequest, Effect
 from wane.agent.tools.toolset import SHELL_TOOL
 from wane.agent.turn import Outcome, TurnResult
 from wane.cli.chat.footer import spent
-from wane.cli.terminal.text import printable
+from wane.cli.terminal.text import counted, printable
 from wane.conversation.events import BudgetUnmet, EpisodeClosed, EpisodeOpened, PassRan, StrategyActed
 from wane.core import DELIMITER
 from wane.core.report import brief
 
 MAX_LINES: Final = 6
-"""Lines of a command's output that are shown."""
+"""Lines of a command's output to show."""
 
 MAX_DIFF_LINES: Final = 60
-"""Lines of a diff that are shown for approval."""
+"""Lines of a diff to show for approval."""
 
 _MAX_ARGUMENTS: Final = 100
-# How the text of a verdict begins that is no acceptance (`wane.core.delimiter`).
+# How a refusing verdict of the delimiter begins (`wane.core.delimiter`).
 _REFUSED: Final = "Error: "
 
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What stands at the beginning of lines."""
+    """Marks at the beginning of lines."""
 
     tool: str
     result: str
@@ -48,15 +48,14 @@ ASCII: Final = Marks("*", "`-", ">", "#", "!")
 class Narration:
     """Turns events into lines.
 
-    The model's words come in pieces: whole lines are written at once, and the one that is not ended yet is
-    in `partial`.
+    The model's text comes in pieces: whole lines are written at once, and the unfinished line is in `partial`.
 
     Args:
         write: writes a line.
-        marks: what lines begin with.
+        marks: marks at the beginning of lines.
 
     Attributes:
-        partial: the model's words since the last line break.
+        partial: the model's text since the last line break.
     """
 
     def __init__(self, write: Callable[[Text], None], marks: Marks = UNICODE) -> None:
@@ -67,7 +66,7 @@ class Narration:
         self._latest = ""
 
     def event(self, event: SessionEvent) -> None:
-        """Tell an event."""
+        """Write an event."""
         if isinstance(event, TextDelta):
             *lines, self.partial = f"{self.partial}{event.text}".split("\n")
             for words in lines:
@@ -77,22 +76,23 @@ class Narration:
             self._write(line)
 
     def end(self, result: TurnResult) -> None:
-        """Tell how the turn ended."""
+        """Write how the turn ended."""
         self.flush()
         self._unmet = False
         if result.outcome is Outcome.INTERRUPTED:
-            self._write(Text("Stopped. What was done stays in the session.", style="yellow"))
+            self._write(Text("Stopped. The session keeps what was done.", style="yellow"))
         elif result.error is not None:
             self._write(Text(safe(result.error), style="red"))
-        calls = f"{result.spent.calls} model call{'s' * (result.spent.calls != 1)}"
+        calls = counted(result.spent.calls, "model call")
         self._write(Text(f"{calls}, {spent(result.spent)}", style="dim"))
 
     def question(self, request: ApprovalRequest) -> None:
-        """Tell what the user is asked to approve."""
+        """Write what the user is asked to approve."""
         self.flush()
         if request.effect is Effect.COMMAND:
             self._write(Text("The agent wants to run:", style="bold yellow"))
-            self._block(request.subject, MAX_DIFF_LINES)
+            for line in request.subject.split("\n")[:MAX_DIFF_LINES]:
+                self._write(Text(f"  {safe(line)}"))
             return
         self._write(Text(f"The agent wants to change {printable(request.subject)}:", style="bold yellow"))
         lines = request.detail.split("\n")
@@ -102,7 +102,7 @@ class Narration:
             self._write(Text(f"  ({len(lines) - MAX_DIFF_LINES} more lines)", style="dim"))
 
     def flush(self) -> None:
-        """Write the words that no line break has followed yet."""
+        """Write the unfinished line."""
         if self.partial:
             self._write(Text(safe(self.partial)))
             self.partial = ""
@@ -114,7 +114,7 @@ class Narration:
                 self._latest = call_id
                 return Text(f"{marks.tool} {printable(tool)} {_arguments(arguments)}", style="cyan")
             case ToolReturned(call_id, tool, result, failed) if tool != DELIMITER or failed:
-                # The result of an earlier call than the one above it says which.
+                # A result names its call if it belongs to an earlier one than the call above it.
                 return self._returned(tool, result, failed, "" if call_id == self._latest else f"{printable(tool)}: ")
             case ToolReturned(tool=tool, result=result) if tool == DELIMITER and result.startswith(_REFUSED):
                 reason = result.removeprefix(_REFUSED).partition(". ")[0]
@@ -147,18 +147,14 @@ class Narration:
         body = "\n    ".join(_cut(safe(line)) for line in [*more, *lines[-MAX_LINES:]])
         return Text(f"  {self._marks.result} {name}{body}", style=style)
 
-    def _block(self, text: str, limit: int) -> None:
-        for line in text.split("\n")[:limit]:
-            self._write(Text(f"  {safe(line)}"))
-
 
 def safe(text: str) -> str:
-    r"""Return a line without what a terminal would obey; tabs stay."""
-    return "".join(c if c.isprintable() or c == "\t" else ascii(c)[1:-1] for c in text)
+    r"""Return a line without control characters, which a terminal would obey; tabs stay."""
+    return printable(text, keep="\t")
 
 
 def _arguments(raw: str) -> str:
-    """Arguments in a line: the value alone if there is one, else `name=value` pairs."""
+    """Return arguments on one line: a single value alone, several as `name=value` pairs."""
     try:
         data = json.loads(raw)
     except (ValueError, RecursionError):

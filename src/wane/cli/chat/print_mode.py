@@ -1,4 +1,4 @@
-"""`wane -p TASK`: one task, the answer on standard output, and an exit code."""
+"""`wane -p TASK`: one task, its answer on standard output, and an exit code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wane.cli import failure
 from wane.cli.chat.starting import open_session
 from wane.cli.failure import UsageError
 from wane.cli.terminal.signals import END, INTERRUPT, handled
-from wane.cli.terminal.text import say
+from wane.cli.terminal.text import counted, printable, say
 from wane.conversation.events import BudgetUnmet
 
 if TYPE_CHECKING:
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from wane.agent.session import AgentSession
 
 EXIT_CODES: Final = {Outcome.DONE: failure.OK, Outcome.INTERRUPTED: failure.INTERRUPTED}
-"""Exit code by outcome; any other is `failure.FAILED`."""
+"""Exit code by outcome; `failure.FAILED` for any other."""
 
 STDIN_PATIENCE: Final = 3.0
-"""Seconds to wait for the first byte of a pipe that somebody may have left open without meaning to write."""
+"""Seconds to wait for the first byte of a pipe, which may be open although nobody writes to it."""
 
 
 def run_print(options: AgentOptions) -> int:
-    """Do the task and print what came of it; return the exit code: 0, or 1 if the model could not do it.
+    """Do the task, print the result, and return the exit code: 0, or 1 if the model could not do it.
 
     Raises:
         WaneError: for options, settings, a model or a session that cannot be used.
@@ -50,7 +50,7 @@ def run_print(options: AgentOptions) -> int:
 
 
 def with_stdin(prompt: str, stdin: TextIO | None) -> str:
-    """Return the task with what was piped in after it: `git diff | wane -p "review this"`."""
+    """Return the task followed by piped input: `git diff | wane -p "review this"`."""
     piped = _piped(stdin)
     return f"{prompt}\n\n{piped}" if piped.strip() else prompt
 
@@ -65,14 +65,14 @@ def _piped(stdin: TextIO | None) -> str:
     if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
         return ""  # a terminal, or /dev/null
     if os.name == "posix" and not select.select([stdin], [], [], STDIN_PATIENCE)[0]:
-        say(f"nothing came on standard input for {STDIN_PATIENCE:g} seconds: going on without it")
+        say(f"nothing came on standard input for {STDIN_PATIENCE:g} seconds: continuing without it")
         return ""
-    # What is no text must not end the start: it is the model's to make something of it.
+    # Bytes that are not text must not stop the start; the model gets them replaced.
     return stdin.buffer.read().decode("utf-8", "replace")
 
 
 class _Refusals:
-    """Refuses what would need approval, and counts it."""
+    """Refuses everything that needs approval, and counts it."""
 
     def __init__(self) -> None:
         self.effects: Counter[Effect] = Counter()
@@ -84,9 +84,9 @@ class _Refusals:
     def told(self) -> str:
         kinds = {Effect.COMMAND: "command", Effect.WRITE: "file change"}
         counts = {kinds[effect]: count for effect, count in sorted(self.effects.items())}
-        what = " and ".join(f"{count} {kind}{'s' * (count != 1)}" for kind, count in counts.items())
+        what = " and ".join(counted(count, kind) for kind, count in counts.items())
         were = "was" if self.effects.total() == 1 else "were"
-        return f"{what} {were} refused, as nobody could be asked for approval; -y/--yolo allows them"
+        return f"{what} {were} refused because nobody could be asked for approval; -y/--yolo allows them"
 
 
 async def _run(session: AgentSession, prompt: str, options: AgentOptions, refusals: _Refusals) -> int:
@@ -94,7 +94,7 @@ async def _run(session: AgentSession, prompt: str, options: AgentOptions, refusa
     for warning in session.warnings:
         say(warning)
     output.begin()
-    # What has happened is recorded, and the result still printed.
+    # What has happened is recorded, and the result is still printed.
     with handled(INTERRUPT + END, session.cancel):
         result = await session.run(prompt, output.event)
     output.end(result)
@@ -102,13 +102,13 @@ async def _run(session: AgentSession, prompt: str, options: AgentOptions, refusa
 
 
 class _Output:
-    """Writes in one of the three formats."""
+    """Writes the output in one of the three formats."""
 
     def __init__(self, session: AgentSession, options: AgentOptions, refusals: _Refusals) -> None:
         self._session = session
         self._refusals = refusals
         self._format = options.output_format
-        self._told: set[str] = set()
+        self._warned = False
 
     def begin(self) -> None:
         if self._format == "stream-json":
@@ -116,7 +116,9 @@ class _Output:
 
     def event(self, event: SessionEvent) -> None:
         if isinstance(event, BudgetUnmet) and self._format == "text":
-            self._tell_once(event.report.shortfall)
+            if not self._warned:
+                say(event.report.shortfall)
+            self._warned = True
         if self._format == "stream-json" and (data := event_json(event)) is not None:
             self._write(data)
 
@@ -124,7 +126,9 @@ class _Output:
         if self._format != "text":
             self._write({"type": "result", **self._about(), **self._result(result)})
         elif result.outcome is Outcome.DONE:
-            sys.stdout.write(f"{_for(sys.stdout, result.output)}\n")
+            # A terminal would obey control characters; a file or pipe gets the text unchanged.
+            text = printable(result.output, keep="\n\t") if sys.stdout.isatty() else result.output
+            sys.stdout.write(f"{text}\n")
         if result.error is not None:
             say(result.error)
         if self._refusals.effects:
@@ -148,18 +152,6 @@ class _Output:
         }
 
     def _write(self, data: dict[str, Any]) -> None:
-        # Each line at once: who reads a stream wants to see it move.
+        # Each line at once, for readers who follow the stream.
         sys.stdout.write(f"{json.dumps(data, ensure_ascii=False)}\n")
         sys.stdout.flush()
-
-    def _tell_once(self, text: str) -> None:
-        if not self._told:
-            say(text)
-        self._told.add(text)
-
-
-def _for(stream: TextIO, text: str) -> str:
-    """Text as it is for a file or a pipe, and without what a terminal would obey for a terminal."""
-    if not stream.isatty():
-        return text
-    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)

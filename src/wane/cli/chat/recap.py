@@ -1,8 +1,8 @@
-"""What a session was about, in the few lines that whoever goes on with it reads first."""
+"""A session in a few lines, for the user who resumes it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
@@ -11,33 +11,33 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, Text
 from rich.text import Text
 
 from wane.cli.chat.footer import short
-from wane.cli.terminal.text import local_time, printable
+from wane.cli.terminal.text import counted, local_time, printable
 from wane.journal import PassRecord
 
 if TYPE_CHECKING:
     from wane.agent.session import AgentSession
 
 CUT_OFF: Final = "The last turn was cut off before an answer."
-"""What is said of a turn that was interrupted, or failed."""
+"""Told about a turn that was interrupted or failed."""
 
 _LENGTH: Final = 120
-# Of a turn, which may be a whole pasted file, or an answer, only the beginning is looked at.
+# Only the beginning of a turn or answer is read; a turn may be a whole pasted file.
 _LOOKED_AT: Final = 4 * _LENGTH
 
 
 @dataclass(frozen=True, slots=True)
 class Recap:
-    """A session in short.
+    """A summary of a session.
 
     Attributes:
         title: beginning of the user's first turn.
-        asked: beginning of their last one.
-        answer: beginning of the answer to it; "" if there is none.
-        cut_off: whether it was interrupted, or failed, before it was answered.
-        turns: number of the user's turns.
+        asked: beginning of their last turn.
+        answer: beginning of its answer; "" if there is none.
+        cut_off: whether the last turn was interrupted, or failed, before an answer.
+        turns: number of user turns.
         passes: number of passes.
-        tokens: what the view holds.
-        budget: what it may hold, in tokens.
+        tokens: tokens of the view.
+        budget: tokens that it may hold.
         used: when the session was last written before it was opened.
     """
 
@@ -53,16 +53,21 @@ class Recap:
 
 
 def recap_of(session: AgentSession) -> Recap | None:
-    """Return a session in short; None for one in which nothing was said."""
+    """Return the recap of a session; None if nothing was said in it."""
     said = [text for message in session.history for text in _said(message)]
     if not said:
         return None
+    last = session.history[-1]
+    answer = ""
+    if isinstance(last, ModelResponse):
+        answer = next((p.content for p in last.parts if isinstance(p, TextPart) and p.content.strip()), "")
     records = session.journal.found.records if session.journal else ()
     return Recap(
         title=said[0],
         asked=said[-1],
-        answer=_answer(session.history),
-        cut_off=_is_cut_off(session.history[-1]),
+        answer=_one_line(answer),
+        # A request without an answer, or an answer that broke off.
+        cut_off=not isinstance(last, ModelResponse) or last.state != "complete",
         turns=len(said),
         passes=sum(isinstance(record, PassRecord) for record in records),
         tokens=session.tokens,
@@ -72,9 +77,9 @@ def recap_of(session: AgentSession) -> Recap | None:
 
 
 def recap_lines(recap: Recap) -> list[Text]:
-    """Return two to four lines, to be cut where they are too long."""
+    """Return two to four lines; the caller cuts long ones."""
     counts = [
-        f"{recap.turns:,} turn{'s' * (recap.turns != 1)}",
+        counted(recap.turns, "turn"),
         f"{recap.passes:,} pass{'es' * (recap.passes != 1)}",
         f"view {short(recap.tokens)}/{short(recap.budget)}",
     ]
@@ -90,24 +95,12 @@ def recap_lines(recap: Recap) -> list[Text]:
 
 
 def _said(message: ModelMessage) -> Iterator[str]:
-    """The user's turns in a message, each on one line."""
+    """Yield the user turns in a message, each on one line."""
     if isinstance(message, ModelRequest):
         for part in message.parts:
             if isinstance(part, UserPromptPart):
                 content = [part.content] if isinstance(part.content, str) else part.content
                 yield _one_line(next((text for text in content if isinstance(text, str) and text.strip()), ""))
-
-
-def _answer(history: Sequence[ModelMessage]) -> str:
-    last = history[-1]
-    if not isinstance(last, ModelResponse):
-        return ""
-    return _one_line(next((p.content for p in last.parts if isinstance(p, TextPart) and p.content.strip()), ""))
-
-
-def _is_cut_off(last: ModelMessage) -> bool:
-    # A request that nothing answered, or an answer that broke off.
-    return not isinstance(last, ModelResponse) or last.state != "complete"
 
 
 def _one_line(text: str) -> str:

@@ -1,4 +1,4 @@
-"""From the command line's options to a session of the agent, for chat and print mode alike."""
+"""Opens a session of the agent from the command line's options, for chat and print mode."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def store_of(options: AgentOptions) -> SessionStore:
-    """Return where the sessions are."""
+    """Return the store of sessions."""
     return SessionStore(options.sessions or default_root(os.environ))
 
 
 def config_of(options: AgentOptions, ask: Approver) -> SessionConfig:
-    """Return what a session needs to know.
+    """Return the configuration of a session.
 
     Raises:
         ConfigError: for settings that cannot work.
@@ -39,10 +39,10 @@ def config_of(options: AgentOptions, ask: Approver) -> SessionConfig:
 
 
 def path_to_resume(options: AgentOptions) -> Path | None:
-    """Return the session that the options name; None for a new one.
+    """Return the session file that the options name; None for a new session.
 
     Raises:
-        SessionNotFoundError: if there is no such session, or none to continue.
+        SessionNotFoundError: if there is no such session, or none to resume.
     """
     if options.continue_last:
         return store_of(options).latest(options.cwd, AGENT_FORMAT).path
@@ -50,12 +50,12 @@ def path_to_resume(options: AgentOptions) -> Path | None:
 
 
 def open_session(options: AgentOptions, ask: Approver) -> AgentSession:
-    """Begin the session that the options ask for, or go on with it.
+    """Begin or resume the session that the options ask for.
 
     Raises:
         WaneError: for settings, a model or a session that cannot be used; see `AgentSession`.
     """
-    # A child process that ends while it is being stopped makes asyncio warn, in the middle of the user's screen.
+    # asyncio warns about a child process that ends while it is being stopped, in the middle of the user's screen.
     logging.getLogger("asyncio").setLevel(logging.ERROR)
     config = config_of(options, ask)
     path = path_to_resume(options)

@@ -1,4 +1,4 @@
-"""`wane demo`: run the demo, show it, and say what it came to."""
+"""`wane demo`: runs the demo, shows it, and prints its summary."""
 
 from __future__ import annotations
 
@@ -26,22 +26,24 @@ if TYPE_CHECKING:
 
 
 def run_demo(*, strategy: Strategy = "cwl", keep: Path | None = None, as_json: bool = False) -> int:
-    """Run the demo, and return the exit code: 0 if all is as it should be.
+    """Run the demo, and return the exit code: 0 if there are no problems.
 
     Args:
-        strategy: how the context is kept.
-        keep: where to make and keep the repository; None makes one that is removed at the end.
+        strategy: the strategy of the context.
+        keep: directory to make and keep the repository in; None for a temporary one.
         as_json: print the summary as JSON on standard output, and progress on standard error.
 
     Raises:
-        ScriptedError: if there is no git, or the repository cannot be used.
+        ScriptedError: if git is missing, or the repository cannot be used.
         ConfigError: if `keep` cannot be used.
         JournalError: if the session cannot be written.
     """
+    from rich.console import Console
+
     from wane.journal import SessionStore, default_root
     from wane.scripted.demo.play import DemoOptions, play
 
-    console = _console(as_json)
+    console = Console(file=sys.stderr if as_json else sys.stdout, highlight=False, markup=False, emoji=False)
     options = DemoOptions(strategy=strategy, store=SessionStore(default_root(os.environ)), keep=keep)
     with ExitStack() as stack:
         show = _show(console, stack)
@@ -49,7 +51,7 @@ def run_demo(*, strategy: Strategy = "cwl", keep: Path | None = None, as_json: b
             summary = asyncio.run(_tidily(play(options, show)))
         except KeyboardInterrupt:
             stack.close()
-            say(f"stopped; to look at what was done so far: wane show {show.session}")
+            say(f"stopped; to see what was done so far: wane show {show.session}")
             raise
     if as_json:
         sys.stdout.write(json.dumps(summary.to_dict(), ensure_ascii=False, indent=2) + "\n")
@@ -59,15 +61,9 @@ def run_demo(*, strategy: Strategy = "cwl", keep: Path | None = None, as_json: b
 
 
 async def _tidily(demo: Awaitable[Summary]) -> Summary:
-    """Let the demo end on `kill` as it does on Ctrl-C, so that its directory goes."""
+    """Let the demo end on `kill` as on Ctrl-C, so that its directory is removed."""
     with handled(END, partial(signal.raise_signal, signal.SIGINT)):
         return await demo
-
-
-def _console(as_json: bool) -> Console:
-    from rich.console import Console
-
-    return Console(file=sys.stderr if as_json else sys.stdout, highlight=False, markup=False, emoji=False)
 
 
 def _show(console: Console, stack: ExitStack) -> LineShow | LiveShow:

@@ -1,4 +1,4 @@
-"""Showing a run as it goes on: a window that one watches on a terminal, and lines elsewhere."""
+"""Shows a run as it goes on: a live window on a terminal, and lines elsewhere."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from wane.testing import Call, Request
 
 TITLE: Final = "wane demo"
 SUBTITLE: Final = "a scripted model, not a language model; all else is real"
-"""What must be said from the first line on."""
+"""Shown from the first line on."""
 
 SECONDS_A_CALL: Final = 0.05
 SECONDS_A_PASS: Final = 0.7
-"""How long the answer to a request waits on a terminal, so that an eye can follow."""
+"""Seconds that an answer waits on a terminal, so that an eye can follow."""
 
 _LABEL: Final = 9  # as wide as the labels of the picture
 _BAR_ROWS: Final = 2
@@ -44,7 +44,7 @@ class LineShow:
     """One line for each task and each pass.
 
     Args:
-        console: where to write.
+        console: console to write to.
 
     Attributes:
         session: the session's id, once there is one.
@@ -64,18 +64,18 @@ class LineShow:
         self._say(f"strategy {options.strategy}, budget {options.budget:,} tokens, session {session.id}")
 
     def task_begins(self, number: int, task: Task) -> None:
-        """Nothing as yet."""
+        """Print nothing yet."""
 
     def evicted(self, report: FitReport) -> None:
-        """Say what a pass took."""
+        """Print a pass."""
         self._passes += 1
         self._say(f"  pass {self._passes}: {_pass_text(report)}")
 
     async def exchanged(self, exchange: Exchange) -> None:
-        """Nothing: a line for each call would be too much."""
+        """Print nothing: a line for each call would be too much."""
 
     def task_ends(self, result: TaskResult) -> None:
-        """Say what became of a task."""
+        """Print the result of a task."""
         verdict = "passed" if result.passed else "FAILED"
         counts = f"{result.model_calls} model calls, {result.input_tokens:,} tokens in"
         self._say(f"task {result.number:2}/{self._tasks} {verdict}  {result.title}  ({counts})")
@@ -85,7 +85,7 @@ class LineShow:
 
 
 class LiveShow:
-    """The window, the tasks and the model's latest words on a terminal, drawn anew with each call. A context manager.
+    """Draws the window, the tasks and the model's latest words on a terminal, at each call. A context manager.
 
     Args:
         console: the terminal.
@@ -121,14 +121,14 @@ class LiveShow:
         self._draw()
 
     def evicted(self, report: FitReport) -> None:
-        """Keep the pass for the picture that comes with the next request."""
+        """Keep the pass for the picture at the next request."""
         scene = self._scene
         assert scene is not None
         scene.report = report
         scene.log.append(Text(f" pass {_pass_text(report)}", style="bold yellow"))
 
     async def exchanged(self, exchange: Exchange) -> None:
-        """Draw the request that goes out, and what the model makes of it."""
+        """Draw the request, and then the model's reply."""
         scene = self._scene
         assert scene is not None
         if exchange.decision is None:
@@ -158,7 +158,7 @@ class LiveShow:
 
 @dataclass(slots=True)
 class _Scene:
-    """All that the live picture shows."""
+    """Everything in the live picture."""
 
     session: AgentSession
     witness: Witness
@@ -176,7 +176,7 @@ class _Scene:
         above: list[RenderableType] = [
             Text.assemble((f" {TITLE} ", "reverse bold"), f" {self.options.strategy} ", (SUBTITLE, "dim")),
             self._tasks(glyphs),
-            # The picture of a pass has two lines more: what stands below is not to jump.
+            # The picture of a pass is two lines higher; the rest must not jump.
             Text() if self.report else Text("\n\n"),
             window_picture(self._blocks(), self.options.budget),
             self._doing(),
@@ -254,7 +254,7 @@ def _glyphs(console: Console) -> _Glyphs:
 
 
 def _plain_blocks(request: Request) -> list[Block]:
-    """A request without episodes: what the user said, and all the rest."""
+    """Return the blocks of a request without episodes: what the user said, and the rest."""
     blocks = [
         Block(Role.USER if part.kind is Kind.USER else Role.IMPLICIT, part.tokens)
         for part in request.parts
@@ -265,7 +265,7 @@ def _plain_blocks(request: Request) -> list[Block]:
 
 
 def _sawtooth(sizes: Sequence[int], budget: int, width: int, glyphs: _Glyphs) -> Iterator[Text]:
-    """The size of each request so far, a column for each, against the budget."""
+    """Yield the size of each request so far, one column each, against the budget."""
     shown = sizes[-max(10, width) :]
     scale = max([budget, *shown])
     levels = [round(size * _BAR_ROWS * 8 / scale) for size in shown]
@@ -286,7 +286,7 @@ def _said(decision: Decision) -> Iterator[Text]:
 
 
 def _brief(call: Call) -> str:
-    """What a call is about, in a few words."""
+    """Return what a call is about, in a few words."""
     arguments: dict[str, Any] = json.loads(call.raw_arguments)
     if call.tool == "delimiter":
         name, kind = arguments.get("name"), arguments.get("type")
@@ -307,7 +307,7 @@ def _fit(text: Text, console: Console) -> Text:
 
 
 def _pass_text(report: FitReport) -> str:
-    """A pass in one line."""
+    """Return a pass in one line."""
     names: Iterable[str] = dict.fromkeys(layout.name_of(step.number, step.episode) for step in report.steps)
     text = f"{report.tokens_before:,} to {report.tokens_after:,} tokens, from {', '.join(names) or 'nothing'}"
     return text if report.satisfied else f"{text}; still over the budget"

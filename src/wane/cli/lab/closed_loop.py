@@ -1,4 +1,4 @@
-"""`wane lab closed-loop`: many tasks in one session of the real agent with a scripted model."""
+"""`wane lab closed-loop`: many tasks in one session of the real agent, with a scripted model."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 
 from wane.cli import failure
 from wane.cli.failure import UsageError
-from wane.cli.lab.common import counted, dollars, figure_table, print_lines, short
+from wane.cli.lab.common import dollars, figure_table, print_lines, rounded
 from wane.cli.terminal.console import stdout_console
 from wane.cli.terminal.progress import Bar
-from wane.cli.terminal.text import printable, say
+from wane.cli.terminal.text import counted, printable, say
 from wane.core import parse_budget
 from wane.core.errors import ConfigError, MissingExtraError
 
@@ -28,15 +28,15 @@ _MODULES: Final = ("pydantic_ai", "pydantic_ai_harness", "anthropic", "genai_pri
 _NAMED: Final = 5
 
 NOTES: Final = (
-    "lost: tasks that fail here and pass in sessions of their own. peak: the largest request. over: requests over the "
+    "lost: tasks that fail here but pass in sessions of their own. peak: the largest request. over: requests over the "
     "budget. again: files that were read again. cost: by the prices and cache rules of {model}, which did not answer. "
-    "memory: the most that the agent's process held."
+    "memory: the most memory that the agent's process took."
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClosedLoopOptions:
-    """What was asked for; `wane lab closed-loop --help` says what it means."""
+    """The options of one run; see `wane lab closed-loop --help`."""
 
     tasks: int = 89
     strategy: str = "cwl"
@@ -52,7 +52,7 @@ class ClosedLoopOptions:
 
 
 def run_closed_loop(options: ClosedLoopOptions) -> int:
-    """Run the closed loop, print what came of it, and return the exit code.
+    """Run the closed loop, print its figures, and return the exit code.
 
     Raises:
         WaneError: for options that cannot work, or if the agent's process fails.
@@ -64,7 +64,7 @@ def run_closed_loop(options: ClosedLoopOptions) -> int:
     from wane.scripted.witness import MODEL
 
     if options.workers is not None and options.workers < 1:
-        raise UsageError(f"--workers is {options.workers}; at least one is needed")
+        raise UsageError(f"--workers is {options.workers}; it must be at least 1")
     common = LoopOptions(
         tasks=options.tasks,
         budget=parse_budget(options.budget),
@@ -88,7 +88,7 @@ def run_closed_loop(options: ClosedLoopOptions) -> int:
 
 
 def problems(runs: Sequence[Figures]) -> Iterator[str]:
-    """Yield what must not be, as sentences; of strategies without episodes, the figures are the finding."""
+    """Yield violations as sentences; for strategies without episodes, the figures are the result."""
     isolated = next((run for run in runs if run.options.isolated), None)
     for run in runs:
         if run.options.isolated or run.options.strategy not in ("cwl", "paper"):
@@ -100,15 +100,15 @@ def problems(runs: Sequence[Figures]) -> Iterator[str]:
             yield f"{run.name}: {counted(run.tally.over_budget, 'request')} over the budget"
         if run.tally.turns_lost:
             requests = counted(run.tally.turns_lost, "request")
-            yield f"{run.name}: {requests} without all of the user's turns as they were said"
+            yield f"{run.name}: {requests} without all of the user's turns unchanged"
         if not run.resumed_soundly:
-            yield f"{run.name}: a resumed session did not go on with the view that it had"
+            yield f"{run.name}: a resumed session did not continue with the same view"
         if not run.all_tests_pass:
             yield f"{run.name}: at the end, not all tests of the repository pass"
 
 
 class _Watcher:
-    """Shows how far the runs have come."""
+    """Shows the progress of the runs."""
 
     def __init__(self, bar: Bar, total: int) -> None:
         self._told = bar.stage("Doing tasks")
@@ -117,13 +117,13 @@ class _Watcher:
         self._lock = threading.Lock()
 
     def task_ended(self, run: str, result: TaskResult) -> None:  # noqa: ARG002 - the interface's
-        """Move the bar on."""
+        """Advance the bar."""
         with self._lock:
             self._done += 1
             self._told(self._done, self._total)
 
     def run_ended(self, figures: Figures) -> None:
-        """Say what came of a run, as the others may take long."""
+        """Print the result of a run, because the others may take long."""
         passed = f"{len(figures.passed)} of {counted(len(figures.results), 'task')} passed"
         say(f"{figures.name}: {passed}, {figures.tally.input_tokens:,} input tokens, {figures.seconds:.0f} s")
 
@@ -144,7 +144,7 @@ def _print(runs: Sequence[Figures]) -> None:
         lost = "" if isolated is None or run.options.isolated else f"{len(run.lost_against(isolated))}"
         tally = run.tally
         passed = f"{len(run.passed)}/{len(run.results)}"
-        wire = (f"{tally.model_calls:,}", short(tally.input_tokens), f"{tally.peak_view:,}", f"{tally.over_budget:,}")
+        wire = (f"{tally.model_calls:,}", rounded(tally.input_tokens), f"{tally.peak_view:,}", f"{tally.over_budget:,}")
         memory = "?" if run.life.memory is None else f"{run.life.memory / 1e6:.0f} MB"
         end = (f"{tally.re_reads:,}", dollars(tally.cost.total), memory, f"{run.seconds:.0f} s")
         table.add_row(run.name, passed, lost, *wire, *end)
@@ -165,6 +165,6 @@ def _details(runs: Sequence[Figures]) -> Iterator[str]:
         if run.resumptions:
             killed = sum(each.how != "closed" for each in run.resumptions)
             times = f"killed {killed} times, closed {len(run.resumptions) - killed} times"
-            view = "each time with the view that it had" if run.resumed_soundly else "not always with the same view"
+            view = "each time with the same view" if run.resumed_soundly else "not always with the same view"
             yield f"{run.name}: {times}, and resumed within {run.life.resume_seconds:.1f} s, {view}"
     yield from problems(runs)

@@ -1,4 +1,4 @@
-"""The lab's commands. A further one of the group `lab` is an entry here, named by two words."""
+"""The lab's commands. A new command of the group `lab` is an entry here, with a name of two words."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ LAB_COMMANDS: Final = (
     Command("lab validate", lab_texts.VALIDATE, lab_flags.VALIDATE, _validate),
     Command("lab closed-loop", lab_texts.CLOSED_LOOP, lab_flags.CLOSED_LOOP, _closed_loop),
 )
-"""In the order of help."""
+"""All of them, in the order of help."""
 
 LAB_GROUPS: Final = {"lab": lab_texts.LAB}
-"""What is said of commands that are given by two words, by the first of them."""
+"""Help texts of the groups of commands, by the first of two words."""

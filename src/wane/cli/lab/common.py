@@ -1,4 +1,4 @@
-"""What the lab's commands share: reading, the lines that say what was read, and figures as people read them."""
+"""Shared by the lab's commands: reading sessions, telling what was read, and formatting figures."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from rich.table import Table
 
 from wane.cli import failure
 from wane.cli.failure import UsageError
-from wane.cli.lab.counter import usable_counter
 from wane.cli.lab.flags import PRICE
-from wane.cli.lab.reading import located
+from wane.cli.lab.reading import located, usable_counter
 from wane.cli.terminal.console import stdout_console
 from wane.cli.terminal.picture import plain_table
 from wane.cli.terminal.progress import Bar
-from wane.cli.terminal.text import printable
+from wane.cli.terminal.text import counted, printable
 from wane.core import Kind
 from wane.core.errors import ConfigError
 from wane.lab.replaying.engine import Engine, get_engine
@@ -31,12 +30,12 @@ from wane.strategies.base import AnnotateChoice, Settings
 from wane.strategies.registry import get_strategy
 
 NAMED: Final = 5
-"""Problems, files and sessions that are named; of more, the number is told."""
+"""Problems, files and sessions to name; the rest are counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabOptions:
-    """What replays need, as the command line gave it; `wane replay --help` says what they mean."""
+    """The common options of replays; see `wane replay --help`."""
 
     sessions: Sequence[str]
     price: str = PRICE
@@ -54,13 +53,13 @@ class LabOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
-    """All that replays need.
+class Setup:
+    """Everything that replays need.
 
     Attributes:
-        gathered: what the paths held.
-        studied: the sessions, made ready.
-        settings: what strategies are made with.
+        gathered: the content of the paths.
+        studied: the sessions, prepared.
+        settings: settings of the strategies.
         pricing: prices and cache rules.
         engine: does the replays.
     """
@@ -72,11 +71,11 @@ class Bench:
     engine: Engine
 
 
-def prepare(options: LabOptions, settings: Settings, bar: Bar) -> Bench:
-    """Read the sessions, once all else that was asked for is known to be possible.
+def prepare(options: LabOptions, settings: Settings, bar: Bar) -> Setup:
+    """Check the options, then read the sessions.
 
     Raises:
-        WaneError: for options that cannot work, or paths without a session that has a model call.
+        WaneError: for options that cannot work, or paths without a session with a model call.
     """
     if options.summary_tokens is not None and options.summary_tokens < 1:
         raise ConfigError(f"the length of a summary is {options.summary_tokens} tokens; it must be at least 1")
@@ -95,19 +94,19 @@ def prepare(options: LabOptions, settings: Settings, bar: Bar) -> Bench:
         names = ", ".join(printable(it.session.name) for it in gathered.idle[:NAMED])
         raise failure.InputError(f"there is nothing to replay: no model was called in {names}")
     studied = study(gathered.found, counter, options.annotate, options.summary_tokens, bar.stage("Indexing"))
-    return Bench(gathered, studied, settings, pricing, engine)
+    return Setup(gathered, studied, settings, pricing, engine)
 
 
 def print_json(data: dict[str, Any], gathered: Gathered) -> None:
-    """Print a result as JSON, with what is not in it."""
+    """Print a result as JSON, with what was left out of it."""
     data["left_out"] = [{"name": it.session.name, "path": it.path, "why": "no model call"} for it in gathered.idle]
     data["unread"] = [{"path": it.path, "why": it.why} for it in gathered.unread]
-    # ASCII, because escapes are the one way to print the lone surrogates that names of files may hold.
+    # ASCII, because only escapes can print the lone surrogates that file names may hold.
     sys.stdout.write(f"{json.dumps(data, allow_nan=False)}\n")
 
 
 def read_lines(gathered: Gathered, studied: Sequence[Studied]) -> list[str]:
-    """Return what was read, and what could not be, a paragraph each."""
+    """Return lines that tell what was read, and what could not be read."""
     calls = sum(len(it.found.session.calls) for it in studied)
     items = ((item.kind, item.tokens) for it in studied for item in it.subject.material.items)
     turns = sum(len(it.found.session.user_turns) for it in studied)
@@ -119,26 +118,26 @@ def read_lines(gathered: Gathered, studied: Sequence[Studied]) -> list[str]:
         lines.append(f"Episodes{of} are inferred from tool calls: the agent marked none.")
     sides = sum(len(it.found.session.sidechains) for it in studied if it.found.parent is None)
     if sides and not any(it.found.parent for it in studied):
-        lines.append(f"{counted(sides, 'session')} of sub-agents left aside; --sidechains replays them too.")
+        lines.append(f"{counted(sides, 'session')} of sub-agents left out; --sidechains replays them too.")
     lines += problem_lines(it.found.session for it in studied)
     idle = [it.session.name for it in gathered.idle]
-    lines += _named("left out, as no model was called in it", counted(len(idle), "session"), idle)
+    lines += _named("left out, because no model was called in it", counted(len(idle), "session"), idle)
     unread = [it.why for it in gathered.unread]
-    lines += _named("passed over", counted(len(unread), "file"), unread)
+    lines += _named("skipped", counted(len(unread), "file"), unread)
     return lines
 
 
 def held_by_kind(items: Iterable[tuple[Kind, int]]) -> str:
-    """Return what items hold in tokens, and how much of it is notices, from the kind and the tokens of each."""
+    """Return the tokens of items and how many of them are notices, as text; items are given as kind and tokens."""
     total = notices = 0
     for kind, tokens in items:
         total += tokens
         notices += tokens if kind is Kind.NOTICE else 0
-    return f"{short(total)} tokens{f' ({short(notices)} of them notices)' if notices else ''}"
+    return f"{rounded(total)} tokens{f' ({rounded(notices)} of them notices)' if notices else ''}"
 
 
 def problem_lines(sessions: Iterable[RecordedSession]) -> list[str]:
-    """Return what of some sessions could not be read: how much, and where the first of it stands."""
+    """Return lines on what could not be read in some sessions: how much, and where the first problems are."""
     problems = [
         f"{session.name}{'' if problem.line is None else f', line {problem.line}'}: {problem.what}"
         for session in sessions
@@ -148,23 +147,18 @@ def problem_lines(sessions: Iterable[RecordedSession]) -> list[str]:
 
 
 def beyond_line(studied: Iterable[Studied], budget: int) -> list[str]:
-    """Return what to say of sessions whose requests are over the budget before anything has been said."""
+    """Return a line if the fixed part of requests alone exceeds the budget in some sessions."""
     beyond = [it for it in studied if it.subject.material.overhead >= budget]
     if not beyond:
         return []
     most = max(it.subject.material.overhead for it in beyond)
     where = "" if len(beyond) == 1 else f" in {len(beyond)} sessions"
-    carried = f"system prompt and tools alone, which are in every request, hold up to {most:,}"
+    carried = f"the system prompt and tools alone, in every request, hold up to {most:,}"
     return [f"A budget of {budget:,} tokens cannot be met{where}: {carried}."]
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun, in the plural where that is due."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"
-
-
-def short(tokens: float) -> str:
-    """Return tokens as people say them: 940, 66k, 2.6M."""
+def rounded(tokens: float) -> str:
+    """Return tokens rounded as people say them: 940, 66k, 2.6M."""
     if tokens < 1000:
         return f"{tokens:.0f}"
     if tokens < 999_500:
@@ -173,34 +167,30 @@ def short(tokens: float) -> str:
 
 
 def dollars(amount: float) -> str:
-    """Return dollars to the cent, or of less than a dollar to three digits."""
+    """Return dollars to the cent; amounts below a dollar to three digits."""
     if amount and abs(amount) < 0.995:
         return f"${amount:.3g}" if abs(amount) >= 0.0001 else f"${amount:.1e}"
     return f"${amount:,.2f}" if abs(amount) < 10_000 else f"${amount:,.0f}"
 
 
 def share(value: float) -> str:
-    """Return a share in percent, to a tenth where it is not whole."""
+    """Return a share in percent, to a tenth if it is not whole."""
     text = f"{100 * value:.1f}"
-    # Nothing that was lost is rounded away, nor is anything that was kept.
+    # A loss is never rounded away to 100%.
     if text == "100.0" and value < 1:
         text = "99.9"
     return f"{text.removesuffix('.0')}%"
 
 
 def range_of(low: float, high: float) -> str:
-    """Return a share that is known only from below and above, to the percent."""
+    """Return a share that is known only by its bounds, in whole percent."""
     if share(low) == share(high):
         return share(low)
     return f"{math.floor(100 * low)}-{math.ceil(100 * high)}%"
 
 
 def figure_table(*columns: str) -> Table:
-    """Return an empty table of figures, the first column for names; narrow, so that many columns fit.
-
-    Args:
-        columns: their heads.
-    """
+    """Return an empty, narrow table of figures with these column heads; the first column is for names."""
     table = plain_table(f"*{columns[0]}", *(f">{column}" for column in columns[1:]))
     table.padding = (0, 1, 0, 0)
     table.columns[0].min_width = 11
@@ -208,28 +198,28 @@ def figure_table(*columns: str) -> Table:
 
 
 def print_lines(lines: Iterable[str], style: str = "") -> None:
-    """Print paragraphs, filled to the width."""
+    """Print paragraphs, filled to the width of the console."""
     console = stdout_console()
     for line in lines:
         console.print(line, style=style)
 
 
 def check_report(path: str | None) -> None:
-    """See to it that a report can be written before any work is done for it.
+    """Check that a report can be written, before any work is done for it.
 
     Raises:
-        UsageError: if its directory is not there, or its name cannot be a file's.
+        UsageError: if its directory does not exist, or its name is empty or a directory.
     """
     if path == "":
-        raise UsageError("the report has no name; give the file that it is to be written to")
+        raise UsageError("the report has no name; give the file to write it to")
     if path is not None and not Path(path).absolute().parent.is_dir():
-        raise UsageError(f"cannot write the report {path}: its directory is not there")
+        raise UsageError(f"cannot write the report {path}: its directory does not exist")
     if path is not None and Path(path).is_dir():
         raise UsageError(f"cannot write the report {path}: it is a directory; name a file")
 
 
 def _named(what: str, how_many: str, entries: Sequence[str]) -> list[str]:
-    """A sentence with a number, and below it the first few of those that are meant."""
+    """Return a sentence with a number, and below it the first few entries."""
     if not entries:
         return []
     more = [f"  and {len(entries) - NAMED:,} more; --json names all of them"] if len(entries) > NAMED else []

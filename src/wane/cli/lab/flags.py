@@ -9,13 +9,13 @@ from wane.cli.flags import FORMAT, JSON, WHO_MARKS, Flag
 
 ENGINES: Final = ("processes", "ray")
 PRICE: Final = "anthropic:claude-sonnet-4-5"
-"""What sessions are priced with unless told otherwise."""
+"""The default model whose prices count."""
 
 SESSIONS: Final = Flag(
     ("SESSION...",),
     "sessions",
-    "Sessions: files, folders, patterns such as 'runs/**/*.jsonl', ids that wane sessions lists, or a dash for "
-    "standard input.",
+    "Sessions: files, folders, patterns such as 'runs/**/*.jsonl', ids from wane sessions, or a dash for standard "
+    "input.",
     "SESSION...",
     repeatable=True,
 )
@@ -23,23 +23,23 @@ SESSIONS: Final = Flag(
 _STRATEGY: Final = Flag(
     ("--strategy",),
     "strategy",
-    "all (the default) or ours: Wane's seven; peers: other people's; or names, with commas between them.",
+    "all (the default) or ours: Wane's seven; peers: other people's; or names separated by commas.",
     "NAMES",
 )
-_BUDGET: Final = Flag(("--budget",), "budget", "What the view may hold. The default is 80k.", "TOKENS")
+_BUDGET: Final = Flag(("--budget",), "budget", "Tokens that the view may hold. The default is 80k.", "TOKENS")
 _BUDGETS: Final = Flag(
     ("--budgets",), "budgets", "Budgets to try: a range, 30k..150k, or a list, 50k,80k,120k.", "BUDGETS"
 )
-_STEPS: Final = Flag(("--steps",), "steps", "How many budgets of a range, ends included. The default is 5.", "N", int)
+_STEPS: Final = Flag(("--steps",), "steps", "Number of budgets in a range, ends included. The default is 5.", "N", int)
 _LOW_WATER: Final = Flag(
     ("--low-water",),
     "low_water",
-    "A strategy that acts goes down to this share of the budget, above 0 to 1. By default each one's own habit.",
+    "Strategies evict down to this share of the budget, above 0 to 1. The default is each strategy's own.",
     "SHARE",
     float,
 )
 _REPORT: Final = Flag(("--report",), "report", "Also write the result as one HTML page that needs no network.", "FILE")
-_NO_CONTENTS: Final = Flag(("--no-contents",), "no_contents", "Leave what was said in the sessions out of the report.")
+_NO_CONTENTS: Final = Flag(("--no-contents",), "no_contents", "Leave the contents of the sessions out of the report.")
 
 _READING: Final = (
     FORMAT,
@@ -48,22 +48,22 @@ _READING: Final = (
 )
 _PRICING: Final = (
     Flag(("--price",), "price", f"The model whose prices count. The default is {PRICE}.", "PROVIDER:MODEL"),
-    Flag(("--cache-hour",), "cache_hour", "Write the cache for an hour, where the provider offers that."),
+    Flag(("--cache-hour",), "cache_hour", "Write the cache for an hour, if the provider offers that."),
 )
 _REPLAYING: Final = (
     WHO_MARKS,
-    Flag(("--counter",), "counter", "How to count tokens where usage was not recorded: chars or tiktoken.", "COUNTER"),
+    Flag(("--counter",), "counter", "How to count tokens if usage was not recorded: chars or tiktoken.", "COUNTER"),
     Flag(
         ("--summary-tokens",),
         "summary_tokens",
-        "Length of a summary. By default the median of those that the session recorded, or 2,000.",
+        "Tokens of a summary. The default is the median of those that the session recorded, or 2,000.",
         "N",
         int,
     ),
 )
 _RUNNING: Final = (
-    Flag(("--engine",), "engine", "Where to work: processes of this machine, or ray.", "ENGINE", choices=ENGINES),
-    Flag(("--workers",), "workers", "How many processes. By default one a core.", "N", int),
+    Flag(("--engine",), "engine", "Where to run: processes of this machine, or ray.", "ENGINE", choices=ENGINES),
+    Flag(("--workers",), "workers", "Number of processes. The default is one per core.", "N", int),
 )
 
 REPLAY: Final = (
@@ -100,21 +100,21 @@ VALIDATE: Final = (
     JSON,
 )
 CLOSED_LOOP: Final = (
-    Flag(("--tasks",), "tasks", "How many tasks. The default is 89, as many as the paper's.", "N", int),
+    Flag(("--tasks",), "tasks", "Number of tasks. The default is 89, as in the paper.", "N", int),
     Flag(
         ("--strategy",),
         "strategy",
-        "How the agent keeps its context: names, with commas between them. The default is cwl.",
+        "How the agent manages its context: names separated by commas. The default is cwl.",
         "NAMES",
     ),
     _BUDGET,
     Flag(
         ("--tokens",),
         "tokens",
-        "Input tokens that 89 tasks come to, 80m by default, and fewer to their share: tasks need more files then.",
+        "Input tokens of 89 tasks, 80m by default, and of fewer in proportion: tasks need more files then.",
         "TOKENS",
     ),
-    Flag(("--window",), "window", "What the model itself takes; longer requests fail. The default is 200k.", "TOKENS"),
+    Flag(("--window",), "window", "The model's own limit; longer requests fail. The default is 200k.", "TOKENS"),
     Flag(("--isolated",), "isolated", "Also do each task in a session of its own, to compare with."),
     Flag(
         ("--kill-every",),
@@ -123,8 +123,8 @@ CLOSED_LOOP: Final = (
         "N",
         int,
     ),
-    Flag(("--seed",), "seed", "Another number gives another repository and other tasks. The default is 0.", "N", int),
-    Flag(("--workers",), "workers", "How many runs at the same time. By default one a core.", "N", int),
+    Flag(("--seed",), "seed", "Selects the repository and the tasks. The default is 0.", "N", int),
+    Flag(("--workers",), "workers", "Number of concurrent runs. The default is one per core.", "N", int),
     Flag(("--keep",), "keep", "Keep repositories and sessions in DIR, to look at afterwards.", "DIR", Path),
     JSON,
 )
@@ -132,11 +132,11 @@ VIEW: Final = (
     Flag(
         ("SESSION",),
         "name",
-        "A session of wane by its id, as much of it as is needed, or the file of any agent's.",
+        "A session of wane by its id or the beginning of it, or the file of any agent's session.",
         "SESSION",
     ),
-    Flag(("--output",), "output", "Write the page to FILE; without this, to a private temporary file.", "FILE"),
-    Flag(("--open",), "open_page", "Open the page in the browser, as is done without --output anyhow."),
+    Flag(("--output",), "output", "Write the page to FILE; the default is a private temporary file.", "FILE"),
+    Flag(("--open",), "open_page", "Open the page in the browser; without --output this is the default."),
     FORMAT,
     _NO_CONTENTS,
 )

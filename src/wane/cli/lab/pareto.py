@@ -1,4 +1,4 @@
-"""A picture in letters: what each strategy costs and keeps at each budget."""
+"""A plot in letters: what each strategy costs and keeps at each budget."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Final
 from rich.text import Text
 
 HEIGHT: Final = 14
-_MARGIN: Final = 8  # columns ahead of the plot, for what the axis says
-_WIDE: Final = 5.0  # largest cost over smallest, from which the axis of cost is logarithmic
+_MARGIN: Final = 8  # columns left of the plot, for the axis
+_WIDE: Final = 5.0  # from this ratio of the largest to the smallest cost, the cost axis is logarithmic
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +19,10 @@ class Mark:
     """One point.
 
     Attributes:
-        name: what it belongs to: all of a name share a letter.
-        cost: how far to the right it is, above 0.
-        value: how high it is.
-        best: whether it is on the frontier, and shown as a capital.
+        name: its series; all marks of a name share a letter.
+        cost: its place to the right, above 0.
+        value: its height.
+        best: whether it is on the frontier, and drawn as a capital.
     """
 
     name: str
@@ -34,16 +34,16 @@ class Mark:
 def pareto_picture(
     marks: Sequence[Mark], width: int, cost_label: str, value_label: str, money: Callable[[float], str]
 ) -> Text:
-    """Return the picture, with a legend; empty without marks of any cost.
+    """Return the plot with a legend; empty if no mark has a cost.
 
-    Where two marks fall on one place, one on the frontier is shown, else the earlier.
+    If two marks fall on one place, the one on the frontier is drawn, else the earlier one.
 
     Args:
         marks: the points.
         width: columns to take.
-        cost_label: what the axis to the right says.
-        value_label: what the axis upwards says.
-        money: writes a cost.
+        cost_label: label of the horizontal axis.
+        value_label: label of the vertical axis.
+        money: formats a cost.
     """
     shown = [mark for mark in marks if mark.cost > 0]
     if not shown:
@@ -62,8 +62,9 @@ def pareto_picture(
         edge = f"{100 * up.value(row):.1f}%" if row in (0, HEIGHT - 1) else ""
         picture.append(f"{edge:>{_MARGIN - 2}} |", "dim")
         for column in range(columns if any(at == row for at, _ in cells) else 0):
-            mark_here = cells.get((row, column))
-            _letter(picture, mark_here, letters)
+            here = cells.get((row, column))
+            letter = letters[here.name] if here else " "
+            picture.append(letter if here is None or here.best else letter.lower(), _style(here))
         picture.append("\n")
     low, high = money(min(it.cost for it in shown)), money(max(it.cost for it in shown))
     picture.append(f"{'':{_MARGIN - 1}}+{'-' * (columns - 1)}\n", "dim")
@@ -75,7 +76,7 @@ def pareto_picture(
 
 
 def letters_for(names: Iterable[str]) -> dict[str, str]:
-    """Return a letter for each name, of those in it if one is free."""
+    """Return a letter for each name, one from the name if it is free."""
     letters: dict[str, str] = {}
     for name in names:
         if name not in letters:
@@ -85,7 +86,7 @@ def letters_for(names: Iterable[str]) -> dict[str, str]:
 
 
 class _Scale:
-    """Values, and places from 0 to `size` - 1 for them."""
+    """Maps values to places from 0 to `size` - 1."""
 
     def __init__(self, values: Sequence[float], size: int) -> None:
         self._low, self._high, self._size = min(values), max(values), size
@@ -99,7 +100,7 @@ class _Scale:
 
 
 def _packed(entries: Iterable[str], width: int) -> list[str]:
-    """Lines of as many entries as fit; none is broken in two."""
+    """Return lines with as many whole entries as fit."""
     lines: list[str] = []
     for entry in entries:
         if lines and len(lines[-1]) + 3 + len(entry) <= width:
@@ -109,10 +110,5 @@ def _packed(entries: Iterable[str], width: int) -> list[str]:
     return lines
 
 
-def _letter(picture: Text, mark: Mark | None, letters: dict[str, str]) -> None:
-    if mark is None:
-        picture.append(" ")
-    elif mark.best:
-        picture.append(letters[mark.name], "bold")
-    else:
-        picture.append(letters[mark.name].lower(), "dim")
+def _style(mark: Mark | None) -> str:
+    return "" if mark is None else "bold" if mark.best else "dim"

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wane.cli import failure
 from wane.cli.flags import POLICIES, POLICY_FLAGS
-from wane.cli.lab.counter import usable_counter
-from wane.cli.lab.reading import Messages, read_one
-from wane.cli.terminal.text import printable, say
+from wane.cli.lab.reading import Messages, read_one, usable_counter
+from wane.cli.terminal.text import counted, printable, say
 from wane.core import Policy, parse_budget
 from wane.core.errors import ConfigError
 from wane.planning import Plan, plan, plan_items
@@ -30,7 +29,7 @@ _ROWS: Final = 40
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """One run of `wane plan`, as the command line gave it; `wane plan --help` says what they mean."""
+    """The options of one run; see `wane plan --help`."""
 
     file: str
     budget: str = "80k"
@@ -55,7 +54,7 @@ def run_plan(options: PlanOptions) -> int:
     Raises:
         WaneError: for options, a file or a session that cannot be used.
     """
-    # Before the file is read, which may be long.
+    # Check the options before a file that may be long is read.
     settings: dict[str, Any] = {
         "budget": parse_budget(options.budget, window=parse_window(options.window)),
         "policy": choose_policy(options.policy, {flag.key: getattr(options, flag.key) for flag in POLICY_FLAGS}),
@@ -81,14 +80,14 @@ def run_plan(options: PlanOptions) -> int:
 
 
 def choose_policy(name: str, settings: Mapping[str, Any]) -> Policy:
-    """Return the policy of a name, with settings that replace its own where they are given.
+    """Return a policy by name, with settings that override its own.
 
     Args:
         name: `default` or `paper`.
-        settings: what the command line gave, by name; those of `POLICY_FLAGS` count, unless they are None.
+        settings: values of the command line by name; those of `POLICY_FLAGS` count, unless they are None.
 
     Raises:
-        ConfigError: for a name or a setting that cannot work.
+        ConfigError: for an unknown name, or a setting that cannot work.
     """
     if name not in POLICIES:
         raise ConfigError(f"policy {name!r} is unknown; known: {', '.join(POLICIES)}")
@@ -99,16 +98,16 @@ def choose_policy(name: str, settings: Mapping[str, Any]) -> Policy:
     try:
         return replace(policy, **given)
     except ConfigError as error:
-        # As they are called, and written, on a command line.
+        # Named and written as on the command line.
         told = str(error).replace("low_water", "--low-water").replace("description_share", "--description-share")
         raise ConfigError(told.replace("None", NO_SHARE)) from None
 
 
 def parse_window(text: str) -> int:
-    """Return the tokens of a model's window from what a user writes: `200000`, `200k`.
+    """Return the tokens of a model's window, written as `200000` or `200k`.
 
     Raises:
-        ConfigError: for anything else, and for what cannot be a window.
+        ConfigError: for anything else.
     """
     try:
         return parse_budget(text)
@@ -122,7 +121,7 @@ def parse_tool_classes(texts: Iterable[str]) -> dict[str, str]:
     """Return classes by tool name from `NAME=CLASS`.
 
     Raises:
-        ConfigError: for a text of another form; the class itself is judged by the core.
+        ConfigError: for a text in another form; the core checks the class.
     """
     classes: dict[str, str] = {}
     for text in texts:
@@ -150,11 +149,11 @@ def _print_json(result: Plan, session: RecordedSession | None) -> None:
         "problems": [{"line": problem.line, "what": problem.what} for problem in session.problems],
     }
     try:
-        # ASCII, because escapes are the one way to print the lone surrogates that JSON may hold.
+        # ASCII, because only escapes can print the lone surrogates that JSON may hold.
         try:
             text = json.dumps(data, allow_nan=False)
         except ValueError:
-            # Python reads and writes NaN and Infinity, and so files have them; in JSON they are nothing.
+            # Python reads NaN and Infinity, so files may hold them, but JSON does not have them.
             say("warning: the messages hold NaN or Infinity, which JSON does not have; null stands for them")
             text = json.dumps(_finite(data), allow_nan=False)
     except RecursionError:
@@ -163,7 +162,7 @@ def _print_json(result: Plan, session: RecordedSession | None) -> None:
 
 
 def _finite(value: Any) -> Any:
-    """Return JSON data with null for each number that JSON cannot write, as other languages' writers have it."""
+    """Return JSON data with null for each number that JSON cannot write."""
     if isinstance(value, dict):
         return {key: _finite(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
@@ -186,7 +185,7 @@ def _print_picture(result: Plan, session: RecordedSession | None, limit: int | N
     console.print(picture.titled("What the window holds", picture.episode_table(rows, limit=limit)))
     if result.report.steps:
         steps = layout.step_rows(result.report.steps)
-        console.print(picture.titled("What goes, in this order", picture.step_table(steps, limit=limit)))
+        console.print(picture.titled("What leaves, in this order", picture.step_table(steps, limit=limit)))
     console.print(picture.titled("The window", picture.window_picture(blocks, result.report.budget)))
     told = Text(printable(result.report.explain()))
     told.highlight_words([printable(result.report.shortfall)], "bold red")
@@ -194,15 +193,15 @@ def _print_picture(result: Plan, session: RecordedSession | None, limit: int | N
 
 
 def _read_lines(result: Plan, session: RecordedSession | None) -> list[str]:
-    """What was read, and what could not be."""
+    """Return lines on what was read, and what could not be."""
     inferred = ["Episodes are inferred from tool calls: the agent marked none."] if result.inferred else []
     if session is None:
         return [*inferred, ""] if inferred else []
-    from wane.cli.lab.common import counted, held_by_kind, problem_lines
+    from wane.cli.lab.common import held_by_kind, problem_lines
 
     calls, turns = counted(len(session.calls), "model call"), counted(len(session.user_turns), "turn")
     held = held_by_kind(zip(result.item_kinds, result.item_tokens, strict=True))
     lines = [f"Session {printable(session.name)} ({session.source}): {calls}, {held}, {turns} of the user."]
     if session.sidechains:
-        lines.append(f"{counted(len(session.sidechains), 'session')} of sub-agents left aside.")
+        lines.append(f"{counted(len(session.sidechains), 'session')} of sub-agents left out.")
     return [*lines, *inferred, *problem_lines([session]), ""]

@@ -1,6 +1,6 @@
-"""What a command line names: messages in JSON, or a session that Wane or another agent recorded.
+"""Finds what a command line names: a counter, messages in JSON, or a session that Wane or another agent recorded.
 
-What a file of messages does not need is imported where it is needed, so that `wane plan` begins at once.
+Modules that a file of messages does not need are imported later, so that `wane plan` starts at once.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from wane.cli.failure import InputError
-from wane.cli.terminal.text import printable
-from wane.core.errors import FormatError, JournalError, SessionNotFoundError
+from wane.cli.terminal.text import printable, say
+from wane.core import Counter
+from wane.core.errors import CounterError, FormatError, JournalError, SessionNotFoundError
+from wane.counters import get_counter
 from wane.formats import FORMAT_NAMES, detect_format
 from wane.formats.recordings import is_journal, recording_agent
 from wane.lab.readers import STDIN, find_files, head, plain_file, read_plain
@@ -22,7 +24,7 @@ from wane.lab.session import RecordedSession
 
 _SPACE: Final = re.compile(r"\s*")
 _OF_PATHS: Final = "./\\*?[~"
-"""Characters that no id has, but names of files, folders and patterns."""
+"""Characters of files, folders and patterns, but not of ids."""
 _NAMED: Final = 3
 
 
@@ -33,7 +35,7 @@ class Messages:
     Attributes:
         data: JSON data, as the format's `load` takes it.
         format: the format's name.
-        overhead: tokens that every request carried besides, as far as it is recorded.
+        overhead: tokens that every request carried in addition, as far as recorded.
     """
 
     data: Any
@@ -42,7 +44,7 @@ class Messages:
 
 
 def located(name: str) -> str:
-    """Return the path of one of Wane's own sessions that is given by its id; what else a path may be, as it is.
+    """Return the path of one of Wane's own sessions for its id, and any path unchanged.
 
     Raises:
         SessionNotFoundError: if it is neither a path nor the id of one session.
@@ -57,20 +59,33 @@ def located(name: str) -> str:
         raise SessionNotFoundError(f"there is no file {name}, and {error}") from None
 
 
+def usable_counter(name: str) -> Counter:
+    """Return a counter by name; `chars`, with a warning, if that one cannot work here.
+
+    Raises:
+        ConfigError: for an unknown name.
+    """
+    try:
+        return get_counter(name)
+    except CounterError as error:
+        say(f"warning: {error}. Counting with chars, one token for every four characters")
+        return get_counter("chars")
+
+
 def read_one(name: str, format: str = "auto") -> Messages | RecordedSession:  # noqa: A002 - the field's word
-    """Return the one session that a name stands for: its messages where it is kept as such, else what was recorded.
+    """Return the one session that a name stands for: its messages if it holds messages, or else the recorded session.
 
     Args:
-        name: a file, an id of one of Wane's own sessions, `-` for standard input, or a folder or a pattern with one
-            session. A file holds a JSON list of messages, a request body, a message a line, or a session of any agent
-            whose sessions `wane.lab.readers` reads.
+        name: a file, an id of one of Wane's own sessions, `-` for standard input, or a folder or pattern with one
+            session. A file holds a JSON list of messages, a request body, a message per line, or a session of any agent
+            that `wane.lab.readers` reads.
         format: one of their formats, or `auto`.
 
     Raises:
         SessionNotFoundError: if there is no such file or session.
-        InputError: if it is neither JSON nor a session, or there are several.
-        FormatError: if it is of no known format, or not of the one that was asked for.
-        JournalError: if it cannot be read, or is a session of Wane's own that is damaged.
+        InputError: if it is neither JSON nor a session, or holds several.
+        FormatError: if it is of an unknown format, or not of the one asked for.
+        JournalError: if it cannot be read, or is a damaged session of Wane's own.
         MissingExtraError: if its format needs an extra that is not installed.
     """
     path = located(name)
@@ -92,14 +107,14 @@ def _read(plain: Path, format_: str, shown: str) -> Messages | RecordedSession:
         try:
             return _from_journal(plain)
         except JournalError:
-            # What is whole of a damaged one can be read all the same.
+            # The whole records of a damaged journal can still be read.
             format_ = "journal"
     if format_ == "auto" and recording_agent(beginning) is None:
         data = _parse(_decode(plain.read_bytes(), shown), shown)
         try:
             return Messages(data, detect_format(data).name)
         except FormatError:
-            # Chats in other wrappings, or a trajectory; if not, it says what can be read.
+            # Chats in other wrappings, or a trajectory; otherwise the readers tell what they can read.
             pass
     return _only(read_plain(plain, format_, shown), shown)
 
@@ -132,7 +147,7 @@ def _decode(raw: bytes, shown: str) -> str:
 
 
 def _parse(text: str, shown: str) -> Any:
-    """One JSON value, or as a list those that follow one another, such as a line each."""
+    """Return one JSON value, or a list of several that follow each other, such as one per line."""
     decoder = json.JSONDecoder()
     values: list[Any] = []
     position = _skip_space(text, 0)
@@ -147,7 +162,7 @@ def _parse(text: str, shown: str) -> Any:
             line = text.count("\n", 0, position) + 1
             raise InputError(f"{shown} is nested too deeply, in the value that begins at line {line}") from None
         except ValueError:
-            # The one other thing that the decoder refuses: Python reads no whole number of some thousands of digits.
+            # The decoder also refuses whole numbers of thousands of digits.
             line = text.count("\n", 0, position) + 1
             raise InputError(
                 f"{shown} holds a number of too many digits, in the value that begins at line {line}"
@@ -155,13 +170,13 @@ def _parse(text: str, shown: str) -> Any:
         values.append(value)
         position = _skip_space(text, position)
     if not values:
-        raise InputError(f"{shown} is empty; expected a JSON list of messages, or one message a line")
+        raise InputError(f"{shown} is empty; expected a JSON list of messages, or one message per line")
     alone = len(values) == 1 and (isinstance(values[0], list) or _is_body(values[0]))
     return values[0] if alone else values
 
 
 def _is_body(value: object) -> bool:
-    # An item of OpenAI Responses may have an input, too, but has a type.
+    # An item of OpenAI Responses may also have an input, but has a type.
     return isinstance(value, dict) and ("messages" in value or ("input" in value and "type" not in value))
 
 

@@ -18,8 +18,8 @@ from wane.cli.lab.common import (
     print_lines,
     range_of,
     read_lines,
+    rounded,
     share,
-    short,
 )
 from wane.cli.terminal.console import stdout_console
 from wane.cli.terminal.progress import Bar
@@ -31,18 +31,18 @@ from wane.strategies.base import Settings
 COLUMNS: Final = ("strategy", "cost", "ratio", "again", "view", "peak", "recall", "edits", "turns", "breaks", "over")
 
 NOTES: Final = (
-    "cost: of all model calls, summaries included. ratio: to never evicting. again: what fetching again would cost of "
-    "what was needed and gone, on top. view, peak: tokens of a request, on average and at most. recall: of the "
-    "identifiers that a call used and that had occurred before, those still in view. edits: those of files whose "
-    "latest read was in view. turns: the user's that stayed in view to the byte. breaks: requests per 100 that "
-    "changed the cached prefix. over: calls over the budget."
+    "cost: of all model calls, with summaries. ratio: relative to never evicting. again: what fetching evicted content "
+    "again would cost on top. view, peak: mean and most tokens of a request. recall: share still in view of the "
+    "identifiers that a call used and that had occurred before. edits: share of the edits whose file's latest read was "
+    "in view. turns: the user's turns that stayed in view unchanged. breaks: requests per 100 that changed the cached "
+    "prefix. over: calls over the budget."
 )
-"""What the columns mean."""
+"""The meaning of the columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayOptions(LabOptions):
-    """One run of `wane replay`, as the command line gave it; its help says what they mean."""
+    """The options of one run; see `wane replay --help`."""
 
     strategy: str = "all"
     budget: str = "80k"
@@ -60,24 +60,24 @@ def run_replay(options: ReplayOptions) -> int:
     settings = Settings(budget=parse_budget(options.budget), low_water=options.low_water)
     check_report(options.report)
     with Bar() as bar:
-        bench = prepare(options, settings, bar)
+        setup = prepare(options, settings, bar)
         result = compare(
-            bench.studied,
+            setup.studied,
             names,
-            bench.settings,
-            bench.pricing,
-            bench.engine,
+            setup.settings,
+            setup.pricing,
+            setup.engine,
             trace=options.report is not None,
             progress=bar.stage("Replaying"),
         )
     if options.as_json:
-        print_json(result.to_dict(), bench.gathered)
+        print_json(result.to_dict(), setup.gathered)
     else:
-        _print(result, read_lines(bench.gathered, bench.studied))
+        _print(result, read_lines(setup.gathered, setup.studied))
     if options.report is not None:
         from wane.lab.report import write_report
 
-        # Last, so that a disk that is full does not take the table with it.
+        # Last, so that a full disk does not cost the user the table.
         write_report(options.report, result, contents=not options.no_contents)
     return failure.OK
 
@@ -99,8 +99,8 @@ def _cells(it: Totals, baseline: Totals) -> Iterator[str]:
     yield dollars(it.dollars)
     yield f"{it.dollars / baseline.dollars:.2f}" if baseline.dollars else "-"
     yield dollars(it.reread_cost)
-    yield short(it.mean_view)
-    yield short(it.peak)
+    yield rounded(it.mean_view)
+    yield rounded(it.peak)
     yield range_of(loss.reference_recall, loss.reference_recall_at_best)
     yield share(loss.edit_grounding)
     yield share(loss.user_turns_intact)
@@ -109,7 +109,7 @@ def _cells(it: Totals, baseline: Totals) -> Iterator[str]:
 
 
 def _remarks(result: Comparison, baseline: Totals) -> Iterator[str]:
-    """What a strategy does besides, and what holds for all."""
+    """Yield what else the strategies did, and what holds for all of them."""
     for name in result.names:
         it = result.totals(name)
         if name != BASELINE and it.over:
@@ -118,13 +118,13 @@ def _remarks(result: Comparison, baseline: Totals) -> Iterator[str]:
         if it.own_calls:
             yield (
                 f"{name} called the model {it.own_calls:,} times for summaries, for {dollars(it.own_cost.total)} of "
-                "its cost. What they would have said is not known, so its recall is a range: from summaries that "
-                "hold nothing of use to the best that fit."
+                "its cost. What they would have said is unknown, so its recall is a range: from summaries that hold "
+                "nothing useful to the best that fit."
             )
         if it.loss.invalid_pairs:
             parted = f"{it.loss.invalid_pairs:,} times over all requests"
-            yield f"{name} parted calls from their results, {parted}; providers refuse such requests."
+            yield f"{name} separated calls from their results, {parted}; providers refuse such requests."
     yield (
-        f"The floor is {dollars(baseline.floor)}: no strategy that keeps the user's turns can cost less, as what is "
-        "new is paid for once, and output, system prompt and the user's turns in any case."
+        f"The floor is {dollars(baseline.floor)}: no strategy that keeps the user's turns can cost less, because new "
+        "input, output, the system prompt and the user's turns are always paid for."
     )

@@ -18,8 +18,8 @@ from wane.cli.lab.common import (
     print_lines,
     range_of,
     read_lines,
+    rounded,
     share,
-    short,
 )
 from wane.cli.lab.pareto import Mark, pareto_picture
 from wane.cli.terminal.console import stdout_console
@@ -33,19 +33,18 @@ BUDGETS: Final = "30k..150k"
 COLUMNS: Final = ("strategy", "budget", "cost", "ratio", "of last", "again", "per 100", "view", "recall", "edits", "")
 
 NOTES: Final = (
-    "ratio: cost to that of never evicting. of last: to that of the same strategy at its largest budget. again: what "
-    "fetching again would cost of what was needed and gone, on top; per 100: such fetches per 100 model calls, each "
-    "one a call more to wait for. view: mean tokens of a request. recall: of the identifiers that a call used and that "
-    "had occurred before, those still in view. edits: those of files whose latest read was in view. *: on the "
-    "frontier, as nothing else is cheaper and recalls as much (of a range, "
-    "the lower end counts)."
+    "ratio: cost relative to never evicting. of last: relative to the same strategy at its largest budget. again: what "
+    "fetching evicted content again would cost on top; per 100: such fetches per 100 model calls, each one more call "
+    "to wait for. view: mean tokens of a request. recall: share still in view of the identifiers that a call used and "
+    "that had occurred before. edits: share of the edits whose file's latest read was in view. *: on the frontier: "
+    "nothing cheaper recalls as much (of a range, the lower end counts)."
 )
-"""What the columns mean."""
+"""The meaning of the columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepOptions(LabOptions):
-    """One run of `wane sweep`, as the command line gave it; its help says what they mean."""
+    """The options of one run; see `wane sweep --help`."""
 
     strategy: str = "all"
     budgets: str = BUDGETS
@@ -54,7 +53,7 @@ class SweepOptions(LabOptions):
 
 
 def run_sweep(options: SweepOptions) -> int:
-    """Print what strategies come to at several budgets, and return the exit code.
+    """Print the figures of strategies at several budgets, and return the exit code.
 
     Raises:
         WaneError: for options or sessions that cannot be used.
@@ -64,13 +63,13 @@ def run_sweep(options: SweepOptions) -> int:
     check_report(options.report)
     settings = Settings(low_water=options.low_water)
     with Bar() as bar:
-        bench = prepare(options, settings, bar)
+        setup = prepare(options, settings, bar)
         told = bar.stage("Replaying")
-        result = sweep(bench.studied, names, budgets, bench.settings, bench.pricing, bench.engine, told)
+        result = sweep(setup.studied, names, budgets, setup.settings, setup.pricing, setup.engine, told)
     if options.as_json:
-        print_json(result.to_dict(), bench.gathered)
+        print_json(result.to_dict(), setup.gathered)
     else:
-        print_lines(read_lines(bench.gathered, bench.studied))
+        print_lines(read_lines(setup.gathered, setup.studied))
         _print(result)
     if options.report is not None:
         from wane.lab.report import write_sweep_report
@@ -103,13 +102,13 @@ def _print(result: Sweep) -> None:
 def _cells(result: Sweep, point: Point, best: bool) -> Iterator[str]:
     it, baseline = point.totals, result.baseline.dollars
     to_last = result.cost_to_largest(point)
-    yield "any" if point.budget is None else short(point.budget)
+    yield "any" if point.budget is None else rounded(point.budget)
     yield dollars(it.dollars)
     yield f"{it.dollars / baseline:.2f}" if baseline else "-"
     yield "-" if to_last is None else f"{to_last:.2f}"
     yield dollars(it.reread_cost)
     yield f"{point.rereads_per_100:.1f}"
-    yield short(it.mean_view)
+    yield rounded(it.mean_view)
     yield range_of(it.loss.reference_recall, it.loss.reference_recall_at_best)
     yield share(it.loss.edit_grounding)
     yield "*" if best else ""

@@ -1,4 +1,4 @@
-"""What `--help` says of the lab's commands."""
+"""Help texts of the lab's commands."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ REPLAY: Final = """\
 Replay recorded sessions under every strategy: what each would have cost and lost.
 
 Sessions may come from Claude Code, Codex, pi, Wane and its proxy, or be messages of OpenAI, Anthropic or Pydantic AI;
-wane sessions --all lists those on this machine. No key, no network, and nothing is changed. The agent's recorded output
-stays as it was: what it would have done under another view is not known, only what it used that would have been gone.
+wane sessions --all lists those on this machine. It needs no key and no network, and changes nothing. The agent's
+recorded output stays the same: what it would have done with another view is unknown, only what it used and would have
+missed.
 
 Examples:
   wane replay session.jsonl
@@ -17,17 +18,17 @@ Examples:
   wane replay runs/ --join --strategy cwl,compact,truncate --json
 
 Exit codes:
-  0    done, also if some files held no session (they are named)
+  0    done, even if some files held no session (they are named)
   1    an extra is missing, or a file cannot be read
-  2    an option or the input is of no use
+  2    an option or the input cannot be used
   130  stopped with Ctrl-C
 """
 
 SWEEP: Final = """\
 Replay recorded sessions at several budgets: what a larger window buys, and what a smaller one saves.
 
-The picture has a letter for each strategy and budget, cost to the right and reference recall upwards; what nothing
-else beats at both is the frontier.
+The plot has a letter for each strategy and budget, with cost to the right and reference recall upwards; points that
+nothing beats at both are on the frontier.
 
 Examples:
   wane sweep session.jsonl
@@ -38,7 +39,7 @@ Examples:
 TUNE: Final = """\
 Recommend a budget and a policy for your work, with the reasons.
 
-Budgets and policies are tried on your own recorded sessions. The last lines are for the agent's settings.
+It tries budgets and policies on your own recorded sessions. The last lines go into the agent's settings.
 
 Examples:
   wane tune ~/.claude/projects/my-project
@@ -46,7 +47,7 @@ Examples:
 """
 
 LAB: Final = """\
-Check the lab's own instruments, and run the agent in a closed loop.
+Check the lab's own simulations, and run the agent in a closed loop.
 """
 
 VALIDATE: Final = """\
@@ -60,7 +61,7 @@ Examples:
 """
 
 CLOSED_LOOP: Final = """\
-Do 89 tasks in one session with the real agent and a scripted model, and count what became of them.
+Do 89 tasks in one session with the real agent and a scripted model, and check the results.
 
 The model is a script, not a language model. It reacts only to what it can see: it reads again what has left the view,
 and fails a task whose instructions or facts are gone. Tools, files, tests, journal and the model's wire are real.
@@ -74,15 +75,15 @@ Examples:
 Exit codes:
   0    done, and with cwl and paper nothing was lost
   1    a task was lost, the budget was not held, or a resumed view differed
-  2    an option is of no use
+  2    an option cannot be used
   130  stopped with Ctrl-C
 """
 
 VIEW: Final = """\
-Look at a session in the browser: what each call saw, what had gone by then, and why.
+Look at a session in the browser: what each call saw, what had been evicted by then, and why.
 
-What is shown is what happened, with passes, compactions and usage as they were recorded. The page is one file that
-needs no network. It holds what was said, unless --no-contents is given.
+The page shows what happened, with passes, compactions and usage as recorded. It is one file that needs no network. It
+holds the contents of the session, unless --no-contents is given.
 
 Examples:
   wane view 3f9c

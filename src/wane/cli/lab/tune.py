@@ -1,4 +1,4 @@
-"""`wane tune`: a budget and a policy for the user's work, with the reasons."""
+"""`wane tune`: recommends a budget and a policy for the user's work, with reasons."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from wane.cli import failure
-from wane.cli.lab.common import LabOptions, counted, dollars, prepare, print_json, print_lines, read_lines, share, short
+from wane.cli.lab.common import LabOptions, dollars, prepare, print_json, print_lines, read_lines, rounded, share
 from wane.cli.terminal.progress import Bar
+from wane.cli.terminal.text import counted
 from wane.lab.sweep import parse_budgets
 from wane.lab.tune import BUDGETS, Alternative, Candidate, Tuning, full_cost, kept_of, tune
 from wane.strategies.base import Settings
 
 FEW: Final = 5
-"""Sessions below which a recommendation says how little it rests on."""
+"""With fewer sessions, a recommendation warns that it rests on little."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuneOptions(LabOptions):
-    """One run of `wane tune`, as the command line gave it; its help says what they mean."""
+    """The options of one run; see `wane tune --help`."""
 
     budgets: str | None = None
     steps: int | None = None
@@ -35,14 +36,14 @@ def run_tune(options: TuneOptions) -> int:
         raise failure.UsageError("--steps goes with a range, such as --budgets 30k..150k")
     budgets = BUDGETS if options.budgets is None else parse_budgets(options.budgets, options.steps)
     with Bar() as bar:
-        bench = prepare(options, Settings(), bar)
+        setup = prepare(options, Settings(), bar)
         told = bar.stage("Trying")
-        result = tune(bench.studied, bench.settings, bench.pricing, bench.engine, budgets, told)
+        result = tune(setup.studied, setup.settings, setup.pricing, setup.engine, budgets, told)
     if options.as_json:
         data = result.to_dict() | {"reasons": list(reasons(result))}
-        print_json(data, bench.gathered)
+        print_json(data, setup.gathered)
         return failure.OK
-    print_lines(read_lines(bench.gathered, bench.studied))
+    print_lines(read_lines(setup.gathered, setup.studied))
     print_lines([f"Prices of {result.pricing.prices.name}.", "", _headline(result.chosen)], "")
     print_lines(["", *reasons(result), "", "For the agent's settings (.wane.toml, or your own config.toml):", ""])
     print_lines([f"  {line}" for line in result.config().splitlines()], "bold")
@@ -50,28 +51,28 @@ def run_tune(options: TuneOptions) -> int:
 
 
 def reasons(result: Tuning) -> Iterator[str]:
-    """Yield why the choice is the choice, a sentence or two each."""
+    """Yield the reasons for the choice, one or two sentences each."""
     chosen, ever = result.chosen, full_cost(result.baseline)
     if result.unfilled:
         yield (
-            f"These sessions never fill the smallest budget that was tried: nothing was evicted at any. They say "
-            f"nothing against the defaults, and cost {dollars(chosen.cost)} either way."
+            f"These sessions never fill the smallest budget tried: nothing was evicted at any. They give no reason to "
+            f"change the defaults, and cost {dollars(chosen.cost)} either way."
         )
         return
     reread = chosen.totals.loss.reread.results
     yield (
         f"With it, these sessions cost {dollars(chosen.cost)}, {chosen.cost / ever:.2f} of never evicting; "
         f"{share(chosen.totals.loss.reference_recall)} of the names that later calls used were still in view, and "
-        f"{share(chosen.totals.loss.edit_grounding)} of the edits had their file's latest read in view. All costs here "
-        f"have in them what it takes to fetch again what was needed and gone (fetches: {reread:,})."
+        f"{share(chosen.totals.loss.edit_grounding)} of the edits had their file's latest read in view. All costs "
+        f"here include fetching evicted content again (fetches: {reread:,})."
     )
     yield _of_the_frontier(result)
     for it in result.alternatives:
         yield f"- {_named(it)}: {_against(chosen, it)}."
     if len(result.studied) < FEW:
         yield (
-            f"This rests on {counted(len(result.studied), 'session')}, which is little: settings that differ by so "
-            "much may well come out the other way round on the next. Give it more, and keep the defaults till then."
+            f"This rests on only {counted(len(result.studied), 'session')}: settings that differ by so little may turn "
+            "out the other way round on the next one. Add more sessions, and keep the defaults until then."
         )
 
 
@@ -81,20 +82,20 @@ def _of_the_frontier(result: Tuning) -> str:
         return "It is cheapest and keeps most of all budgets and depths that were tried."
     ends = f"from {_brief(cheap)} to {_brief(dear)}"
     return (
-        f"Its budget and low water are at the knee of the frontier, which goes {ends}: up to there a dollar more keeps "
-        "much, and beyond it little."
+        f"Its budget and low water are at the knee of the frontier, which goes {ends}: up to there another dollar "
+        "keeps much, and beyond it little."
     )
 
 
 def _brief(it: Candidate) -> str:
-    return f"{dollars(it.cost)} and {share(it.kept)} kept ({short(it.budget)}, low water {it.policy.low_water})"
+    return f"{dollars(it.cost)} and {share(it.kept)} kept ({rounded(it.budget)}, low water {it.policy.low_water})"
 
 
 def _named(it: Alternative) -> str:
     if it.what == "strategy":
         return f"{it.value} instead"
     if it.what == "budget":
-        return f"{short(it.value)} instead"
+        return f"{rounded(it.value)} instead"
     return f"{it.what} = {_shown(it.value)}"
 
 

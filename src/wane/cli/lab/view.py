@@ -1,4 +1,4 @@
-"""`wane view`: a recorded session as a page in the browser, call by call."""
+"""`wane view`: shows a recorded session as a page in the browser, call by call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from wane.lab.replaying.gathering import gather
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewOptions:
-    """One run of `wane view`, as the command line gave it; its help says what they mean."""
+    """The options of one run; see `wane view --help`."""
 
     name: str
     output: str | None = None
@@ -46,17 +46,20 @@ def run_view(options: ViewOptions) -> int:
 
     materials = [count(it.session) for it in gathered.found]
     budget, facts = _known(path) if materials[0].session.source == "journal" else (None, [])
-    page = Path(options.output) if options.output is not None else _private_place(path)
+    if options.output is not None:
+        page = Path(options.output)
+    else:  # in a directory that nobody else can read
+        page = Path(tempfile.mkdtemp(prefix="wane-view-")) / f"{path.stem or 'session'}.html"
     write_view(page, materials, budget=budget, facts=facts, contents=not options.no_contents)
     sys.stdout.write(f"{printable(str(page))}\n")
-    # Without a name for the page, being shown is what it is for.
+    # A page without a given name is only written to be shown.
     if (options.open_page or options.output is None) and not _shown(page):
         say("there is no browser to show it in; open the file above in one")
     return failure.OK
 
 
 def session_file(name: str) -> Path:
-    """Return the file of a session: one that is there, or Wane's own by its id or the beginning of it.
+    """Return the file of a session: an existing file, or Wane's own session by its id or the beginning of it.
 
     Raises:
         SessionNotFoundError: if there is none, or more than one.
@@ -68,11 +71,11 @@ def session_file(name: str) -> Path:
 
 
 def _known(path: Path) -> tuple[int | None, list[tuple[str, str]]]:
-    """What a journal tells besides: the budget in force at the end, and figures."""
+    """Return what a journal knows in addition: the last budget, and figures."""
     try:
         records = read(path).records
     except JournalError:
-        # A damaged one cannot be resumed, but it can be looked at.
+        # A damaged journal cannot be resumed, but it can be viewed.
         return None, []
     settings = [record for record in records if isinstance(record, ConfigRecord)]
     usages = [record for record in records if isinstance(record, UsageRecord)]
@@ -87,17 +90,12 @@ def _known(path: Path) -> tuple[int | None, list[tuple[str, str]]]:
     return (settings[-1].budget if managed else None), facts
 
 
-def _private_place(path: Path) -> Path:
-    """A file that nobody else on this machine may read."""
-    return Path(tempfile.mkdtemp(prefix="wane-view-")) / f"{path.stem or 'session'}.html"
-
-
 def _shown(page: Path) -> bool:
     try:
         browser = webbrowser.get()
     except webbrowser.Error:
         return False
-    # A browser that runs in the terminal would take it over, and shows no such page.
+    # A browser in the terminal would take it over, and cannot show the page.
     if type(browser) is webbrowser.GenericBrowser and "BROWSER" not in os.environ:
         return False
     return browser.open(page.resolve().as_uri())

@@ -1,4 +1,4 @@
-"""`wane proxy`: stands between agents and their provider until it is told to stop."""
+"""`wane proxy`: runs the proxy between agents and their provider until it is stopped."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from wane.cli import failure
 from wane.cli.proxy.log import log_to
 from wane.cli.proxy.options import TOKEN_VARIABLE, proxy_options
 from wane.cli.terminal import signals
-from wane.cli.terminal.text import printable, say
+from wane.cli.terminal.text import counted, printable, say
 from wane.journal import SessionStore, default_root
 
 if TYPE_CHECKING:
     from wane.proxy.server.run import ProxyOptions, Running
 
 _PATIENT: Final = 2
-"""How often it may be told to stop before it is dropped as it is; the second time breaks open requests off."""
+"""Requests to stop that it takes in an orderly way: the second one aborts open requests, and a third one ends it."""
 
 
 def run_proxy(values: dict[str, Any]) -> int:
     """Serve until a signal comes, and return the exit code.
 
     Args:
-        values: what the command line gave.
+        values: values of the command line.
 
     Raises:
-        WaneError: if it cannot be served as asked.
+        WaneError: if the proxy cannot work as asked.
     """
     options = proxy_options(values, os.environ)
     quiet = bool(values.get("quiet"))
@@ -75,12 +75,12 @@ async def _serve(options: ProxyOptions, *, quiet: bool) -> int:
 
 def _waiting(proxy: Running) -> str:
     count = proxy.traffic.open_requests()
-    requests = f"{count:,} request{'s' * (count != 1)}"
+    requests = counted(count, "request")
     return f"waiting up to {proxy.grace:g} s for {requests}; Ctrl-C again does not wait" if count else ""
 
 
 def keep_loaded() -> None:
-    """Have the collector look no more through what is loaded by now: it would take 10 ms, in the middle of requests."""
+    """Exempt what is loaded from garbage collection, which would take 10 ms in the middle of requests."""
     gc.collect()
     gc.freeze()
 
@@ -91,7 +91,7 @@ def _introduce(proxy: Running, options: ProxyOptions) -> None:
     marks = f", marked by {'the model' if context.annotate == 'model' else 'inference'}"
     kept = f"{context.budget:,} tokens ({context.strategy}{marks if context.strategy in ('cwl', 'paper') else ''})"
     if context.strategy == "none":
-        kept = "the whole history, kept to no budget (none)"
+        kept = "the whole history, without a budget (none)"
     lines = [
         f"Listening on {proxy.url}, for {server.upstream}",
         f"  view      {kept}",
@@ -109,7 +109,7 @@ def _introduce(proxy: Running, options: ProxyOptions) -> None:
 
 
 def _place(store: str | None) -> str:
-    """Where sessions are, without what is secret."""
+    """Return where sessions are stored, without secrets."""
     from wane.proxy.store.location import parse_location, scheme_of
 
     if store is None:

@@ -1,4 +1,4 @@
-"""Where a proxy's log goes."""
+"""The log of a proxy."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _LOGGERS: Final = ("wane.proxy", "uvicorn.error")
 
 
 def log_to(handler: logging.Handler, level: str, form: str = "%(asctime)s %(message)s") -> None:
-    """Have a proxy's log go to a handler, and nowhere else.
+    """Send a proxy's log to a handler, and nowhere else.
 
     Args:
         handler: the handler.
-        level: from which level up, such as `info`.
-        form: a line's form, as `logging.Formatter` reads it.
+        level: lowest level to log, such as `info`.
+        form: format of a line, for `logging.Formatter`.
     """
     handler.setFormatter(_Plain(form, "%H:%M:%S"))
     for name in _LOGGERS:
@@ -27,7 +27,7 @@ def log_to(handler: logging.Handler, level: str, form: str = "%(asctime)s %(mess
 
 
 class _Plain(logging.Formatter):
-    """Lines that cannot make a terminal do things."""
+    """Formats lines without control characters, which a terminal would obey."""
 
     def format(self, record: logging.LogRecord) -> str:
         return "\n".join(printable(line) for line in super().format(record).split("\n"))

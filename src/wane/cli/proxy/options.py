@@ -1,4 +1,4 @@
-"""From the options of the command line to a proxy's settings."""
+"""Turns options of the command line into a proxy's settings."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from wane.proxy.settings import ContextSettings
 
 TOKEN_VARIABLE: Final = "WANE_PROXY_TOKEN"  # noqa: S105 - its name
-"""Environment variable with the token that clients must show."""
+"""Environment variable with the token that clients must send."""
 
 STORE_VARIABLE: Final = "WANE_PROXY_STORE"
-"""Environment variable that says where sessions are kept, for a URL with a password in it."""
+"""Environment variable with the place of the sessions, for a URL that holds a password."""
 
 _MODULES: Final = ("starlette", "uvicorn", "httpx2", "orjson", "prometheus_client")
 _SIZE: Final = re.compile(r"(\d{1,12})\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
@@ -29,24 +29,24 @@ _UNIT: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
 
 def need_proxy(part: str = "the proxy") -> None:
-    """See that what a proxy needs is installed.
+    """Check that the proxy's dependencies are installed.
 
     Raises:
-        MissingExtraError: if it is not.
+        MissingExtraError: if they are not.
     """
     if any(find_spec(module) is None for module in _MODULES):
         raise MissingExtraError(part, "proxy")
 
 
 def proxy_options(values: Mapping[str, Any], environ: Mapping[str, str]) -> ProxyOptions:
-    """Return the proxy that the command line asks for.
+    """Return the options of the proxy.
 
     Args:
-        values: what it gave: values of the flags in `wane.cli.proxy.flags`.
+        values: values of the command line, by the flags in `wane.cli.proxy.flags`.
         environ: the environment, which may hold the token.
 
     Raises:
-        UsageError: for options that make no sense together, and without an upstream.
+        UsageError: for options that make no sense together, or without an upstream.
         ConfigError: for a value that cannot work.
         MissingExtraError: if the proxy's extra is not installed.
     """
@@ -69,15 +69,20 @@ def proxy_options(values: Mapping[str, Any], environ: Mapping[str, str]) -> Prox
         max_body=parse_size(values["max_body"]) if "max_body" in values else MAX_BODY,
         timeouts=timeouts,
     )
-    return ProxyOptions(server, context_settings(values), _store(values, environ))
+    store: str | None = None
+    if not values.get("no_store"):
+        store = str(values.get("store") or environ.get(STORE_VARIABLE) or "disk")
+    elif "store" in values:
+        raise UsageError("give --store or --no-store, not both")
+    return ProxyOptions(server, context_settings(values), store)
 
 
 def context_settings(values: Mapping[str, Any]) -> ContextSettings:
-    """Return how contexts are to be kept.
+    """Return how to manage contexts.
 
     Raises:
-        UsageError: if episodes are to be marked where the strategy knows none, or recalled where the model marks none,
-            or the model to be reminded of marks that it does not make.
+        UsageError: if episodes shall be marked for a strategy without episodes, or if recall or reminders are asked for
+            although the model marks no episodes.
         ConfigError: for a value that cannot work.
     """
     from wane.conversation.engine import EPISODIC
@@ -126,7 +131,7 @@ def _remind_at(text: str) -> float | None:
 
 
 def parse_size(text: str) -> int:
-    """Return bytes from what a user writes: `1000000`, `128m`, `1g`.
+    """Return the bytes of a size, written as `1000000`, `128m` or `1g`.
 
     Raises:
         ConfigError: for anything else.
@@ -135,14 +140,6 @@ def parse_size(text: str) -> int:
     if not match:
         raise ConfigError(f"the size {text!r} is not understood; write bytes (1000000) or with a unit (128m)")
     return int(match[1]) * _UNIT[match[2].lower()]
-
-
-def _store(values: Mapping[str, Any], environ: Mapping[str, str]) -> str | None:
-    if not values.get("no_store"):
-        return str(values.get("store") or environ.get(STORE_VARIABLE) or "disk")
-    if "store" in values:
-        raise UsageError("give --store or --no-store, not both")
-    return None
 
 
 def _seconds(option: str, value: float) -> float:

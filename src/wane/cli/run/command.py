@@ -1,11 +1,10 @@
-"""`wane run`: an agent with a proxy of its own, from its start to its end."""
+"""`wane run`: runs an agent with a proxy of its own."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +13,7 @@ from wane.cli.failure import UsageError
 from wane.cli.proxy.options import STORE_VARIABLE, TOKEN_VARIABLE, need_proxy, proxy_options
 from wane.cli.run.log import RunLog
 from wane.cli.terminal.child import run_child
-from wane.cli.terminal.text import say
+from wane.cli.terminal.text import counted, say
 
 if TYPE_CHECKING:
     from wane.proxy.agents.base import Agent, Asked
@@ -27,7 +26,7 @@ def run_agent(values: dict[str, Any]) -> int:
     """Run an agent, and return its exit code.
 
     Args:
-        values: what the command line gave; `arguments` are the agent's own.
+        values: values of the command line; `arguments` are the agent's own.
 
     Raises:
         WaneError: if the agent cannot be pointed at a proxy, or the proxy cannot work as asked.
@@ -41,7 +40,7 @@ def run_agent(values: dict[str, Any]) -> int:
         values = {**values, "listen": _ANY_PORT}
     elif not Address.parse(values["listen"]).is_loopback:
         raise UsageError(
-            f"wane run listens for one agent on this machine, and others can reach {values['listen']}: give an address "
+            f"wane run listens for one agent on this machine, but others can reach {values['listen']}: give an address "
             "such as 127.0.0.1:8701, or use wane proxy, which asks for a token there"
         )
     asked = Asked(
@@ -58,9 +57,9 @@ def run_agent(values: dict[str, Any]) -> int:
         how = f"; install it with: {agent.install}" if agent.install else ""
         say(f"{asked.program} is not installed, or not on the PATH{how}")
         return failure.NOT_FOUND
-    # Nobody else reaches this proxy: of what is set for others, it heeds where sessions are kept.
+    # Nobody else reaches this proxy, so of the proxy's variables only the place of sessions counts.
     stored = {name: value for name, value in asked.environ.items() if name == STORE_VARIABLE}
-    # An agent that is run may go by what a reply reports, whatever it is.
+    # An agent may act on the usage that a reply reports, whichever agent it is.
     values = {"usage": "last", **values}
     options = proxy_options({**values, "upstream": asked.upstream or agent.upstream(asked)}, stored)
     return _run(agent, asked, found, options, values)
@@ -73,7 +72,7 @@ def _run(agent: Agent, asked: Asked, found: str, options: ProxyOptions, values: 
     quiet = bool(values.get("quiet"))
     with (
         RunLog(values.get("log"), values.get("log_level", "info")) as log,
-        # Its mode lets nobody else in.
+        # Nobody else can read this directory.
         tempfile.TemporaryDirectory(prefix="wane-run-") as private,
         in_thread(options) as proxy,
     ):
@@ -92,24 +91,24 @@ def _run(agent: Agent, asked: Asked, found: str, options: ProxyOptions, values: 
 _ENDED: Final = {
     "managed": "",
     "passed": "passed on as they came",
-    "failed_open": "sent on unchanged as Wane failed",
+    "failed_open": "sent on unchanged because Wane failed",
     "refused": "refused",
     "provider_error": "answered with an error",
     "unreachable": "not answered",
     "broken": "broken off",
     "client_gone": "given up",
 }
-"""How a request ended, by its outcome."""
+"""How requests ended, by outcome."""
 
 
 def summary(proxy: Running, options: ProxyOptions, log: RunLog) -> str:
-    """Return the line that tells how it went."""
+    """Return a line on the requests of a run."""
     outcomes = proxy.traffic.outcomes()
     every = sum(outcomes.values())
     if not every:
         return "no request came to the proxy: the agent asked nothing, or asked elsewhere" + _warned(log)
     others = [f"{outcomes[name]:,} {how}" for name, how in _ENDED.items() if how and outcomes.get(name)]
-    told = f"{every:,} request{'s' * (every != 1)}{_listed(others)}"
+    told = counted(every, "request") + (f" ({', '.join(others)})" if others else "")
     if not proxy.traffic.peak:
         return f"{told}; none had a history and tools to manage" + _warned(log)
     held = f"{proxy.traffic.peak:,} of {options.context.budget:,} tokens"
@@ -117,8 +116,4 @@ def summary(proxy: Running, options: ProxyOptions, log: RunLog) -> str:
 
 
 def _warned(log: RunLog) -> str:
-    return f"; {log.warnings:,} warning{'s' * (log.warnings != 1)} in {log.path}" if log.warnings else ""
-
-
-def _listed(parts: Sequence[str]) -> str:
-    return f" ({', '.join(parts)})" if parts else ""
+    return f"; {counted(log.warnings, 'warning')} in {log.path}" if log.warnings else ""

@@ -12,46 +12,46 @@ RUN: Final = (
     Flag(
         ("AGENT",),
         "agent",
-        "The agent's program and its own arguments: claude, codex, pi, or with --api any other. They go behind two "
-        "dashes, so that its options are not taken for Wane's.",
+        "The agent's program and its arguments: claude, codex, pi, or with --api any other. They follow two dashes, so "
+        "that its options are not taken for Wane's.",
         "-- AGENT [ARGUMENT ...]",
     ),
     *CONTEXT,
     Flag(
         ("--upstream",),
         "upstream",
-        "The provider's base URL. By default the one that the agent would ask by itself.",
+        "The provider's base URL. The default is the one that the agent would use by itself.",
         "URL",
     ),
     Flag(
         ("--api",),
         "api",
-        "What an agent that Wane does not know speaks: anthropic or openai.",
+        "Protocol of an agent that Wane does not know: anthropic or openai.",
         "API",
         choices=("anthropic", "openai"),
     ),
     Flag(
         ("--listen",),
         "listen",
-        "Where the proxy listens, on loopback only. By default on any free port of 127.0.0.1.",
+        "Where the proxy listens, on loopback only. The default is any free port of 127.0.0.1.",
         "HOST:PORT",
     ),
     *(flag for flag in TREATMENT if flag.key != "log_level"),
     Flag(
         ("--log",),
         "log",
-        "Write the proxy's log to FILE. By default to a file of its own in the platform's log directory, where the "
-        "last 20 are kept.",
+        "Write the proxy's log to FILE. The default is a new file in the platform's log directory, where the last 20 "
+        "are kept.",
         "FILE",
         Path,
     ),
     Flag(
         ("--log-level",),
         "log_level",
-        "What is logged: debug, info (a line for each request, the default), warning or error.",
+        "What to log: debug, info (a line for each request, the default), warning or error.",
         "LEVEL",
         choices=LEVELS,
     ),
-    Flag(("-q", "--quiet"), "quiet", "Print nothing of Wane's but errors."),
+    Flag(("-q", "--quiet"), "quiet", "Print only errors of Wane's own."),
 )
-"""All of them."""
+"""All of them, in the order of help."""

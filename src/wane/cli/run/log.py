@@ -1,4 +1,4 @@
-"""The log of a proxy whose terminal belongs to an agent: a file, and how many warnings it holds."""
+"""The log of a proxy while an agent has the terminal: a file, and the number of warnings in it."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ import platformdirs
 from wane.cli.proxy.log import log_to
 
 _KEPT: Final = 20
-"""How many logs of past runs are kept, this one included."""
+"""Number of logs of past runs to keep, this one included."""
 
 
 class RunLog:
     """A log, open while its `with` block runs.
 
     Args:
-        path: the file; None for one of its own in the platform's log directory.
-        level: from which level up.
+        path: the file; None for a new one in the platform's log directory.
+        level: lowest level to log.
 
     Attributes:
         path: the file.
-        warnings: how many warnings and errors were written.
+        warnings: number of warnings and errors in it.
     """
 
     def __init__(self, path: Path | None, level: str) -> None:
         self.path = path or _own_path()
         self.warnings = 0
-        # Whom the agent asks is nobody else's business.
+        # The log tells what the agent asks, so only its user may read it.
         os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o600))
         self._handler = _Counting(self)
         log_to(self._handler, level, "%(asctime)s %(levelname)s %(message)s")
 
     def note(self, text: str) -> None:
-        """Write a line of the program's own."""
+        """Write a line of `wane run` itself."""
         logging.getLogger("wane.proxy").info("%s", text)
 
     def __enter__(self) -> Self:
@@ -51,7 +51,7 @@ class RunLog:
 
 
 class _Counting(logging.FileHandler):
-    """Counts what is worse than usual."""
+    """Counts warnings and errors."""
 
     def __init__(self, log: RunLog) -> None:
         super().__init__(log.path, encoding="utf-8", errors="backslashreplace")
@@ -63,7 +63,7 @@ class _Counting(logging.FileHandler):
 
 
 def _own_path() -> Path:
-    """A new file in the platform's log directory, of which the oldest go; elsewhere if it cannot be there."""
+    """Return a new file in the platform's log directory, or elsewhere if that fails; delete the oldest logs."""
     name = f"run-{datetime.now().astimezone():%Y%m%d-%H%M%S}-{os.getpid()}.log"
     try:
         folder = platformdirs.user_log_path("wane", appauthor=False)

@@ -1,4 +1,4 @@
-"""Where the options of `wane run` end, and those of the agent begin."""
+"""Splits a command line into the options of `wane run` and those of the agent."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ def split(args: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     """Return the command line up to the agent's name, and the agent's arguments.
 
     Args:
-        args: the whole command line; one of another command is returned as it is.
+        args: the whole command line; that of another command is returned unchanged.
 
     Raises:
-        UsageError: if no agent is named behind two dashes.
+        UsageError: if no agent follows two dashes.
     """
     if args[:1] != ["run"]:
         return list(args), ()
@@ -29,5 +29,5 @@ def split(args: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
         return [*mine, "--", agent[0]], tuple(agent[1:])
     first = next((word for word in mine[1:] if not word.startswith("-")), None)
     if place < len(args) or first is None or len(mine) == 1:
-        raise UsageError(f"say which agent to run behind two dashes, {_EXAMPLE}")
+        raise UsageError(f"say which agent to run after two dashes, {_EXAMPLE}")
     raise UsageError(f"two dashes go before the agent and its own options, {_EXAMPLE}; see wane run --help")

@@ -1,1 +1,1 @@
-"""`wane sessions` and `wane show`: what was saved."""
+"""`wane sessions` and `wane show`: saved sessions."""

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from wane.cli.terminal.text import human_bytes, local_time, printable
+from wane.cli.terminal.text import counted, human_bytes, local_time, printable
 from wane.lab.discover import SessionFile, look_into
 
 SHOWN: Final = 20
-"""Sessions of one agent that are shown; JSON holds all of them."""
+"""Number of sessions to show for each agent; JSON holds all of them."""
 
 _NAMES: Final = {"claude-code": "Claude Code", "codex": "Codex", "pi": "pi"}
 
 
 def found_dict(file: SessionFile) -> dict[str, Any]:
-    """Return a session of another agent as JSON-able data, with the keys that Wane's own have."""
+    """Return a session of another agent as JSON-able data, with the same keys as Wane's own."""
     head = look_into(file)
     return {
         "agent": file.agent,
@@ -35,16 +35,16 @@ def found_dict(file: SessionFile) -> dict[str, Any]:
 
 
 def print_found(files: Sequence[SessionFile], shown: int = SHOWN) -> None:
-    """Print sessions of other agents by agent, each with the path to be given to another command.
+    """Print sessions by agent, each with its path, ready for another command.
 
     Args:
         files: the sessions, by agent.
-        shown: how many of each agent.
+        shown: number of sessions to show for each agent.
     """
     for agent, group in groupby(files, key=lambda file: file.agent):
         of_agent = list(group)
-        noun = "session" if len(of_agent) == 1 else "sessions"
-        _heading(f"{_NAMES[agent]}: {len(of_agent):,} {noun}")
+        _line("")
+        _line(f"{_NAMES[agent]}: {counted(len(of_agent), 'session')}", "bold")
         for file in of_agent[:shown]:
             _print_file(file)
         if len(of_agent) > shown:
@@ -59,13 +59,8 @@ def _print_file(file: SessionFile) -> None:
         _line(f"  {printable(head.title)}")
     if head.problem:
         _line(f"  {printable(head.problem)}", "red")
-    # As it can be pasted behind a command.
+    # Quoted, to be pasted into a command.
     _line(f"  {printable(shlex.quote(str(file.path)))}", "dim")
-
-
-def _heading(text: str) -> None:
-    _line("")
-    _line(text, "bold")
 
 
 def _line(text: str, style: str | None = None) -> None:
@@ -73,5 +68,5 @@ def _line(text: str, style: str | None = None) -> None:
 
     from wane.cli.terminal.console import stdout_console
 
-    # Not folded: a path that is broken in two cannot be copied.
+    # Not folded, because a path that is broken in two cannot be copied.
     stdout_console().print(Text(text, style or ""), soft_wrap=True)

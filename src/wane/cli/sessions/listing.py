@@ -1,4 +1,4 @@
-"""`wane sessions`: which sessions there are."""
+"""`wane sessions`: lists the saved sessions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def list_sessions(*, every: bool = False, as_json: bool = False) -> int:
 
 
 def info_dict(info: SessionInfo) -> dict[str, Any]:
-    """Return what a list knows of a session, as JSON-able data."""
+    """Return the summary of a session as JSON-able data."""
     return {
         "agent": agent_of(info.id),
         "id": info.id,
@@ -61,12 +61,12 @@ def info_dict(info: SessionInfo) -> dict[str, Any]:
 
 
 def agent_of(session_id: str) -> str:
-    """Return whose a session is: `proxy` for one of a proxy's clients, else `wane`."""
+    """Return whose a session is: `proxy` for a session of a proxy's client, else `wane`."""
     return "proxy" if is_session_id(session_id) else "wane"
 
 
 def described(session_id: str, message_format: str | None) -> str | None:
-    """Return in words whose a session is; None for one of the agent's, or if its header cannot be read."""
+    """Describe whose a session is; None for one of the agent's, or if its header cannot be read."""
     if message_format is None or message_format == AGENT_FORMAT:
         return None
     api = _APIS.get(message_format, message_format)
@@ -74,14 +74,14 @@ def described(session_id: str, message_format: str | None) -> str | None:
 
 
 def of_the_agent(infos: Sequence[SessionInfo]) -> list[SessionInfo]:
-    """Return the sessions that the agent can go on with, and those of which nothing tells that it cannot."""
+    """Return the sessions that the agent can resume, and those that may be."""
     return [info for info in infos if info.format in (AGENT_FORMAT, None) and not is_session_id(info.id)]
 
 
 def short_id(session_id: str) -> str:
-    """Return what a session is called where there is little room, by which it is found, too.
+    """Return a short form of an id, by which the session is also found.
 
-    Those of a proxy are told apart by their ends, as what begins alike has ids that do.
+    It is the end of a proxy's id: sessions that begin alike have ids that begin alike.
     """
     return session_id.rpartition("-")[2][:_SHORT_ID] if is_session_id(session_id) else session_id
 

@@ -1,4 +1,4 @@
-"""A session as it was saved, brought back to be shown."""
+"""Loads a saved session for display."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wane.cli.sessions.kept import Taken, View, view_of
+from wane.cli.sessions.view import Taken, View, view_of
 from wane.cli.terminal import layout
 from wane.cli.terminal.picture import Block, Role
 from wane.core import Episode, Item, Kind
@@ -30,7 +30,7 @@ from wane.journal.titles import TITLE_LENGTH, title_of
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A user's turn: index of its item, and its beginning."""
+    """A user turn: the index of its item, and its beginning."""
 
     item: int
     text: str
@@ -38,7 +38,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What the model calls of a session took, as far as the provider reported it; `cost` in dollars."""
+    """Usage of a session's model calls, as reported by the provider; `cost` in dollars."""
 
     calls: int
     input_tokens: int
@@ -51,7 +51,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A session as it stands on disk, brought back."""
+    """A saved session, loaded."""
 
     file: SessionFile
     replayed: Replay
@@ -61,17 +61,17 @@ class Session:
 
     @property
     def blocks(self) -> list[Block]:
-        """Its history as blocks, of which those are kept that are in the view."""
+        """Its history as blocks; those in the view are kept."""
         kinds, tokens = [item.kind for item in self.items], [item.tokens for item in self.items]
         view = self.view
         parts = layout.blocks(kinds, tokens, self.replayed.episodes, view.visible, view.instead)
-        # Instructions, tools, and what the provider counted otherwise: the picture adds up to what it reported.
+        # Instructions, tools, and differences in counting, so that the picture adds up to what the provider reported.
         besides = view.tokens - sum(part.tokens for part in parts if part.kept)
         return [Block(Role.SYSTEM, max(0, besides)), *parts]
 
     @property
     def whole(self) -> int:
-        """Tokens of the view as it would be with all that was evicted; the difference to the view is just that."""
+        """Tokens of the view with everything that was evicted."""
         return self.view.tokens + self.view.evicted
 
     @property
@@ -81,7 +81,7 @@ class Session:
 
     @property
     def usage(self) -> Usage:
-        """What its model calls took."""
+        """The usage of its model calls."""
         records = [record for record in self.file.records if isinstance(record, UsageRecord)]
         costs = [record.cost for record in records if record.cost is not None]
         return Usage(
@@ -95,12 +95,12 @@ class Session:
         )
 
     def turn_of(self, episode: Episode) -> int:
-        """Number of the user's turn in which an episode began, from 0; -1 before the first."""
+        """Number of the user turn in which an episode began, from 0; -1 before the first."""
         return bisect_right(self.turns, episode.spans[0][0], key=lambda turn: turn.item) - 1
 
 
 def find_session(name: str) -> Path:
-    """Return the file of a session, by its path, its id or a beginning of it.
+    """Return the file of a session, by its path, its id or the beginning of it.
 
     Raises:
         SessionNotFoundError: if there is none, or more than one.
@@ -112,11 +112,11 @@ def find_session(name: str) -> Path:
 
 
 def load_session(path: Path) -> Session:
-    """Read a session and bring its window back.
+    """Read a session and restore its window.
 
     Raises:
         JournalError: if it cannot be read, or does not replay.
-        FormatError: if a message is not of its format.
+        FormatError: if a message is not in its format.
         MissingExtraError: if its message format needs an extra that is not installed.
     """
     file = read(path)
@@ -132,7 +132,7 @@ def load_session(path: Path) -> Session:
         messages.append(taken)
         said = next(((place, part) for place, (item, part) in enumerate(taken) if item.kind is Kind.USER), None)
         if said is not None:
-            # What an agent put in for its user, in tags, is better than nothing.
+            # A turn that an agent wrote for its user, in tags, is better than nothing.
             turns.append(Turn(first + said[0], title_of(message) or said[1].text[:TITLE_LENGTH]))
         return [item for item, _ in taken]
 

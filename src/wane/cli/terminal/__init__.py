@@ -1,1 +1,1 @@
-"""What every command shows itself with on a terminal."""
+"""Output on a terminal: text, tables, the picture of a window, progress, signals."""

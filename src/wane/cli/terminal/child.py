@@ -1,4 +1,4 @@
-"""A program that has the terminal for itself while this one waits for it."""
+"""Runs a program that has the terminal while this one waits for it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import Final
 
 _NAMES: Final = ("SIGINT", "SIGQUIT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
 _FROM_KEYS: Final = ("SIGINT", "SIGQUIT")
-"""Signals that a terminal sends to all programs in its foreground, the child among them."""
+"""Signals that a terminal sends to all programs in its foreground, so also to the child."""
 
 _BY_SIGNAL: Final = 128
-"""What shells add to the number of the signal that ended a program."""
+"""Shells add this to the number of the signal that ended a program."""
 
 
 def run_child(command: Sequence[str], environ: Mapping[str, str]) -> int:
     """Run a program with this one's input, output and terminal, and return its exit code.
 
-    Signals go to the program, and this one outlives it: whether it ends is for the program to say.
+    Signals are passed on to the program, which decides whether to end; this one ends after it.
 
     Args:
         command: the program's path, and its arguments.
@@ -39,7 +39,7 @@ def run_child(command: Sequence[str], environ: Mapping[str, str]) -> int:
         elif signal.Signals(number).name not in _FROM_KEYS or not _in_foreground():
             _send(running[0], number)
 
-    # Handlers of its own, and nothing ignored: what is ignored would be so in the program too.
+    # Handlers instead of ignored signals, because a program inherits those that are ignored.
     with _handled(handle):
         child = subprocess.Popen(command, env=dict(environ))  # noqa: S603 - what the user asks to run
         running.append(child)
@@ -55,7 +55,7 @@ def _send(child: subprocess.Popen[bytes], number: int) -> None:
 
 
 def _in_foreground() -> bool:
-    """Whether this program shares the foreground of a terminal with the child, which then had the signal as well."""
+    """Return whether this program is in a terminal's foreground, where the child gets its signals as well."""
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
     except OSError:
@@ -71,7 +71,7 @@ def _in_foreground() -> bool:
 @contextmanager
 def _handled(handle: object) -> Iterator[None]:
     numbers = [number for name in _NAMES if (number := getattr(signal, name, None)) is not None]
-    # Ignored from the start, as under `nohup`, stays ignored, here and in the program.
+    # A signal that was ignored from the start, as under `nohup`, stays ignored in both programs.
     before = {number: was for number in numbers if (was := signal.getsignal(number)) is not signal.SIG_IGN}
     for number in before:
         signal.signal(number, handle)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The console that tables and pictures are printed on."""
+"""The console for tables and pictures."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rich.console import Console
 def stdout_console(width: int | None = None) -> Console:
     """Return a console on standard output.
 
-    Rich decides on colour: none without a terminal, or with NO_COLOR set. COLUMNS overrides the width,
-    which is 80 without a terminal.
+    Rich decides on colour: none without a terminal, or with NO_COLOR set. COLUMNS overrides the width, which is 80
+    without a terminal.
 
     Args:
-        width: columns to use whatever the terminal has.
+        width: columns to use, whatever the terminal has.
     """
-    # No guesses at what is a number or a path: what is coloured here has a meaning.
+    # Rich must not colour what it takes for numbers or paths: colours here have a meaning.
     return Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)

@@ -1,4 +1,4 @@
-"""From the core's objects to what the picture shows: blocks, rows, and the reason for each."""
+"""Turns the core's objects into what the picture shows: blocks, rows, and the reason for each."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _NEVER: Final = "never evicted"
 
 
 def name_of(number: int, name: str | None) -> str:
-    """Return what an episode is called: its name in brief, or for one without (R5) its place in the order of starts."""
+    """Return what an episode is called: its name in brief, or its number if it has none (R5)."""
     return f"(implicit #{number})" if name is None else brief(name)
 
 
 def role_of(episode: Episode) -> Role:
-    """Return the role in which an episode is drawn."""
+    """Return the role of an episode."""
     if episode.implicit:
         return Role.PROLOGUE if episode.prologue else Role.IMPLICIT
     return Role.EXPL if episode.type is EpisodeType.EXPL else Role.ACT
@@ -37,11 +37,11 @@ def blocks(
     """Return a history as blocks, in order.
 
     Args:
-        kinds: what each item is.
-        tokens: what each item holds.
+        kinds: kind of each item.
+        tokens: tokens of each item.
         episodes: all episodes of the history.
         visible: indexes of the items that stay.
-        instead: by item that goes, the tokens of a text that stays in its place; none by default.
+        instead: by evicted item, the tokens of its substitute; none by default.
     """
     owners: list[Episode | None] = [None] * len(kinds)
     for episode in episodes:
@@ -53,7 +53,10 @@ def blocks(
 
     def pieces() -> Iterator[tuple[tuple[Role, int | None, bool], int]]:
         for index, owner in enumerate(owners):
-            role = _FIXED.get(kinds[index]) or _role_in(owner, kinds[index])
+            kind = kinds[index]
+            role = _FIXED.get(kind) or (
+                Role.NOTICE if kind is Kind.NOTICE else role_of(owner) if owner else Role.IMPLICIT
+            )
             number, left = owner.number if owner else None, instead.get(index, 0) if instead else 0
             if left:
                 yield (role, number, True), left
@@ -65,15 +68,8 @@ def blocks(
     ]
 
 
-def _role_in(owner: Episode | None, kind: Kind) -> Role:
-    """The role of what neither the system nor the user said."""
-    if kind is Kind.NOTICE:
-        return Role.NOTICE
-    return role_of(owner) if owner else Role.IMPLICIT
-
-
 def rows(parts: Sequence[Block], episodes: Sequence[Episode], policy: Policy) -> list[Row]:
-    """Return the table of what a window holds: what is no episode's work, then the episodes in order of start.
+    """Return the table of a window: what belongs to no episode, then the episodes in order of start.
 
     Args:
         parts: the window's blocks.
@@ -84,26 +80,26 @@ def rows(parts: Sequence[Block], episodes: Sequence[Episode], policy: Policy) ->
 
 
 def is_told(row: Row) -> bool:
-    """Whether an episode's row tells anything: of unannotated work that was notices alone, they have their own."""
+    """Return whether an episode's row says anything; unannotated work that was only notices has their row instead."""
     return bool(row.before) or row.role not in (Role.IMPLICIT, Role.PROLOGUE)
 
 
 def fixed_rows(parts: Iterable[Block]) -> list[Row]:
-    """Return the rows of the system's and the user's words (R13), of notices (R15), and of work in no episode."""
+    """Return the rows of system items and user turns (R13), of notices (R15), and of work in no episode."""
     held = _held(((part.role, part.episode is None), part) for part in parts)
     told = [
         (Role.SYSTEM, True, "(system)", _NEVER),
         (Role.NOTICE, True, "(opening notices)", _NEVER),
         (Role.USER, True, "(user turns)", _NEVER),
         (Role.IMPLICIT, True, "(outside episodes)", "in no episode"),
-        (Role.NOTICE, False, "(notices)", "go with their episodes"),
+        (Role.NOTICE, False, "(notices)", "leave with their episodes"),
     ]
     found = [(role, name, held.get((role, alone), (0, 0)), why) for role, alone, name, why in told]
     return [Row(role, name, *tokens, why=why) for role, name, tokens, why in found if any(tokens)]
 
 
 def episode_rows(parts: Iterable[Block], episodes: Sequence[Episode], policy: Policy) -> list[Row]:
-    """Return the rows of the episodes, in order of start; the notices among them have a row of their own.
+    """Return the rows of the episodes, in order of start, without the notices in them, which have a row of their own.
 
     Args:
         parts: the window's blocks.
@@ -115,8 +111,8 @@ def episode_rows(parts: Iterable[Block], episodes: Sequence[Episode], policy: Po
     found = []
     for episode in episodes:
         before, after = held.get(episode.number, (0, 0))
-        # What overflow takes is no level that an episode reaches (R16).
-        part = ", in part gone" if after < before and not episode.removed and episode.level is Level.NONE else ""
+        # Overflow evicts without an episode reaching a level (R16).
+        part = ", partly evicted" if after < before and not episode.removed and episode.level is Level.NONE else ""
         row = Row(
             role_of(episode),
             name_of(episode.number, episode.name),
@@ -131,13 +127,27 @@ def episode_rows(parts: Iterable[Block], episodes: Sequence[Episode], policy: Po
 
 
 def held_by(parts: Iterable[Block]) -> dict[int, tuple[int, int]]:
-    """Return what each episode holds before and after, its notices included, by its number."""
+    """Return the tokens of each episode before and after, its notices included, by its number."""
     return _held((part.episode, part) for part in parts if part.episode is not None)
 
 
 def step_rows(steps: Sequence[Step]) -> list[StepRow]:
-    """Return a pass's steps, those of one episode in a row joined."""
-    return list(_joined(steps))
+    """Return a pass's steps; consecutive steps of one episode are joined."""
+    found: list[StepRow] = []
+    for episode, group in groupby(enumerate(steps, start=1), lambda pair: pair[1].number):
+        run = list(group)
+        first, last = run[0][1], run[-1][1]
+        found.append(
+            StepRow(
+                first=run[0][0],
+                last=run[-1][0],
+                name=name_of(episode, first.episode),
+                levels=tuple(step.level.value for _, step in run),
+                freed=first.tokens_before - last.tokens_after,
+                view=last.tokens_after,
+            )
+        )
+    return found
 
 
 def dependents(episodes: Iterable[Episode]) -> dict[str, list[str]]:
@@ -151,15 +161,18 @@ def dependents(episodes: Iterable[Episode]) -> dict[str, list[str]]:
 
 
 def why(episode: Episode, needed: Mapping[str, Sequence[str]], policy: Policy) -> str:
-    """Return in a few words why an episode is where it is (R6, R7, R11 to R13).
+    """Return in a few words why an episode stays or leaves (R6, R7, R11 to R13).
 
     Args:
         episode: the episode.
-        needed: what `dependents` gave for all of them.
+        needed: the result of `dependents` for all episodes.
         policy: what a pass may evict.
     """
     if episode.removed:
-        return _why_removed(episode)
+        if not episode.tokens:
+            return "gone"
+        annotated = not episode.implicit and episode.type is EpisodeType.EXPL
+        return "description stays" if annotated and episode.level is Level.REMOVE else "held by what needs it"
     if episode.prologue and policy.prologue == "whole":
         return _NEVER
     if not episode.closed:
@@ -174,31 +187,9 @@ def why(episode: Episode, needed: Mapping[str, Sequence[str]], policy: Policy) -
 
 
 def _held(parts: Iterable[tuple[_KeyT, Block]]) -> dict[_KeyT, tuple[int, int]]:
-    """Tokens before and after, by key."""
+    """Return tokens before and after, by key."""
     held: dict[_KeyT, tuple[int, int]] = {}
     for key, part in parts:
         before, after = held.get(key, (0, 0))
         held[key] = before + part.tokens, after + part.tokens * part.kept
     return held
-
-
-def _why_removed(episode: Episode) -> str:
-    if not episode.tokens:
-        return "gone"
-    annotated = not episode.implicit and episode.type is EpisodeType.EXPL
-    return "description stays" if annotated and episode.level is Level.REMOVE else "held by what needs it"
-
-
-def _joined(steps: Sequence[Step]) -> Iterator[StepRow]:
-    number = 1
-    for episode, group in groupby(steps, lambda step: step.number):
-        run = list(group)
-        yield StepRow(
-            first=number,
-            last=number + len(run) - 1,
-            name=name_of(episode, run[0].episode),
-            levels=tuple(step.level.value for step in run),
-            freed=run[0].tokens_before - run[-1].tokens_after,
-            view=run[-1].tokens_after,
-        )
-        number += len(run)

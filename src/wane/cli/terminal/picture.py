@@ -1,8 +1,8 @@
 """The picture of a context window and the tables beside it, as Rich renderables.
 
-They show plain records, so that the dry run, a saved session, a running one and the demo share them.
-The tape shows a window from left to right, one letter for a share of its tokens; the letter tells the
-role, its case changes where another episode begins, and colour only repeats what the letter says.
+They show plain records, so that the dry run, a saved session, a running one and the demo share them. The tape shows a
+window from left to right, with one letter for a share of its tokens. The letter tells the role, its case changes where
+another episode begins, and colour only repeats what the letter says.
 
      before  SUUPPPEEEEEEEAAAAAAAAAAAaaaaaaaEEEEEAAAA  112,340 tokens
      stays   SUUPPP·····EE··························AAAA
@@ -26,7 +26,7 @@ from wane.cli.terminal.text import is_unicode, printable
 
 
 class Role(StrEnum):
-    """What holds tokens in a window."""
+    """The roles of tokens in a window."""
 
     SYSTEM = "system"
     USER = "user"
@@ -42,10 +42,10 @@ class Block:
     """Neighbouring items of one role and one episode.
 
     Attributes:
-        role: what they belong to.
-        tokens: what they hold.
+        role: their role.
+        tokens: their tokens.
         kept: whether they stay.
-        episode: number of their episode, None outside episodes.
+        episode: number of their episode; None outside episodes.
     """
 
     role: Role
@@ -56,15 +56,15 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table of what the window holds.
+    """A row of the table of a window.
 
     Attributes:
-        role: what it is.
+        role: its role.
         name: its name, or a description in brackets.
         before: tokens before.
         after: tokens after.
-        level: how far it has been stripped (R9), empty for what is no episode.
-        why: why it stands where it stands.
+        level: how far it has been stripped (R9); empty if it is no episode.
+        why: why it stays or leaves.
         builds_on: names of the explorations that an act declared.
         note: a line of its own below the name.
         depth: how far the name is indented.
@@ -83,14 +83,14 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """What a pass took from one episode at one go.
+    """What a pass evicted from one episode in consecutive steps.
 
     Attributes:
         first: number of the first step, from 1.
         last: number of the last step.
         name: the episode's name, or a description in brackets.
-        levels: the levels that were reached, in order.
-        freed: tokens that went.
+        levels: the levels reached, in order.
+        freed: tokens freed.
         view: tokens of the view afterwards.
     """
 
@@ -133,7 +133,7 @@ _LABEL_WIDTH: Final = 9
 _NARROWEST: Final = 10
 _WHY_WIDTH: Final = 22
 _NARROW_TABLE: Final = 56
-# How many times the window's size what was may be, to be drawn on the window's scale.
+# Up to this multiple of the window's size, the history is drawn on the window's scale.
 _ONE_SCALE: Final = 3
 _DETAILS: Final = ("level", "*why")
 
@@ -153,7 +153,7 @@ _ASCII: Final = _Glyphs(".", "|", "-", "|")
 
 
 BEFORE_AFTER: Final = ("before", "after")
-"""What the two sides of a pass are called."""
+"""Labels for the two sides of a pass."""
 
 
 def window_picture(
@@ -162,10 +162,10 @@ def window_picture(
     """Return a picture of a window before and after a pass, against its budget.
 
     Args:
-        blocks: what the window holds before, in the history's order, and what of it stays.
+        blocks: the window's blocks before the pass, in order, and whether each stays.
         budget: tokens that the view may hold.
-        width: columns; those of the console if None.
-        labels: what all of the window and what stays of it are called, in at most seven letters.
+        width: columns; None for the console's.
+        labels: names of the whole window and of what stays of it, with at most seven letters.
     """
     return _Picture(tuple(blocks), budget, width, labels)
 
@@ -173,22 +173,22 @@ def window_picture(
 def episode_table(
     rows: Sequence[Row], *, limit: int | None = None, labels: tuple[str, str] = BEFORE_AFTER
 ) -> RenderableType:
-    """Return the table of what a window holds; on a narrow terminal without levels and reasons.
+    """Return the table of a window; a narrow terminal gets no levels and reasons.
 
     Args:
-        rows: in the order of the history.
-        limit: rows to show at most; what stands in the middle is left out and counted. None shows all.
-        labels: heads of the columns for all that a row ever held and for what stays of it.
+        rows: the rows, in the order of the history.
+        limit: maximum number of rows; rows in the middle are left out and counted. None shows all.
+        labels: heads of the columns for the whole of a row and for what stays of it.
     """
     return _EpisodeTable(tuple(elided(rows, limit)), labels)
 
 
 def step_table(rows: Sequence[StepRow], *, limit: int | None = None) -> RenderableType:
-    """Return the table of what a pass took, in order.
+    """Return the table of what a pass evicted, in order.
 
     Args:
-        rows: in the order in which they went.
-        limit: rows to show at most, as for `episode_table`.
+        rows: the rows, in the order of the steps.
+        limit: maximum number of rows, as for `episode_table`.
     """
     table = plain_table("step", "*episode", "*levels", ">freed", ">view")
     for row in elided(rows, limit):
@@ -201,7 +201,7 @@ def step_table(rows: Sequence[StepRow], *, limit: int | None = None) -> Renderab
 
 
 def titled(title: str, body: RenderableType) -> RenderableType:
-    """Return a renderable under a heading, with an empty line after it."""
+    """Return a renderable under a heading, followed by an empty line."""
     return Group(Text(title, style="bold"), body, Text())
 
 
@@ -209,7 +209,7 @@ def plain_table(*columns: str) -> Table:
     """Return an empty table without lines.
 
     Args:
-        columns: their heads; a `>` in front aligns a column to the right, a `*` lets it wrap.
+        columns: their heads; a leading `>` aligns a column to the right, a `*` lets it wrap.
     """
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", expand=False)
     for column in columns:
@@ -219,16 +219,16 @@ def plain_table(*columns: str) -> Table:
 
 
 def elided(rows: Sequence[_RowT], limit: int | None) -> Iterator[_RowT | int]:
-    """Yield rows, with a number in place of those that are left out of the middle.
+    """Yield rows, with a number in place of those left out in the middle.
 
     Args:
         rows: all rows.
-        limit: rows to yield at most; None for all.
+        limit: maximum number of rows; None for all.
     """
     if limit is None or len(rows) <= limit:
         yield from rows
         return
-    # The end is where the session is, so more of it is shown.
+    # The end is where the session is now, so more of it is shown.
     head = limit // 3
     yield from rows[:head]
     yield len(rows) - limit
@@ -244,7 +244,7 @@ class _EpisodeTable:
         narrow = options.max_width < _NARROW_TABLE
         table = plain_table("", "*episode", *(f">{label}" for label in self.labels), *(() if narrow else _DETAILS))
         if not narrow:
-            # The room goes to the names and what is said below them.
+            # The names and their notes get the room.
             table.columns[-1].max_width = _WHY_WIDTH
         for row in self.rows:
             if isinstance(row, int):
@@ -271,7 +271,7 @@ class _Picture:
         tape = max(_NARROWEST, width - _LABEL_WIDTH - total_width)
         cases = _cases(self.blocks)
         scale = max(after, self.budget)
-        # All on one scale, unless what was is so much more that what is would be a few cells.
+        # One scale for all, unless the history is so much larger that the view would be a few cells.
         shared = before <= _ONE_SCALE * scale
         if shared:
             scale = max(before, scale)
@@ -305,7 +305,7 @@ def _row_cells(row: Row) -> list[RenderableType]:
 
 
 def _cases(blocks: Iterable[Block]) -> dict[int, bool]:
-    """Whether an episode's letter is upper case: neighbours of one role alternate."""
+    """Return whether each episode's letter is upper case; neighbours of one role alternate."""
     numbers: dict[Role, set[int]] = {}
     for block in blocks:
         if block.episode is not None:
@@ -314,11 +314,11 @@ def _cases(blocks: Iterable[Block]) -> dict[int, bool]:
 
 
 def _cells(blocks: Sequence[Block], width: int, scale: int) -> list[Block]:
-    """The block that holds most of each cell of a tape on which `scale` tokens take `width` cells."""
+    """Return the block with the largest share of each cell, on a tape where `scale` tokens take `width` cells."""
     total = sum(block.tokens for block in blocks)
     if not total:
         return []
-    # A cell is `total` wide and a token `count`, so that all is in whole numbers.
+    # In units where a cell is `total` wide and a token `count`, all numbers are whole.
     count = max(1, round(total * width / scale))
     best: list[tuple[int, Block]] = [(0, blocks[0])] * count
     stop = 0
@@ -332,7 +332,7 @@ def _cells(blocks: Sequence[Block], width: int, scale: int) -> list[Block]:
 
 
 def _letters(cells: Iterable[Block], cases: Mapping[int, bool], gone: str | None = None) -> Text:
-    """The tape of some cells; with `gone`, what does not stay is drawn as that."""
+    """Return the tape of some cells; with `gone`, cells that do not stay are drawn with it."""
     text = Text()
     for block in cells:
         if gone is not None and not block.kept:

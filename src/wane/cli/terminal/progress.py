@@ -1,4 +1,4 @@
-"""A progress bar on standard error, where that is a terminal."""
+"""A progress bar on standard error, if that is a terminal."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 _SECONDS: Final = 0.1
-"""Between two drawings, at least."""
+"""Minimum time between two drawings."""
 
 
 class Bar:
-    """A bar for one stage of work after the other; gone once the work is done. Use it as a context.
+    """A bar for several stages of work, which disappears at the end. Use it as a context manager.
 
-    It draws only when it is told of something done, and has no thread: processes are forked while it is shown.
+    It draws only when it is told of progress, and has no thread: processes are forked while it is shown.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Bar:
         self._progress.stop()
 
     def stage(self, name: str) -> Callable[[int, int], None]:
-        """Begin a stage, and return what is to be called with the number of things done, and of all."""
+        """Begin a stage, and return a function that takes the number of things done, and of all things."""
         for task in self._progress.task_ids:
             self._progress.remove_task(task)
         task = self._progress.add_task(name, total=None)

@@ -1,4 +1,4 @@
-"""What signals do while an event loop runs."""
+"""Handles signals while an event loop runs."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ INTERRUPT: Final = (signal.SIGINT,)
 """Ctrl-C, and `kill -INT`."""
 
 END: Final = tuple(number for name in ("SIGTERM", "SIGHUP") if (number := getattr(signal, name, None)) is not None)
-"""`kill`, and a terminal that is closed."""
+"""`kill`, and a closed terminal."""
 
 
 @contextmanager
 def handled(numbers: tuple[signal.Signals, ...], handle: Callable[[], object]) -> Iterator[None]:
-    """Have signals call a function of the running loop instead of what they did, where that is possible.
+    """Let signals call a function in the running loop instead of their usual handlers, where that is possible.
 
-    One that ends things and is ignored, as under `nohup`, stays so.
+    A signal to end that is ignored, as under `nohup`, stays ignored.
 
     Args:
         numbers: the signals.
-        handle: called in the loop for each that comes.
+        handle: called in the loop for each signal.
     """
     loop = asyncio.get_running_loop()
     before = {number: signal.getsignal(number) for number in numbers}
@@ -39,5 +39,5 @@ def handled(numbers: tuple[signal.Signals, ...], handle: Callable[[], object]) -
     finally:
         for number, was in before.items():
             loop.remove_signal_handler(number)
-            # Removing leaves the default, and not what asyncio itself or the caller had there.
+            # Removing restores the default, not the handler of asyncio or the caller.
             signal.signal(number, was)

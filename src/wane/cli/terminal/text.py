@@ -1,4 +1,4 @@
-"""Text that is safe to show on a terminal, and lines for the user. Light: no command waits for Rich to fail."""
+"""Text that is safe to show on a terminal, and lines for the user. It does not import Rich, which loads slowly."""
 
 from __future__ import annotations
 
@@ -12,26 +12,37 @@ def say(message: str) -> None:
     sys.stderr.flush()
 
 
-def printable(text: str) -> str:
-    r"""Return text with what is not printable, escape sequences and line breaks among it, as `\x1b` is written.
+def printable(text: str, keep: str = "") -> str:
+    r"""Return text with escapes such as `\x1b` for what is not printable, line breaks included.
 
-    Names of episodes and contents of files come from models and strangers, and a terminal obeys what it is sent.
+    Names of episodes and contents of files come from models and strangers, and a terminal obeys escape sequences.
+
+    Args:
+        text: the text.
+        keep: characters to leave as they are.
     """
-    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in keep else ascii(c)[1:-1] for c in text)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural if needed."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def is_unicode(encoding: str | None) -> bool:
-    """Whether an output's encoding can show box drawing."""
+    """Return whether an output's encoding can show box drawing."""
     return (encoding or "").lower().replace("_", "-").startswith("utf")
 
 
 def local_time(moment: datetime) -> str:
-    """Return a moment as people here write it, to the minute."""
+    """Return a time in the local zone, to the minute."""
     return f"{moment.astimezone():%Y-%m-%d %H:%M}"
 
 
 def human_bytes(size: int) -> str:
-    """Return a number of bytes in the unit that suits it."""
+    """Return a number of bytes in a suitable unit."""
     if size < 1000:
         return f"{size} B"
     return f"{size / 1000:.0f} kB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"

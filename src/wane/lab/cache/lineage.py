@@ -1,4 +1,4 @@
-"""Views that were sent, as branches that share prefixes, and the cache entries that lie on them."""
+"""Views that were sent, as branches that share prefixes, and the cache entries on them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wane.strategies.base import Slot
 
 _CHUNK: Final = 1024
 _KEPT: Final = 16
-"""Branches remembered besides the current one. A view that returns to an older one finds its tail cold."""
+"""Branches kept besides the current one. A view that returns to an older branch finds its tail cold."""
 _SWEEP: Final = 128
 
 
@@ -22,8 +22,8 @@ class Entry:
     """A cached prefix.
 
     Attributes:
-        end: slots that it covers.
-        expires: when it is gone, in seconds.
+        end: number of slots that it covers.
+        expires: when it expires, in seconds.
     """
 
     end: int
@@ -36,9 +36,10 @@ class Branch:
 
     Attributes:
         view: its slots.
-        sums: tokens of the request up to each place between slots; the first is the overhead.
-        entries: cached prefixes of it, by their end. An entry lies on one branch, also where others share it.
-        shared: leading slots that it shares with the view that was sent last.
+        sums: tokens of the request before each slot, and of all of it; the first is the overhead.
+        entries: the cached prefixes that end on it, shortest first. An entry lies on one branch, even if others share
+            its prefix.
+        shared: number of leading slots that it shares with the view sent last.
     """
 
     view: list[Slot]
@@ -47,7 +48,7 @@ class Branch:
     shared: int = 0
 
     def extend(self, slots: Sequence[Slot], tokens_of: Sequence[int]) -> None:
-        """Append slots, counting their tokens: of a substitute its own, of an item those given by index."""
+        """Append slots and count their tokens: a substitute has its own, an item those at its index."""
         costs = [tokens_of[slot] if isinstance(slot, int) else slot.tokens for slot in slots]
         sums = accumulate(costs, initial=self.sums[-1])
         next(sums)
@@ -55,7 +56,7 @@ class Branch:
         self.sums += sums
 
     def alive(self, limit: int, now: float) -> Iterator[Entry]:
-        """Yield the entries that end at or before a place and have not expired, the longest first."""
+        """Yield the live entries that end at or before `limit`, longest first."""
         for at in range(bisect_right(self.entries, limit, key=_end) - 1, -1, -1):
             if self.entries[at].expires >= now:
                 yield self.entries[at]
@@ -76,8 +77,8 @@ class Lineage:
         overhead: tokens ahead of every view.
 
     Attributes:
-        current: the view that was sent last.
-        others: those that it does not begin with and whose tails may still be cached.
+        current: the view sent last.
+        others: earlier views that it does not begin with and whose tails may still be cached.
     """
 
     def __init__(self, overhead: int) -> None:
@@ -86,39 +87,31 @@ class Lineage:
         self._sweep = _SWEEP
 
     def advance(self, slots: list[Slot], tokens_of: Sequence[int], now: float) -> int:
-        """Make a view the current one.
-
-        Returns:
-            How many leading slots it shares with the one before.
-        """
+        """Make a view the current one, and return how many leading slots it shares with the previous one."""
         head = common_prefix(slots, self.current.view)
         self.current.shared = head
         for branch in self.others:
-            # Both were compared with the current view: only where they leave it at the same slot is it open.
+            # Both were compared with the current view. They can share more only if they leave it at the same slot.
             known = min(branch.shared, head)
             branch.shared = common_prefix(slots, branch.view, known) if branch.shared == head else known
-        base = max([self.current, *self.others], key=_shared)
+        base = max([self.current, *self.others], key=lambda branch: branch.shared)
         if base is self.current and head == len(base.view):
             base.extend(slots[head:], tokens_of)
         else:
-            self._fork(base, slots, tokens_of)
+            at = bisect_right(base.entries, base.shared, key=_end)
+            fork = Branch(slots[: base.shared], base.sums[: base.shared + 1], base.entries[:at])
+            del base.entries[:at]
+            fork.extend(slots[base.shared :], tokens_of)
+            self.others.append(self.current)
+            self.current = fork
         self._forget(now)
         return head
 
     def alive(self, limit: int, now: float) -> Iterator[Entry]:
-        """Yield the entries that are prefixes of the current view, up to a place, the longest first."""
+        """Yield the entries that are prefixes of the current view and end at or before `limit`, longest first."""
         found = [self.current.alive(limit, now)]
         found += [branch.alive(min(limit, branch.shared), now) for branch in self.others]
         return found[0] if len(found) == 1 else merge(*found, key=_end, reverse=True)
-
-    def _fork(self, base: Branch, slots: list[Slot], tokens_of: Sequence[int]) -> None:
-        shared = base.shared
-        at = bisect_right(base.entries, shared, key=_end)
-        fork = Branch(slots[:shared], base.sums[: shared + 1], base.entries[:at])
-        del base.entries[:at]
-        fork.extend(slots[shared:], tokens_of)
-        self.others.append(self.current)
-        self.current = fork
 
     def _forget(self, now: float) -> None:
         current = self.current
@@ -147,7 +140,3 @@ def common_prefix(one: Sequence[Slot], two: Sequence[Slot], start: int = 0) -> i
 
 def _end(entry: Entry) -> int:
     return entry.end
-
-
-def _shared(branch: Branch) -> int:
-    return branch.shared

@@ -1,4 +1,4 @@
-"""A provider's prefix cache under a series of requests."""
+"""A provider's prefix cache, simulated over a series of requests."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class CacheUse:
     """Where the input tokens of one request came from.
 
     Attributes:
-        read: read from the cache.
-        written: written to it, where the provider charges for that.
-        fresh: neither.
+        read: tokens read from the cache.
+        written: tokens written to it, if the provider charges for that.
+        fresh: all others.
     """
 
     read: int
@@ -33,21 +33,21 @@ class CacheUse:
 
 
 class PrefixCache:
-    """Says of each request of one session what the provider's cache would have held of it.
+    """Simulates the provider's cache over the requests of one session, in order.
 
-    Requests come in the order in which they were made. With breakpoints, one stands behind the system prompt and
-    one at the end of the view, as agents set them; `anchors` are further ones.
+    If the provider has breakpoints, one stands behind the system prompt and one at the end of the view, as agents
+    set them; `anchors` adds more.
 
     Args:
-        rules: the provider's.
-        overhead: tokens ahead of every view and always the same: system prompt, tool definitions.
-        kinds: of the items, by index; may grow while the cache is in use. Without them every slot is a position
-            of its own to the lookback.
-        system: slots at the head of every view that belong to the system prompt, if it is not in the overhead.
+        rules: the provider's rules.
+        overhead: tokens ahead of every view that never change: system prompt, tool definitions.
+        kinds: kinds of the items, by index; may grow while the cache is in use. Without them the lookback counts
+            every slot as a position.
+        system: slots at the head of every view that belong to the system prompt, unless the overhead holds it.
 
     Attributes:
-        requests: how many there were, those aside not counted.
-        prefix_breaks: how many of them did not begin with the whole view of the one before.
+        requests: how many there were, without those made `aside`.
+        prefix_breaks: how many of them did not begin with the whole previous view.
     """
 
     def __init__(self, rules: CacheRules, overhead: int = 0, *, kinds: Sequence[Kind] = (), system: int = 0) -> None:
@@ -70,16 +70,16 @@ class PrefixCache:
         anchors: Iterable[int] = (),
         aside: bool = False,
     ) -> CacheUse:
-        """Make a request, and say what it reads and writes.
+        """Make a request, and return what it reads and writes.
 
         Args:
             view: its slots.
             tokens_of: tokens of the items, by index; may hold more than the view shows.
             at: when, in seconds; None if unknown, which takes no time.
-            anchors: further places for breakpoints, as numbers of leading slots. Of more than the provider
-                allows, those nearest the end count.
-            aside: a call of the strategy's own, such as a summary: it uses the cache and renews its entries, but
-                is no request of the session's.
+            anchors: further breakpoints, as numbers of leading slots. If there are more than the provider allows,
+                those nearest the end count.
+            aside: whether the strategy makes the call, for a summary for example. It uses the cache and renews its
+                entries, but does not count as a request of the session.
         """
         slots = view if isinstance(view, list) else list(view)
         self._now = max(self._now, at or 0.0)
@@ -93,19 +93,19 @@ class PrefixCache:
         return self._with_breakpoints(anchors) if self.rules.breakpoints else self._automatic()
 
     def _automatic(self) -> CacheUse:
-        """Caching without breakpoints: of all that was sent before, as much as is the same."""
+        """Without breakpoints: read the longest prefix that an earlier request sent."""
         rules, current, now = self.rules, self._lineage.current, self._now
         alive = [current, *self._lineage.others]
         current.shared = len(current.view)
         covered = [min(it.entries[-1].end, it.shared) for it in alive if it.entries and it.entries[-1].expires >= now]
         same = current.sums[max(covered)] if covered else 0
         read = (same + rules.hidden) // rules.grid * rules.grid - rules.hidden
-        # The whole prefix is there from now on; what covered less of it adds nothing.
+        # The whole prefix is cached from now on; entries that cover less of it add nothing.
         current.entries = [Entry(len(current.view), now + rules.lifetime)]
         return self._use(read if read >= rules.minimum else 0, current.sums[-1])
 
     def _with_breakpoints(self, anchors: Iterable[int]) -> CacheUse:
-        """Caching at breakpoints: only what ends where an earlier request had one, if a lookback finds it."""
+        """With breakpoints: read the longest entry that the lookback from a breakpoint finds."""
         current, expires = self._lineage.current, self._now + self.rules.lifetime
         marks = self._marks(anchors)
         hits = [hit for mark in marks if (hit := self._look_back(mark))]
@@ -122,7 +122,7 @@ class PrefixCache:
         return CacheUse(read, written, total - read - written)
 
     def _marks(self, anchors: Iterable[int]) -> list[int]:
-        """Places of the breakpoints, ascending, without those whose prefix is too short to be cached."""
+        """Return the breakpoints, ascending, without those whose prefix is too short to be cached."""
         rules, sums = self.rules, self._lineage.current.sums
         last = len(sums) - 1
         fixed = {last, min(self._system, last)} if rules.system_breakpoint else {last}
@@ -132,11 +132,11 @@ class PrefixCache:
         return [mark for mark in sorted(marks) if sums[mark] >= rules.minimum]
 
     def _look_back(self, mark: int) -> Entry | None:
-        """Return the longest entry that a breakpoint's lookback comes to."""
+        """Return the longest entry that the lookback of a breakpoint reaches."""
         rules = self.rules
         checked: list[int] = []
         for entry in self._lineage.alive(mark, self._now):
-            # A position holds one slot at least; most entries are found here.
+            # A position holds at least one slot, so most entries are found here.
             if entry.end == mark or (rules.step != "turn" and mark - entry.end < rules.lookback):
                 return entry
             checked = checked or [mark, *islice(self._back_from(mark), rules.lookback - 1)]
@@ -147,7 +147,7 @@ class PrefixCache:
         return None
 
     def _back_from(self, position: int) -> Iterator[int]:
-        """Yield the positions before one, going towards the head."""
+        """Yield the positions before one, towards the head."""
         step = self.rules.step if self._kinds else "block"
         while position > 0:
             position -= 1
@@ -168,7 +168,7 @@ class PrefixCache:
         return kind in (Kind.USER, Kind.NOTICE) or (kind is Kind.RESULT and self._kind(position) is not Kind.RESULT)
 
     def _kind(self, position: int) -> Kind:
-        """What the slot behind a place is."""
+        """Return the kind of the slot behind a position."""
         slot = self._lineage.current.view[position]
         index = slot if isinstance(slot, int) else slot.index
         return Kind.USER if index is None else self._kinds[index]

@@ -1,4 +1,4 @@
-"""What each provider's prefix cache does, as data. The sources are quoted in `docs/lab/cache.md`."""
+"""The rules of each provider's prefix cache. `docs/lab/cache.md` quotes the sources."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 Step = Literal["block", "run", "turn"]
-"""What a lookback counts: every block; blocks, but a run of calls or of results as one; ends of user and tool turns."""
+"""What a lookback counts: blocks; blocks, with a run of calls or of results as one; or ends of user and tool turns."""
 
 _ANTHROPIC = "https://platform.claude.com/docs/en/build-with-claude/prompt-caching"
 _OPENAI = "https://developers.openai.com/api/docs/guides/prompt-caching"
@@ -23,22 +23,22 @@ _HOUR: Final = 3600.0
 class CacheRules:
     """How one provider caches prefixes for one model.
 
-    Two kinds exist. With breakpoints, an entry ends exactly where some request had a breakpoint, and a request
-    finds it only from a breakpoint of its own that stands at most `lookback` steps behind. Without, every
-    request leaves its whole prefix, of which a later one reads as far as it is the same, in steps of `grid`.
+    With breakpoints, an entry ends exactly where some request had a breakpoint, and a request finds it only from a
+    breakpoint of its own at most `lookback` steps behind. Without them, every request caches its whole prefix, and a
+    later request reads the part that is the same, in steps of `grid`.
 
     Attributes:
-        name: whose rules.
-        minimum: tokens that a prefix must have to be cached.
-        lifetime: seconds that an entry lives after it was written or last read.
-        breakpoints: how many a request may have; 0 where the provider knows none.
+        name: the provider.
+        minimum: tokens that a prefix needs to be cached.
+        lifetime: seconds that an entry lives after its last write or read.
+        breakpoints: how many a request may have; 0 if the provider has none.
         lookback: positions that each breakpoint checks, itself included.
         step: what counts as a position.
         system_breakpoint: whether agents set one behind system prompt and tools.
-        grid: tokens between the places where a read can end, without breakpoints.
-        hidden: tokens of the provider's own ahead of the request, from which the grid counts.
-        charges_writes: whether written tokens are reported, and priced, apart.
-        source: where the provider says so.
+        grid: without breakpoints, tokens between the places where a read can end.
+        hidden: tokens that the provider puts ahead of the request; the grid counts from there.
+        charges_writes: whether written tokens are reported and priced separately.
+        source: where the provider documents this.
         note: what was assumed or measured instead; empty if nothing was.
     """
 
@@ -61,7 +61,7 @@ GENERIC: Final = CacheRules(
     minimum=1024,
     lifetime=_FIVE_MINUTES,
     grid=128,
-    note="no rules are known for this model: assumed are automatic caching in steps of 128 tokens and 5 minutes",
+    note="no rules are known for this model; automatic caching in steps of 128 tokens for 5 minutes is assumed",
 )
 """For providers whose rules are unknown."""
 
@@ -113,7 +113,7 @@ _GEMINI: Final = CacheRules(
     minimum=4096,
     lifetime=_FIVE_MINUTES,
     source=_GOOGLE,
-    note="implicit caching is not promised, and its lifetime not published: 5 minutes and every hit are assumed",
+    note="implicit caching is not guaranteed and its lifetime is not published; 5 minutes and every hit are assumed",
 )
 _DEEP: Final = CacheRules(
     name="deepseek",
@@ -121,7 +121,7 @@ _DEEP: Final = CacheRules(
     lifetime=3 * _HOUR,
     grid=64,
     source=_DEEPSEEK,
-    note="the guide gives no interval any more (64 tokens in 2024) and a lifetime of hours to days: 64 and 3 h assumed",
+    note="the guide gives no interval any more (64 tokens in 2024) and a lifetime of hours to days; 64 and 3 h assumed",
 )
 
 
@@ -129,38 +129,30 @@ def rules_for(provider: str, model: str, *, hour: bool = False) -> CacheRules:
     """Return the rules for a model.
 
     Args:
-        provider: whose API serves it, such as `anthropic`, `openai`, `aws`.
+        provider: whose API serves it, such as `anthropic`, `openai` or `aws`.
         model: its name there.
-        hour: with Anthropic, the lifetime of one hour (writes cost twice the input price) instead of 5 minutes.
+        hour: whether Anthropic keeps entries for one hour (writes cost twice the input price) instead of 5 minutes.
 
     Returns:
         The rules, `GENERIC` if none are known.
     """
     provider, model = provider.lower(), model.lower()
     if "claude" in model:
-        return _claude(provider, model, hour)
+        minimum = next((tokens for pattern, tokens in _CLAUDE_MINIMUM if pattern.search(model)), _CLAUDE.minimum)
+        rules = replace(_CLAUDE, minimum=minimum, lifetime=_HOUR if hour else _FIVE_MINUTES)
+        if provider in {"aws", "bedrock"}:
+            return replace(rules, step="block", note="on Bedrock the lookback counts every call and result by itself")
+        return rules
     if "gemini" in model:
         return replace(_GEMINI, minimum=2048) if "2.5" in model else _GEMINI
     if "deepseek" in model and provider == "deepseek":
         return _DEEP
     if re.search(r"(^|[/.-])(gpt-\d|chatgpt|o[134](-|$)|codex)", model):
-        return _gpt(model)
+        version = re.search(r"gpt-(\d+)(?:\.(\d+))?", model)
+        number = (int(version[1]), int(version[2] or 0)) if version else (0, 0)
+        if number >= (5, 6):
+            return _GPT_5_6
+        if number == (5, 5):
+            return _GPT_5_5
+        return replace(_GPT, lifetime=_HALF_HOUR) if _EXTENDED.search(model) else _GPT
     return GENERIC
-
-
-def _claude(provider: str, model: str, hour: bool) -> CacheRules:
-    minimum = next((tokens for pattern, tokens in _CLAUDE_MINIMUM if pattern.search(model)), _CLAUDE.minimum)
-    rules = replace(_CLAUDE, minimum=minimum, lifetime=_HOUR if hour else _FIVE_MINUTES)
-    if provider in {"aws", "bedrock"}:
-        return replace(rules, step="block", note="on Bedrock the lookback counts every call and result by itself")
-    return rules
-
-
-def _gpt(model: str) -> CacheRules:
-    version = re.search(r"gpt-(\d+)(?:\.(\d+))?", model)
-    number = (int(version[1]), int(version[2] or 0)) if version else (0, 0)
-    if number >= (5, 6):
-        return _GPT_5_6
-    if number == (5, 5):
-        return _GPT_5_5
-    return replace(_GPT, lifetime=_HALF_HOUR) if _EXTENDED.search(model) else _GPT

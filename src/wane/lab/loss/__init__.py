@@ -1,4 +1,4 @@
-"""What a strategy lost, without a model: what later work needed that was no longer in view (docs/lab/loss.md)."""
+"""What a strategy lost: what later work needed and the view no longer held, told without a model (docs/lab/loss.md)."""
 
 from wane.lab.loss.figures import CallLoss, LossTotals, Reread
 from wane.lab.loss.index import Index

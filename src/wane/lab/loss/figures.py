@@ -10,8 +10,8 @@ class Reread:
     """What would have to be fetched again.
 
     Attributes:
-        results: number of fetches, each one a call of a tool that costs the agent a turn.
-        tokens: what they bring into the view.
+        results: number of fetches; each is a tool call that costs the agent a turn.
+        tokens: what they add to the view.
     """
 
     results: int = 0
@@ -23,18 +23,18 @@ class Reread:
 
 @dataclass(frozen=True, slots=True)
 class CallLoss:
-    """What one model call needed, and how much of it was in view. Definitions: docs/lab/loss.md.
+    """What one model call needed, and how much of it the view held; see docs/lab/loss.md.
 
     Attributes:
-        uses: identifiers of its output that had occurred in the history before it, each once.
-        found: those that stood in the view.
-        unknown: those that did not, while a summary without a text stood there, which may have held them.
-        edits: its edits of files that had been read before, one a file.
-        grounded: those whose file's latest read stood in the view unchanged.
-        reread: what would have to be fetched again, were summaries without a text to hold nothing.
-        reread_at_best: the same, were they to hold every identifier.
-        user_turns: turns of the user before the call.
-        user_turns_intact: those that stood in the view unchanged.
+        uses: identifiers in its output that occurred in the history before it, each once.
+        found: those that the view held.
+        unknown: those that it did not hold, while it had a summary without text, which may have held them.
+        edits: files that it edits and that had been read before.
+        grounded: those whose latest read the view held unchanged.
+        reread: what would have to be fetched again if summaries without text hold nothing.
+        reread_at_best: the same if they hold every identifier.
+        user_turns: user turns before the call.
+        user_turns_intact: those that the view held unchanged.
         invalid_pairs: calls in view without their result, and results without their call.
     """
 
@@ -52,22 +52,21 @@ class CallLoss:
 
 @dataclass(frozen=True, slots=True)
 class LossTotals:
-    """What was lost over all model calls; totals of several sessions add up with `+`.
+    """What all model calls lost; totals of several sessions add up with `+`.
 
     Attributes:
         calls: model calls observed.
-        uses: uses of identifiers that had occurred before, each identifier once a call.
-        found: uses that stood in the view.
-        found_at_best: the same, were each summary without a text to hold those that would have served most, as
-            far as its length allows.
+        uses: uses of identifiers that had occurred before, each identifier once per call.
+        found: uses that the view held.
+        found_at_best: the same if each summary without text held the most useful identifiers that fit its length.
         edits: edits of files that had been read before.
-        grounded: those whose file's latest read stood in the view.
+        grounded: those whose file's latest read the view held.
         reread: what would have to be fetched again.
-        reread_at_best: the same, were summaries without a text to hold every identifier.
-        user_turns: turns of the user before the last call.
+        reread_at_best: the same if summaries without text held every identifier.
+        user_turns: user turns before the last call.
         user_turns_lost: those that were missing or changed at some call.
         invalid_pairs: calls without their result and results without their call, over all views.
-        invalid_views: views that held any.
+        invalid_views: views with any of these.
     """
 
     calls: int = 0
@@ -89,22 +88,22 @@ class LossTotals:
 
     @property
     def reference_recall(self) -> float:
-        """Share of the uses that stood in the view; 1.0 where there were none."""
+        """Share of the uses that the view held; 1.0 if there were none."""
         return _share(self.found, self.uses)
 
     @property
     def reference_recall_at_best(self) -> float:
-        """The same, were each summary without a text the best of its length. Equal if all summaries had texts."""
+        """The same if each summary without text were the best of its length; equal if all summaries had texts."""
         return _share(self.found_at_best, self.uses)
 
     @property
     def edit_grounding(self) -> float:
-        """Share of the edits whose file's latest read stood in the view; 1.0 where there were none."""
+        """Share of the edits whose file's latest read the view held; 1.0 if there were none."""
         return _share(self.grounded, self.edits)
 
     @property
     def user_turns_intact(self) -> float:
-        """Share of the user's turns that stood unchanged in every view; 1.0 where there were none."""
+        """Share of the user turns that every view held unchanged; 1.0 if there were none."""
         return _share(self.user_turns - self.user_turns_lost, self.user_turns)
 
 

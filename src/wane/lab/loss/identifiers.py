@@ -1,4 +1,4 @@
-"""Identifiers and paths in texts: the traces by which later work shows what it needed."""
+"""Identifiers and paths in texts: the traces of what later work needed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHORTEST: Final = 8
 """Characters of the shortest identifier."""
 
 _EDGES = "./-"
-# Runs, each tried once: the work is linear whatever the text. Their ends are trimmed afterwards.
+# Each run is tried once, so the work is linear in any text. The ends are trimmed afterwards.
 _RUN = re.compile(r"[A-Za-z0-9_./-]{8,}")
 _LETTER = re.compile(r"[A-Za-z]")
 _BREAK = re.compile(r"[^A-Za-z0-9_./-]")
@@ -24,29 +24,30 @@ _CHUNK = 1 << 20
 def identifiers(text: str) -> set[str]:
     r"""Return the identifiers and paths of a text.
 
-    One is 8 characters or more out of ASCII letters, digits, `_`, `.`, `/` and `-`, and holds a letter and
-    one of `_`, `.`, `/` or an inner capital. Punctuation at its ends is no part of it, except one leading
-    `/` or `.`; `./` and `../` ahead of a path are dropped. A `\n`, `\r` or `\t` that is spelled out, as in
-    quoted code, ends an identifier as the character would.
+    An identifier has 8 or more ASCII letters, digits, `_`, `.`, `/` and `-`, among them a letter and one of `_`, `.`,
+    `/` or an inner capital. Punctuation at its ends does not belong to it, except one leading `/` or `.`; `./` and
+    `../` ahead of a path are dropped. A spelled-out `\n`, `\r` or `\t`, as in quoted code, ends an identifier as the
+    character would.
     """
     return {word for words in candidates(text) for word in words if _is_identifier(word)}
 
 
 def candidates(text: str) -> Iterator[set[str]]:
-    """Return the words of a text that could be identifiers by their characters, a stretch of it at a time.
+    """Yield the words of a text that could be identifiers by their characters, one stretch of it at a time.
 
-    All `identifiers` are among them. Cheaper, for looking up words that are known to be identifiers.
+    They include all `identifiers`. This is cheaper for looking up words that are known to be identifiers.
     """
     for chunk in _chunks(text):
-        runs = set(_RUN.findall(_unescaped(chunk)))
+        plain = chunk.replace("\\n", " ").replace("\\t", " ").replace("\\r", " ") if "\\" in chunk else chunk
+        runs = set(_RUN.findall(plain))
         yield {_trimmed(run) if run[0] in _EDGES or run[-1] in _EDGES else run for run in runs}
 
 
 def spoken(part: Part) -> list[str]:
-    """Return what a part says: its text or, of a call, the strings among its arguments, decoded.
+    """Return what a part says: its text or, for a call, the decoded strings among its arguments.
 
-    A tool's name and its parameters' names are not said by the call: they stand in the tool's definition, which
-    is always in view. Arguments that are no JSON count as they stand.
+    The names of the tool and its parameters do not count: the tool's definition holds them and is always in view.
+    Arguments that are not JSON count as they are.
     """
     if part.kind is not Kind.CALL:
         return [part.text]
@@ -71,21 +72,14 @@ def _trimmed(run: str) -> str:
     return ahead + bare if ahead in {".", "/"} else bare
 
 
-def _unescaped(text: str) -> str:
-    if "\\" in text:
-        for escape in ("\\n", "\\t", "\\r"):
-            text = text.replace(escape, " ")
-    return text
-
-
 def _chunks(text: str) -> Iterator[str]:
-    """Cut a long text where no word stands, so that the words of a huge result are never all in memory."""
+    """Cut a long text between words, so that the words of a huge result are never all in memory."""
     start = 0
     while len(text) - start > _CHUNK:
         cut = _BREAK.search(text, start + _CHUNK)
         if cut is None:
             break
-        # A spelled-out escape begins at a break: it stays whole with what follows.
+        # A spelled-out escape begins at a break, so it stays whole.
         yield text[start : cut.start()]
         start = cut.start()
     yield text[start:]

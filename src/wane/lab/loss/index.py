@@ -1,4 +1,4 @@
-"""What a session's model calls needed and where it stood: built once, shared by every strategy and budget."""
+"""What a session's model calls needed and where it stood, built once for all strategies and budgets."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ NONE = -1
 
 
 class Index:
-    """The identifiers, edits, pairs and user turns of a session. Do not change it: runs share it.
+    """The identifiers, edits, pairs and user turns of a session. Runs share it, so do not change it.
 
-    Only identifiers that some model call's output uses are kept, so that memory follows what the model wrote
-    and not what its tools returned.
+    It keeps only identifiers that some call's output uses: memory grows with what the model wrote, not with what its
+    tools returned.
 
     Args:
         session: the session.
@@ -27,11 +27,11 @@ class Index:
     Attributes:
         session: the session.
         tokens: tokens of each part.
-        users: items that are turns of the user, ascending.
+        users: items that are user turns, ascending.
         results: items that are results, ascending.
         is_result: by item, 1 for a result, else 0.
-        partner: by item, the result of a call and the call of a result; `NONE` for other items and open calls.
-        lengths: by identifier, its characters.
+        partner: by item, a call's result or a result's call; `NONE` for other items and open calls.
+        lengths: by identifier, its length in characters.
         postings: by identifier, the items that hold it, ascending.
     """
 
@@ -52,7 +52,10 @@ class Index:
         self._reads = array("i")
         self._read_bounds = array("q", [0])
         self._index_words()
-        self._index_reads()
+        files = Files(session)
+        for call in session.calls:
+            self._reads.extend(files.reads_needed(call))
+            self._read_bounds.append(len(self._reads))
 
     def uses(self, call: int) -> Iterator[tuple[int, int]]:
         """Return the identifiers that a model call uses and that occurred before it.
@@ -61,25 +64,31 @@ class Index:
             call: number of the model call.
 
         Returns:
-            Pairs of an identifier and the number of its postings that had happened before the call.
+            Pairs of an identifier and the number of its postings before the call.
         """
         start, stop = self._use_bounds[call], self._use_bounds[call + 1]
         return zip(self._use_ids[start:stop], self._use_counts[start:stop], strict=True)
 
     def needed_reads(self, call: int) -> Sequence[int]:
-        """Return, for each edit of a call of a file that had been read before, the item that last showed the file."""
+        """Return, for each file that a call edits and that had been read before, the item that showed it last."""
         return self._reads[self._read_bounds[call] : self._read_bounds[call + 1]]
 
     def holds(self, text: str) -> frozenset[int]:
-        """Return the identifiers, out of those that any call uses, that a text holds."""
+        """Return the identifiers in a text that any call uses."""
         ids = self._ids
         return frozenset(ids[word] for words in candidates(text) for word in ids.keys() & words)
 
     def _index_words(self) -> None:
-        calls = self.session.calls
-        used = [self._known(call.first, call.stop) for call in calls]
+        ids, parts, calls = self._ids, self.session.parts, self.session.calls
+        used: list[array[int]] = []
+        for call in calls:
+            said = {
+                word for part in parts[call.first : call.stop] for text in spoken(part) for word in identifiers(text)
+            }
+            # Sorted, so that every run gives the same numbers.
+            used.append(array("i", [ids.setdefault(word, len(ids)) for word in sorted(said)]))
         self.postings = [array("i") for _ in self._ids]
-        for index, part in enumerate(self.session.parts):
+        for index, part in enumerate(parts):
             for text in spoken(part):
                 for word in self.holds(text):
                     posting = self.postings[word]
@@ -92,27 +101,11 @@ class Index:
                     self._use_ids.append(word)
                     self._use_counts.append(before)
             self._use_bounds.append(len(self._use_ids))
-        self._forget_the_unused()
-
-    def _known(self, first: int, stop: int) -> array[int]:
-        """Return the identifiers of a call's output, new ones being given a number, in a fixed order."""
-        ids = self._ids
-        words = {word for part in self.session.parts[first:stop] for text in spoken(part) for word in identifiers(text)}
-        return array("i", [ids.setdefault(word, len(ids)) for word in sorted(words)])
-
-    def _forget_the_unused(self) -> None:
-        """Let go of identifiers that occur first where they are used: nothing looks for them."""
-        used = set(self._use_ids)
-        nothing = array("i")
-        self.lengths = array("i", map(len, self._ids))
-        self.postings = [posting if word in used else nothing for word, posting in enumerate(self.postings)]
-        self._ids = {text: word for text, word in self._ids.items() if word in used}
-
-    def _index_reads(self) -> None:
-        files = Files(self.session)
-        for call in self.session.calls:
-            self._reads.extend(files.reads_needed(call))
-            self._read_bounds.append(len(self._reads))
+        # Nothing looks for identifiers that occur first where they are used.
+        found, nothing = set(self._use_ids), array("i")
+        self.lengths = array("i", map(len, ids))
+        self.postings = [posting if word in found else nothing for word, posting in enumerate(self.postings)]
+        self._ids = {text: word for text, word in ids.items() if word in found}
 
 
 def _partners(session: RecordedSession) -> array[int]:

@@ -1,4 +1,4 @@
-"""What would have to be fetched again: a bookkeeping of results that an agent would have to ask for once more."""
+"""Results that an agent would have to fetch again."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from wane.lab.loss.index import Index
 class Rereading:
     """The fetches of one run.
 
-    A fetch brings back one item whole: the latest result that held what is needed, or the latest read of a file.
-    The copy stands at the view's end as of that call. It shares the fate of its companion, the first result
-    recorded after it: when the strategy takes that one out of the view or changes it, the copy is gone too, and
-    fetched again when next it is needed.
+    A fetch brings back one whole item: the latest result that held what is needed, or the latest read of a file. The
+    copy stands at the end of the view at that call. It shares the fate of its companion, the first result recorded
+    after it: once the strategy evicts or changes that one, the copy is gone too, and is fetched again when it is next
+    needed.
 
     Args:
         index: the session.
-        whole: by item, 1 if it stands in the current view unchanged.
+        whole: by item, 1 if the current view holds it unchanged.
     """
 
     def __init__(self, index: Index, whole: bytearray) -> None:
@@ -31,29 +31,23 @@ class Rereading:
         """Fetch what one model call needs and neither the view nor an earlier fetch holds.
 
         Args:
-            before: number of items that had happened before the call.
+            before: number of items before the call.
             reads: items that last showed a file that the call edits, and that are not in view.
-            missing: identifiers that no slot of the view holds, each with the number of its postings before the
-                call.
+            missing: identifiers that the view does not hold, each with the number of its postings before the call.
         """
-        self._drop(before)
+        self._back = {
+            item: companion
+            for item, companion in self._back.items()
+            if companion is None or companion >= before or self._whole[companion]
+        }
         needed = list(dict.fromkeys(item for item in reads if item not in self._back))
         self._back.update(dict.fromkeys(needed, self._companion(before)))
-        # Oldest first: what must be fetched from far back often holds what stood again in later results.
+        # Oldest first: an old result often holds what later results held too.
         for item, word, count in sorted((self._latest(word, count), word, count) for word, count in missing):
             if item >= 0 and self._back.keys().isdisjoint(self._index.postings[word][:count]):
                 self._back[item] = self._companion(before)
                 needed.append(item)
         return Reread(len(needed), sum(self._index.tokens[item] for item in needed))
-
-    def _drop(self, before: int) -> None:
-        gone = [
-            item
-            for item, companion in self._back.items()
-            if companion is not None and companion < before and not self._whole[companion]
-        ]
-        for item in gone:
-            del self._back[item]
 
     def _companion(self, before: int) -> int | None:
         results = self._index.results
@@ -61,6 +55,6 @@ class Rereading:
         return results[position] if position < len(results) else None
 
     def _latest(self, word: int, count: int) -> int:
-        """Return the latest result that held an identifier; -1 if none did, so that no fetch brings it back."""
+        """Return the latest result that held an identifier; -1 if none did and no fetch brings it back."""
         is_result = self._index.is_result
         return next((item for item in reversed(self._index.postings[word][:count]) if is_result[item]), -1)

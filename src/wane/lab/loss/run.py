@@ -10,8 +10,8 @@ from wane.core.errors import HistoryError
 from wane.lab.loss.figures import CallLoss, LossTotals
 from wane.lab.loss.index import Index
 from wane.lab.loss.rereading import Rereading
-from wane.lab.loss.shown import Shown
 from wane.lab.loss.summaries import Summaries
+from wane.lab.loss.view import ViewContents
 from wane.strategies.base import Slot
 
 
@@ -24,7 +24,7 @@ class Loss:
 
     def __init__(self, index: Index) -> None:
         self._index = index
-        self._shown = Shown(index)
+        self._shown = ViewContents(index)
         self._reread = Rereading(index, self._shown.whole)
         self._reread_at_best = Rereading(index, self._shown.whole)
         self._summaries = Summaries(index)
@@ -33,23 +33,34 @@ class Loss:
         self._totals = LossTotals()
 
     def observe(self, call: int, view: Sequence[Slot]) -> CallLoss:
-        """Judge one view by what the model call needed.
+        """Judge a view by what the model call needed.
 
         Args:
             call: number of the model call in the session, from 0; calls are observed in order.
-            view: what the strategy showed it, each item at most once.
+            view: what the strategy showed it; each item at most once.
 
         Raises:
-            HistoryError: if this call or a later one has been observed already.
+            HistoryError: if this call or a later one was observed already.
         """
         if call < self._next:
-            raise HistoryError(f"call {call} is observed after call {self._next - 1}: observe the calls in their order")
+            raise HistoryError(f"call {call} is observed after call {self._next - 1}: observe calls in order")
         self._next = call + 1
         before = self._index.session.calls[call].first
         self._shown.show(view, before)
         self._lost_users |= self._shown.lost_users
         loss = self._judge(call, before)
-        self._add(loss)
+        self._totals += LossTotals(
+            calls=1,
+            uses=loss.uses,
+            found=loss.found,
+            edits=loss.edits,
+            grounded=loss.grounded,
+            reread=loss.reread,
+            reread_at_best=loss.reread_at_best,
+            user_turns=loss.user_turns - self._totals.user_turns,
+            invalid_pairs=loss.invalid_pairs,
+            invalid_views=int(loss.invalid_pairs > 0),
+        )
         return loss
 
     def totals(self) -> LossTotals:
@@ -83,7 +94,7 @@ class Loss:
         )
 
     def _missing(self, call: int) -> tuple[int, list[tuple[int, int]]]:
-        """Return how many identifiers a call uses, and those that stand nowhere in its view."""
+        """Return how many identifiers a call uses, and those that its view does not hold."""
         whole, held, postings = self._shown.whole, self._shown.held, self._index.postings
         uses = 0
         missing = []
@@ -95,17 +106,3 @@ class Loss:
             if not any(map(whole.__getitem__, postings[word][:count])):
                 missing.append((word, count))
         return uses, missing
-
-    def _add(self, loss: CallLoss) -> None:
-        self._totals += LossTotals(
-            calls=1,
-            uses=loss.uses,
-            found=loss.found,
-            edits=loss.edits,
-            grounded=loss.grounded,
-            reread=loss.reread,
-            reread_at_best=loss.reread_at_best,
-            user_turns=loss.user_turns - self._totals.user_turns,
-            invalid_pairs=loss.invalid_pairs,
-            invalid_views=int(loss.invalid_pairs > 0),
-        )

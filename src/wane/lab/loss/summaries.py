@@ -1,4 +1,4 @@
-"""The best that summaries without a text could have held."""
+"""The most that summaries without text could have held."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ class Summaries:
 
     def __init__(self, index: Index) -> None:
         self._index = index
-        # By identity, for two summaries of unknown text and equal length are still two; kept, so that an identity
-        # is not given again.
+        # Keyed by identity, as two summaries of unknown text and equal length are still two; kept, so that no
+        # identity is used again.
         self._wanted: dict[tuple[int, ...], tuple[list[Substitute], Counter[int]]] = {}
 
     def want(self, summaries: Sequence[Substitute], words: Iterable[int]) -> None:
-        """Note identifiers that a call used and that nothing in view is known to hold.
+        """Note identifiers that a call used and that its view is not known to hold.
 
         Args:
-            summaries: the summaries without a text in its view.
+            summaries: the summaries without text in its view.
             words: the identifiers.
         """
         key = tuple(map(id, summaries))
         self._wanted.setdefault(key, (list(summaries), Counter()))[1].update(words)
 
     def held_at_best(self) -> float:
-        """Return the most uses that any texts of the summaries' lengths could have served.
+        """Return the most uses that texts of these lengths could have served.
 
-        An identifier takes its characters and one between it and the next, at four characters a token. The last
-        one that fits in part counts in part, which only raises the bound.
+        An identifier takes its characters and one separator, at four characters per token. The last one that fits in
+        part counts in part, which only raises the bound.
         """
         return sum(self._served(summaries, wanted) for summaries, wanted in self._wanted.values())
 

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
 from wane.core.errors import FormatError, JournalError
 from wane.formats.detection import shape
-from wane.lab.readers.base import PROVIDERS, Reader
+from wane.lab.readers.base import PROVIDERS, DocumentReader, LineReader
 from wane.lab.readers.building.joining import join
 from wane.lab.readers.building.lines import Problems, head
-from wane.lab.readers.documents import Value, json_values
+from wane.lab.readers.documents import json_values
 from wane.lab.readers.files import STDIN, find_files, plain_file
 from wane.lab.session import RecordedSession
 
@@ -38,36 +38,34 @@ __all__ = [
 READER_NAMES: Final = ("claude-code", "codex", "pi", "journal", *PROVIDERS, "pydantic_ai", "atif")
 """Formats that `read_session` takes, besides `auto`."""
 
-_IN_FOLDERS: Final = {"claude-code": "claude_code.reader", "codex": "codex.reader"}
-_OF_LINES: Final = ("journal", "pi", "codex", "claude-code")
+_OF_LINES: Final = {
+    "journal": "journal",
+    "pi": "pi",
+    "codex": "codex.reader",
+    "claude-code": "claude_code.reader",
+}
 _OF_DOCUMENTS: Final = ("atif", "pydantic_ai", "auto")
 _LOOKED_AT: Final = 30
-"""Values at the beginning of a file that tell its format."""
+"""Values at the start of a file that tell its format."""
 _SHORT: Final = 1 << 20
-"""Bytes: a file whose first line is longer is read as a document, lest it be parsed twice."""
-
-
-class _DocumentReader(Reader, Protocol):
-    """A reader that can also take the values of a file."""
-
-    def sessions(self, found: Sequence[Value], name: str, problems: Problems) -> list[RecordedSession]: ...
+"""Bytes: a file with a longer first line is read as a document, so that it is not parsed twice."""
 
 
 def read_session(path: str | Path, format: str = "auto") -> list[RecordedSession]:  # noqa: A002 - the field's word
     """Read recorded sessions; those of sub-agents stay inside the session that they belong to.
 
     Args:
-        path: a file, a folder, a pattern or `-`, see `find_files`. Files may be compressed with gzip. Of a
-            folder or a pattern, files that hold no readable session are passed over, unless none does.
+        path: a file, a folder, a pattern or `-`, see `find_files`; gzipped files too. Files of a folder or pattern
+            that hold no readable session are skipped, unless none holds one.
         format: one of `READER_NAMES`, or `auto` to recognise it.
 
     Returns:
-        The sessions in the order of their files, sorted. What could not be read stands in their `problems`.
+        The sessions, in the sorted order of their files. Their `problems` name what could not be read.
 
     Raises:
         SessionNotFoundError: if there is no such file.
         JournalError: if a file cannot be read.
-        FormatError: if a file is of no known format, or not of the one that was asked for.
+        FormatError: if a file is of an unknown format, or not of the one asked for.
         MissingExtraError: if its format needs an extra that is not installed.
     """
     files = find_files(path)
@@ -86,7 +84,7 @@ def read_session(path: str | Path, format: str = "auto") -> list[RecordedSession
 
 
 def without_sub_agents(sessions: Sequence[RecordedSession]) -> list[RecordedSession]:
-    """Return the sessions but for those of sub-agents among them, which stand in the session that started them."""
+    """Return the sessions without those of sub-agents, which stand in the session that started them."""
     inside = {(side.source, side.name) for session in sessions for side in session.sidechains}
     return [session for session in sessions if (session.source, session.name) not in inside]
 
@@ -96,7 +94,7 @@ def read_file(path: Path, format: str = "auto") -> list[RecordedSession]:  # noq
 
     Raises:
         JournalError: if it cannot be read.
-        FormatError: if it is of no known format, or not of the one that was asked for.
+        FormatError: if it is of an unknown format, or not of the one asked for.
         MissingExtraError: if its format needs an extra that is not installed.
     """
     with plain_file(path) as plain:
@@ -104,15 +102,15 @@ def read_file(path: Path, format: str = "auto") -> list[RecordedSession]:  # noq
 
 
 def read_plain(plain: Path, format: str, shown: str) -> list[RecordedSession]:  # noqa: A002 - the field's word
-    """Read the sessions of a file that `plain_file` gave; see `read_file`.
+    """Read the sessions of a file from `plain_file`; see `read_file`.
 
     Args:
         plain: the file.
         format: its format.
-        shown: what errors call it.
+        shown: its name in errors.
     """
     try:
-        found = _read_any(plain) if format == "auto" else _reader(format).read(plain)
+        found = _read_any(plain) if format == "auto" else _read_as(plain, format)
     except FormatError as error:
         raise FormatError(f"{shown}: {error}") from None
     except OSError as error:
@@ -122,23 +120,35 @@ def read_plain(plain: Path, format: str, shown: str) -> list[RecordedSession]:  
     return found
 
 
-def _reader(name: str) -> Reader:
+def _read_as(path: Path, name: str) -> list[RecordedSession]:
     known = next((each for each in READER_NAMES if each.replace("_", "-") == name.replace("_", "-")), name)
-    if known in (*PROVIDERS, "auto"):
-        from wane.lab.readers.providers import ProviderReader
-
-        return ProviderReader(known)
     if known not in READER_NAMES:
         raise FormatError(f"the format {name!r} is unknown; known: auto, {', '.join(READER_NAMES)}")
-    module = _IN_FOLDERS.get(known, known)
-    return cast(Reader, import_module(f"wane.lab.readers.{module}"))
+    if known in _OF_LINES:
+        return _line_reader(known).read(path)
+    problems = Problems()
+    return _document_reader(known).sessions(json_values(path, problems), path.stem, problems)
+
+
+def _line_reader(name: str) -> LineReader:
+    return cast(LineReader, import_module(f"wane.lab.readers.{_OF_LINES[name]}"))
+
+
+def _document_reader(name: str) -> DocumentReader:
+    if name in (*PROVIDERS, "auto"):
+        from wane.lab.readers.providers import ProviderReader
+
+        return ProviderReader(name)
+    return cast(DocumentReader, import_module(f"wane.lab.readers.{name}"))
 
 
 def _read_any(path: Path) -> list[RecordedSession]:
-    if _short_lines(path):
+    with path.open("rb") as file:
+        short_lines = len(file.readline(_SHORT)) < _SHORT
+    if short_lines:
         beginning = head(path, _LOOKED_AT)
         for name in _OF_LINES:
-            if (reader := _reader(name)).recognises(beginning):
+            if (reader := _line_reader(name)).recognises(beginning):
                 return reader.read(path)
     problems = Problems()
     try:
@@ -147,31 +157,26 @@ def _read_any(path: Path) -> list[RecordedSession]:
         raise FormatError(f"{error}. {_EXPECTED}") from None
     looked_at = [value for _, value in found[:_LOOKED_AT]]
     for name in _OF_DOCUMENTS:
-        if _reader(name).recognises(looked_at):
-            return cast(_DocumentReader, _reader(name)).sessions(found, path.stem, problems)
+        if (documents := _document_reader(name)).recognises(looked_at):
+            return documents.sessions(found, path.stem, problems)
     whole = looked_at[0] if len(found) == 1 else looked_at
     values = whole if isinstance(whole, list) else looked_at
     for name in _OF_LINES:
-        if (reader := _reader(name)).recognises(values[:_LOOKED_AT]):
+        if (reader := _line_reader(name)).recognises(values[:_LOOKED_AT]):
             return reader.read(path) if values is looked_at else _read_lines(reader, values, path)
     raise FormatError(f"it is JSON, but of no known format: {shape(whole)}. {_EXPECTED}")
 
 
-def _read_lines(reader: Reader, values: Sequence[object], path: Path) -> list[RecordedSession]:
-    """Read lines that stand in one list, as `jq -s` makes it."""
+def _read_lines(reader: LineReader, values: Sequence[object], path: Path) -> list[RecordedSession]:
+    """Read lines that stand in one list, as `jq -s` writes them."""
     with TemporaryDirectory(prefix="wane-") as folder:
         copy = Path(folder) / path.name
         copy.write_text("".join(f"{json.dumps(value)}\n" for value in values), encoding="utf-8")
         return reader.read(copy)
 
 
-def _short_lines(path: Path) -> bool:
-    with path.open("rb") as file:
-        return len(file.readline(_SHORT)) < _SHORT
-
-
 _EXPECTED: Final = (
     "Expected a session of Claude Code, Codex, pi or Wane (JSON lines), messages of OpenAI chat, Anthropic, OpenAI"
-    " Responses or Pydantic AI, a request body of those,"
-    f" or an ATIF trajectory. To have it read as one of them, name the format: {', '.join(READER_NAMES)}"
+    " Responses or Pydantic AI, a request body of those, or an ATIF trajectory. To force one of them, name the"
+    f" format: {', '.join(READER_NAMES)}"
 )

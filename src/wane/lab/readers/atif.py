@@ -1,14 +1,13 @@
 """Trajectories in the Agent Trajectory Interchange Format (ATIF) of Harbor, versions 1.0 to 1.8.
 
-The specification is `rfcs/0001-trajectory-format.md` of the harbor repository. All of its versions are read alike, as
-later ones only add: a field that is there is taken for what it says.
+The specification is `rfcs/0001-trajectory-format.md` of the harbor repository. Later versions only add fields, so one
+reader takes all of them.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from wane.core import Kind, chars
@@ -20,7 +19,7 @@ from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.building.messages import builders, take
 from wane.lab.readers.building.values import count, items, mapping, seconds, text
-from wane.lab.readers.documents import Value, json_values
+from wane.lab.readers.documents import Value
 from wane.lab.session import RecordedSession, Usage
 
 NAME: Final = "atif"
@@ -29,32 +28,12 @@ _SOURCES: Final = frozenset({"system", "user", "agent"})
 
 
 def recognises(head: Sequence[object]) -> bool:
-    """Whether JSON values are trajectories."""
+    """Return whether JSON values are trajectories."""
     return any(True for value in head for _ in _trajectories(value))
 
 
-def read(path: Path) -> list[RecordedSession]:
-    """Return the trajectories of a file, each as a session.
-
-    Raises:
-        OSError: if the file cannot be read.
-        FormatError: if it holds no trajectory.
-    """
-    problems = Problems()
-    return sessions(json_values(path, problems), path.stem, problems)
-
-
 def sessions(found: Sequence[Value], name: str, problems: Problems) -> list[RecordedSession]:
-    """Return the trajectories among JSON values, each as a session.
-
-    Args:
-        found: the values of a file.
-        name: what to call a session; several are numbered from 1.
-        problems: what was wrong with the file, which the first session tells.
-
-    Raises:
-        FormatError: if none is a trajectory.
-    """
+    """Return the trajectories among JSON values, each as a session; see `DocumentReader`."""
     several = [trajectory for _, value in found for trajectory in _trajectories(value)]
     if not several:
         raise FormatError("it holds no ATIF trajectory: an object with schema_version, agent and steps")
@@ -84,7 +63,7 @@ def _session(trajectory: Mapping[str, Any], builder: SessionBuilder) -> Recorded
 
 
 class _Step:
-    """Takes one step into a session."""
+    """Adds one step to a session."""
 
     def __init__(self, builder: SessionBuilder, step: Mapping[str, Any], number: int, model: str | None) -> None:
         self._builder = builder
@@ -102,7 +81,7 @@ class _Step:
         elif source == "agent" and self._step.get("llm_call_count") != 0:
             self._agent()
         elif source in _SOURCES:
-            # What a program did in the agent's place is no call of a model; it is told, like the system's events.
+            # What a program did in the agent's place is no model call; it is a turn, like the system's events.
             self._told(Kind.USER if source == "user" else Kind.SYSTEM)
         else:
             self._problem(
@@ -129,7 +108,7 @@ class _Step:
         ]
         calls = self._calls()
         parts = [part for part in said if part.text or part.extra_tokens] + calls
-        # A sum over several calls tells of none.
+        # A sum over several calls says nothing about one.
         alone = self._step.get("llm_call_count") in (None, 1)
         usage = _usage(mapping(self._step.get("metrics"))) if alone else None
         take(self._builder, parts, answer=True, usage=usage, at=self._at, model=self._model)
@@ -148,7 +127,7 @@ class _Step:
         return found
 
     def _observe(self, calls: list[str]) -> None:
-        """Append the results. Those that name no call answer the last calls, as of agents that show one screen."""
+        """Append the results. Those without a call answer the last calls, as agents that show one screen do it."""
         named = {text(result.get("source_call_id")) for result in self._results}
         waiting = [call_id for call_id in calls if call_id not in named]
         unnamed = [result for result in self._results if not text(result.get("source_call_id"))]
@@ -161,7 +140,7 @@ class _Step:
             if call_id := text(result.get("source_call_id")) or (answered.pop(0) if answered else ""):
                 self._builder.result(call_id, content, extra_tokens=extra)
             elif content or extra:
-                # No call asked for it: such an agent reads what its action gave as the next turn of its user.
+                # No call asked for it: such an agent reads the outcome of its action as the next user turn.
                 self._builder.user(content, extra_tokens=extra)
 
     def _compaction(self, management: Mapping[str, Any]) -> None:
@@ -174,7 +153,7 @@ class _Step:
 
 
 def _content(content: object) -> tuple[str, int]:
-    """The text of a message or result, and the estimate for what is no text in it."""
+    """Return the text of a message or result, and an estimate for its other content."""
     if content is None or isinstance(content, str):
         return content or "", 0
     if not isinstance(content, list):
@@ -188,7 +167,7 @@ def _usage(metrics: Mapping[str, Any]) -> Usage | None:
     if not prompt:
         return None
     read = min(prompt, count(metrics.get("cached_tokens")) or 0)
-    # The prompt is all of the input, but what was written to a cache is no field of its own.
+    # The prompt is all of the input; what was written to a cache has no field of its own.
     written = count(mapping(metrics.get("extra")).get("cache_creation_input_tokens")) or 0
     output = count(metrics.get("completion_tokens")) or None
     return Usage.of_total(prompt, cache_read=read, cache_write=min(written, prompt - read), output=output)

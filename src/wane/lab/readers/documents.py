@@ -1,6 +1,6 @@
-"""JSON documents: one value, or one a line; what is whole of a broken one is kept.
+"""JSON documents: one value, or one per line; the whole entries of a broken one are kept.
 
-Chats come in many wrappings: a list of messages, a request body that holds one, a message a line, a chat a line.
+Chats come in many wrappings: a list of messages, a request body that holds one, a message per line, a chat per line.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from wane.core.errors import FormatError
 from wane.lab.readers.building.lines import Problems
 
 Value = tuple[int | None, object]
-"""A JSON value with the line that it stands on; None in a document that has no lines of its own."""
+"""A JSON value with its line; None for a document without lines of its own."""
 
 _LISTS: Final = re.compile(r'"(messages|input|steps)"\s*:\s*\[')
 _BETWEEN: Final = re.compile(r"[\s,]*")
 
 
 def json_values(path: Path, problems: Problems) -> list[Value]:
-    """Return the JSON values of a file: the one that it is, or those of its lines.
+    """Return the JSON values of a file: the one that it is, or one for each line.
 
-    Of a list that breaks off, what stands before the damage is returned.
+    A list that breaks off gives the entries before the damage.
 
     Args:
         path: the file.
@@ -43,7 +43,7 @@ def json_values(path: Path, problems: Problems) -> list[Value]:
     except json.JSONDecodeError as error:
         return _by_lines(text, problems) or _whole_part(text, error, problems)
     except (ValueError, RecursionError):
-        # Python reads no number of thousands of digits.
+        # Python does not read numbers of thousands of digits.
         raise FormatError("its JSON is nested too deeply, or holds a number of too many digits") from None
 
 
@@ -52,12 +52,12 @@ def _decoded(raw: bytes, problems: Problems) -> str:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        problems.add(line, "holds bytes that are no UTF-8; they were read as U+FFFD", "bytes that are no UTF-8")
+        problems.add(line, "holds bytes that are not UTF-8; they were read as U+FFFD", "bytes that are not UTF-8")
         return raw.decode("utf-8-sig", errors="replace")
 
 
 def _by_lines(text: str, problems: Problems) -> list[Value]:
-    """The values of a file with one a line; none if its first line is no list or object."""
+    """Return the values of a file with one per line; none if its first line is not a list or object."""
     found: list[Value] = []
     for number, line in enumerate(text.split("\n"), start=1):
         if not line or line.isspace():
@@ -68,7 +68,7 @@ def _by_lines(text: str, problems: Problems) -> list[Value]:
             if not found:
                 return []
             reason = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply"
-            problems.add(number, f"no JSON ({reason}): {line[:40]!r}", "no JSON")
+            problems.add(number, f"not JSON ({reason}): {line[:40]!r}", "not JSON")
             continue
         if not found and not isinstance(value, dict | list):
             return []
@@ -77,14 +77,14 @@ def _by_lines(text: str, problems: Problems) -> list[Value]:
 
 
 def _whole_part(text: str, error: json.JSONDecodeError, problems: Problems) -> list[Value]:
-    """A list, or an object that holds one, up to where it breaks off."""
+    """Return a list, or an object that holds one, up to where it breaks off."""
     start = len(text) - len(text.lstrip())
     wrapping = None if text.startswith("[", start) else _LISTS.search(text)
-    if wrapping is None and not text.startswith("[", start):
-        raise FormatError(f"it is no JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
-    entries = _entries(text, wrapping.end() if wrapping else start + 1)
+    entries: list[object] = []
+    if wrapping or text.startswith("[", start):
+        entries = _entries(text, wrapping.end() if wrapping else start + 1)
     if not entries:
-        raise FormatError(f"it is no JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
+        raise FormatError(f"it is not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
     problems.add(
         error.lineno, f"broken JSON ({error.msg}) after {len(entries)} whole entries; the rest was left out", "broken"
     )
@@ -106,11 +106,11 @@ def _entries(text: str, position: int) -> list[object]:
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """Messages that follow one another.
+    """A run of messages.
 
     Attributes:
         messages: JSON data of the messages, each with its line.
-        body: the object that they stood in, if any: a request body says the model and the tools.
+        body: the object that held them, if any; a request body names the model and the tools.
     """
 
     messages: list[Value]
@@ -122,7 +122,7 @@ def chats(found: Sequence[Value], is_message: Callable[[object], bool]) -> list[
 
     Args:
         found: its values.
-        is_message: whether JSON data looks like a message. A chat in which nothing does is none.
+        is_message: whether JSON data looks like a message. A chat without any is left out.
     """
     wrapped: list[Chat] = []
     loose: list[Value] = []
@@ -132,12 +132,12 @@ def chats(found: Sequence[Value], is_message: Callable[[object], bool]) -> list[
             loose.append((line, value))
         else:
             wrapped += inner
-    # Values that stand alone beside whole chats are of something else.
+    # Single values beside whole chats are something else.
     return [chat for chat in wrapped or [Chat(loose)] if any(is_message(message) for _, message in chat.messages)]
 
 
 def _unwrapped(line: int | None, value: object) -> list[Chat] | None:
-    """The chats in a value, None if it is none, but may be a message."""
+    """Return the chats in a value; None if it holds none, but may be a message itself."""
     if isinstance(value, list):
         nested = [inner for entry in value if (inner := _unwrapped(line, entry)) is not None]
         return [chat for inner in nested for chat in inner] if nested else [Chat(_lined(line, value))]

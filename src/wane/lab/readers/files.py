@@ -1,4 +1,4 @@
-"""The files that a user means: a path, a folder, a pattern, standard input, or one that is compressed."""
+"""Finds the files that a user means: a path, a folder, a pattern, standard input, or a compressed file."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def find_files(path: str | Path) -> list[Path]:
     """Return the files that a path means, sorted.
 
     Args:
-        path: a file, a folder (all `.json`, `.jsonl` and `.ndjson` files in and below it, also with `.gz`; none
-            that is hidden), a pattern with `*`, `?` or `**`, or `-` for standard input.
+        path: a file, a folder (all `.json`, `.jsonl` and `.ndjson` files in and below it, also with `.gz`, but none
+            that are hidden), a pattern with `*`, `?` or `**`, or `-` for standard input.
 
     Raises:
-        SessionNotFoundError: if there is none.
+        SessionNotFoundError: if there are none.
     """
     given = Path(path)
     if str(path) == STDIN or given.is_file():
@@ -59,12 +59,12 @@ def _is_session_file(path: Path, folder: Path) -> bool:
 
 @contextmanager
 def plain_file(path: Path) -> Iterator[Path]:
-    """Give a file that can be read as it is, for as long as the context lasts.
+    """Give a readable, uncompressed file for as long as the context lasts.
 
-    Standard input, and what is compressed with gzip, is copied to a temporary file of the same name.
+    Standard input and gzipped files are copied to a temporary file of the same name.
 
     Raises:
-        FormatError: if it is compressed otherwise, or damaged.
+        FormatError: if it is compressed in another way, or damaged.
         JournalError: if it cannot be read.
     """
     if str(path) == STDIN:

@@ -1,7 +1,7 @@
-"""Wane's own journals, of its agent and of its proxy: messages with the usage of each call, and the passes that ran.
+"""Wane's own journals, of its agent and its proxy: messages with the usage of each call, and the passes that ran.
 
-A damaged journal cannot be resumed, as its view would be in doubt, but it can be studied: damaged lines are
-named, and what can be read of them is read.
+A damaged journal cannot be resumed, because its view would be in doubt, but it can be studied: damaged lines are named,
+and read as far as possible.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from wane.journal.records import (
     UsageRecord,
 )
 from wane.journal.titles import title_of
-from wane.lab.readers.building.acted import Act, Actions
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.building.messages import is_answer, take
-from wane.lab.readers.building.usages import Usages
+from wane.lab.readers.building.pending_usage import PendingUsage
+from wane.lab.readers.building.strategy_actions import StrategyActions
 from wane.lab.session import Eviction, EvictionStep, RecordedSession, Usage
 
 NAME: Final = "journal"
 recognises: Final = is_journal
 
 _PROXY: Final = "proxy"
-_REPLY: Final = "reply"  # topics of a proxy's notes: how it keeps the session, and that a reply is complete
+_REPLY: Final = "reply"  # topics of a proxy's notes: how it keeps the session, and a reply that is complete
 
 
 def read(path: Path) -> list[RecordedSession]:
@@ -48,7 +48,7 @@ def read(path: Path) -> list[RecordedSession]:
 
     Raises:
         JournalError: if it cannot be read, its first line is damaged, or another version of Wane began it.
-        FormatError: if its messages are of an unknown format.
+        FormatError: if its messages are in an unknown format.
         MissingExtraError: if their format needs an extra that is not installed.
     """
     problems = Problems()
@@ -72,7 +72,7 @@ def _records(stream: Iterable[bytes], checksum: int, problems: Problems) -> Iter
             problems.add(number, str(error), "a record of another version of Wane")
         except DamagedLineError as error:
             record = _unchecked(line)
-            problems.add(number, f"{error}{'; it was read all the same' if record else ''}", "a damaged line")
+            problems.add(number, f"{error}{'; it was read anyway' if record else ''}", "a damaged line")
             if record:
                 yield number, record
         try:
@@ -82,7 +82,7 @@ def _records(stream: Iterable[bytes], checksum: int, problems: Problems) -> Iter
 
 
 def _unchecked(line: bytes) -> Record | None:
-    """The record of a line whose checksum does not hold: it may be only the line before it that is damaged."""
+    """Return the record of a line whose checksum fails: only the previous line may be damaged."""
     try:
         data = json.loads(line)
         cls = RECORDS[data.pop("kind")]
@@ -93,16 +93,16 @@ def _unchecked(line: bytes) -> Record | None:
 
 
 class _Fold:
-    """Takes records in order into a session."""
+    """Adds records to a session, in order."""
 
     def __init__(self, builder: SessionBuilder, message_format: Format[Any]) -> None:
         self.builder = builder
         self.evictions: list[Eviction] = []
         self._format = message_format
-        self._usages = Usages()
-        self._actions = Actions()
-        self._marks: set[str | None] = set()  # ids of `delimiter` calls
-        self._part_of: list[int | None] = []  # by item of the journal; None for one that was left out
+        self._usages = PendingUsage()
+        self._actions = StrategyActions()
+        self._delimiters: set[str | None] = set()  # ids of `delimiter` calls
+        self._part_of: list[int | None] = []  # by item of the journal; None if it was left out
 
     def take(self, record: Record, line: int) -> None:
         if isinstance(record, MessageRecord):
@@ -114,13 +114,13 @@ class _Fold:
         elif isinstance(record, StrategyRecord):
             self._take_strategy(record, line)
         elif isinstance(record, ConfigRecord) and record.overhead:
-            # The first request tells what instructions and tools weigh; the settings are recorded again then.
+            # The first request tells the tokens of instructions and tools; the settings are recorded again then.
             self.builder.system_tokens = record.overhead
         elif isinstance(record, NoteRecord):
             self._take_note(record)
 
     def finish(self) -> None:
-        """Take in that no record follows."""
+        """Note that no record follows."""
         self._lost(self._usages.left(), None)
 
     def _take_message(self, record: MessageRecord, line: int) -> None:
@@ -135,8 +135,9 @@ class _Fold:
         answer, usage = is_answer(record.message), None
         if answer:
             usage = self._usages.answered()
-            self._marks.update(part.call_id for part in parts if part.kind is Kind.CALL and part.tool == DELIMITER)
-        elif not all(part.kind is Kind.RESULT and part.call_id in self._marks for part in parts):
+            marks = [part.call_id for part in parts if part.kind is Kind.CALL and part.tool == DELIMITER]
+            self._delimiters.update(marks)
+        elif not all(part.kind is Kind.RESULT and part.call_id in self._delimiters for part in parts):
             # Only results of the proxy's own tool stand between the rounds of a reply.
             self._lost(self._usages.left(), line)
         self._actions.add(parts)
@@ -154,7 +155,7 @@ class _Fold:
         self._part_of += range(first, self.builder.position) if whole else [None] * len(parts)
 
     def _lost(self, calls: Iterable[UsageRecord], line: int | None) -> None:
-        """Take in calls of which no answer is recorded."""
+        """Add calls whose answer is not recorded."""
         for record in calls:
             self.builder.answer((), usage=_usage(record), at=_time(record), model=_model(record), line=line)
 
@@ -166,18 +167,19 @@ class _Fold:
 
     def _take_strategy(self, record: StrategyRecord, line: int) -> None:
         try:
-            self._take_act(self._actions.redo(record.strategy, record.done), _time(record))
+            act = self._actions.redo(record.strategy, record.done)
         except FormatError as error:
-            self.builder.problems.add(line, f"{error}; it is unknown what went", "what a strategy did")
-
-    def _take_act(self, act: Act, at: float | None) -> None:
-        position = self.builder.position
+            self.builder.problems.add(line, f"{error}; it is unknown what left the view", "what a strategy did")
+            return
         if act.summary is not None:
             kept = None if act.kept is None else self._part_of[act.kept]
-            self.builder.compaction(act.summary, kept=kept, tokens_before=act.before, at=at)
+            self.builder.compaction(act.summary, kept=kept, tokens_before=act.before, at=_time(record))
             return
-        removed = tuple(part for index in act.removed if (part := self._part_of[index]) is not None)
-        self.evictions.append(Eviction(position, removed, act.before, act.after, at))
+        removed = self._parts_of(act.removed)
+        self.evictions.append(Eviction(self.builder.position, removed, act.before, act.after, _time(record)))
+
+    def _parts_of(self, items: Iterable[int]) -> tuple[int, ...]:
+        return tuple(part for index in items if (part := self._part_of[index]) is not None)
 
     def _take_pass(self, record: PassRecord, line: int) -> None:
         taken = record.steps
@@ -185,11 +187,7 @@ class _Fold:
             self.builder.problems.add(line, "a pass over items that are not all here; what it removed is unknown")
             taken = ()
         steps = tuple(
-            EvictionStep(
-                step.level.value,
-                tuple(part for index in step.removed if (part := self._part_of[index]) is not None),
-                step.tokens_before - step.tokens_after,
-            )
+            EvictionStep(step.level.value, self._parts_of(step.removed), step.tokens_before - step.tokens_after)
             for step in taken
         )
         removed = tuple(index for step in steps for index in step.removed)

@@ -1,8 +1,8 @@
 """Sessions of pi (badlogic/pi-mono): JSON Lines, a tree of entries since version 2 of its format.
 
-What goes to the model is taken as pi itself builds it (`session-manager.ts`, `messages.ts`): the path from the
-last entry to the root. Commands that the user ran go in the user's place, with their output, and so do messages of
-extensions; both are notices (R15).
+The context is built as pi itself builds it (`session-manager.ts`, `messages.ts`): the path from the last entry to the
+root. Commands that the user ran are sent in the user's place, with their output, and so are messages of extensions;
+both are notices (R15).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from wane.formats.values import raw_text, sealed_tokens
 from wane.lab.readers.building.blocks import content
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.coupled import couple_items, couple_signed
-from wane.lab.readers.building.lines import Problems, records
+from wane.lab.readers.building.lines import records
 from wane.lab.readers.building.tree import name_left, path_to
 from wane.lab.readers.building.values import count, items, mapping, seconds, text
 from wane.lab.session import RecordedSession, Usage
@@ -29,16 +29,16 @@ NAME: Final = "pi"
 recognises: Final = is_pi
 
 _MESSAGES: Final = frozenset({"message", "custom_message", "branch_summary"})
-# Settings, notes of extensions and names, which no request carries.
+# Settings, extensions' notes and names, which no request carries.
 _ASIDE: Final = frozenset({"session", "model_change", "thinking_level_change", "custom", "label", "session_info"})
 _BROKEN_OFF: Final = frozenset({"aborted", "error"})
 _NO_RESULT: Final = "No result provided"
-"""What pi sends as the result of a call that has none (`transform-messages.ts`)."""
+"""What pi sends as the result of a call without one (`transform-messages.ts`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A line of the file that has a place in the tree."""
+    """A line of the file with a place in the tree."""
 
     line: int
     id: str
@@ -47,7 +47,7 @@ class _Entry:
 
 
 def read(path: Path) -> list[RecordedSession]:
-    """Return the session of a file; none if there is nothing of pi's in it.
+    """Return the session of a file; none if the file holds nothing of pi.
 
     Raises:
         OSError: if the file cannot be read.
@@ -56,12 +56,16 @@ def read(path: Path) -> list[RecordedSession]:
     entries = _entries(path, builder)
     if not entries and builder.cwd is None:
         return []
-    _Assembly(builder).run(_active(entries, builder.problems))
+    # The path to the last entry, as pi resumes it.
+    active = path_to(entries[-1] if entries else None, entries)
+    left = (entry.line for entry in entries if entry.id not in active and text(entry.data.get("type")) in _MESSAGES)
+    name_left(left, builder.problems)
+    _Assembly(builder).run(sorted(active.values(), key=lambda entry: entry.line))
     return [builder.build()]
 
 
 def about(lines: Iterable[Mapping[str, Any]]) -> tuple[str, str | None]:
-    """Return the first turn of the user and the working directory."""
+    """Return the user's first turn and the working directory."""
     cwd: str | None = None
     for data in lines:
         if data.get("type") == "session":
@@ -73,7 +77,7 @@ def about(lines: Iterable[Mapping[str, Any]]) -> tuple[str, str | None]:
 
 
 def _entries(path: Path, builder: SessionBuilder) -> list[_Entry]:
-    """The entries in the order of the file; version 1 had no ids, each follows the one before it."""
+    """Return the entries in the order of the file; in version 1, which had no ids, each follows the previous one."""
     entries: list[_Entry] = []
     names: list[str] = []  # of every line, as version 1 counts them
     last: str | None = None
@@ -96,7 +100,7 @@ def _entries(path: Path, builder: SessionBuilder) -> list[_Entry]:
 
 
 def _trimmed(data: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, Any]:
-    """The entry without what no request carries, and with what a compaction kept as version 2 has it."""
+    """Return the entry without what no request carries, with the first kept entry of a compaction by id."""
     message = data.get("message")
     if isinstance(message, dict):
         message.pop("details", None)
@@ -106,16 +110,8 @@ def _trimmed(data: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, Any]
     return data
 
 
-def _active(entries: Sequence[_Entry], problems: Problems) -> list[_Entry]:
-    """The path to the last entry, as pi resumes it; what was left is named."""
-    path = path_to(entries[-1] if entries else None, entries)
-    left = (entry.line for entry in entries if entry.id not in path and text(entry.data.get("type")) in _MESSAGES)
-    name_left(left, problems)
-    return sorted(path.values(), key=lambda entry: entry.line)
-
-
 class _Assembly:
-    """Puts the entries of one path into a session."""
+    """Assembles the entries of one path into a session."""
 
     def __init__(self, builder: SessionBuilder) -> None:
         self._builder = builder
@@ -155,7 +151,7 @@ class _Assembly:
                 self._turn((_bash_text(message), 0), notice=True)
         elif role == "branchSummary":
             self._turn((_branch_summary(text(message.get("summary"))), 0), notice=True)
-        elif role != "compactionSummary":  # a copy of what the compaction's own entry says
+        elif role != "compactionSummary":  # a copy of the compaction's own entry
             self._builder.problems.add(entry.line, f"a message of the unknown role {role!r}")
 
     def _turn(self, taken: tuple[str, int], *, notice: bool = False) -> None:
@@ -166,7 +162,7 @@ class _Assembly:
         broken_off = text(message.get("stopReason")) in _BROKEN_OFF
         parts = _answer_parts(message)
         if broken_off:
-            # They were cut while they were written: none ran, and no later request had them.
+            # The calls were cut off as they were written: none ran, and no later request held them.
             cut = sum(part.kind is Kind.CALL for part in parts)
             if cut:
                 self._builder.problems.add(
@@ -175,7 +171,7 @@ class _Assembly:
             parts = [part for part in parts if part.kind is not Kind.CALL]
         usage = _usage(mapping(message.get("usage")), sound_output=not broken_off)
         if broken_off and not parts and usage is None:
-            return  # The request failed before there was an answer.
+            return  # the request failed before there was an answer
         self._builder.settle(_NO_RESULT)
         at = seconds(entry.data.get("timestamp")) or seconds(message.get("timestamp"))
         model = text(message.get("model")) or None
@@ -202,7 +198,7 @@ def _branch_summary(summary: str) -> str:
 
 
 def _bash_text(message: Mapping[str, Any]) -> str:
-    """A command that the user ran, as pi tells the model of it."""
+    """Return a command that the user ran, as pi tells the model about it."""
     output = text(message.get("output"))
     told = f"Ran `{text(message.get('command'))}`\n" + (f"```\n{output}\n```" if output else "(no output)")
     code = message.get("exitCode")
@@ -230,7 +226,7 @@ def _answer_parts(message: Mapping[str, Any]) -> list[Part]:
 
 
 def _block_part(block: Mapping[str, Any]) -> tuple[Part | None, bool]:
-    """The part of a block, None if it is empty; and whether it is reasoning with a signature."""
+    """Return the part of a block, None if it is empty; and whether it is reasoning with a signature."""
     kind = text(block.get("type"))
     if kind == "toolCall":
         call_id, tool = text(block.get("id")), text(block.get("name"))
@@ -245,7 +241,7 @@ def _block_part(block: Mapping[str, Any]) -> tuple[Part | None, bool]:
 
 
 def _usage(data: Mapping[str, Any], *, sound_output: bool) -> Usage | None:
-    """The usage of a call; pi counts cached input apart from `input`. None if the provider told nothing."""
+    """Return a call's usage, None if none was reported; pi counts cached input apart from `input`."""
     read, written = count(data.get("cacheRead")) or 0, count(data.get("cacheWrite")) or 0
     usage = Usage(count(data.get("input")) or 0, read, written, count(data.get("output")) if sound_output else None)
     return usage if usage.total_input or usage.output else None

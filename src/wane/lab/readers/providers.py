@@ -1,10 +1,10 @@
-"""Messages of providers' APIs: OpenAI chat, Anthropic, OpenAI Responses; a list, a request body, or one a line."""
+"""Messages of providers' APIs (OpenAI chat, Anthropic, OpenAI Responses): a list, a request body, or one per line."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from wane.core import chars
@@ -20,7 +20,7 @@ from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.building.messages import builders, is_answer, take
 from wane.lab.readers.building.values import items, text
-from wane.lab.readers.documents import Chat, Value, chats, json_values
+from wane.lab.readers.documents import Chat, Value, chats
 from wane.lab.session import RecordedSession
 
 _ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool"})
@@ -32,41 +32,22 @@ class ProviderReader:
     """Reads messages of one format, or of each chat's own.
 
     Attributes:
-        NAME: the format, one of `PROVIDERS`; "auto" to tell it by what only one of them has.
+        NAME: the format, one of `PROVIDERS`; "auto" to recognise each chat's.
     """
 
     NAME: str
 
     def recognises(self, head: Sequence[object]) -> bool:
-        """Whether JSON values are messages, or hold them."""
+        """Return whether JSON values are messages, or hold them."""
         return bool(chats([(None, value) for value in head], _is_message))
 
-    def read(self, path: Path) -> list[RecordedSession]:
-        """Return the chats of a file, each as a session.
-
-        Raises:
-            OSError: if the file cannot be read.
-            FormatError: if it holds no messages.
-        """
-        problems = Problems()
-        return self.sessions(json_values(path, problems), path.stem, problems)
-
     def sessions(self, found: Sequence[Value], name: str, problems: Problems) -> list[RecordedSession]:
-        """Return the chats among JSON values, each as a session.
-
-        Args:
-            found: the values of a file.
-            name: what to call a session; several are numbered from 1.
-            problems: what was wrong with the file, which the first session tells.
-
-        Raises:
-            FormatError: if none is a message.
-        """
+        """Return the chats among JSON values, each as a session; see `DocumentReader`."""
         several = chats(found, _is_message)
         if not several:
             raise FormatError(
-                "it holds no messages: objects with a role, in a list, in a request body (messages or input) or a line"
-                " each"
+                "it holds no messages: objects with a role, in a list, in a request body (messages or input), or one"
+                " per line"
             )
         formats = [_format_of(chat) if self.NAME == "auto" else self.NAME for chat in several]
         making = builders(name, formats, problems)
@@ -74,7 +55,7 @@ class ProviderReader:
 
 
 def _format_of(chat: Chat) -> str:
-    """The format of a chat; what could be of several is OpenAI chat."""
+    """Return the format of a chat; OpenAI chat if it could be several."""
     name = telling_format(chat.body or [message for _, message in chat.messages])
     return name if name in PROVIDERS else PROVIDERS[0]
 
@@ -98,7 +79,7 @@ def _session(chat: Chat, name: str, builder: SessionBuilder) -> RecordedSession:
 
 
 def _messages(chat: Chat, name: str) -> Iterator[tuple[int, int | None, Any]]:
-    """The messages with their numbers and lines; items of Responses are grouped into messages."""
+    """Yield the messages with their numbers and lines; items of Responses are grouped into messages."""
     entries = [entry for _, entry in chat.messages]
     if name != "openai_responses" or all(isinstance(entry, dict) and "items" in entry for entry in entries):
         yield from ((number, line, entry) for number, (line, entry) in enumerate(chat.messages))
@@ -110,21 +91,16 @@ def _messages(chat: Chat, name: str) -> Iterator[tuple[int, int | None, Any]]:
 
 
 def _overhead(chat: Chat) -> int | None:
-    """What a request body carries besides its messages: tools, and instructions that are no message."""
+    """Return the tokens of a request body besides its messages: tools, and instructions apart from them."""
     body = chat.body
     weights = [chars(compact(body["tools"]))] if body.get("tools") else []
     if isinstance(instructions := body.get("instructions"), str):
         weights.append(chars(instructions))
     if system := body.get("system"):
-        weights += [part.item(chars, 0).tokens for part in _system(system)]
+        with suppress(FormatError):
+            parts = AnthropicFormat().parts({"role": "system", "content": system})
+            weights += [part.item(chars, 0).tokens for part in parts]
     return sum(weights) if weights else None
-
-
-def _system(content: object) -> list[Any]:
-    try:
-        return list(AnthropicFormat().parts({"role": "system", "content": content}))
-    except FormatError:
-        return []
 
 
 def _is_message(value: object) -> bool:
@@ -138,4 +114,4 @@ def _refuse_anthropic(message: Any) -> None:
     content = message.get("content") if isinstance(message, dict) else None
     for block in content if isinstance(content, list) else ():
         if isinstance(block, dict) and (kind := text(block.get("type"))) in _ANTHROPIC:
-            raise FormatError(f"content of the type {kind!r} is Anthropic's; name the format anthropic to have it read")
+            raise FormatError(f"content of the type {kind!r} is Anthropic's; name the format anthropic to read it")

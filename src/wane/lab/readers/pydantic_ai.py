@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from wane.core import chars
@@ -12,7 +11,7 @@ from wane.formats import Format, Part, get_format
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.building.messages import builders, take
-from wane.lab.readers.documents import Chat, Value, chats, json_values
+from wane.lab.readers.documents import Chat, Value, chats
 from wane.lab.session import RecordedSession, Usage
 
 if TYPE_CHECKING:
@@ -20,43 +19,21 @@ if TYPE_CHECKING:
 
 NAME: Final = "pydantic_ai"
 
-# Pydantic AI sets these on a response whose usage is the sum over several requests.
+# Pydantic AI sets these on a response whose usage is a sum over several requests.
 _NAMESPACE: Final = "__pydantic_ai__"
 _SUMMED: Final = ("context_input_tokens", "initial_input_tokens")
 
 
 def recognises(head: Sequence[object]) -> bool:
-    """Whether JSON values are messages of Pydantic AI, or lists of them."""
+    """Return whether JSON values are messages of Pydantic AI, or lists of them."""
     return bool(chats([(None, value) for value in head], _is_message))
 
 
-def read(path: Path) -> list[RecordedSession]:
-    """Return the message lists of a file, each as a session.
-
-    Raises:
-        OSError: if the file cannot be read.
-        FormatError: if it holds no messages of Pydantic AI.
-        MissingExtraError: if Pydantic AI is not installed.
-    """
-    problems = Problems()
-    return sessions(json_values(path, problems), path.stem, problems)
-
-
 def sessions(found: Sequence[Value], name: str, problems: Problems) -> list[RecordedSession]:
-    """Return the message lists among JSON values, each as a session.
-
-    Args:
-        found: the values of a file.
-        name: what to call a session; several are numbered from 1.
-        problems: what was wrong with the file, which the first session tells.
-
-    Raises:
-        FormatError: if none is a message of Pydantic AI.
-        MissingExtraError: if Pydantic AI is not installed.
-    """
+    """Return the message lists among JSON values, each as a session; see `DocumentReader`."""
     several = chats(found, _is_message)
     if not several:
-        raise FormatError("it holds no messages of Pydantic AI: objects with kind and parts, in a list or a line each")
+        raise FormatError("it holds no messages of Pydantic AI: objects with kind and parts, in a list or one per line")
     return [_session(*pair) for pair in zip(several, builders(name, [NAME] * len(several), problems), strict=True)]
 
 
@@ -67,7 +44,7 @@ def _session(chat: Chat, builder: SessionBuilder) -> RecordedSession:
             for message in message_format.load([entry]):
                 _take(builder, message, message_format.parts(message), entry, line)
         except FormatError as error:
-            # The format counts within what it was given, which is one message.
+            # The format counts within its input, which is one message.
             what = str(error).removeprefix("message 0: ")
             where = "" if line else f"message {number}: "
             builder.problems.add(line, f"{where}{what}", "a message that cannot be read")
@@ -78,7 +55,7 @@ def _take(
     builder: SessionBuilder, message: ModelMessage, parts: Sequence[Part], entry: object, line: int | None
 ) -> None:
     if message.kind == "response":
-        # Where a time is missing, the library puts that of reading.
+        # If a time is missing, the library sets the time of reading.
         timed = isinstance(entry, dict) and entry.get("timestamp") is not None
         at = message.timestamp.timestamp() if timed else None
         take(builder, parts, answer=True, usage=_usage(message), at=at, model=message.model_name, line=line)
@@ -89,7 +66,7 @@ def _take(
 
 
 def _usage(response: ModelResponse) -> Usage | None:
-    """What the provider reported; None if nothing, or only a sum over several requests, which tells of none."""
+    """Return the reported usage; None if there is none, or only a sum over several requests."""
     marks = (response.metadata or {}).get(_NAMESPACE)
     usage = response.usage
     if not usage.input_tokens or (isinstance(marks, dict) and any(key in marks for key in _SUMMED)):

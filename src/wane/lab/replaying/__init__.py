@@ -1,1 +1,1 @@
-"""One recorded session under a strategy, and many of them side by side."""
+"""Replays recorded sessions under strategies, one at a time or many in parallel."""

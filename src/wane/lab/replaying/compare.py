@@ -1,4 +1,4 @@
-"""Strategies compared: each over the same sessions, at one budget and one price."""
+"""Compares strategies: each over the same sessions, at one budget and one price."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wane.strategies.base import Settings
 from wane.strategies.registry import PEER_NAMES, STRATEGY_NAMES, get_strategy
 
 BASELINE: Final = "none"
-"""The strategy whose cost is 1.0: never evicting."""
+"""The strategy that never evicts; its cost is 1.0."""
 
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "all": STRATEGY_NAMES,
@@ -26,7 +26,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
 """Names that stand for several strategies."""
 
 Progress = Callable[[int, int], None]
-"""Called with the number of replays done, and of all."""
+"""Called with the number of replays done, and the number of all replays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,9 @@ class Comparison:
     Attributes:
         budget: tokens that a view might hold.
         pricing: prices and cache rules.
-        names: the strategies that were asked for.
+        names: the strategies asked for.
         studied: the sessions.
-        replays: by strategy, the replay of each session, in their order; with BASELINE in any case.
+        replays: by strategy, the replay of each session, in order; always includes BASELINE.
     """
 
     budget: int
@@ -53,11 +53,11 @@ class Comparison:
 
     @property
     def beyond(self) -> tuple[Studied, ...]:
-        """Sessions whose requests carry more than the budget before anything has been said."""
+        """Sessions whose fixed part of each request alone exceeds the budget."""
         return tuple(it for it in self.studied if it.subject.material.overhead >= self.budget)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON-able data: the figures over all sessions, and for each."""
+        """Return it as JSON-able data: the figures over all sessions, and of each one."""
         return {
             "budget": self.budget,
             **price_dict(self.pricing),
@@ -66,7 +66,7 @@ class Comparison:
         }
 
     def _rows(self, session: int | None = None) -> list[dict[str, Any]]:
-        """The strategies' figures of one session, or over all."""
+        """Return the strategies' figures for one session, or over all."""
         pick = slice(None) if session is None else slice(session, session + 1)
         baseline = total(self.replays[BASELINE][pick])
         return [{"name": name, **total(self.replays[name][pick]).to_dict(baseline)} for name in self.names]
@@ -87,10 +87,10 @@ def compare(
     Args:
         studied: the sessions.
         names: the strategies; BASELINE is added for the ratio.
-        settings: what strategies are made with; overhead and annotation are those of each session.
+        settings: settings of the strategies; overhead and annotation come from each session.
         pricing: prices and cache rules.
         engine: does the replays.
-        trace: whether to record what left the view and when.
+        trace: whether to record what left the view, and when.
         progress: called after each replay.
 
     Raises:
@@ -106,21 +106,21 @@ def compare(
 
 
 def parse_strategies(text: str) -> tuple[str, ...]:
-    """Return the strategies that a text such as `all,peers` or `cwl,truncate` names, in the order of reports.
+    """Return the strategies named in a text such as `all,peers` or `cwl,truncate`, in the order of reports.
 
     Args:
-        text: names of strategies or of GROUPS, with commas between them.
+        text: names of strategies or of GROUPS, separated by commas.
 
     Raises:
-        ConfigError: for a name that is none, with those that are.
+        ConfigError: for an unknown name; it lists the known ones.
         MissingExtraError: for a strategy whose extra is not installed.
     """
     asked = [word.strip().lower() for word in text.split(",") if word.strip()]
     if not asked:
-        raise ConfigError(f"no strategy is named; write {', '.join(GROUPS)}, or names with commas between them")
+        raise ConfigError(f"no strategy is named; write {', '.join(GROUPS)}, or names separated by commas")
     names = {name for word in asked for name in GROUPS.get(word, (word,))}
     for name in sorted(names):
-        # Made once, so that what is unknown or not installed shows before anything is read.
+        # Made once, so that an unknown or missing strategy shows before anything is read.
         get_strategy(name, Settings())
     return tuple(name for name in (*STRATEGY_NAMES, *PEER_NAMES) if name in names)
 
@@ -137,13 +137,13 @@ def jobs_for(
 def run_all(
     engine: Engine, studied: Sequence[Studied], jobs: Sequence[Job], progress: Progress | None = None
 ) -> list[Replay]:
-    """Do jobs, and return their results in the order of the jobs, whatever the engine's was.
+    """Run jobs, and return their results in the order of the jobs.
 
     Raises:
-        WaneError: what a job raised.
+        WaneError: whatever a job raised.
     """
     subjects = [it.subject for it in studied]
-    # The longest first, so that none of them is begun when the others are nearly done.
+    # The longest first, so that none of them starts when the others are nearly done.
     order = sorted(range(len(jobs)), key=lambda at: -len(subjects[jobs[at].subject].material.session.calls))
     done: dict[int, Replay] = {}
     with closing(engine.run(subjects, [replace(jobs[at], label=str(at)) for at in order])) as results:
@@ -160,7 +160,7 @@ def total(replays: Iterable[Replay]) -> Totals:
 
 
 def price_dict(pricing: Pricing) -> dict[str, Any]:
-    """Return what a replay was priced with as JSON-able data."""
+    """Return prices and cache rules as JSON-able data."""
     prices, rules = pricing.prices, pricing.rules
     return {
         "price": prices.name,

@@ -1,4 +1,4 @@
-"""Many replays at once: in this process, over processes, or on a Ray cluster."""
+"""Runs many replays: in this process, over processes, or on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Job:
     """One replay to do.
 
     Attributes:
-        subject: number of the session, in the sequence that the engine is given.
+        subject: number of the session in the sequence that the engine is given.
         strategy: name of the strategy.
-        settings: what it is made with; the overhead is that of the session, whatever stands here.
+        settings: its settings; the overhead is replaced by the session's.
         pricing: prices and cache rules.
-        trace: whether to record what left the view and when.
-        label: what the caller knows the job by.
+        trace: whether to record what left the view, and when.
+        label: the caller's name for the job.
     """
 
     subject: int
@@ -40,7 +40,7 @@ class Job:
     label: str = ""
 
     def run(self, subject: Subject) -> Replay:
-        """Do it.
+        """Run the job.
 
         Raises:
             ConfigError: for an unknown strategy, or settings that cannot work.
@@ -52,19 +52,19 @@ class Job:
 
 
 class Engine(Protocol):
-    """Does jobs, in whatever order suits it."""
+    """Runs jobs, in any order."""
 
     def run(self, subjects: Sequence[Subject], jobs: Sequence[Job]) -> Generator[tuple[Job, Replay], None, None]:
-        """Yield each job with its result as it is done; closing the generator stops what is left.
+        """Yield each job with its result when it is done; closing the generator stops the rest.
 
         Raises:
-            WaneError: what a job raised; the rest is not done then.
+            WaneError: whatever a job raised; this stops the rest.
         """
         ...
 
 
 class InProcess:
-    """Does one job after the other, here."""
+    """Runs one job after another in this process."""
 
     def run(self, subjects: Sequence[Subject], jobs: Sequence[Job]) -> Generator[tuple[Job, Replay], None, None]:
         """Yield each job with its result, in order."""
@@ -76,35 +76,36 @@ class Processes:
     """Spreads jobs over processes of this machine.
 
     Args:
-        workers: number of processes; None for one a core.
+        workers: number of processes; None for one per core.
     """
 
     def __init__(self, workers: int | None = None) -> None:
         self._workers = workers or cores()
 
     def run(self, subjects: Sequence[Subject], jobs: Sequence[Job]) -> Generator[tuple[Job, Replay], None, None]:
-        """Yield each job with its result as it is done."""
+        """Yield each job with its result when it is done."""
         if self._workers == 1 or len(jobs) < 2:
             yield from InProcess().run(subjects, jobs)
             return
-        yield from run_in_processes(partial(_work, list(subjects)), jobs, self._workers)
+        subjects = list(subjects)
+        yield from run_in_processes(partial(_run_job, subjects), jobs, self._workers)
 
 
 class OnRay:
-    """Spreads jobs over a Ray cluster: the one of `RAY_ADDRESS`, else one that is started on this machine.
+    """Spreads jobs over a Ray cluster: the one of `RAY_ADDRESS`, or else one started on this machine.
 
-    A cluster that is started here reports nothing about its use, and is gone when the last job is done.
+    A cluster started here reports no usage statistics and ends with the last job.
 
     Args:
-        address: of the cluster; None for `RAY_ADDRESS` or one of our own.
-        workers: number of processes of a cluster that is started here; None for one a core.
+        address: address of the cluster; None for `RAY_ADDRESS` or one of our own.
+        workers: number of processes of a cluster started here; None for one per core.
 
     Raises:
         MissingExtraError: without the extra `ray`.
     """
 
     def __init__(self, address: str | None = None, workers: int | None = None) -> None:
-        # Read when Ray is loaded and when it starts; its own word for "send no statistics about this cluster".
+        # Ray reads this when it is loaded and when it starts: send no usage statistics.
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         try:
             import ray
@@ -115,7 +116,7 @@ class OnRay:
         self._workers = workers
 
     def run(self, subjects: Sequence[Subject], jobs: Sequence[Job]) -> Generator[tuple[Job, Replay], None, None]:
-        """Yield each job with its result as it is done."""
+        """Yield each job with its result when it is done."""
         ray = self._ray
         started = not ray.is_initialized()
         running: dict[Any, Job] = {}
@@ -123,7 +124,7 @@ class OnRay:
             if started:
                 self._start()
             held = [ray.put(subject) for subject in subjects]
-            work = ray.remote(_run_with)
+            work = ray.remote(Job.run)
             running.update((work.remote(job, held[job.subject]), job) for job in jobs)
             while running:
                 done, _ = ray.wait(list(running))
@@ -136,7 +137,7 @@ class OnRay:
                     ray.cancel(reference, force=True)
 
     def _start(self) -> None:
-        # Without an address, Ray would join any cluster that it finds on this machine.
+        # Without an address, Ray would join any cluster on this machine.
         address = self._address or os.environ.get("RAY_ADDRESS") or "local"
         own: dict[str, Any] = {"num_cpus": self._workers, "include_dashboard": False} if address == "local" else {}
         self._ray.init(address=address, log_to_driver=False, logging_level="ERROR", **own)
@@ -155,10 +156,10 @@ def get_engine(name: str, workers: int | None = None) -> Engine:
 
     Args:
         name: one of ENGINES.
-        workers: number of processes; None for one a core.
+        workers: number of processes; None for one per core.
 
     Raises:
-        ConfigError: for another name, or less than one process.
+        ConfigError: for another name, or fewer than one process.
         MissingExtraError: for `ray` without its extra.
     """
     if workers is not None and workers < 1:
@@ -177,9 +178,5 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def _work(subjects: Sequence[Subject], job: Job) -> Replay:
+def _run_job(subjects: Sequence[Subject], job: Job) -> Replay:
     return job.run(subjects[job.subject])
-
-
-def _run_with(job: Job, subject: Subject) -> Replay:
-    return job.run(subject)

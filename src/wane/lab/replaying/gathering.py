@@ -1,4 +1,4 @@
-"""The sessions that a user means, read: what is in them, and what could not be read."""
+"""Reads the sessions that a user names, and notes what could not be read."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from wane.strategies.base import Annotate, AnnotateChoice
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A session, with where it was found.
+    """A session and its origin.
 
     Attributes:
         session: the session.
-        path: its file; `-` for standard input, empty for one that was joined.
-        parent: of a sub-agent's session, the name of the one that started it.
+        path: its file; `-` for standard input, empty if it was joined.
+        parent: for a sub-agent's session, the name of the session that started it.
     """
 
     session: RecordedSession
@@ -34,7 +34,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A file of a folder or a pattern that holds no session that can be read.
+    """A file of a folder or pattern without a readable session.
 
     Attributes:
         path: the file.
@@ -47,12 +47,12 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """What a user's paths held.
+    """The content of a user's paths.
 
     Attributes:
-        found: the sessions, in the order of the paths, and of the files of each.
-        idle: those in which no model was called, so that there is nothing to replay.
-        unread: files that were passed over.
+        found: the sessions, in the order of the paths and of the files in each.
+        idle: sessions without a model call, which leave nothing to replay.
+        unread: files that were skipped.
     """
 
     found: tuple[Found, ...]
@@ -62,10 +62,10 @@ class Gathered:
 
 @dataclass(frozen=True, slots=True)
 class Studied:
-    """A session made ready for replays.
+    """A session prepared for replays.
 
     Attributes:
-        found: the session, and where it was found.
+        found: the session and its origin.
         subject: the session, counted and indexed.
         annotate: who marks its episodes.
     """
@@ -76,11 +76,11 @@ class Studied:
 
     @property
     def inferred(self) -> bool:
-        """Whether episodes are inferred, as nobody marked any."""
+        """Whether episodes are inferred, because none are marked."""
         return self.annotate == "infer"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what is known of the session as JSON-able data."""
+        """Return the session's figures as JSON-able data."""
         material, session = self.subject.material, self.found.session
         return {
             "name": session.name,
@@ -111,19 +111,19 @@ def gather(
     joined: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Gathered:
-    """Read the sessions of some paths; a file that is meant twice is read once.
+    """Read the sessions of some paths; a file that is named twice is read once.
 
     Args:
         paths: files, folders, patterns, or `-` for standard input.
         format: their format, see `wane.lab.readers.read_session`.
         sidechains: whether sessions of sub-agents count as sessions of their own.
         joined: whether to join all sessions into one.
-        progress: called with the number of files read, and of all files.
+        progress: called with the number of files read, and the number of all files.
 
     Raises:
-        SessionNotFoundError: if a path means no file.
-        JournalError: if a file that was named cannot be read.
-        FormatError: if a file that was named is of no known format, or none of a folder or pattern is.
+        SessionNotFoundError: if a path matches no file.
+        JournalError: if a file given by name cannot be read.
+        FormatError: if a file given by name is in an unknown format, or all files of a folder or pattern are.
         MissingExtraError: if a format needs an extra that is not installed.
     """
     files, named = _files(paths)
@@ -159,14 +159,14 @@ def study(
     summary_tokens: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Studied]:
-    """Make sessions ready for replays: their tokens counted, what their calls needed indexed.
+    """Prepare sessions for replays: count their tokens, and index what their calls needed.
 
     Args:
         found: the sessions.
         counter: estimates the tokens of a text.
         annotate: who marks episodes.
-        summary_tokens: length of a summary; None as `Subject.of` has it.
-        progress: called with the number of sessions done, and of all.
+        summary_tokens: length of a summary; None as in `Subject.of`.
+        progress: called with the number of sessions done, and the number of all sessions.
     """
     done = []
     for number, it in enumerate(found):
@@ -183,7 +183,7 @@ def annotator_of(session: RecordedSession) -> Annotate:
 
 
 def _files(paths: Iterable[str | Path]) -> tuple[list[Path], set[Path]]:
-    """All files once, in order; and those of them that were given by name."""
+    """Return all files once, in order, and those of them that were given by name."""
     files: dict[Path, Path] = {}
     named: set[Path] = set()
     for path in paths:
@@ -199,6 +199,6 @@ def _files(paths: Iterable[str | Path]) -> tuple[list[Path], set[Path]]:
 
 
 def _sidechains(found: Found) -> list[Found]:
-    """The sessions of its sub-agents, and of theirs."""
+    """Return the sessions of its sub-agents, and of theirs."""
     own = [replace(found, session=side, parent=found.session.name) for side in found.session.sidechains]
     return [each for it in own for each in (it, *_sidechains(it))]

@@ -1,4 +1,4 @@
-"""Why a request holds more than the budget: what fills it that no strategy may take."""
+"""Tells why a request exceeds the budget: what fills it and may not be evicted."""
 
 from __future__ import annotations
 
@@ -14,24 +14,23 @@ LATEST: Final = "the latest message with its results"
 REST: Final = "the rest of the view"
 
 REASONS: Final = (FIXED, USER, LATEST, REST)
-"""What may fill a request, in the order in which it is looked at."""
+"""What may fill a request, in the order of the check."""
 
 
 def why_over(
     view: Iterable[Slot], items: Sequence[Item], overhead: int, budget: int, *, first: int, latest: int
 ) -> str:
-    """Return the first of `REASONS` that, with those before it, holds more than the budget.
+    """Return the first of `REASONS` that exceeds the budget together with those before it.
 
-    What stands there can be no smaller, so all that a strategy evicts would not help: but for `REST`, which is
-    work that it keeps or may not take yet.
+    A strategy cannot shrink these any further, except `REST`: work that it keeps or may not evict yet.
 
     Args:
         view: what the request shows.
         items: the history.
-        overhead: tokens that every request carries besides.
+        overhead: tokens that every request carries in addition.
         budget: tokens that the request may hold.
-        first: index of the first assistant message's first item: notices ahead of it stand for system items (R15).
-        latest: the same of the latest assistant message; 0 before the first.
+        first: index of the first assistant message's first item; notices before it stand for system items (R15).
+        latest: index of the latest assistant message's first item; 0 before the first one.
     """
     held = dict.fromkeys(REASONS, 0)
     held[FIXED] = overhead

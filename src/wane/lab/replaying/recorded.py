@@ -1,4 +1,4 @@
-"""The requests of a recorded session, rebuilt: what each call saw, and how large each thing in it was."""
+"""Rebuilds the requests of a recorded session: what each call saw, and the size of each thing in it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wane.strategies.base import Slot, Substitute
 
 
 def drops_reasoning(model: str) -> bool:
-    """Whether a provider leaves out the reasoning of all turns but the last one of the user.
+    """Return whether a model's provider leaves out the reasoning of all turns before the user's last one.
 
     Anthropic does for models before Claude Opus 4.5 and Sonnet 4.6, OpenAI for those before GPT-5.6.
     """
@@ -26,7 +26,7 @@ def drops_reasoning(model: str) -> bool:
 
 
 class RecordedViews:
-    """What each call saw: everything, or since a compaction its summary and what it kept.
+    """What each call saw: everything, or since a compaction the summary and what was kept.
 
     Args:
         session: the session.
@@ -39,18 +39,15 @@ class RecordedViews:
         self._compactions = sorted(session.compactions, key=lambda it: it.position)
         self._positions = [it.position for it in self._compactions]
         self._turns = session.user_turns
-        # Their number keeps summaries apart that were not recorded.
+        # The number tells apart summaries that were not recorded.
         self._summaries = [Substitute(f"{number} {it.summary}", 0) for number, it in enumerate(self._compactions)]
 
     def of(self, call: ModelCall, *, drops_reasoning: bool = False) -> list[Slot]:
-        """Return the view of a call.
+        """Return the view of a call; the summary of a compaction has no tokens in it.
 
         Args:
             call: the call.
             drops_reasoning: whether the provider leaves out the reasoning of earlier turns.
-
-        Returns:
-            Its slots, the summary of a compaction without tokens.
         """
         at = bisect_right(self._positions, call.first) - 1
         compaction = self._compactions[at] if at >= 0 else None
@@ -66,21 +63,21 @@ class RecordedViews:
         if compaction is None:
             return view
         system = [index for index in range(compaction.kept) if self._kinds[index] is Kind.SYSTEM]
-        # Codex gives its developer messages anew, behind the summary.
+        # Codex repeats its developer messages after the summary.
         first = 1 if self._session.source == "codex" else len(system)
         return [*system[:first], self._summaries[at], *system[first:], *view]
 
 
 class RecordedSizes:
-    """Tokens of the slots, such that every request has the size that was recorded of it, as far as that can be.
+    """Sizes slots so that every request has its recorded size, as far as possible.
 
-    A request that shrank without a compaction on record keeps the sizes of what it shows.
+    A request that shrank without a recorded compaction keeps the sizes of what it shows.
 
     Args:
         material: the session, counted.
 
     Attributes:
-        tokens: of the parts, by index; -1 for those that no request has shown yet.
+        tokens: tokens of the parts, by index; -1 for parts that no request has shown yet.
     """
 
     def __init__(self, material: Material) -> None:
@@ -90,18 +87,16 @@ class RecordedSizes:
         self._summaries: dict[str, Substitute] = {}
 
     def fit(self, view: Sequence[Slot], total: int) -> list[Slot]:
-        """Give the slots that are new their tokens: together, what the request grew by.
+        """Give new slots the tokens by which the request grew, and return the view with its summary sized.
 
         Args:
             view: what the request shows.
             total: its recorded input tokens; 0 if they were not recorded, which leaves the estimates.
-
-        Returns:
-            The view, its summary with tokens.
         """
-        new = [slot for slot in view if self._is_new(slot)]
-        known = self._overhead + sum(self._of(slot) for slot in view if not self._is_new(slot))
-        estimates = [self._estimate(slot) for slot in new]
+        sizes = [self._size(slot) for slot in view]
+        new = [slot for slot, size in zip(view, sizes, strict=True) if size < 0]
+        known = self._overhead + sum(size for size in sizes if size >= 0)
+        estimates = [self._estimates[it] if isinstance(it, int) else -(-len(it.text) // 4) for it in new]
         room = max(0, total - known) if total else sum(estimates)
         done, whole = 0, sum(estimates) or len(new)
         for slot, estimate in zip(new, estimates, strict=True):
@@ -114,11 +109,8 @@ class RecordedSizes:
                 self._summaries[slot.text] = Substitute(slot.text, share)
         return [slot if isinstance(slot, int) else self._summaries[slot.text] for slot in view]
 
-    def _is_new(self, slot: Slot) -> bool:
-        return self.tokens[slot] < 0 if isinstance(slot, int) else slot.text not in self._summaries
-
-    def _of(self, slot: Slot) -> int:
-        return self.tokens[slot] if isinstance(slot, int) else self._summaries[slot.text].tokens
-
-    def _estimate(self, slot: Slot) -> int:
-        return self._estimates[slot] if isinstance(slot, int) else -(-len(slot.text) // 4)
+    def _size(self, slot: Slot) -> int:
+        """Return the tokens of a slot; -1 for one that no request has shown yet."""
+        if isinstance(slot, int):
+            return self.tokens[slot]
+        return self._summaries[slot.text].tokens if slot.text in self._summaries else -1

@@ -1,7 +1,7 @@
-"""The replay: one strategy over one recorded session, call by call, priced and judged.
+"""The replay: runs one strategy over one recorded session, call by call, and prices and judges it.
 
-It is open-loop: the agent's recorded output stays as it was, whatever the strategy had taken out of its view. What
-the agent would have done otherwise is not known; `wane.lab.loss` says what it would have missed.
+It is open-loop: the agent's recorded output stays the same, whatever the strategy evicts. What the agent would have
+done otherwise is unknown; `wane.lab.loss` tells what it would have missed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from wane.lab.loss import CallLoss, Index, Loss
 from wane.lab.prices import Cost, Prices
 from wane.lab.replaying.over import why_over
 from wane.lab.replaying.trace import Trace
-from wane.strategies.base import Fitted, Slot, Strategy, Substitute, Summarising, SummaryNeeded
+from wane.strategies.base import Slot, Strategy, Substitute, Summarising, SummaryNeeded
 from wane.strategies.compact import SUMMARY_TOKENS
 
 REREAD_OUTPUT: Final = 50
@@ -31,12 +31,12 @@ REREAD_OUTPUT: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Pricing:
-    """What a replay is priced with.
+    """The prices of a replay.
 
     Attributes:
         prices: what tokens cost.
-        rules: what the provider's cache does.
-        hour: whether the cache is written for an hour, where the provider offers that.
+        rules: rules of the provider's cache.
+        hour: whether the cache is written for an hour, if the provider offers that.
     """
 
     prices: Prices
@@ -45,7 +45,7 @@ class Pricing:
 
     @classmethod
     def of(cls, model: str, *, hour: bool = False) -> Pricing:
-        """Return prices and cache rules of a model.
+        """Return the prices and cache rules of a model.
 
         Args:
             model: `provider:model`.
@@ -65,7 +65,7 @@ class Pricing:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A session made ready for any number of replays.
+    """A session prepared for any number of replays.
 
     Attributes:
         material: the session, counted.
@@ -79,11 +79,11 @@ class Subject:
 
     @classmethod
     def of(cls, material: Material, summary_tokens: int | None = None) -> Subject:
-        """Return a session made ready.
+        """Prepare a session.
 
         Args:
             material: the session, counted.
-            summary_tokens: length of a summary; None for the median of those that were recorded, else SUMMARY_TOKENS.
+            summary_tokens: length of a summary; None for the median of recorded ones, or else SUMMARY_TOKENS.
         """
         recorded = [chars(it.summary) for it in material.session.compactions if it.summary]
         length = summary_tokens or (round(median(recorded)) if recorded else SUMMARY_TOKENS)
@@ -92,15 +92,15 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What one strategy made of one session.
+    """The outcome of one strategy on one session.
 
     Attributes:
         session: the session's name.
         strategy: the strategy's name.
-        budget: tokens that a view might hold.
+        budget: tokens that a view may hold.
         totals: the figures.
-        calls: by model call.
-        trace: what left the view and when, if it was asked for.
+        calls: the figures of each model call.
+        trace: what left the view and when, if asked for.
     """
 
     session: str
@@ -127,7 +127,7 @@ def replay(
         strategy: a new one, made with this budget and the session's overhead.
         budget: tokens that a view may hold.
         pricing: prices and cache rules.
-        trace: whether to record what left the view and when.
+        trace: whether to record what left the view, and when.
         progress: called after each model call.
     """
     run = _Run(subject, strategy, budget, pricing, Trace(subject.material) if trace else None)
@@ -147,7 +147,8 @@ class _Run:
         self._strategy, self._budget, self._pricing, self._trace = strategy, budget, pricing, trace
         self._tokens = [item.tokens for item in material.items]
         kinds = [item.kind for item in material.items]
-        self._cache = PrefixCache(pricing.rules, material.overhead, kinds=kinds, system=_leading_system(kinds))
+        system = next((at for at, kind in enumerate(kinds) if kind is not Kind.SYSTEM), len(kinds))
+        self._cache = PrefixCache(pricing.rules, material.overhead, kinds=kinds, system=system)
         self._loss = Loss(subject.index)
         self._added = 0
         self._at: float | None = None
@@ -155,7 +156,7 @@ class _Run:
         self._calls: list[CallFigures] = []
 
     def call(self, number: int) -> None:
-        """Make one model call: what came before it goes in, and the strategy says what it shows."""
+        """Make one model call: add what came before it, fit the view, and take the figures."""
         call = self._session.calls[number]
         started = perf_counter()
         self._feed(call.first, number)
@@ -166,7 +167,9 @@ class _Run:
         while isinstance(outcome, SummaryNeeded):
             own += self._summary_call(outcome, call.at)
             started = perf_counter()
-            outcome = self._summarised()
+            assert isinstance(self._strategy, Summarising)
+            # What the summary would have said is unknown: it has a length and no text.
+            outcome = self._strategy.summarised("", self._subject.summary_tokens)
             seconds += perf_counter() - started
         if self._trace:
             self._trace.observe(number, outcome)
@@ -218,7 +221,7 @@ class _Run:
         return Counter([reason])
 
     def _summary_call(self, needed: SummaryNeeded, at: float | None) -> Totals:
-        """A model call of the strategy's own: it reads the view as it was, and writes a summary."""
+        """Make a model call of the strategy's own: it reads the current view and writes a summary."""
         instructions = Substitute(needed.instructions, chars(needed.instructions))
         use = self._cache.request([*needed.view, instructions], self._tokens, at, aside=True)
         output = self._subject.summary_tokens
@@ -231,33 +234,25 @@ class _Run:
             output=output,
         )
 
-    def _summarised(self) -> Fitted:
-        assert isinstance(self._strategy, Summarising)
-        # What the summary would have said is not known: it has a length and no text.
-        return self._strategy.summarised("", self._subject.summary_tokens)
-
     def _reread_cost(self, loss: CallLoss, use: CacheUse) -> float:
-        """Each fetch is a further call over a view that is in the cache by then, and what it brings is new."""
+        """Return the dollars of fetches: each is a call over a view in the cache by then, and brings new input."""
         if not loss.reread.results:
             return 0.0
         fetch = self._pricing.cost(CacheUse(read=use.total, written=0, fresh=0), REREAD_OUTPUT).total
-        return loss.reread.results * fetch + self._pricing.cost(self._new(loss.reread.tokens), 0).total
-
-    def _new(self, tokens: int) -> CacheUse:
-        return new_input(tokens, self._pricing.rules)
+        new = new_input(loss.reread.tokens, self._pricing.rules)
+        return loss.reread.results * fetch + self._pricing.cost(new, 0).total
 
 
 def new_input(tokens: int, rules: CacheRules) -> CacheUse:
-    """Return the use of input that no cache holds yet."""
+    """Return the use of input that is not in the cache yet."""
     return CacheUse(0, tokens, 0) if rules.charges_writes else CacheUse(0, 0, tokens)
 
 
 def floor(material: Material, pricing: Pricing) -> float:
     """Return the dollars that no strategy can avoid.
 
-    Whatever is new is paid for once, output is paid for, and what may never be evicted (the overhead, system
-    items, the user's turns) is read from the cache by each call. A strategy that drops turns of the user can do with
-    less.
+    New input is paid once, output is paid, and what may never be evicted (the overhead, system items, user turns) is
+    read from the cache by every call. A strategy that drops user turns can need less.
     """
     fixed = [item.tokens if item.kind in (Kind.SYSTEM, Kind.USER) else 0 for item in material.items]
     held = [0, *accumulate(fixed)]
@@ -265,13 +260,9 @@ def floor(material: Material, pricing: Pricing) -> float:
     total, seen, kept = 0.0, 0, 0
     for call, output in zip(material.session.calls, material.output_tokens, strict=True):
         new = grown[call.first] - grown[seen] + (0 if kept else material.overhead)
-        # What is too short for the cache is not charged as written to it.
+        # Too short for the cache: nothing is charged as written to it.
         short = kept + new < pricing.rules.minimum
         use = CacheUse(0, 0, new) if short else new_input(new, pricing.rules)
         total += pricing.cost(CacheUse(kept, use.written, use.fresh), output).total
         seen, kept = call.first, material.overhead + held[call.first]
     return total
-
-
-def _leading_system(kinds: Sequence[Kind]) -> int:
-    return next((number for number, kind in enumerate(kinds) if kind is not Kind.SYSTEM), len(kinds))

@@ -1,4 +1,4 @@
-"""Work spread over processes of this machine, which end when nobody waits for them any more."""
+"""Spreads work over processes of this machine, which end when nobody waits for them any more."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from wane.core.errors import WaneError
 _JobT = TypeVar("_JobT")
 _ResultT = TypeVar("_ResultT")
 
-# Forked, workers share what the work brings along; elsewhere each is sent a copy once. Where forking is offered but
-# the system's own libraries do not bear it, as on macOS, it is not done.
+# Forked workers share the data of the work; elsewhere each is sent a copy once. On macOS the system's own libraries do
+# not survive a fork.
 _METHOD: Final = "fork" if sys.platform == "linux" else "spawn"
 
 
 class WorkerLostError(WaneError, RuntimeError):
-    """A process ended in the middle of its work: most often the system had no memory left for it."""
+    """A process ended in the middle of its work, most often because memory ran out."""
 
 
 def run_in_processes(
     work: Callable[[_JobT], _ResultT], jobs: Sequence[_JobT], workers: int
 ) -> Generator[tuple[_JobT, _ResultT], None, None]:
-    """Do jobs in other processes, and yield each with its result as it is done.
+    """Run jobs in other processes, and yield each with its result when it is done.
 
-    Closing the generator ends the processes, whatever they are at; so does an error.
+    Closing the generator ends the processes immediately; so does an error.
 
     Args:
-        work: does one job. It need only be picklable where processes are not forked.
-        jobs: the jobs; they and the results must be picklable.
-        workers: number of processes, at most.
+        work: does one job; must be picklable where processes are not forked.
+        jobs: the jobs; they and their results must be picklable.
+        workers: maximum number of processes.
 
     Raises:
         WorkerLostError: if a process ended by itself.
-        Exception: what a job raised; one that cannot be sent between processes as a RuntimeError that tells it.
+        Exception: whatever a job raised; a RuntimeError with its text if it cannot be sent between processes.
     """
     crew = _Crew(work, min(workers, len(jobs)))
     try:
@@ -51,10 +51,10 @@ def run_in_processes(
 
 
 class _Crew:
-    """The processes, and by connection to one what it is at.
+    """The processes and their pipes.
 
-    With pipes of our own, and not with a pool: a pool's processes cannot be stopped in the middle of a job, and
-    it waits for ever for one that the system has killed.
+    A pool would not do: its processes cannot be stopped in the middle of a job, and it waits for ever for one that the
+    system has killed.
     """
 
     def __init__(self, work: Callable[[Any], Any], size: int) -> None:
@@ -68,7 +68,7 @@ class _Crew:
     def _hire(self, context: Any, work: Callable[[Any], Any]) -> None:
         ours, theirs = context.Pipe()
         self._ours.append(ours)
-        # A forked process has our ends too, and while it holds one open, nobody behind it notices our end.
+        # A forked process inherits our ends, and while it holds one open, the others do not notice that we are gone.
         inherited = list(self._ours) if _METHOD == "fork" else []
         process = context.Process(target=_serve, args=(theirs, inherited, work), daemon=True)
         process.start()
@@ -102,10 +102,9 @@ class _Crew:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Have Ctrl-C wait until processes are started.
+    """Hold back Ctrl-C until the processes are started.
 
-    In the middle of a fork, Python would print it and go on; in the process that is made, it would come before the
-    signal is ignored there.
+    In the middle of a fork, Python would only print it; in the new process it would arrive before it is ignored there.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
@@ -130,29 +129,29 @@ def _received(connection: Connection) -> Any:
 
 
 def _serve(connection: Connection, inherited: Sequence[Connection], work: Callable[[Any], Any]) -> None:
-    """Do jobs until there are no more, in a process of its own."""
-    # Ctrl-C goes to all processes of a terminal; ours is told by the one that waits for it.
+    """Do jobs until the other end closes; this runs in a process of its own."""
+    # Ctrl-C goes to all processes of a terminal; the process that waits for this one ends it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for other in inherited:
         other.close()
-    # Nobody is there any more, at either.
+    # The other end is gone, while receiving or sending.
     with suppress(EOFError, ConnectionError):
         while True:
             job = connection.recv()
             try:
                 answer = (True, work(job))
-            except Exception as error:  # whatever it is, it is raised where the job came from
+            except Exception as error:  # raised again by the other process
                 answer = (False, _portable(error))
             connection.send(answer)
 
 
 def _portable(error: Exception) -> Exception:
-    """The error, or one that says the same if it cannot be sent."""
+    """Return the error, or a RuntimeError with its text if it cannot be sent."""
     if not isinstance(error, WaneError):
         error.add_note("".join(traceback.format_tb(error.__traceback__)))
     try:
-        same = pickle.loads(pickle.dumps(error))  # noqa: S301 - of our own making
+        same = pickle.loads(pickle.dumps(error))  # noqa: S301 - we made it
     except Exception:
         return RuntimeError(f"{type(error).__name__}: {error}")
     return cast(Exception, same)

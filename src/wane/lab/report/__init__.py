@@ -1,4 +1,4 @@
-"""Reports: one HTML file each, which needs no network and no server (docs/lab/report.md)."""
+"""Reports: single HTML files that need no network and no server (docs/lab/report.md)."""
 
 from wane.lab.report.reports import write_report, write_sweep_report, write_view
 from wane.lab.report.texts import SIZE_LIMIT, TEXT_LIMIT

@@ -1,4 +1,4 @@
-"""What stands at the head of a report: what it is about, in figures."""
+"""The figures at the head of a report."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from wane.lab.replaying.replay import Pricing
 from wane.lab.sweep import Sweep
 
 Fact = tuple[str, str]
-"""What is told, and the figure."""
+"""A label and its figure."""
 
 
 def facts_of_comparison(comparison: Comparison) -> list[Fact]:
-    """Return what a comparison is about."""
+    """Return the head of a comparison."""
     return [("Budget", f"{comparison.budget:,} tokens"), *_common(comparison.studied, comparison.pricing)]
 
 
 def facts_of_sweep(sweep: Sweep) -> list[Fact]:
-    """Return what a sweep is about."""
+    """Return the head of a sweep."""
     budgets = ", ".join(f"{budget:,}" for budget in sweep.budgets)
     return [("Budgets", budgets), *_common(sweep.studied, sweep.pricing)]
 
 
 def facts_of(material: Material) -> list[Fact]:
-    """Return what a recorded session comes to."""
+    """Return the head of a recorded session."""
     session = material.session
     usages = [call.usage for call in session.calls if call.usage]
     read, whole = sum(it.cache_read for it in usages), sum(it.total_input for it in usages)

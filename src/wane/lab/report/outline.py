@@ -1,4 +1,4 @@
-"""The episodes of a session, and which item belongs to which."""
+"""The episodes of a session and their items."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wane.core import ContextWindow
 from wane.core.policy import MAX_BUDGET
 from wane.inference import Annotator, add_annotated
 from wane.lab.counting import Material
-from wane.lab.replaying.trace import Bar, Trace
+from wane.lab.replaying.trace import EpisodeTrace, Trace
 from wane.strategies.base import Annotate
 
 
@@ -19,31 +19,31 @@ class Outline:
     """The episodes of a session.
 
     Attributes:
-        bars: the episodes, in order of start.
-        owners: by item, the number of its episode; -1 for system and user items and the prologue.
+        episodes: the episodes, in order of start.
+        owners: by item, the number of its episode; -1 for items of none (system, user and prologue).
     """
 
-    bars: tuple[Bar, ...]
+    episodes: tuple[EpisodeTrace, ...]
     owners: tuple[int, ...]
 
 
 def outline_of(material: Material, annotate: Annotate, trace: Trace | None = None) -> Outline:
-    """Return the episodes that a replay saw, or those that a session has if no replay knew any.
+    """Return the episodes that a replay saw, or those of the session if no replay knew any.
 
-    Inference may heed the budget, so that two strategies may have seen different episodes.
+    Inference may depend on the budget, so two strategies may have seen different episodes.
 
     Args:
         material: the session.
         annotate: who marks its episodes.
-        trace: of a replay of it.
+        trace: trace of a replay of it.
     """
-    trace = trace if trace is not None and trace.bars else _traced(material, annotate)
-    bars = tuple(bar for _, bar in sorted(trace.bars.items()))
-    return Outline(bars, tuple(trace.owners.get(index, -1) for index in range(len(material.items))))
+    trace = trace if trace is not None and trace.episodes else _traced(material, annotate)
+    episodes = tuple(episode for _, episode in sorted(trace.episodes.items()))
+    return Outline(episodes, tuple(trace.owners.get(index, -1) for index in range(len(material.items))))
 
 
 def call_before(firsts: Sequence[int], position: int) -> int:
-    """Return the number of the first model call that was made when `position` items had happened."""
+    """Return the number of the first model call made after `position` items."""
     return bisect_left(firsts, position)
 
 

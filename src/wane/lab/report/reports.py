@@ -1,4 +1,4 @@
-"""The three reports: a comparison of strategies, a sweep over budgets, and what happened in a session."""
+"""Writes the three reports: a comparison of strategies, a sweep over budgets, and the story of a session."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from wane.lab.replaying.compare import BASELINE, Comparison, price_dict
 from wane.lab.replaying.gathering import annotator_of
 from wane.lab.replaying.replay import Replay
 from wane.lab.report.facts import Fact, facts_of, facts_of_comparison, facts_of_sweep
-from wane.lab.report.happened import recorded_run
 from wane.lab.report.outline import Outline, outline_of
 from wane.lab.report.page import frame_size, write_page
+from wane.lab.report.recorded import recorded_run
 from wane.lab.report.runs import LEVELS, run_of
 from wane.lab.report.sessions import episodes_of, session_of
 from wane.lab.report.table import COLUMNS, columns_dict, rows
@@ -22,19 +22,19 @@ from wane.lab.sweep import Sweep
 
 _SPARE: Final = 1_000
 _DETAILS: Final = 0.8
-"""Share of a page that the sessions may take without their texts; those that go beyond it are left out."""
+"""Share of a page for the sessions without their texts; sessions beyond it are left out."""
 
 
 def write_report(
     path: str | Path, comparison: Comparison, *, contents: bool = True, size_limit: int = SIZE_LIMIT
 ) -> None:
-    """Write a comparison as a page: the strategies, and for each session what they did to it.
+    """Write a comparison as a page: the strategies, and what they did to each session.
 
     Args:
-        path: of the HTML file.
-        comparison: the comparison. Replays that were made without a trace have sizes alone.
-        contents: whether the page holds what was said in the sessions; False leaves out texts, arguments, titles,
-            and names and descriptions of episodes. Names of sessions and tools stay.
+        path: path of the HTML file.
+        comparison: the comparison. Replays without a trace show sizes only.
+        contents: whether the page holds the contents of the sessions; False leaves out texts, arguments, titles, and
+            names and descriptions of episodes. Names of sessions and tools stay.
         size_limit: bytes of the page. Texts are shortened, and sessions left out, to keep it.
 
     Raises:
@@ -46,8 +46,8 @@ def write_report(
         texts = Texts(included=contents)
         material = studied.subject.material
         replays = [comparison.replays[name][number] for name in comparison.names]
-        # Those of the strategy that the page begins with.
-        by_episode = [it.trace for it in replays if it.trace is not None and it.trace.bars]
+        # The page begins with the last of these strategies.
+        by_episode = [it.trace for it in replays if it.trace is not None and it.trace.episodes]
         outline = outline_of(material, studied.annotate, by_episode[-1] if by_episode else None)
         runs = [_run(it, material, outline, texts) for it in replays]
         session = session_of(material, outline, runs, texts, inferred=studied.inferred)
@@ -74,13 +74,13 @@ def write_view(
     contents: bool = True,
     size_limit: int = SIZE_LIMIT,
 ) -> None:
-    """Write what happened in recorded sessions as a page: what each call saw, and what the agent had taken out.
+    """Write what happened in recorded sessions as a page: what each call saw, and what the agent removed.
 
     Args:
-        path: of the HTML file.
+        path: path of the HTML file.
         materials: the sessions, counted; the first is shown first.
-        budget: tokens that a view might hold, if there was a budget; that of the last pass if None.
-        facts: what else is known of the first session.
+        budget: tokens that a view may hold, if there was a budget; None for that of the last pass.
+        facts: more figures for the head of the page, about the first session.
         contents: as in `write_report`.
         size_limit: as in `write_report`.
 
@@ -108,7 +108,7 @@ def write_sweep_report(path: str | Path, sweep: Sweep) -> None:
     """Write a sweep as a page: cost against recall, with a point for each strategy and budget.
 
     Args:
-        path: of the HTML file.
+        path: path of the HTML file.
         sweep: the sweep.
 
     Raises:
@@ -142,9 +142,9 @@ def write_sweep_report(path: str | Path, sweep: Sweep) -> None:
 
 
 def _run(replay: Replay, material: Material, outline: Outline, texts: Texts) -> dict[str, Any]:
-    """A replay, with its own episodes if they are not the session's."""
+    """Return a replay as JSON-able data, with its own episodes if they differ from the session's."""
     run = run_of(replay, material, texts.note)
-    if replay.trace is not None and replay.trace.bars:
+    if replay.trace is not None and replay.trace.episodes:
         own = outline_of(material, "model", replay.trace)
         if own.owners != outline.owners:
             run |= episodes_of(own, texts)
@@ -152,7 +152,7 @@ def _run(replay: Replay, material: Material, outline: Outline, texts: Texts) -> 
 
 
 class _Page:
-    """A page in the making."""
+    """Collects the data of a page."""
 
     def __init__(self, kind: str, contents: bool) -> None:
         self.data: dict[str, Any] = {"report": kind, "contents": contents, "levels": list(LEVELS)}
@@ -162,7 +162,7 @@ class _Page:
         self._size = 0
 
     def add(self, session: dict[str, Any], texts: Texts, size_limit: int) -> None:
-        """Take a session in, or its name alone if the page is full."""
+        """Add a session, or only its name if the page is full."""
         size = len(to_json(session).encode())
         if self._sessions and self._size + size > _DETAILS * size_limit:
             self._left_out.append(session["name"])
@@ -172,7 +172,7 @@ class _Page:
         self._texts.append(texts)
 
     def write(self, path: Path, size_limit: int) -> None:
-        """Write it, the texts as long as there is room for."""
+        """Write the page, with texts as long as there is room for."""
         self.data |= {"sessions": self._sessions, "left_out": self._left_out, "contents_of": None}
         used = frame_size() + len(to_json(self.data).encode()) + _SPARE
         self.data["contents_of"] = texts_within(self._texts, size_limit - used)

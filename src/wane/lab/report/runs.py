@@ -1,4 +1,4 @@
-"""What one strategy made of one session, as the page reads it."""
+"""The outcome of one strategy on one session, as the page reads it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wane.lab.replaying.trace import Change, Stripped
 from wane.strategies.base import Substitute
 
 LEVELS: Final = tuple(level.value for level in Level)
-"""Levels (R9); the page has them by number."""
+"""Levels (R9); the page refers to them by number."""
 
 _HOW: Final = {
     "cwl": "episode",
@@ -26,7 +26,7 @@ _HOW: Final = {
 _MICRO: Final = 1_000_000
 
 Note = Callable[[str], int]
-"""Takes a text that stands in a view without being in the history, and returns its number on the page."""
+"""Takes the text of a substitute, and returns its number on the page."""
 
 
 def run_of(replay: Replay, material: Material, note: Note) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def run_of(replay: Replay, material: Material, note: Note) -> dict[str, Any]:
 
 
 def sizes_before(material: Material, sizes: Sequence[int]) -> list[int]:
-    """Return by call what its request would have held had nothing been taken out just before it, in tokens."""
+    """Return, by call, the tokens that its request would have held without an eviction just before it."""
     grown = [0, *accumulate(item.tokens for item in material.items)]
     before, last, seen = [], material.overhead, 0
     for call, size in zip(material.session.calls, sizes, strict=True):
@@ -68,13 +68,13 @@ def sizes_before(material: Material, sizes: Sequence[int]) -> list[int]:
 
 
 def change_dict(change: Change, before: int, note: Note, how: str | None = None) -> dict[str, Any]:
-    """Return a change of the view as JSON-able data, without what is empty.
+    """Return a change of the view as JSON-able data, without empty fields.
 
     Args:
         change: the change.
-        before: tokens of the view ahead of it.
+        before: tokens of the view before it.
         note: takes the texts that were placed.
-        how: what made the change, where it is not what the run says.
+        how: what made the change, if it differs from the run's.
     """
     data = {
         "left": ranges(change.left),
@@ -92,7 +92,7 @@ def step_list(step: Stripped) -> list[Any]:
 
 
 def ranges(indexes: Iterable[int]) -> list[int]:
-    """Return ascending numbers as runs: the first of each, and how many there are."""
+    """Return ascending numbers as runs: the first number and the length of each."""
     found: list[int] = []
     for index in indexes:
         if found and found[-2] + found[-1] == index:

@@ -1,4 +1,4 @@
-"""A session as the page reads it: its items, its calls, its episodes."""
+"""A session as the page reads it: its items, calls and episodes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 from wane.core import EpisodeType, Kind
 from wane.formats.base import Part
 from wane.lab.counting import Material
-from wane.lab.replaying.trace import Bar
+from wane.lab.replaying.trace import EpisodeTrace
 from wane.lab.report.outline import Outline
 from wane.lab.report.texts import Texts
 
@@ -31,13 +31,13 @@ def session_of(
     *,
     inferred: bool,
 ) -> dict[str, Any]:
-    """Return a session as JSON-able data; its texts are taken by `texts`.
+    """Return a session as JSON-able data; `texts` takes its contents.
 
     Args:
         material: the session.
         outline: its episodes.
-        runs: what strategies made of it.
-        texts: takes contents.
+        runs: the runs of strategies over it.
+        texts: takes the contents.
         inferred: whether its episodes are inferred.
     """
     session = material.session
@@ -56,25 +56,21 @@ def session_of(
         "tools": tools,
         "tool": _tools(session.parts, tools),
         **episodes_of(outline, texts),
-        "text": texts.take_all(_content(part) for part in session.parts),
+        "text": texts.take_all((it.arguments or "") if it.kind is Kind.CALL else it.text for it in session.parts),
         "runs": list(runs),
     }
 
 
 def episodes_of(outline: Outline, texts: Texts) -> dict[str, Any]:
-    """Return episodes and which item belongs to which as JSON-able data."""
+    """Return episodes and their items as JSON-able data."""
     return {
         "owner": list(outline.owners),
-        "bars": [_bar(bar, outline.bars, texts) for bar in outline.bars],
+        "bars": [_episode(episode, outline.episodes, texts) for episode in outline.episodes],
     }
 
 
-def _content(part: Part) -> str:
-    return part.arguments or "" if part.kind is Kind.CALL else part.text
-
-
 def _tools(parts: Sequence[Part], tools: Sequence[str]) -> list[int]:
-    """By item, the number of the tool that was called or that answered; -1 for others."""
+    """Return, by item, the number of the tool that was called or that answered; -1 for others."""
     numbers = {name: number for number, name in enumerate(tools)}
     called: dict[str, int] = {}
     found = []
@@ -87,18 +83,18 @@ def _tools(parts: Sequence[Part], tools: Sequence[str]) -> list[int]:
     return found
 
 
-def _bar(bar: Bar, bars: Sequence[Bar], texts: Texts) -> dict[str, Any]:
-    numbers = {other.name: other.number for other in bars if other.name is not None} if bar.dependencies else {}
-    implicit = bar.name is None
+def _episode(episode: EpisodeTrace, episodes: Sequence[EpisodeTrace], texts: Texts) -> dict[str, Any]:
+    numbers = {other.name: other.number for other in episodes if other.name is not None} if episode.dependencies else {}
+    implicit = episode.name is None
     return {
-        "number": bar.number,
-        "name": texts.private(bar.name or ""),
-        "type": "work" if implicit else "act" if bar.type is EpisodeType.ACT else "expl",
-        "needs": [numbers[name] for name in bar.dependencies if name in numbers],
-        "first": bar.first,
-        "last": bar.last,
-        "opened": bar.opened,
-        "closed": -1 if bar.closed is None else bar.closed,
-        "inferred": int(bar.inferred),
-        "description": texts.private(bar.description or "", 400),
+        "number": episode.number,
+        "name": texts.private(episode.name or ""),
+        "type": "work" if implicit else "act" if episode.type is EpisodeType.ACT else "expl",
+        "needs": [numbers[name] for name in episode.dependencies if name in numbers],
+        "first": episode.first,
+        "last": episode.last,
+        "opened": episode.opened,
+        "closed": -1 if episode.closed is None else episode.closed,
+        "inferred": int(episode.inferred),
+        "description": texts.private(episode.description or "", 400),
     }

@@ -1,4 +1,4 @@
-"""The table of strategies: its columns in plain words, its rows."""
+"""The table of strategies: its columns, explained in plain words, and its rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wane.strategies.registry import describe
 Unit = Literal["usd", "ratio", "tokens", "share", "count", "decimal", "ms"]
 
 OFTEN: Final = 0.05
-"""Share of the calls above which requests over the budget are pointed out."""
+"""Share of the calls above which the table points out requests over the budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +22,9 @@ class Column:
     Attributes:
         key: name of the figure, as in `wane replay --json`.
         label: its heading.
-        unit: how it is written.
-        help: what it means, in a line.
-        better: whether less or more of it is better; empty if neither is.
+        unit: how to format it.
+        help: its meaning, in one line.
+        better: whether less or more is better; empty if neither is.
     """
 
     key: str
@@ -36,15 +36,15 @@ class Column:
 
 COLUMNS: Final = (
     Column("cost_usd", "Cost", "usd", "All model calls with prefix caching, the strategy's own included.", "less"),
-    Column("cost_ratio", "vs none", "ratio", "That cost against never taking anything out of the view.", "less"),
-    Column("mean_view", "Mean view", "tokens", "Tokens that a request held on average."),
+    Column("cost_ratio", "vs none", "ratio", "That cost, relative to never evicting anything.", "less"),
+    Column("mean_view", "Mean view", "tokens", "Mean tokens of a request."),
     Column("peak_view", "Peak view", "tokens", "Tokens of the largest request."),
-    Column("over_budget_calls", "Over budget", "count", "Requests that held more than the budget.", "less"),
+    Column("over_budget_calls", "Over budget", "count", "Requests over the budget.", "less"),
     Column(
         "reference_recall",
         "Recall",
         "share",
-        "Of the names and paths that calls used and that had occurred before, the share still in view. "
+        "Share still in view of the names and paths that calls used and that had occurred before. "
         "A range where a summary may have held more.",
         "more",
     ),
@@ -52,22 +52,22 @@ COLUMNS: Final = (
         "edit_grounding",
         "Grounding",
         "share",
-        "Of the edits of files that had been read, the share whose latest read was still in view.",
+        "Share of the edits of files read before whose latest read was still in view.",
         "more",
     ),
-    Column("user_turns_intact", "User turns", "share", "User turns that stood unchanged in every view.", "more"),
+    Column("user_turns_intact", "User turns", "share", "User turns that every view held unchanged.", "more"),
     Column("reread_tokens", "To re-read", "tokens", "Tokens that would have to be fetched again.", "less"),
     Column("reread_cost_usd", "Re-read cost", "usd", "What fetching them again would cost on top.", "less"),
     Column("cache_hit_rate", "From cache", "share", "Share of the input tokens that the provider's cache served."),
     Column(
         "prefix_breaks_per_100", "Breaks /100", "decimal", "Requests in 100 that did not continue the one before.", ""
     ),
-    Column("passes", "Passes", "count", "Times that something was taken out of the view."),
+    Column("passes", "Passes", "count", "Times that something was evicted."),
     Column(
-        "model_calls_added", "Own calls", "count", "Model calls that the strategy made itself, to summarise.", "less"
+        "model_calls_added", "Own calls", "count", "Model calls that the strategy itself made, to summarise.", "less"
     ),
     Column("invalid_pairs", "Broken pairs", "count", "Tool calls shown without their result, or the reverse.", "less"),
-    Column("manager_ms_per_call", "Its own time", "ms", "Milliseconds that the strategy itself took for a call."),
+    Column("manager_ms_per_call", "Its own time", "ms", "Milliseconds per call that the strategy itself took."),
 )
 """The columns of a comparison."""
 
@@ -78,15 +78,14 @@ def columns_dict(columns: Iterable[Column] = COLUMNS) -> list[dict[str, Any]]:
 
 
 def rows(totals: Mapping[str, Totals], baseline: Totals, budget: int) -> list[dict[str, Any]]:
-    """Return a row for each strategy, with marks on what is best.
+    """Return a row for each strategy, with the best values marked.
 
-    Best is meant among strategies whose requests held no more than the budget on average: whoever shows more than
-    was allowed has no merit in losing less.
+    Only strategies whose mean request kept the budget compete: showing more than allowed makes it easy to lose less.
 
     Args:
         totals: figures by strategy.
         baseline: those of `none`.
-        budget: tokens that a view might hold.
+        budget: tokens that a view may hold.
     """
     found = []
     for name, figures in totals.items():
@@ -101,13 +100,10 @@ def rows(totals: Mapping[str, Totals], baseline: Totals, budget: int) -> list[di
                 "recall_at_best": values["reference_recall_at_best"],
             }
         )
-    _mark([row for row in found if row["kept"]])
-    return found
-
-
-def _mark(rivals: list[dict[str, Any]]) -> None:
+    rivals = [row for row in found if row["kept"]]
     for row in rivals:
         row["best"] = [column.key for column in COLUMNS if column.better and _is_best(row, column, rivals)]
+    return found
 
 
 def _is_best(row: dict[str, Any], column: Column, rivals: list[dict[str, Any]]) -> bool:

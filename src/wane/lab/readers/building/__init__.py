@@ -1,1 +1,1 @@
-"""What readers make a session from."""
+"""Shared by the readers: parts, lines and values, and the builder of sessions."""

@@ -1,4 +1,4 @@
-"""Content of a message: a string or a list of blocks, as Anthropic, OpenAI Responses and pi write them."""
+"""Message content: a string or a list of blocks, as Anthropic, OpenAI Responses and pi write it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _TEXTS: Final = ("text", "refusal", "tool_name")
 
 
 class Content(NamedTuple):
-    """A content as an item has it.
+    """The content of an item.
 
     Attributes:
         text: its text.
-        extra_tokens: an estimate for what is no text in it, in tokens.
+        extra_tokens: an estimate for its other content, in tokens.
     """
 
     text: str
@@ -30,10 +30,10 @@ class Content(NamedTuple):
 def content(value: object) -> Content:
     """Return the content of a message or a result.
 
-    A block of an unknown kind is taken as its JSON, so that nothing is lost.
+    A block of an unknown kind becomes its JSON, so that nothing is lost.
 
     Args:
-        value: a string, a list of blocks, or what else is recorded in its place.
+        value: a string, a list of blocks, or whatever is recorded instead.
     """
     if isinstance(value, str):
         return Content(value, 0)
@@ -55,18 +55,13 @@ def _block(block: object) -> Content:
             return Content(block[key], 0)
     kind = text(block.get("type"))
     if kind in _IMAGES:
-        return Content("", image_tokens(_data(block)))
+        source, url = mapping(block.get("source")), block.get("image_url")
+        return Content("", image_tokens(source.get("data") or block.get("data") or mapping(url).get("url") or url))
     if kind in _DOCUMENTS:
         return _document(block)
     if "audio" in kind or "video" in kind:
         return Content("", NON_TEXT_TOKENS)
     return Content(compact(block), 0)
-
-
-def _data(block: Mapping[str, Any]) -> object:
-    source = mapping(block.get("source"))
-    url = block.get("image_url")
-    return source.get("data") or block.get("data") or mapping(url).get("url") or url
 
 
 def _document(block: Mapping[str, Any]) -> Content:

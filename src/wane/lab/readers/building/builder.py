@@ -1,4 +1,4 @@
-"""Builds a recorded session part by part, and sees to what every one of them promises.
+"""Builds a recorded session part by part, and keeps what every one of them promises.
 
 Each result comes after its call, no call has two results, and no two calls have the same id. Harnesses break
 all three: a session is cut in the middle, a provider numbers its calls from 0 in every answer, a crash leaves
@@ -24,12 +24,12 @@ _OUTPUT: Final = frozenset({Kind.TEXT, Kind.REASONING, Kind.CALL})
 
 
 class SessionBuilder:
-    """A recorded session in the making.
+    """Builds one recorded session.
 
     Args:
-        name: what to call it, from its file.
+        name: its name, from its file.
         source: the format that it is read from.
-        problems: takes what has to be left out, if the caller notes problems too.
+        problems: takes what is left out, if the caller notes problems too.
     """
 
     def __init__(self, name: str, source: str, problems: Problems | None = None) -> None:
@@ -41,7 +41,7 @@ class SessionBuilder:
         self._message = -1
         self._said = False  # whether a model has said anything
         self._ids: set[str] = set()
-        self._numbers: dict[str, int] = {}  # how often an id has been changed
+        self._numbers: dict[str, int] = {}  # how often an id was changed
         self._open: dict[str, list[str]] = {}  # by recorded id, the calls without a result, oldest first
         self._answered: set[str] = set()  # recorded ids
 
@@ -52,7 +52,7 @@ class SessionBuilder:
 
     @property
     def unanswered(self) -> list[str]:
-        """Ids, as recorded, of the calls that have no result yet."""
+        """Ids, as recorded, of the calls without a result."""
         return [recorded for recorded, ids in self._open.items() for _ in ids]
 
     def system(self, text: str) -> None:
@@ -60,37 +60,37 @@ class SessionBuilder:
         self.add(Part(Kind.SYSTEM, text))
 
     def user(self, text: str, *, extra_tokens: int = 0, notice: bool = False) -> None:
-        """Append a turn of the user, or what the harness put in its place.
+        """Append a user turn, or a notice of the harness in its place.
 
         Args:
             text: its text.
-            extra_tokens: an estimate for what is no text in it.
-            notice: whether it is the harness's (R15).
+            extra_tokens: an estimate for its other content.
+            notice: whether the harness wrote it (R15).
         """
         self.add(Part(Kind.NOTICE if notice else Kind.USER, text, extra_tokens=extra_tokens))
 
     def result(self, call_id: str, text: str, *, extra_tokens: int = 0, line: int | None = None) -> bool:
-        """Append the result of a call, see `add`.
+        """Append the result of a call; see `add`.
 
         Args:
             call_id: the call's id as recorded.
-            text: what the tool gave.
-            extra_tokens: an estimate for what is no text in it.
-            line: where it stands, for a problem.
+            text: the tool's output.
+            extra_tokens: an estimate for its other content.
+            line: its line, for a problem.
         """
         return self.add(Part(Kind.RESULT, text, call_id=call_id, extra_tokens=extra_tokens), line=line)
 
     def add(self, part: Part, *, line: int | None = None) -> bool:
-        """Append a part that no model wrote: system, user, notice or result, as a message of its own.
+        """Append a part that no model wrote (system, user, notice or result) as a message of its own.
 
-        Ahead of the first answer a notice in the system's place is the system's.
+        Before the first answer, a notice in the system's place is a system item.
 
         Args:
             part: the part, with its call's id as recorded.
-            line: where it stands, for a problem.
+            line: its line, for a problem.
 
         Returns:
-            False for a result that was left out, and named as a problem, because no call waits for it.
+            False for a result that no call waits for; it is left out and named as a problem.
 
         Raises:
             ValueError: for a part that a model wrote; see `answer`.
@@ -109,27 +109,27 @@ class SessionBuilder:
         model: str | None = None,
         line: int | None = None,
     ) -> None:
-        """Append what one model call gave, all of it, in the order in which it came.
+        """Append the whole output of one model call, in order.
 
-        It may hold results too, those of tools that the provider itself ran, and system parts, such as what a
-        provider puts in place of all that came before.
+        It may also hold results of tools that the provider ran, and system parts, such as what a provider puts in
+        place of everything before.
 
         Args:
-            parts: its parts; none for a call that gave nothing.
-            usage: what the provider reported of the call.
+            parts: its parts; none if the call gave nothing.
+            usage: what the provider reported for the call.
             at: when the answer was recorded, in seconds since 1970 UTC.
             model: the model's name.
-            line: where it stands, for a problem.
+            line: its line, for a problem.
 
         Raises:
-            ValueError: for a part that no model gives.
+            ValueError: for a user part or a notice.
         """
         if any(part.kind in (Kind.USER, Kind.NOTICE) for part in parts):
             raise ValueError("a user part is no output of a model; give it to add()")
         self._message += 1
         first = self.position
         for recorded in {part.call_id or "" for part in parts if part.kind is Kind.CALL}:
-            # What used this id in an earlier message is not waited for any more.
+            # Nothing waits any more for a result of an earlier call with the same id.
             self._open.pop(recorded, None)
         self._append(parts, line)
         self._said = self._said or is_answer(parts)
@@ -143,11 +143,11 @@ class SessionBuilder:
         tokens_before: int | None = None,
         at: float | None = None,
     ) -> None:
-        """Note a compaction that the recording agent made here.
+        """Note that the recording agent compacted its context here.
 
         Args:
             summary: the summary, as the model saw it.
-            kept: index of the first part that stayed in view whole, None if none did.
+            kept: index of the first part that stayed whole in view; None if none did.
             tokens_before: tokens of the view before it.
             at: when, in seconds since 1970 UTC.
         """
@@ -155,18 +155,18 @@ class SessionBuilder:
         self._session.compactions.append(Compaction(self.position, sound(summary), kept, tokens_before, at))
 
     def clear_reasoning(self) -> None:
-        """Note that from here on no request holds the reasoning so far, see `RecordedSession.reasoning_cleared`."""
+        """Note that requests from here on hold none of the reasoning so far; see `RecordedSession`."""
         session = self._session
         since = max(session.reasoning_cleared, default=0)
         if any(part.kind is Kind.REASONING for part in session.parts[since:]):
             session.reasoning_cleared.append(self.position)
 
     def settle(self, text: str, *, coming: Collection[str] = ()) -> None:
-        """Give every call that has no result yet the one that the harness sent in its place.
+        """Give every call without a result the one that the harness sent in its place.
 
         Args:
             text: what it told the model, such as "aborted".
-            coming: ids, as recorded, of calls whose result is known to come later.
+            coming: ids, as recorded, of calls whose result comes later.
         """
         for recorded in self.unanswered:
             if recorded not in coming:
@@ -177,7 +177,7 @@ class SessionBuilder:
         self._session.sidechains.extend(sessions)
 
     def build(self) -> RecordedSession:
-        """Return the session, which is done now."""
+        """Return the finished session."""
         session = self._session
         turns = (part.text for part in session.parts if part.kind is Kind.USER and part.text.strip())
         session.title = first_words(sound(self.title)) or first_words(next(turns, ""))
@@ -187,7 +187,7 @@ class SessionBuilder:
         return session
 
     def _append(self, parts: Sequence[Part], line: int | None) -> int:
-        """Append the parts of one message and return how many were kept."""
+        """Append the parts of one message, and return how many were kept."""
         kept: dict[int, Part] = {}
         for number, part in enumerate(parts):
             if part.kind is Kind.CALL:
@@ -209,7 +209,7 @@ class SessionBuilder:
         return _sound(part if part.tool else replace(part, tool=UNKNOWN_TOOL), call_id)
 
     def _call_of(self, part: Part, line: int | None) -> str | None:
-        """The id of the call that a result answers, None if there is none."""
+        """Return the id of the call that a result answers, or None."""
         recorded = part.call_id or ""
         waiting = self._open.get(recorded)
         if waiting:
@@ -234,7 +234,7 @@ class SessionBuilder:
 
 
 def _sound(part: Part, call_id: str | None) -> Part:
-    """The part with text that any request can carry, and its call's id in this session."""
+    """Return the part with text that any request can carry, and with its call's id in this session."""
     return replace(
         part,
         text=sound(part.text),
@@ -245,7 +245,7 @@ def _sound(part: Part, call_id: str | None) -> Part:
 
 
 def _with_needs(kept: dict[int, Part]) -> dict[int, Part]:
-    """The parts of a message, some of which were left out, with offsets to those that stayed (R12)."""
+    """Return the parts that are left of a message, with the offsets of their needs adapted (R12)."""
     places = {number: place for place, number in enumerate(kept)}
     return {
         number: replace(

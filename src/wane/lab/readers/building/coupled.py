@@ -1,4 +1,4 @@
-"""Which recorded parts of one answer a provider would take only together (R12)."""
+"""Couples the parts of one recorded answer that a provider takes only together (R12)."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from wane.formats.coupling import Couplings
 
 
 def couple_signed(parts: Sequence[Part], signed: Collection[int]) -> list[Part]:
-    """Return an answer with its signed thinking coupled, as Anthropic and Google want it.
+    """Return an answer with its signed thinking coupled, as Anthropic and Google require it.
 
-    Calls need the thinking ahead of them, and thinking needs some item after it, as no answer may end in it.
+    Calls need the thinking before them, and thinking needs an item after it, because no answer may end in thinking.
 
     Args:
         parts: the answer.
-        signed: positions of the reasoning that carries a signature.
+        signed: positions of the reasoning with a signature.
     """
     couplings = Couplings()
     for here, part in enumerate(parts):
         if here in signed and here + 1 < len(parts):
             later = range(here + 1, len(parts))
-            # Text goes last of all.
+            # Text is evicted last.
             couplings.add(here, next((place for place in later if parts[place].kind is Kind.TEXT), here + 1))
         if part.kind is Kind.CALL:
             couplings.add(here, *(place for place in signed if place < here))
@@ -30,7 +30,7 @@ def couple_signed(parts: Sequence[Part], signed: Collection[int]) -> list[Part]:
 
 
 def couple_items(parts: Sequence[Part]) -> list[Part]:
-    """Return an answer of OpenAI's Responses, where reasoning and the item after it need each other."""
+    """Return an answer of OpenAI's Responses, in which reasoning and the item after it need each other."""
     couplings = Couplings()
     for here, part in enumerate(parts[:-1]):
         if part.kind is Kind.REASONING:

@@ -1,4 +1,4 @@
-"""Estimates of what is no text: images and documents, by the size that their first bytes tell."""
+"""Token estimates for images and documents, by the size in their first bytes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Final
 from wane.formats.openai import NON_TEXT_TOKENS
 
 DOCUMENT_TOKENS: Final = 3_000
-"""Flat estimate for a document such as a PDF, whose pages go as text and image, in tokens."""
+"""Flat estimate for a document such as a PDF, whose pages are sent as text and image, in tokens."""
 
-_PIXELS_PER_TOKEN: Final = 750  # Anthropic's rule; OpenAI's tiles come close to it
+_PIXELS_PER_TOKEN: Final = 750  # Anthropic's rule; OpenAI's tiles come close
 _LONGEST_SIDE: Final = 1568  # pixels; larger images are scaled down to it
 _MOST_TOKENS: Final = 1_600
 _HEAD: Final = 65_536  # base64 characters, a multiple of four: a JPEG may carry a thumbnail before its size
@@ -22,10 +22,10 @@ _DATA_URL: Final = re.compile(r"data:[^,]{0,200};base64,")
 
 
 def image_tokens(data: object) -> int:
-    """Return an estimate of what an image costs in a request, in tokens.
+    """Return an estimate of an image's tokens in a request.
 
     Args:
-        data: base64, or a data URL of it; a flat estimate is made of anything else.
+        data: base64, or a data URL of it; anything else gets a flat estimate.
     """
     size = _size(_head(data)) if isinstance(data, str) else None
     if size is None or min(size) <= 0:
@@ -45,7 +45,7 @@ def _head(data: str) -> bytes:
 
 
 def _size(head: bytes) -> tuple[int, int] | None:
-    """Width and height in pixels, None for a format that is not known here."""
+    """Return width and height in pixels; None for an unknown format."""
     try:
         if head.startswith(b"\x89PNG"):
             return struct.unpack_from(">II", head, 16)
@@ -64,7 +64,7 @@ def _jpeg_size(head: bytes) -> tuple[int, int] | None:
     position = 2
     while head[position] == 0xFF:
         marker = head[position + 1]
-        # Start of frame, but for the three markers of that range that are tables.
+        # Start of frame; the three other markers of that range are tables.
         if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
             height, width = struct.unpack_from(">HH", head, position + 5)
             return width, height

@@ -1,27 +1,27 @@
-"""Several sessions joined into one, as if one agent had done all of it."""
+"""Joins several sessions into one, as if one agent had done all of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import pairwise, takewhile
+from itertools import accumulate, pairwise, takewhile
 
 from wane.core import Kind
 from wane.core.errors import ConfigError
 from wane.formats.base import Part
-from wane.lab.session import Compaction, Eviction, ModelCall, Problem, RecordedSession
+from wane.lab.session import Eviction, Problem, RecordedSession
 
 
 def join(sessions: Sequence[RecordedSession], name: str) -> RecordedSession:
-    """Return one session that has the sessions' contents one after another.
+    """Return one session with the contents of several, one after another.
 
-    Ids of calls are made unique. A system prompt that stands at the head already is not said again. A call that a
-    session leaves without a result gets an empty one, as no provider would go on from there. Times are
-    kept only if none goes back, those of all sessions together.
+    Ids of calls are made unique. A system prompt that already stands at the head is not repeated. A call that a
+    session leaves without a result gets an empty one, because no provider would continue otherwise. Times are kept
+    only if they ascend over all sessions.
 
     Args:
-        sessions: the sessions, in order; they stay as they are.
-        name: what to call the joined session.
+        sessions: the sessions, in order; they are not changed.
+        name: name of the joined session.
 
     Raises:
         ConfigError: if there is no session.
@@ -32,7 +32,8 @@ def join(sessions: Sequence[RecordedSession], name: str) -> RecordedSession:
     for number, session in enumerate(sessions, start=1):
         joined.append(session, last=number == len(sessions))
     whole = joined.session
-    if not _monotone([call.at for call in whole.calls]):
+    times = [call.at for call in whole.calls if call.at is not None]
+    if any(later < earlier for earlier, later in pairwise(times)):
         whole.calls = [replace(call, at=None) for call in whole.calls]
         whole.compactions = [replace(compaction, at=None) for compaction in whole.compactions]
         whole.evictions = [replace(eviction, at=None) for eviction in whole.evictions]
@@ -45,38 +46,39 @@ def join(sessions: Sequence[RecordedSession], name: str) -> RecordedSession:
 
 
 class _Joined:
-    """A joined session in the making."""
+    """Builds a joined session."""
 
     def __init__(self, name: str, first: RecordedSession) -> None:
         self.session = RecordedSession(name, first.source, title=first.title)
-        self._head = {part.text for part in _prompts(first)}
+        self._prompts = {part.text for part in _prompts(first)}
         self._ids: set[str] = set()
         self._message = 0
 
     def append(self, session: RecordedSession, *, last: bool) -> None:
         whole = self.session
         start = len(whole.parts)
-        skipped = self._skipped(session) if whole.starts else set()
-        places = _places(len(session.parts), skipped, start)
+        # Prompts that are at the head already.
+        again = {at for at, part in enumerate(_prompts(session)) if whole.starts and part.text in self._prompts}
+        places = list(accumulate((index not in again for index in range(len(session.parts))), initial=start))
         whole.starts.append(start)
-        kept = [index for index in range(len(session.parts)) if index not in skipped]
+        kept = [index for index in range(len(session.parts)) if index not in again]
         whole.parts += self._renamed([session.parts[index] for index in kept])
         whole.messages += [session.messages[index] + self._message for index in kept]
         self._message += max(session.messages, default=-1) + 1
-        whole.calls += [_shift_call(call, places) for call in session.calls]
-        whole.compactions += [_shift_compaction(compaction, places) for compaction in session.compactions]
-        whole.evictions += [_shift_eviction(eviction, places, skipped) for eviction in session.evictions]
+        whole.calls += [replace(call, first=places[call.first], stop=places[call.stop]) for call in session.calls]
+        whole.compactions += [
+            replace(compaction, position=places[compaction.position], kept=places[compaction.kept])
+            for compaction in session.compactions
+        ]
+        whole.evictions += [_shift_eviction(eviction, places, again) for eviction in session.evictions]
         whole.reasoning_cleared += [places[position] for position in session.reasoning_cleared]
         whole.sidechains += session.sidechains
         whole.problems += [Problem(found.line, f"{session.name}: {found.what}") for found in session.problems]
         if not last:
             self._settle(start)
 
-    def _skipped(self, session: RecordedSession) -> set[int]:
-        return {index for index, part in enumerate(_prompts(session)) if part.text in self._head}
-
     def _renamed(self, parts: Iterable[Part]) -> list[Part]:
-        """The parts with ids that no earlier session has."""
+        """Return the parts with ids that no earlier session has."""
         names: dict[str, str] = {}
         renamed = []
         for part in parts:
@@ -110,25 +112,8 @@ class _Joined:
 
 
 def _prompts(session: RecordedSession) -> Iterable[Part]:
-    """The system prompts that a session begins with."""
+    """Return the system prompts that a session begins with."""
     return takewhile(lambda part: part.kind is Kind.SYSTEM, session.parts)
-
-
-def _places(size: int, skipped: set[int], start: int) -> list[int]:
-    """By position in a session, the one that it becomes; the position after the last part included."""
-    places = []
-    for index in range(size + 1):
-        places.append(start)
-        start += index not in skipped
-    return places
-
-
-def _shift_call(call: ModelCall, places: Sequence[int]) -> ModelCall:
-    return replace(call, first=places[call.first], stop=places[call.stop])
-
-
-def _shift_compaction(compaction: Compaction, places: Sequence[int]) -> Compaction:
-    return replace(compaction, position=places[compaction.position], kept=places[compaction.kept])
 
 
 def _shift_eviction(eviction: Eviction, places: Sequence[int], skipped: set[int]) -> Eviction:
@@ -141,8 +126,3 @@ def _shift_eviction(eviction: Eviction, places: Sequence[int], skipped: set[int]
         removed=shifted(eviction.removed),
         steps=tuple(replace(step, removed=shifted(step.removed)) for step in eviction.steps),
     )
-
-
-def _monotone(times: Sequence[float | None]) -> bool:
-    known = [time for time in times if time is not None]
-    return all(earlier <= later for earlier, later in pairwise(known))

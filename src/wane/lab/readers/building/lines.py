@@ -1,4 +1,4 @@
-"""JSON Lines, read one line at a time; lines that are broken are named and passed over."""
+"""JSON Lines, read one line at a time; broken lines are named and skipped."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any, BinaryIO, Final
 from wane.lab.session import Problem
 
 LONGEST_LINE: Final = 128 * 1024 * 1024
-"""Bytes that a line may have. A longer one is no record of a session, and would only fill the memory."""
+"""Bytes that a line may have. No record of a session is longer."""
 
 NAMED_EACH: Final = 20
-"""How many problems of one kind are named line by line before the rest of them is only counted."""
+"""Problems of one kind that are named line by line; the rest are only counted."""
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
 class Problems:
-    """What could not be read of a file: each named by its line, and counted where there are too many to name."""
+    """What could not be read in a file: each problem named by its line, or counted if there are too many."""
 
     def __init__(self) -> None:
         self._named: list[Problem] = []
@@ -30,9 +30,9 @@ class Problems:
         """Note a problem.
 
         Args:
-            line: where it is, from 1.
-            what: what is wrong, and with what value.
-            kind: what it has in common with others, if `what` says more than that.
+            line: its line, from 1.
+            what: what is wrong, with the value.
+            kind: what it has in common with others, if `what` is more specific.
         """
         kind = kind or what
         self._seen[kind] += 1
@@ -40,7 +40,7 @@ class Problems:
             self._named.append(Problem(line, what))
 
     def found(self) -> list[Problem]:
-        """Return what was noted, in the order of the file."""
+        """Return the problems, in the order of the file."""
         more = [
             Problem(None, f"{count - NAMED_EACH:,} more: {kind}")
             for kind, count in self._seen.items()
@@ -50,15 +50,15 @@ class Problems:
 
     @property
     def count(self) -> int:
-        """How many were noted, those that are not named included."""
+        """How many there are, named or not."""
         return self._seen.total()
 
 
 def records(path: Path, problems: Problems, *, longest: int = LONGEST_LINE) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the JSON objects of a file with the numbers of their lines, from 1.
+    """Yield the JSON objects of a file with their line numbers, from 1.
 
-    Empty lines are nothing. Bytes that are no UTF-8 are read as U+FFFD and named; a line that holds no JSON
-    object is named and passed over.
+    Empty lines are skipped. Bytes that are not UTF-8 are read as U+FFFD and named; lines without a JSON object are
+    named and skipped.
 
     Args:
         path: the file.
@@ -76,9 +76,9 @@ def records(path: Path, problems: Problems, *, longest: int = LONGEST_LINE) -> I
 
 
 def head(path: Path, count: int = 30) -> list[object]:
-    """Return the first JSON values of a file that has one a line, which tell its format.
+    """Return the first JSON values of a file with one per line, which tell its format.
 
-    Lines that are no JSON are passed over, but no more lines than `count` are looked at.
+    Lines that are not JSON are skipped. At most `count` lines are read.
 
     Raises:
         OSError: if the file cannot be read.
@@ -96,18 +96,14 @@ def _raw_lines(
     while (limit is None or number < limit) and (raw := file.readline(longest)):
         number += 1
         if len(raw) == longest and not raw.endswith(b"\n"):
-            _skip_line(file)
+            while (rest := file.readline(1 << 20)) and not rest.endswith(b"\n"):
+                pass
             problems.add(number, f"the line is longer than {longest:,} bytes", "line too long")
             continue
         if number == 1:
             raw = raw.removeprefix(_BYTE_ORDER_MARK)
         if raw := raw.strip():
             yield number, raw
-
-
-def _skip_line(file: BinaryIO) -> None:
-    while (rest := file.readline(1 << 20)) and not rest.endswith(b"\n"):
-        pass
 
 
 def _decoded(number: int, raw: bytes, problems: Problems) -> object:
@@ -121,10 +117,10 @@ def _decoded(number: int, raw: bytes, problems: Problems) -> object:
         value: object = json.loads(line)
     except (ValueError, RecursionError) as error:
         reason = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply, or a number too long"
-        problems.add(number, f"no JSON ({reason}): {line[:40]!r}", "no JSON")
+        problems.add(number, f"not JSON ({reason}): {line[:40]!r}", "not JSON")
         return None
     if not isinstance(value, dict):
-        problems.add(number, f"no JSON object: {line[:40]!r}", "no JSON object")
+        problems.add(number, f"not a JSON object: {line[:40]!r}", "not a JSON object")
     elif damaged:
-        problems.add(number, "holds bytes that are no UTF-8; they were read as U+FFFD", "bytes that are no UTF-8")
+        problems.add(number, "holds bytes that are not UTF-8; they were read as U+FFFD", "bytes that are not UTF-8")
     return value

@@ -1,4 +1,4 @@
-"""Messages that a format of `wane.formats` takes apart, into a session."""
+"""Adds messages that a format of `wane.formats` takes apart to a session."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def take(
 ) -> int:
     """Append a message of a chat.
 
-    No provider takes an answer or a turn of the user after a call without its result. Calls that have none by
-    then get an empty one, and are named.
+    No provider takes an answer or a user turn after a call without its result. Calls that have none by then get an
+    empty one and are named.
 
     Args:
         builder: the session.
         parts: the parts of the message.
-        answer: whether a model wrote it. It is one model call then, with all of its parts.
-        usage: what the provider reported of the call.
+        answer: whether a model wrote it; it then is one model call, with all of its parts.
+        usage: what the provider reported for the call.
         at: when it was recorded, in seconds since 1970 UTC.
         model: the model's name.
-        line: where it stands.
+        line: its line.
 
     Returns:
         The position of its first part.
@@ -52,19 +52,19 @@ def take(
 
 
 def is_answer(message: Mapping[str, Any]) -> bool:
-    """Whether a model wrote a message, as JSON data of any format."""
+    """Return whether a model wrote a message, given as JSON data in any format."""
     if isinstance(items := message.get("items"), list):
         return bool(items) and is_model_made(items[0])
     return message.get("role") == "assistant" or message.get("kind") == "response"
 
 
 def settle(builder: SessionBuilder, line: int | None = None, *, coming: Collection[str] = ()) -> None:
-    """Give the calls that have no result an empty one, and name them.
+    """Give calls without a result an empty one, and name them.
 
     Args:
         builder: the session.
-        line: where the message stands before which it is missing.
-        coming: ids of calls whose result that message holds.
+        line: line of the message before which the result is missing.
+        coming: ids of calls whose result comes later, in that message for example.
     """
     for call_id in builder.unanswered:
         if call_id not in coming:
@@ -73,12 +73,12 @@ def settle(builder: SessionBuilder, line: int | None = None, *, coming: Collecti
 
 
 def builders(name: str, sources: Sequence[str], problems: Problems) -> list[SessionBuilder]:
-    """Return the builders for the sessions of one file.
+    """Return builders for the sessions of one file.
 
     Args:
-        name: what to call a session; several are numbered from 1.
+        name: name of a session; several are numbered from 1.
         sources: the format of each.
-        problems: what was wrong with the file, which the first session tells.
+        problems: what was wrong with the file; the first session reports it.
     """
     names = [name] if len(sources) == 1 else [f"{name}-{number}" for number in range(1, len(sources) + 1)]
     pairs = enumerate(zip(names, sources, strict=True))

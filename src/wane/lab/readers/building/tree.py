@@ -1,4 +1,4 @@
-"""Sessions that are trees: a turn that was edited or tried again begins a branch beside the one that was left."""
+"""Sessions that are trees: a turn that was edited or tried again begins a branch beside the abandoned one."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Final, Protocol, TypeVar
 
 from wane.lab.readers.building.lines import Problems
 
-LEFT: Final = "on a branch that was left (a turn that was edited or tried again)"
+LEFT: Final = "on an abandoned branch (a turn that was edited or tried again)"
 
 
 class Node(Protocol):
     """An entry with its place in a tree.
 
     Attributes:
-        id: its id, which no other entry has.
-        parent: the id of the entry that it follows, None for a root.
+        id: its id, unique in the file.
+        parent: the id of the entry that it follows; None for a root.
     """
 
     @property
@@ -28,10 +28,10 @@ NodeT = TypeVar("NodeT", bound=Node)
 
 
 def path_to(leaf: NodeT | None, nodes: Sequence[NodeT]) -> Mapping[str, NodeT]:
-    """Return the entries from a leaf to its root, by id, the leaf first.
+    """Return the entries from a leaf to its root, by id, leaf first.
 
-    A parent that is not among them was lost with a broken line. The entry ahead in the file is taken in its place,
-    or all that came before it would be lost too.
+    A missing parent was lost with a broken line. The entry ahead in the file takes its place, so that what came before
+    is not lost too.
 
     Args:
         leaf: the last entry of the path.
@@ -50,22 +50,18 @@ def path_to(leaf: NodeT | None, nodes: Sequence[NodeT]) -> Mapping[str, NodeT]:
 
 
 def name_left(lines: Iterable[int], problems: Problems) -> None:
-    """Name the lines of branches that were left, one problem for each run of them.
+    """Name the lines of abandoned branches, one problem for each run of them.
 
     Args:
         lines: their numbers, ascending.
         problems: takes them.
     """
-    first = last = None
+    runs: list[list[int]] = []
     for line in lines:
-        # Lines between them that no request carries do not part a run.
-        if first is None or last is None or line > last + 3:
-            _name(first, last, problems)
-            first = line
-        last = line
-    _name(first, last, problems)
-
-
-def _name(first: int | None, last: int | None, problems: Problems) -> None:
-    if first is not None:
+        # Lines between them that no request carries do not end a run.
+        if runs and line <= runs[-1][1] + 3:
+            runs[-1][1] = line
+        else:
+            runs.append([line, line])
+    for first, last in runs:
         problems.add(first, LEFT if first == last else f"lines {first} to {last}: {LEFT}", LEFT)

@@ -1,4 +1,4 @@
-"""Values of recorded JSON, taken as what they ought to be or not at all."""
+"""Reads values of recorded JSON as the type that they should have, or not at all."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 _MILLISECONDS_FROM: Final = 1e11  # as seconds this would be in the year 5138
-_TOO_MANY: Final = 10**15  # tokens, seconds or milliseconds: no recording is sound that has so many
+_TOO_MANY: Final = 10**15  # tokens, seconds or milliseconds; no sound recording has so many
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    """Return a JSON object, or an empty one in place of anything else."""
+    """Return a JSON object; an empty one for anything else."""
     return value if isinstance(value, dict) else _NOTHING
 
 
 def items(value: object) -> list[Any]:
-    """Return a JSON list, or an empty one in place of anything else."""
+    """Return a JSON list; an empty one for anything else."""
     return value if isinstance(value, list) else []
 
 
 def text(value: object) -> str:
-    """Return a string, or an empty one in place of anything else."""
+    """Return a string; an empty one for anything else."""
     return value if isinstance(value, str) else ""
 
 
 def count(value: object) -> int | None:
-    """Return a number of tokens, None for what cannot be one."""
+    """Return a number of tokens; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     # Compared, not converted: a whole number may be too long for a float.
@@ -35,7 +35,7 @@ def count(value: object) -> int | None:
 
 
 def seconds(value: object) -> float | None:
-    """Return a moment in seconds since 1970 UTC.
+    """Return a time in seconds since 1970 UTC; None for anything else.
 
     Args:
         value: an ISO 8601 string (without a zone: UTC), or a number of seconds or milliseconds since 1970.
@@ -52,10 +52,9 @@ def seconds(value: object) -> float | None:
 
 
 def sound(string: str) -> str:
-    """Return a text with each lone surrogate as U+FFFD, as it would reach a model.
+    """Return a text with U+FFFD for each lone surrogate.
 
-    Tools cut their output between the halves of a character, and no request, report or terminal can carry
-    the half that is left.
+    Tools cut their output between the halves of a character, and no request, report or terminal can carry half of one.
     """
     if string.isascii():
         return string
@@ -67,6 +66,6 @@ def sound(string: str) -> str:
 
 
 def first_words(string: str, limit: int = 80) -> str:
-    """Return the beginning of a text on one line, for a title."""
+    """Return the beginning of a text on one line, as a title."""
     words = " ".join(string[: 20 * limit].split())
     return words if len(words) <= limit else f"{words[: limit - 1].rstrip()}…"

@@ -1,4 +1,4 @@
-"""Entries of Claude Code's transcripts, put into a session."""
+"""Assembles the entries of a Claude Code transcript into a session."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Final
 
 from wane.core import Kind
 from wane.formats.base import Part
-from wane.lab.readers.building.blocks import Content
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.coupled import couple_signed
 from wane.lab.readers.building.lines import Problems
+from wane.lab.readers.building.messages import settle
 from wane.lab.readers.building.tree import name_left, path_to
 from wane.lab.readers.claude_code.entries import Entry, What
 from wane.lab.session import RecordedSession, Usage
@@ -20,19 +20,19 @@ from wane.lab.session import RecordedSession, Usage
 _SAID: Final = frozenset({What.USER, What.ANSWER, What.SUMMARY, What.BOUNDARY})
 _COMMAND: Final = re.compile(r"<command-name>(.*?)</command-name>(?:.*?<command-args>(.*?)</command-args>)?", re.DOTALL)
 _CHARACTERS_PER_TOKEN: Final = 8
-"""More than any text has. Output of fewer tokens was noted when the answer began, and is no sound figure."""
+"""More than any text has. Output of fewer tokens was noted when the answer began and is not final."""
 
 
 def assemble(
     name: str, source: str, entries: Sequence[Entry], problems: Problems, cwd: str | None = None
 ) -> RecordedSession:
-    """Return the session that some entries make.
+    """Return the session that entries make.
 
     Args:
-        name: what to call it.
+        name: its name.
         source: its format.
         entries: the entries of one agent, in the order of the file.
-        problems: takes what is left out, and holds what was noted of the file so far.
+        problems: takes what is left out; holds what was noted about the file so far.
         cwd: its working directory.
     """
     builder = SessionBuilder(name, source, problems)
@@ -42,15 +42,15 @@ def assemble(
 
 
 def command_of(entry: Entry) -> str:
-    """Return the command that an entry says was given, as it was typed; empty if it says nothing of one."""
+    """Return the command in an entry, as it was typed; empty if there is none."""
     match = _COMMAND.search(entry.turn.text) if entry.turn is not None else None
     return " ".join(filter(None, match.groups())) if match else ""
 
 
 def _active(entries: Sequence[Entry], problems: Problems) -> list[Entry]:
-    """The entries of the branch that was gone on with; those of the others are named.
+    """Return the entries of the branch that was continued; name those of the others.
 
-    The path alone is not enough: of the blocks of one answer, and of the results of its calls, only one stands on it.
+    The path alone is not enough: it holds only one of an answer's blocks, and one of the results of its calls.
     """
     leaf = next((entry for entry in reversed(entries) if entry.what in _SAID), None)
     kept = set(path_to(leaf, entries))
@@ -74,7 +74,7 @@ def _belongs(entry: Entry, before: Entry | None, kept: set[str], messages: set[s
     if entry.what is What.USER:
         return any(result.call_id in calls for result in entry.results)
     if entry.what in (What.BOUNDARY, What.SUMMARY):
-        # Where messages were kept over it, what follows hangs on them.
+        # If messages were kept across it, the following entries depend on them.
         return entry.parent in kept
     return before is not None and before.id in kept
 
@@ -112,15 +112,15 @@ class _Assembly:
             self._builder.title = next(filter(None, map(command_of, self._entries)), "")
 
     def _answer(self, lines: Sequence[Entry]) -> None:
-        """One model call: all lines of its message, each block once."""
+        """Add one model call: all lines of its message, each block once."""
         self._end_compaction(None)
-        self._settle(lines[0])
+        settle(self._builder, lines[0].line, coming=self._coming)
         parts: list[Part] = []
         signed: list[int] = []
         for entry in lines:
             for place, part in enumerate(entry.parts):
                 if part in parts:
-                    continue  # a line that was written again when the session was resumed
+                    continue  # a resumed session repeats lines
                 if place in entry.signed:
                     signed.append(len(parts))
                 parts.append(part)
@@ -137,22 +137,11 @@ class _Assembly:
             written, extra = result.content
             self._builder.result(result.call_id, written, extra_tokens=extra, line=entry.line)
         if entry.turn is not None:
-            self._turn(entry, entry.turn)
-
-    def _turn(self, entry: Entry, turn: Content) -> None:
-        self._settle(entry)
-        if entry.typed and not self._builder.title:
-            self._builder.title = turn.text
-        for part in entry.parts:
-            self._builder.add(part)
-
-    def _settle(self, entry: Entry) -> None:
-        """No provider takes a turn after a call without a result: a session that was cut there has an empty one."""
-        for call_id in self._builder.unanswered:
-            if call_id not in self._coming:
-                what = f"no result of the call {call_id!r}; taken as empty"
-                self._builder.problems.add(entry.line, what, "no result of a call")
-        self._builder.settle("", coming=self._coming)
+            settle(self._builder, entry.line, coming=self._coming)
+            if entry.typed and not self._builder.title:
+                self._builder.title = entry.turn.text
+            for part in entry.parts:
+                self._builder.add(part)
 
     def _end_compaction(self, summary: Entry | None) -> None:
         boundary, self._boundary = self._boundary, None
@@ -168,7 +157,7 @@ class _Assembly:
 
 
 def _usage(lines: Sequence[Entry], parts: Sequence[Part]) -> Usage | None:
-    """The usage of a model call, which is repeated on each of its lines; what it says of the output may grow."""
+    """Return the usage of a model call. Each of its lines repeats it, and the output may grow from line to line."""
     told = [entry.usage for entry in lines if entry.usage is not None]
     if not told:
         return None

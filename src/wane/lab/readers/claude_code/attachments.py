@@ -1,4 +1,4 @@
-"""What Claude Code attaches to a turn: files, reminders, messages that were queued while the agent worked."""
+"""What Claude Code attaches to a turn: files, reminders, messages queued while the agent worked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 from wane.lab.readers.building.blocks import Content, content
 from wane.lab.readers.building.values import items, mapping, text
 
-# Of these the model is told nothing, or nothing that the attachment holds.
+# The model is told nothing of these, or nothing that the attachment holds.
 _NOT_SENT: Final = frozenset(
     {
         "already_read_file",
@@ -24,9 +24,9 @@ _NOT_SENT: Final = frozenset(
     }
 )
 _TOLD_AFTER: Final = frozenset({"SessionStart", "UserPromptSubmit"})
-"""Events whose hooks' output goes to the model."""
+"""Events whose hook output goes to the model."""
 
-# Where attachments keep their words.
+# Fields that hold an attachment's text.
 _WORDS: Final = frozenset(
     {"content", "text", "snippet", "prompt", "planContent", "stdout", "message", "addedLines", "addedBlocks", "files"}
     | {"memories", "skills", "file", "blockingError"}
@@ -34,12 +34,12 @@ _WORDS: Final = frozenset(
 
 
 def attachment_text(attached: Mapping[str, Any], rendered: object) -> Content:
-    """Return what the model was told by an attachment; empty if that is nothing.
+    """Return what an attachment told the model; empty if nothing.
 
     Args:
         attached: the attachment.
-        rendered: the messages that were made of it, where the version of Claude Code records them. Older ones wrap
-            the words in a sentence or two that are not recorded.
+        rendered: the messages made from it, if the version of Claude Code records them. Older versions wrap the text in
+            a sentence or two that they do not record.
     """
     if isinstance(rendered, list) and rendered:
         told = [content(mapping(message).get("content", message)) for message in rendered]

@@ -1,4 +1,4 @@
-"""Lines of Claude Code's transcripts, reduced to what a request carried."""
+"""Lines of Claude Code transcripts, reduced to what a request carried."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from wane.lab.session import Usage
 SYNTHETIC: Final = "<synthetic>"
 """The model of answers that Claude Code writes itself, such as "No response requested."; no request carries them."""
 
-# How commands of a person's begin, which are no title.
+# How a person's commands begin; they make no title.
 _COMMANDS: Final = ("<command-name>", "<command-message>", "<bash-input>", "<user-memory-input>")
 _PROMPT: Final = "<command-message>"
-"""How a command begins that stands for a prompt, which follows it."""
+"""How a command begins that stands for the prompt after it."""
 
 
 class What(Enum):
@@ -37,7 +37,7 @@ class What(Enum):
     SUMMARY = "summary"
     QUEUED = "queued"
     LINK = "link"
-    """A line of which no request holds anything; others may follow it in the tree."""
+    """A line that no request holds; others may follow it in the tree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +58,15 @@ class Entry:
         parent: the uuid of the line that it follows; None for a root.
         what: what it is.
         at: when it was recorded.
-        side: for a line of a sub-agent, the agent's id; None for one of the session itself.
-        turn: for `USER`, what goes as a turn of the user, or a summary, or a message that was queued.
-        typed: whether a person wrote the turn, or some of it, and it is no command.
+        side: for a line of a sub-agent, the agent's id; None for the session itself.
+        turn: for `USER` and `QUEUED`, the user turn; for `SUMMARY`, the summary.
+        typed: whether a person wrote at least a part of the turn, and it is no command.
         results: for `USER`, the results.
-        message_id: for `ANSWER`, the ids of the message and of the request, which the lines of one model call share.
-        parts: for `ANSWER`, what this line holds of it; for a turn, what a person said in it and what the harness.
+        message_id: for `ANSWER`, the ids of message and request, which all lines of one model call share.
+        parts: for `ANSWER`, this line's part of it; for a turn, what the person said and what the harness said.
         signed: positions in `parts` of reasoning with a signature.
-        usage: for `ANSWER`, what is recorded of the call's usage.
-        finished: for `ANSWER`, whether the line says why the answer ended, so that its usage is final.
+        usage: for `ANSWER`, the recorded usage of the call.
+        finished: for `ANSWER`, whether the line says why the answer ended, which makes its usage final.
         model: for `ANSWER`, the model.
         tokens_before: for `BOUNDARY`, tokens of the view before the compaction.
         kept: for `BOUNDARY`, the uuid of the first line that stayed in view.
@@ -92,15 +92,15 @@ class Entry:
 
 
 def fill(entry: Entry, data: Mapping[str, Any], *, prompted: bool = False) -> bool:
-    """Fill in what a line holds for a request; it stays a link if that is nothing.
+    """Fill in what a request carried of a line; if nothing, the entry stays a link.
 
     Args:
-        entry: takes it.
+        entry: the entry.
         data: the line.
         prompted: whether it follows a command that stands for a prompt, see `is_prompt_command`.
 
     Returns:
-        Whether the line is of a kind that is known.
+        Whether the line is of a known type.
     """
     kind = text(data.get("type"))
     if kind == "user":
@@ -117,12 +117,12 @@ def fill(entry: Entry, data: Mapping[str, Any], *, prompted: bool = False) -> bo
 
 
 def is_prompt_command(entry: Entry) -> bool:
-    """Return whether an entry is a command that stands for a prompt: the entry behind it is what it stands for."""
+    """Return whether an entry is a command that stands for a prompt, which is the entry after it."""
     return entry.turn is not None and entry.turn.text.lstrip().startswith(_PROMPT)
 
 
 def answer_parts(blocks: object) -> tuple[list[Part], list[int]]:
-    """Return the parts of an answer's blocks, and the positions of signed thinking among them."""
+    """Return the parts of an answer's blocks, and the positions of signed thinking."""
     parts: list[Part] = []
     signed: list[int] = []
     for block in [blocks] if isinstance(blocks, str) else items(blocks):
@@ -147,14 +147,14 @@ def _user(entry: Entry, data: Mapping[str, Any], *, prompted: bool) -> None:
     entry.results = [Result(text(block.get("tool_use_id")), content(block.get("content"))) for block in results]
     said = [block for block in blocks if mapping(block).get("type") != "tool_result"]
     if said or not results:
-        # What a person's command stands for is their prompt, though the harness wrote it down; a tool's never is.
+        # The prompt that a person's command stands for is theirs, though the harness wrote it; a tool's never is.
         meta = data.get("isMeta") and (data.get("sourceToolUseID") or not prompted)
         _turn(entry, said, notice=bool(meta) or _origin(data) != CLAUDE_CODE_PERSON)
         entry.typed &= bool(said) and not data.get("isMeta")
 
 
 def _turn(entry: Entry, said: Sequence[object], *, notice: bool) -> None:
-    """Fill in a turn: the harness's as a whole, or as far as marks tell."""
+    """Fill in a turn: all of it is the harness's, or the blocks with its marks are."""
     entry.what, entry.turn = What.USER, content(list(said))
     told = [content(block) for block in said]
     marked = [notice or (not each.extra_tokens and is_notice(each.text)) for each in told]
@@ -170,7 +170,7 @@ def _turn(entry: Entry, said: Sequence[object], *, notice: bool) -> None:
 
 
 def _origin(data: Mapping[str, Any]) -> str:
-    """What kind of origin a turn has; a person's where nothing is recorded."""
+    """Return the kind of a turn's origin; a person if none is recorded."""
     return text(mapping(data.get("origin")).get("kind")) or CLAUDE_CODE_PERSON
 
 
@@ -179,7 +179,7 @@ def _answer(entry: Entry, message: Mapping[str, Any], request: str) -> None:
     if entry.model == SYNTHETIC:
         return
     entry.what = What.ANSWER
-    # Not every server behind Claude Code gives each answer an id of its own.
+    # Not every server behind Claude Code gives each answer its own id.
     entry.message_id = f"{text(message.get('id')) or entry.id} {request}"
     entry.parts, entry.signed = answer_parts(message.get("content"))
     entry.usage = _usage(mapping(message.get("usage")))
@@ -219,7 +219,7 @@ def _attachment(entry: Entry, data: Mapping[str, Any]) -> None:
         return
     prompt = attached.get("type") == "queued_command" and attached.get("commandMode", "prompt") == "prompt"
     typed = prompt and _origin(attached) == CLAUDE_CODE_PERSON and not attached.get("isMeta")
-    # An image that a person named is theirs; the text of a file is the harness's.
+    # An image that a person attached is theirs; the text of a file is the harness's.
     kind = Kind.USER if typed or not shown.text else Kind.NOTICE
     entry.what, entry.turn, entry.typed = What.USER, shown, typed
     entry.parts = [Part(kind, shown.text, extra_tokens=shown.extra_tokens)]
@@ -240,18 +240,18 @@ def _system(entry: Entry, data: Mapping[str, Any]) -> None:
 
 
 def queued(data: Mapping[str, Any]) -> str | None:
-    """Return what a person queued while the agent worked; None for what the harness queued for itself."""
+    """Return what a person queued while the agent worked; None for what the harness queued."""
     written = content(data.get("content")).text
     return None if not written or written.startswith(('{"task_id"', "<task-notification>")) else written
 
 
 def entry_of(line: int, data: Mapping[str, Any], last: str | None) -> Entry:
-    """Return the entry of a line, empty yet.
+    """Return the entry of a line, without its content.
 
     Args:
         line: its number.
         data: the line.
-        last: the entry ahead of it, which a line without a parent of its own follows.
+        last: the previous entry, which a line without a parent of its own follows.
     """
     name = text(data.get("uuid")) or f"line {line}"
     parent = (text(data.get("parentUuid")) or None) if "parentUuid" in data else last

@@ -1,12 +1,10 @@
 """Sessions of Claude Code: JSON Lines, one per block of a message, in a tree by `parentUuid`.
 
 - Lines that share `message.id` are one model call, wherever they stand: tools run while the answer still streams.
-- What a person typed is a turn of the user, messages queued while the agent worked among them; what the harness puts
-  in (skills, output of commands, reminders) is a notice, as lines and marks tell (R15).
-- The path to the last line is read, with the results and the blocks that belong to its calls; the branches that
-  were left are named.
-- Sub-agents are sessions of their own: lines of the same file, files of their own beside it, or what the
-  session's progress tells of them.
+- What a person typed is a user turn, as are messages queued while the agent worked; what the harness adds (skills,
+  output of commands, reminders) is a notice, as lines and marks tell (R15).
+- The path to the last line is read, with the results and blocks of its calls; abandoned branches are named.
+- Sub-agents are sessions of their own: lines of the same file, files beside it, or what progress lines tell of them.
 """
 
 from __future__ import annotations
@@ -29,10 +27,10 @@ NAME: Final = "claude-code"
 recognises: Final = is_claude_code
 
 SUB_AGENT: Final = "agent-"
-"""How the names of the files of sub-agents begin."""
+"""Prefix of the names of sub-agents' files."""
 
 _TYPES: Final = frozenset({"user", "assistant", "system", "attachment", "progress"})
-# Notes of the harness for itself: backups of files, titles, modes, links.
+# Claude Code's own notes: backups of files, titles, modes, links.
 _ASIDE: Final = frozenset(
     {
         "agent-color",
@@ -65,7 +63,7 @@ _ASIDE: Final = frozenset(
 
 
 def read(path: Path) -> list[RecordedSession]:
-    """Return the session of a transcript with those of its sub-agents; none if there is nothing of it in the file.
+    """Return the session of a transcript with those of its sub-agents; none if the file holds no transcript.
 
     Raises:
         OSError: if the file cannot be read.
@@ -83,7 +81,7 @@ def read(path: Path) -> list[RecordedSession]:
 
 
 def about(lines: Iterable[Mapping[str, Any]]) -> tuple[str, str | None]:
-    """Return the first turn that a person typed, or else the first command, and the working directory."""
+    """Return the first turn that a person typed, or else the first command; and the working directory."""
     cwd: str | None = None
     command = ""
     for number, data in enumerate(lines):
@@ -99,39 +97,40 @@ def about(lines: Iterable[Mapping[str, Any]]) -> tuple[str, str | None]:
 
 
 class _Transcript:
-    """The entries of a file: those of the session, and those of its sub-agents by agent."""
+    """The entries of a file: the session's own, and its sub-agents' by agent."""
 
     def __init__(self, path: Path) -> None:
         self.problems = Problems()
         self.entries: list[Entry] = []
         self.sides: dict[str, list[Entry]] = {}
-        self.told: dict[str, list[Entry]] = {}  # by agent, what progress tells of it
+        self.told: dict[str, list[Entry]] = {}  # by agent, what progress lines tell of it
         self.session_ids: set[str] = set()
         self.cwd: str | None = None
         self.found = False
         self._path = path
         self._seen: set[str] = set()
         self._last: dict[str | None, str] = {}
-        self._side_of: dict[str, str] = {}  # the sub-agent that a line is of, for versions that do not name it
+        self._side_of: dict[str, str] = {}  # the sub-agent of a line, for versions that do not name it
         self._waiting: list[str] = []
-        self._commands: set[str] = set()  # entries behind which a prompt follows
-        self._attached: set[str] = set()  # messages that were queued, by the attachments that hold them
+        self._commands: set[str] = set()  # entries that a prompt follows
+        self._attached: set[str] = set()  # queued messages that an attachment holds
         for line, data in records(path, self.problems):
             self._take(line, data)
-        # Newer versions record what was given to the agent as an attachment too.
+        # Newer versions also record a queued message as an attachment.
         self.entries = [
             entry
             for entry in self.entries
             if entry.what is not What.QUEUED or entry.turn is None or entry.turn.text.strip() not in self._attached
         ]
         if not self.entries and self.sides:
-            self._promote()
+            # In a sub-agent's own file its lines are the session.
+            self.entries = self.sides.pop(next(iter(self.sides)))
 
     def sub_sessions(self, known: Iterable[str]) -> list[RecordedSession]:
-        """The sessions of sub-agents that this file holds.
+        """Return the sessions of sub-agents in this file.
 
         Args:
-            known: agents that are known otherwise, whose progress says nothing new.
+            known: agents known otherwise, whose progress lines add nothing.
         """
         skip = set(known)
         chains = {**{name: told for name, told in self.told.items() if name not in skip}, **self.sides}
@@ -153,7 +152,7 @@ class _Transcript:
     def _entry(self, line: int, data: Mapping[str, Any]) -> None:
         uuid = text(data.get("uuid"))
         if uuid in self._seen:
-            return  # A session that was resumed repeats what it began with.
+            return  # a resumed session repeats its beginning
         if uuid:
             self._seen.add(uuid)
         self.cwd = self.cwd or text(data.get("cwd")) or None
@@ -175,7 +174,7 @@ class _Transcript:
             self._attached.add(content(data["attachment"].get("prompt")).text.strip())
 
     def _progress(self, line: int, data: Mapping[str, Any]) -> None:
-        """Versions that keep no files of sub-agents tell in their progress what they said and did."""
+        """Take what a sub-agent said and did from progress lines, in versions that keep no files of sub-agents."""
         message = mapping(data.get("message"))
         agent = text(data.get("agentId"))
         if data.get("type") != "agent_progress" or not agent or text(message.get("uuid")) in self._seen:
@@ -187,7 +186,7 @@ class _Transcript:
         chain.append(entry)
 
     def _queue(self, line: int, data: Mapping[str, Any]) -> None:
-        """Messages that were queued while the agent worked; one that is removed was given to it between two calls."""
+        """Follow messages queued while the agent worked; a removed one was given to it between two calls."""
         operation = text(data.get("operation"))
         if operation == "enqueue":
             if (written := queued(data)) is not None:
@@ -199,22 +198,13 @@ class _Transcript:
             written = self._waiting.pop(self._waiting.index(given) if given in self._waiting else 0)
             if operation == "remove":
                 entry = entry_of(line, data, self._last.get(None))
-                entry.what, entry.turn, entry.typed = What.QUEUED, _plain(written), True
+                entry.what, entry.turn, entry.typed = What.QUEUED, Content(written, 0), True
                 entry.parts = [Part(Kind.USER, written)]
                 self.entries.append(entry)
 
-    def _promote(self) -> None:
-        """A file of a sub-agent's own: here its lines are the session."""
-        first = next(iter(self.sides))
-        self.entries = self.sides.pop(first)
-
-
-def _plain(written: str) -> Content:
-    return Content(written, 0)
-
 
 def _agent_files(path: Path, session_ids: set[str]) -> list[tuple[str, Path]]:
-    """The files of the sub-agents of a session, by agent: in a folder of the session's, or beside it."""
+    """Return the files of a session's sub-agents, by agent: in its own folder, or beside it."""
     if path.name.startswith(SUB_AGENT):
         return []
     own = sorted(path.with_suffix("").glob(f"subagents/**/{SUB_AGENT}*.jsonl"))

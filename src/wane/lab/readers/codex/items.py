@@ -37,15 +37,15 @@ KNOWN: Final = frozenset(
         "web_search_call",
     }
 )
-"""Item types that are known; those of a compaction say again what its own line does, snapshots are Codex's own."""
+"""Known item types. Those of a compaction repeat what its own line says; snapshots are Codex's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What no model of this session wrote.
+    """What this session's model did not write.
 
     Attributes:
-        part: a turn of the user or of the developer, or a notice.
+        part: a turn of the user or developer, or a notice.
         is_turn: whether a person wrote it to the agent, or another agent set the task.
     """
 
@@ -55,21 +55,21 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a model gave; with its result, if the provider ran the call itself."""
+    """What a model gave, with its result if the provider ran the call itself."""
 
     parts: tuple[Part, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of a call, with the id of the call and the output as recorded."""
+    """The result of a call, with the call's id and the output as recorded."""
 
     call_id: str
     output: object
 
 
 def take(item: Mapping[str, Any]) -> Message | Output | Result | None:
-    """Take an item apart; None for one that is no part of the history."""
+    """Take an item apart; None if it is no part of the history."""
     match item.get("type"):
         case "message":
             return _message(item)
@@ -81,14 +81,18 @@ def take(item: Mapping[str, Any]) -> Message | Output | Result | None:
         case "reasoning":
             return _reasoning(item)
         case "function_call" | "custom_tool_call":
+            space, name = text(item.get("namespace")), text(item.get("name"))
             written = raw_text(item.get("arguments", item.get("input")))
-            return _call(item, _tool(item), written)
+            return _call(item, f"{space}.{name}" if space else name, written)
         case "tool_search_call":
             return _call(item, "tool_search", raw_text(item.get("arguments")))
         case "local_shell_call":
             return _call(item, "local_shell", raw_text(item.get("action")))
         case "function_call_output" | "custom_tool_call_output":
-            return Result(text(item.get("call_id")), _unwrapped(item.get("output")))
+            output = item.get("output")
+            if isinstance(output, dict):  # older versions wrap the output in an object with its success
+                output = output.get("content_items") or output.get("content", output)
+            return Result(text(item.get("call_id")), output)
         case "tool_search_output":
             return _tools_found(item)
         case "web_search_call":
@@ -116,11 +120,6 @@ def _reasoning(item: Mapping[str, Any]) -> Output:
     return Output((Part(Kind.REASONING, "\n".join(filter(None, told)), extra_tokens=extra),))
 
 
-def _tool(item: Mapping[str, Any]) -> str:
-    space, name = text(item.get("namespace")), text(item.get("name"))
-    return f"{space}.{name}" if space else name
-
-
 def _call(item: Mapping[str, Any], tool: str, written: str) -> Output:
     call_id = text(item.get("call_id")) or text(item.get("id"))
     return Output((Part(Kind.CALL, call_id=call_id, tool=tool, arguments=written),))
@@ -135,14 +134,7 @@ def _tools_found(item: Mapping[str, Any]) -> Output | Result:
 
 
 def _run_by_provider(item: Mapping[str, Any], tool: str, written: str, extra: int) -> Output:
-    """A call that the provider answered itself; what it found is not recorded."""
+    """Return a call that the provider ran itself; its output is not recorded."""
     call_id = text(item.get("id")) or tool
     call = Part(Kind.CALL, call_id=call_id, tool=tool, arguments=written)
     return Output((call, Part(Kind.RESULT, call_id=call_id, extra_tokens=extra)))
-
-
-def _unwrapped(output: object) -> object:
-    """The output of a call; older versions wrap it in an object with its success."""
-    if isinstance(output, dict):
-        return output.get("content_items") or output.get("content", output)
-    return output

@@ -1,7 +1,7 @@
 """Sessions of Codex (openai/codex): rollout files, JSON Lines of `{timestamp, type, payload}`.
 
-Codex records the items of OpenAI's Responses in the order in which its history holds them, and what each model
-call cost as an event after it. One call's output are the items up to that event, or up to the results of its calls.
+Codex records OpenAI's Responses items in the order of its history, and each model call's usage as an event after the
+call. The output of one call are the items up to that event, or up to the results of its calls.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from wane.lab.session import RecordedSession, Usage
 NAME: Final = "codex"
 recognises: Final = is_codex
 
-# State that Codex keeps for itself, which no request carries.
+# Codex's own state, which no request carries.
 _ASIDE: Final = frozenset({"turn_context", "world_state", "session_state", "ghost_snapshot"})
 _ABORTED: Final = "aborted"
-"""What Codex sends as the result of a call that has none (`context_manager/normalize.rs`)."""
+"""What Codex sends as the result of a call without one (`context_manager/normalize.rs`)."""
 _CHARACTERS_PER_TOKEN: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
 class _Cost:
-    """What a model call cost, as the event after it says.
+    """Usage of a model call, from the event after it.
 
     Attributes:
         usage: its usage.
@@ -48,9 +48,9 @@ class _Cost:
 
 @dataclass(frozen=True, slots=True)
 class _Compacted:
-    """A compaction, with its summary; that of OpenAI's servers is encrypted, and empty here.
+    """A compaction with its summary; a summary by OpenAI's servers is encrypted, and empty here.
 
-    Besides the summary the model saw the turns of the user again, which are in the history already.
+    The model also saw the user turns again, which are in the history already.
     """
 
     summary: str
@@ -58,7 +58,7 @@ class _Compacted:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One thing that happened, with its line, and the model that was set when it did."""
+    """One thing that happened, with its line and the current model."""
 
     line: int
     at: float | None
@@ -67,7 +67,7 @@ class _Step:
 
 
 def read(path: Path) -> list[RecordedSession]:
-    """Return the session of a rollout file; none if there is nothing of Codex's in it.
+    """Return the session of a rollout file; none if the file holds nothing of Codex.
 
     Raises:
         OSError: if the file cannot be read.
@@ -83,7 +83,7 @@ def read(path: Path) -> list[RecordedSession]:
 
 
 def about(lines: Iterable[Mapping[str, Any]]) -> tuple[str, str | None]:
-    """Return the first turn of the user and the working directory."""
+    """Return the user's first turn and the working directory."""
     cwd: str | None = None
     for data in lines:
         payload = mapping(data.get("payload")) or data
@@ -99,7 +99,7 @@ def about(lines: Iterable[Mapping[str, Any]]) -> tuple[str, str | None]:
 
 
 class _Collected:
-    """The steps of a session, without what was rolled back."""
+    """Collects the steps of a session, without those that were rolled back."""
 
     def __init__(self, builder: SessionBuilder) -> None:
         self.steps: list[_Step] = []
@@ -126,7 +126,7 @@ class _Collected:
             self._builder.cwd = self._builder.cwd or text(payload.get("cwd")) or None
             self.found = True
         elif not payload and kind in codex_items.KNOWN:
-            self._item(line, at, data)  # the first form had the items bare
+            self._item(line, at, data)  # the first version of the format had bare items
         elif not kind and ("instructions" in data or "record_type" in data):
             self._meta(line, data)
         elif kind not in _ASIDE:
@@ -139,7 +139,7 @@ class _Collected:
     def _meta(self, line: int, payload: Mapping[str, Any]) -> None:
         self.found = True
         if self._has_meta:
-            return  # A fork repeats the header of the session that it came from.
+            return  # a fork repeats the header of its origin
         self._has_meta = True
         self._builder.cwd = text(payload.get("cwd")) or None
         instructions = payload.get("base_instructions")
@@ -156,7 +156,7 @@ class _Collected:
             self._problems.add(line, f"an item of the unknown type {kind!r}")
 
     def _event(self, line: int, at: float | None, payload: Mapping[str, Any]) -> None:
-        """Events tell the interface what the items say again, but for what a call cost and for a rollback."""
+        """Take usage and rollbacks from events; their other content repeats the items."""
         kind = text(payload.get("type"))
         self.found = True
         if kind == "token_count":
@@ -169,7 +169,7 @@ class _Collected:
     def _cost(self, line: int, at: float | None, info: Mapping[str, Any]) -> None:
         last, totals = mapping(info.get("last_token_usage")), info.get("total_token_usage")
         total_input = count(last.get("input_tokens"))
-        # The event is repeated when limits change; after a compaction it only estimates the new context.
+        # The event is repeated when limits change, and after a compaction it only estimates the new context.
         if not total_input or (totals is not None and totals == self._totals):
             return
         self._totals = totals
@@ -191,7 +191,7 @@ class _Collected:
 
 
 class _Assembly:
-    """Puts the steps into a session: output up to its cost is one model call."""
+    """Assembles the steps into a session: output up to its usage is one model call."""
 
     def __init__(self, builder: SessionBuilder, steps: Sequence[_Step]) -> None:
         self._builder = builder
@@ -211,7 +211,8 @@ class _Assembly:
                 self._output.append(step)
             elif isinstance(step.what, _Compacted):
                 self._flush(None)
-                self._compaction(step, step.what)
+                self._builder.settle(_ABORTED, coming=self._coming)
+                self._builder.compaction(step.what.summary, tokens_before=self._context, at=step.at)
             elif self._output:
                 self._after.append(step)
             else:
@@ -219,7 +220,7 @@ class _Assembly:
         self._flush(None)
 
     def _flush(self, cost: _Cost | None) -> None:
-        """End the model call. A cost without output is that of a summary, which is no part of the history."""
+        """End the model call. A cost without output is that of a summary, which is not part of the history."""
         if cost is not None:
             self._context = cost.usage.total_input + (cost.usage.output or 0)
         if self._output:
@@ -244,13 +245,9 @@ class _Assembly:
                 self._builder.clear_reasoning()
             self._builder.add(step.what.part)
 
-    def _compaction(self, step: _Step, compacted: _Compacted) -> None:
-        self._builder.settle(_ABORTED, coming=self._coming)
-        self._builder.compaction(compacted.summary, tokens_before=self._context, at=step.at)
-
 
 def _with_reasoning(output: Sequence[_Step], cost: _Cost | None) -> list[Part]:
-    """The parts of a call's output. Reasoning is encrypted; what it holds is told by what the call cost."""
+    """Return the parts of a call's output. Reasoning is encrypted, so the call's usage gives its size."""
     parts = [part for step in output if isinstance(step.what, codex_items.Output) for part in step.what.parts]
     places = [place for place, part in enumerate(parts) if part.kind is Kind.REASONING]
     if cost is not None and places:

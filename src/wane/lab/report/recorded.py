@@ -1,8 +1,9 @@
-"""What the recording agent itself did with its context, as a run beside those of the replays."""
+"""What the recording agent did with its context, as a run beside those of the replays."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any, Final
 
@@ -15,28 +16,28 @@ from wane.lab.session import Compaction, Eviction, ModelCall
 from wane.strategies.base import Substitute
 
 NAME: Final = "recorded"
-"""What the run is called."""
+"""Name of the run."""
 
 _Event = tuple[int, int, Compaction | Eviction | None]
 
 
 def recorded_run(material: Material, outline: Outline, note: Note, budget: int | None = None) -> dict[str, Any]:
-    """Return what happened in a session as JSON-able data.
+    """Return the recorded run of a session as JSON-able data.
 
-    Sizes are those that the provider reported; where it reported none, what the view came to.
+    Sizes are as reported by the provider, or else the counted size of the view.
 
     Args:
         material: the session, counted.
         outline: its episodes, to which passes belong.
         note: takes the summaries of compactions.
-        budget: tokens that a view might hold, if there was a budget.
+        budget: tokens that a view may hold, if there was a budget.
     """
-    happened = _Happened(material, outline)
-    happened.fold()
+    run = _RecordedRun(material, outline)
+    run.fold()
     calls = material.session.calls
-    sizes = [_reported(call) or held for call, held in zip(calls, happened.sizes, strict=True)]
+    sizes = [_reported(call) or held for call, held in zip(calls, run.sizes, strict=True)]
     before = sizes_before(material, sizes)
-    changes = [change_dict(change, size or before[change.call], note, how) for change, how, size in happened.changes]
+    changes = [change_dict(change, size or before[change.call], note, how) for change, how, size in run.changes]
     return {
         "name": NAME,
         "how": "episode",
@@ -44,14 +45,14 @@ def recorded_run(material: Material, outline: Outline, note: Note, budget: int |
         "sizes": sizes,
         "read": [call.usage.cache_read if call.usage else 0 for call in calls],
         "reported": [int(_reported(call) > 0) for call in calls],
-        "ran": sorted({change.call for change, how, _ in happened.changes if how == "episode"}),
-        "summaries": sorted({change.call for change, how, _ in happened.changes if how == "summary"}),
+        "ran": sorted({change.call for change, how, _ in run.changes if how == "episode"}),
+        "summaries": sorted({change.call for change, how, _ in run.changes if how == "summary"}),
         "changes": changes,
-        "steps": [step_list(step) for step in happened.stripped],
+        "steps": [step_list(step) for step in run.stripped],
     }
 
 
-class _Happened:
+class _RecordedRun:
     """Goes through compactions, passes and cleared reasoning in order."""
 
     def __init__(self, material: Material, outline: Outline) -> None:
@@ -67,26 +68,26 @@ class _Happened:
 
     def fold(self) -> None:
         grown = [0, *accumulate(self._tokens)]
-        freed, known, upcoming = 0, 0, list(self._events())
-        for call, first in enumerate(self._firsts):
-            while upcoming and call_before(self._firsts, upcoming[0][0]) <= call:
-                freed += self._take(call, upcoming.pop(0))
-                known += 1
-            summary = self._summary.tokens if self._summary else 0
-            self.sizes.append(self._material.overhead + grown[first] - freed + summary)
-
-    def _events(self) -> Iterator[_Event]:
         session = self._material.session
         events: list[_Event] = [(it.position, 0, it) for it in session.compactions]
         events += [(it.position, 1, it) for it in session.evictions]
         events += [(position, 2, None) for position in session.reasoning_cleared]
-        yield from sorted(events, key=lambda it: it[:2])
+        freed, upcoming = 0, deque(sorted(events, key=lambda it: it[:2]))
+        for call, first in enumerate(self._firsts):
+            while upcoming and call_before(self._firsts, upcoming[0][0]) <= call:
+                freed += self._take(call, upcoming.popleft())
+            summary = self._summary.tokens if self._summary else 0
+            self.sizes.append(self._material.overhead + grown[first] - freed + summary)
 
     def _take(self, call: int, event: _Event) -> int:
-        """Note what an event took, and return its tokens."""
+        """Note what an event removed, and return its tokens."""
         position, _, what = event
         if isinstance(what, Eviction):
-            self._note_steps(call, what)
+            owners = self._outline.owners
+            for step in what.steps:
+                owner = next((owners[index] for index in step.removed if owners[index] >= 0), None)
+                if owner is not None:
+                    self.stripped.append(Stripped(call, owner, step.level, step.freed, step.removed))
             return self._leave(call, what.removed, "episode", before=what.tokens_before)
         if isinstance(what, Compaction):
             old = self._summary
@@ -111,13 +112,6 @@ class _Happened:
         if left or texts[0]:
             self.changes.append((Change(call, left, (), *texts), how, before))
         return sum(self._tokens[index] for index in left)
-
-    def _note_steps(self, call: int, eviction: Eviction) -> None:
-        owners = self._outline.owners
-        for step in eviction.steps:
-            owner = next((owners[index] for index in step.removed if owners[index] >= 0), None)
-            if owner is not None:
-                self.stripped.append(Stripped(call, owner, step.level, step.freed, step.removed))
 
 
 def _reported(call: ModelCall) -> int:

@@ -1,28 +1,29 @@
-"""What stands in the current view, kept up by what changed since the last one."""
+"""What the current view holds, updated by what changed since the last one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from wane.lab.cache.lineage import common_prefix
 from wane.lab.loss.index import NONE, Index
 from wane.strategies.base import Slot, Substitute
 
 
-class Shown:
+class ViewContents:
     """The current view of one run.
 
-    Views are expected to begin as the one before did, save where a strategy acted: what both begin with is
-    compared as a whole, and only what lies behind it is looked at slot by slot.
+    A view usually begins like the previous one, except where a strategy acted: what they share is compared as a
+    whole, and only the rest slot by slot.
 
     Args:
         index: the session.
 
     Attributes:
-        whole: by item, 1 if it stands in the view unchanged, else 0.
+        whole: by item, 1 if the view holds it unchanged, else 0.
         held: identifiers in the texts of substitutes.
-        summaries: summaries whose text is not known.
-        lost_users: turns of the user before the call that are missing or changed.
-        broken: calls whose pair is broken: they or their result stand in the view alone.
+        summaries: summaries whose text is unknown.
+        lost_users: user turns before the call that are missing or changed.
+        broken: calls whose pair is broken: the view holds them or their result alone.
     """
 
     def __init__(self, index: Index) -> None:
@@ -45,10 +46,10 @@ class Shown:
 
         Args:
             view: its slots.
-            before: number of items that had happened before the call.
+            before: number of items before the call.
         """
         new = list(view)
-        same = _common(self._view, new)
+        same = common_prefix(self._view, new)
         left, left_texts = _split(self._view[same:])
         entered, entered_texts = _split(new[same:])
         changed = left ^ entered
@@ -63,12 +64,12 @@ class Shown:
         self._check(changed)
 
     def _take_substitutes(self, substitutes: list[Substitute]) -> set[int]:
-        """Note the texts that stand in the view, and return the items in whose place they came or went."""
+        """Note the texts in the view, and return the items whose substitutes came or went."""
         texts = {slot.text for slot in substitutes}
         standing = {slot.index for slot in substitutes if slot.index is not None}
         changed = standing ^ self._standing
         self._standing = standing
-        # Texts that are gone are let go: shortened results can be many and long.
+        # Texts that are gone are dropped: shortened results can be many and long.
         known = self._holds
         self._holds = {text: known[text] if text in known else self._index.holds(text) for text in texts}
         self.held = set().union(*self._holds.values())
@@ -76,7 +77,7 @@ class Shown:
         return changed
 
     def _check(self, changed: set[int]) -> None:
-        """Look again at the pairs and the user's turns among items that changed or are new in the history."""
+        """Check the pairs and user turns among items that changed or are new."""
         partner, whole, standing = self._index.partner, self.whole, self._standing
         for item in changed:
             other = partner[item]
@@ -98,16 +99,3 @@ def _mark(marked: set[int], item: int, mark: bool) -> None:
 def _split(slots: list[Slot]) -> tuple[set[int], list[Substitute]]:
     texts = [slot for slot in slots if isinstance(slot, Substitute)]
     return {slot for slot in slots if not isinstance(slot, Substitute)}, texts
-
-
-def _common(old: list[Slot], new: list[Slot]) -> int:
-    """Return how many slots two views begin with alike, by comparing runs of them, which costs little."""
-    low, high = 0, min(len(old), len(new))
-    step = high
-    while low < high:
-        if old[low : low + step] == new[low : low + step]:
-            low += step
-        else:
-            high = low + step - 1
-        step = max(1, (high - low + 1) // 2)
-    return low

@@ -1,4 +1,4 @@
-"""What a strategy that knows no episodes left out of a session's requests, by what a journal says that it did."""
+"""What a strategy without episodes left out of a session's requests, as the journal recorded it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from wane.strategies.registry import get_strategy
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
-    """What one action changed; items are told by their indexes in the journal.
+class StrategyAction:
+    """What one action changed; items are given by their indexes in the journal.
 
     Attributes:
-        removed: those that are no longer shown as they were, in order.
-        before: tokens of the view before it, by our own count and without what every request carries besides.
-        after: likewise after it.
-        summary: what stands in place of all that was removed, if it was summed up.
-        kept: of such, the first item that is shown after the summary; None if none is.
+        removed: items no longer shown unchanged, in order.
+        before: tokens of the view before it, by our own count and without what every request carries.
+        after: the same after it.
+        summary: the summary in place of all that was removed, if there is one.
+        kept: the first item shown after that summary; None if there is none.
     """
 
     removed: tuple[int, ...]
@@ -33,17 +33,17 @@ class Act:
     kept: int | None = None
 
 
-class Actions:
-    """Follows a history with the strategy that kept it."""
+class StrategyActions:
+    """Follows a history with the strategy that managed it."""
 
     def __init__(self) -> None:
         self._parts: list[tuple[int, Part]] = []  # with the number of the message
         self._messages = 0
         self._answered = False
         self._strategy: Resumable | None = None
-        self._tokens: list[int] = []  # of the items that the strategy has been given
+        self._tokens: list[int] = []  # of the items given to the strategy
         self._shown: set[int] = set()
-        self._instead = 0  # tokens of what stands in the view for others
+        self._instead = 0  # tokens of the substitutes in the view
 
     def add(self, parts: Sequence[Part]) -> None:
         """Take in the parts of the next message."""
@@ -53,25 +53,25 @@ class Actions:
         self._parts += [(self._messages, part) for part in told]
         self._messages += 1
 
-    def redo(self, name: str, done: Mapping[str, Any]) -> Act:
-        """Do again what a strategy did.
+    def redo(self, name: str, done: Mapping[str, Any]) -> StrategyAction:
+        """Repeat what a strategy did.
 
         Args:
             name: the strategy's name.
             done: what it did.
 
         Raises:
-            FormatError: if the strategy is not known, or could not have done so here.
+            FormatError: if the strategy is unknown, or could not have done this here.
         """
         try:
             strategy = self._following(name)
             strategy.redo(done)
         except (ConfigError, HistoryError, LookupError, TypeError, ValueError) as error:
-            raise FormatError(f"what the strategy {name} did cannot be done here: {error}") from error
-        return self._act(strategy)
+            raise FormatError(f"what the strategy {name} did cannot be repeated here: {error}") from error
+        return self._action(strategy)
 
     def _following(self, name: str) -> Resumable:
-        """The strategy of a name, with all that has happened."""
+        """Return the strategy of that name, with the whole history added."""
         if self._strategy is None or self._strategy.name != name:
             strategy = get_strategy(name, Settings(budget=MAX_BUDGET))
             if not isinstance(strategy, Resumable):
@@ -84,7 +84,7 @@ class Actions:
             self._tokens.append(item.tokens)
         return self._strategy
 
-    def _act(self, strategy: Resumable) -> Act:
+    def _action(self, strategy: Resumable) -> StrategyAction:
         fitted = strategy.fit()
         assert isinstance(fitted, Fitted)  # nothing lacks room
         slots, earlier = fitted.view, self._shown
@@ -95,6 +95,8 @@ class Actions:
         removed = tuple(sorted(earlier - self._shown))
         summary = next((slot for slot in slots if isinstance(slot, Substitute) and slot.index is None), None)
         if summary is None:
-            return Act(removed, before, after)
+            return StrategyAction(removed, before, after)
         behind = list(slots)[list(slots).index(summary) + 1 :]
-        return Act(removed, before, after, summary.text, next((slot for slot in behind if isinstance(slot, int)), None))
+        return StrategyAction(
+            removed, before, after, summary.text, next((slot for slot in behind if isinstance(slot, int)), None)
+        )

@@ -1,4 +1,4 @@
-"""What the next request of a saved session shows, whichever strategy kept its context."""
+"""The view of a saved session's next request, under any strategy."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from wane.journal import (
 from wane.strategies.base import Annotate, Settings, Substitute
 
 Taken = Sequence[tuple[Item, Part]]
-"""The items of a message, with their content."""
+"""The items of a message, with their contents."""
 
-_BEGUN: Final = ("agent", "proxy")  # topics of the notes that say which strategy is to keep the context
+_BEGUN: Final = ("agent", "proxy")  # topics of the notes that name the strategy of a session
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What the next request shows.
+    """The view of the next request.
 
     Attributes:
-        strategy: what kept the context last; None if the session does not say.
-        tokens: what it holds, as the provider counts as far as it told.
+        strategy: the last strategy of the context; None if the session does not name it.
+        tokens: tokens of the view, by the provider's count as far as known.
         evicted: tokens of the history that it does not hold, by our own count.
-        visible: indexes of the items that are in it as they were.
-        instead: by item, the tokens of a text that stands in its place.
+        visible: indexes of the items that it holds unchanged.
+        instead: by item, the tokens of its substitute.
     """
 
     strategy: str | None
@@ -50,20 +50,20 @@ class View:
 
     @property
     def by_episode(self) -> bool:
-        """Whether only whole levels of episodes leave it, if anything does."""
+        """Whether only whole levels of episodes can have left it."""
         return self.strategy is None or self.strategy in BY_EPISODE or self.strategy == "none"
 
 
 def view_of(records: Sequence[Record], messages: Sequence[Taken], replayed: Replay) -> View:
-    """Return what the next request of a session shows.
+    """Return the view of a session's next request.
 
     Args:
-        records: its records.
+        records: the session's records.
         messages: the items of each of its messages.
-        replayed: its window, which is the view where episodes are evicted, or nothing is.
+        replayed: its window, which is the view if episodes are evicted, or nothing is.
 
     Raises:
-        JournalError: if the records do not follow from each other, or its strategy is not known.
+        JournalError: if the records do not follow from each other, or the strategy is unknown.
     """
     window, visible = replayed.window, set(replayed.window.visible)
     items = (item for taken in messages for item, _ in taken)
@@ -76,7 +76,7 @@ def view_of(records: Sequence[Record], messages: Sequence[Taken], replayed: Repl
 
 
 def strategy_of(records: Iterable[Record]) -> str | None:
-    """Return the strategy that kept a session's context last; None if nothing tells."""
+    """Return the last strategy of a session's context; None if no record names it."""
     strategy: str | None = None
     for record in records:
         if isinstance(record, NoteRecord) and record.topic in _BEGUN:
