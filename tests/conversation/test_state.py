@@ -158,6 +158,30 @@ def test_a_fork_behind_a_restored_state_is_passed_through_anew() -> None:
     assert standing(revived) == standing(lived)
 
 
+def test_what_was_evicted_before_a_state_stays_out_of_a_fork_behind_it() -> None:
+    lived, revived = Conversation(budget=500), Conversation(budget=500)
+    live(lived, LONG)
+    assert len(lived.view) < len(LONG)
+    revived.restore(stored(lived), LONG)
+    more: Session = [{"role": role, "content": f"{n}"} for n in range(3) for role in ("user", "assistant")]
+    for conversation in (lived, revived):
+        live(conversation, [*LONG, *more], known=len(LONG))
+        conversation.budget = 10_000
+        assert conversation.ingest([*LONG, *more[:2], {"role": "user", "content": "Instead."}]).forked
+    assert standing(revived) == standing(lived)
+    assert len(revived.view) < len(LONG)
+
+
+def test_what_is_reported_of_a_request_that_a_state_was_taken_behind_counts() -> None:
+    lived, revived = Conversation(), Conversation()
+    lived.append(LONG[0])
+    lived.request()
+    revived.restore(stored(lived), LONG[:1])
+    for conversation in (lived, revived):
+        conversation.append(LONG[1], input_tokens=700)
+    assert revived.tokens == lived.tokens > 700
+
+
 class Ids(Adapter[dict[str, Any]]):
     def key(self, message: dict[str, Any]) -> str | None:
         return message.get("id")

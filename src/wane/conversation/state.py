@@ -10,7 +10,7 @@ from typing import Any, Final, Generic
 from wane.conversation.adapter import Adapter
 from wane.conversation.alignment import said
 from wane.conversation.engine import Engine, Shown
-from wane.conversation.timeline import Setup, Timeline
+from wane.conversation.timeline import Sent, Setup, Timeline
 from wane.core import ContextWindow, Episode, EpisodeType
 from wane.core.errors import HistoryError
 from wane.formats.base import Format, MessageT
@@ -83,6 +83,7 @@ def restore_timeline(
     Raises:
         HistoryError: if it does not fit the messages.
     """
+    messages = list(messages)
     line = Timeline(setup, state["engine"]["limits"])
     for prepared in line.prepare(messages):
         if prepared is not None:
@@ -91,8 +92,10 @@ def restore_timeline(
     line.fixed, line.told = int(state["fixed"]), int(state["told"])
     line.asked, line.answered = state["asked"], state["answered"]
     line.base = len(line.transcript.messages)
+    line.origin = lambda again: restore_timeline(again, state, messages)
     line.view.changed()
     if state["shown"] is not None:
+        line.requests.append(Sent(line.base, line.engine.overhead, line.engine.name, None, managed=setup.manage))
         line.shown = Shown(
             line.engine.view, False, None, line.engine.tokens, line.engine.tokens, None, state["shown"]["reminder"]
         )

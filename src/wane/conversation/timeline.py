@@ -129,6 +129,7 @@ class Timeline(Generic[MessageT]):
         shown: what the latest request showed; None if something was taken in since.
         base: how many messages there were when it was brought back from a state: of what was done for them, nothing is
             known.
+        origin: makes it anew as it was brought back; None if it was not.
         ended: whether the history ends with an answer that calls nothing.
         fixed: tokens that every request carries besides its messages, as the host says.
         told: tokens that they carry besides, as the messages say.
@@ -145,6 +146,7 @@ class Timeline(Generic[MessageT]):
         self.requests: list[Sent] = []
         self.shown: Shown | None = None
         self.base = 0
+        self.origin: Callable[[Setup[MessageT]], Timeline[MessageT]] | None = None
         self.ended = False
         self.fixed = self.told = 0
         self._fixed: str | None = None  # what that is, besides what the host says
@@ -354,9 +356,11 @@ class Timeline(Generic[MessageT]):
         return line
 
     def _redone(self, prepared: Sequence[Prepared[MessageT]], setup: Setup[MessageT]) -> Timeline[MessageT]:
-        line = self._afresh(setup)
-        due = [sent for sent in self.requests if sent.messages <= len(prepared)]
-        for number, each in enumerate(prepared):
+        brought_back = self.origin is not None and setup.strategy == self._setup.strategy
+        line = self.origin(setup) if self.origin is not None and brought_back else self._afresh(setup)
+        line.fixed = self.fixed
+        due = [sent for sent in self.requests[len(line.requests) :] if sent.messages <= len(prepared)]
+        for number, each in enumerate(prepared[line.base :], line.base):
             while due and due[0].messages == number:
                 line._redo(due.pop(0))
             line._enter(each, self._marks)
