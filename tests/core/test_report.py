@@ -31,8 +31,8 @@ def test_a_pass_down_to_low_water() -> None:
     assert fitted(2_000, BATCHES).explain() == (
         "The view held 3,104 tokens, 1,104 over the budget of 2,000. A pass evicts down to low water (1,000), "
         "so that passes are rare. This one evicted 3,060 of them: 44 stay. It stripped 2 episodes, the longest unused "
-        "first, from fix to look, and removed 1 of them. Tokens that went: 1,005 of searches and listings, 2,010 of reads, "
-        "commands, other calls and notices, 45 of other content of removed episodes."
+        "first, from fix to look, and removed 1 of them. Tokens that went: 1,005 of searches and listings, 2,010 of "
+        "reads, commands, other calls and notices, 45 of other content of removed episodes."
     )
 
 
