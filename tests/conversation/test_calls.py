@@ -165,7 +165,7 @@ def test_what_is_left_open_by_a_saved_history_is_handed_out() -> None:
 
 
 def test_a_call_of_no_conversation_writes_no_message() -> None:
-    with pytest.raises(ConfigError, match="no conversation"):
+    with pytest.raises(ConfigError, match="not from a conversation"):
         Call("read", "{}", "c1").result("x")
 
 
