@@ -1,4 +1,4 @@
-"""Make the tables of docs/notices.md from the marks themselves; what stands ahead of them is written by hand.
+"""Make the tables of docs/notices.md from the marks; the text before them is written by hand.
 
     python scripts/notices_doc.py docs/notices.md            write them
     python scripts/notices_doc.py --check docs/notices.md    exit with 1 if they are out of date
@@ -40,11 +40,11 @@ def how(row: Mark) -> str:
         case Form.SECTION:
             return f"is a section from {mark} to {end}"
         case Form.LINE:
-            return f"is a line behind sections: {mark}"
+            return f"is a line after sections: {mark}"
         case Form.WHOLE:
             return f"is {mark}"
         case Form.BEHIND:
-            return f"stands behind a tool's result that begins with {mark}"
+            return f"follows a tool's result that begins with {mark}"
         case _:
             return f"begins with {mark}" + (f" and ends with {end}" if row.end else "")
 

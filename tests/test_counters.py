@@ -33,7 +33,7 @@ def test_tiktoken_without_its_vocabulary_says_what_to_do(monkeypatch: pytest.Mon
 
 
 def test_an_encoding_that_does_not_exist_is_a_counter_error() -> None:
-    with pytest.raises(wane.CounterError, match=r"'no-such' is no encoding that tiktoken knows; known: .*o200k_base"):
+    with pytest.raises(wane.CounterError, match=r"tiktoken does not know the encoding 'no-such'; known: .*o200k_base"):
         get_counter("tiktoken:no-such")
 
 
@@ -57,7 +57,7 @@ def test_an_unknown_counter_names_the_known() -> None:
 
 
 def test_what_is_no_counter_is_refused() -> None:
-    with pytest.raises(wane.ConfigError, match="counter is 5; it must be the name of one, or a function"):
+    with pytest.raises(wane.ConfigError, match="counter is 5; it must be a counter's name, or a function"):
         wane.plan([], budget=10, counter=5)  # type: ignore[arg-type]
 
 

@@ -70,7 +70,7 @@ def ask(store: Archive, **arguments: object) -> str:
 def test_a_search_gives_exact_excerpts_with_their_places() -> None:
     text = ask(archive(SESSION, 100), search=r"port = \d+")
     head, entry = text.split("\n\n", 1)
-    assert head == '"port = \\\\d+" stands in 1 place.'
+    assert head == '"port = \\\\d+" was found in 1 place.'
     place, cut, excerpt = entry.split("\n", 2)
     assert place.startswith(
         '1. Message 4 of 9, result of `read` {"path": "a.toml"}, in episode "find-port", not in view;'
@@ -121,7 +121,7 @@ def test_places_come_page_by_page() -> None:
         more = re.search(r"Go on with: (.*)\]$", text)
         asked = json.loads(more[1]) if more else {}
     assert seen == [str(n) for n in range(29, -1, -1)]
-    assert "offset 99 is outside" in ask(store, search="needle", offset=99)
+    assert "offset 99 is beyond them" in ask(store, search="needle", offset=99)
 
 
 def test_the_answer_says_how_it_was_looked_for() -> None:

@@ -1,4 +1,4 @@
-"""Token counters by name: `chars`, and `tiktoken` where its extra is installed."""
+"""Token counters by name: `chars`, and `tiktoken` if its extra is installed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from wane.core import Counter, chars
 from wane.core.errors import ConfigError, CounterError, MissingExtraError
 
 COUNTER_NAMES: Final = ("chars", "tiktoken")
-"""Names that `get_counter` takes; `tiktoken:ENCODING` chooses an encoding."""
+"""Names for `get_counter`; `tiktoken:ENCODING` selects an encoding."""
 
 DEFAULT_ENCODING: Final = "o200k_base"
 
 LOAD_SECONDS = 15.0
-"""How long tiktoken may take to load its vocabulary, over the network or not."""
+"""Seconds that tiktoken may take to load its vocabulary, from the network or the cache."""
 
 
 def get_counter(name: str) -> Counter:
@@ -24,9 +24,9 @@ def get_counter(name: str) -> Counter:
         name: `chars`, `tiktoken`, or `tiktoken:ENCODING`.
 
     Raises:
-        ConfigError: for a name that is not known.
+        ConfigError: for an unknown name.
         MissingExtraError: if `tiktoken` is not installed.
-        CounterError: if tiktoken does not know the encoding, or its vocabulary is neither cached nor to be had in time.
+        CounterError: if tiktoken does not know the encoding, or cannot load its vocabulary in time.
     """
     if name == "chars":
         return chars
@@ -41,16 +41,16 @@ def _tiktoken(encoding: str) -> Counter:
         import tiktoken
     except ImportError:
         raise MissingExtraError("the tiktoken counter", "tiktoken") from None
-    # Those that were made here count too; their constructors do not list them.
+    # Encodings registered in this process count too, though tiktoken does not list them.
     if encoding not in (known := sorted({*tiktoken.list_encoding_names(), *tiktoken.registry.ENCODINGS})):
-        raise CounterError(f"{_shorten(encoding)!r} is no encoding that tiktoken knows; known: {', '.join(known)}")
+        raise CounterError(f"tiktoken does not know the encoding {_shorten(encoding)!r}; known: {', '.join(known)}")
     loaded: list[tiktoken.Encoding] = []
     failed: list[Exception] = []
 
     def load() -> None:
         try:
             loaded.append(tiktoken.get_encoding(encoding))
-        except Exception as error:  # whatever the download raises is reported below
+        except Exception as error:  # any error of the download is reported below
             failed.append(error)
 
     # tiktoken downloads its vocabulary without a timeout when it is not cached.

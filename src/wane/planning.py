@@ -22,12 +22,12 @@ class Plan:
     Attributes:
         report: what the pass did, step by step; `report.explain()` says it in sentences.
         episodes: all episodes, in order of start, as they are after the pass.
-        inferred: whether episodes were inferred from tool calls, as the agent marked none.
+        inferred: whether episodes were inferred from tool calls because the agent marked none.
         visible: indexes of the items that stay, over the whole session in R1's order.
-        messages: the view, in the input's format; empty where there were only items.
+        messages: the view, in the input's format; empty if there were only items.
         pinned: tokens that no pass could take, by what holds them.
         item_tokens: tokens of every item of the session.
-        item_kinds: what every item of the session is.
+        item_kinds: kind of every item of the session.
     """
 
     report: FitReport
@@ -86,29 +86,32 @@ def plan(
     """Run one pass over a whole session, and say what it would evict. Nothing is changed.
 
     Args:
-        messages: the session, oldest message first. For `openai` a list of chat messages; for
-            `anthropic` one of Messages API messages; for `openai_responses` one of input items; for
-            `pydantic_ai` one of `ModelMessage` or their JSON data; `auto` recognises JSON data.
+        messages: the session, oldest message first: for `openai` chat messages, for `anthropic` messages of the
+            Messages API, for `openai_responses` input items, for `pydantic_ai` `ModelMessage` objects or their JSON
+            data; `auto` detects the format.
         budget: tokens that the view may hold: a number, or text such as `"80k"`.
         policy: what to evict, and how far; `Policy()` if None, `Policy.paper()` for the paper's.
         format: one of `wane.formats.FORMAT_NAMES`, or `auto`.
         counter: `chars`, `tiktoken`, or a function from text to tokens.
-        overhead: tokens that every request carries besides the messages (tool definitions, a system prompt apart).
+        overhead: tokens that every request carries besides the messages (tool definitions, a separate system prompt).
         tool_classes: classes of tools by name, on top of the defaults.
-        annotate: who marks episodes: `model`, the agent's own `delimiter` calls; `infer`, what its tool calls
-            tell; `auto`, the agent's own where one was accepted, else inferred.
+        annotate: where episodes come from: `model`, the agent's own `delimiter` calls; `infer`, inferred from its
+            tool calls; `auto`, the agent's own if one was accepted, else inferred.
 
     Raises:
-        ConfigError: for a budget, policy, counter, tool class or way to annotate that cannot work.
-        FormatError: for messages of another format, or of none, such as the lines of an agent's session file.
+        ConfigError: for a budget, policy, counter, tool class or `annotate` that cannot work.
+        FormatError: for messages of another or an unknown format, such as the lines of an agent's session file.
         HistoryError: for a session that no provider would accept, such as a result without its call.
         MissingExtraError: for a format or counter whose extra is not installed.
     """
     if isinstance(messages, tuple):
         messages = list(messages)
-    count = _counter(counter)
+    if isinstance(counter, str):
+        counter = get_counter(counter)
+    if not callable(counter):
+        raise ConfigError(f"counter is {counter!r}; it must be a counter's name, or a function from text to tokens")
     chosen = detect_format(messages) if format == "auto" else get_format(format)
-    transcript = Transcript(chosen, count)
+    transcript = Transcript(chosen, counter)
     taken = [pair for message in chosen.load(messages) for pair in transcript.take(message)]
     planned = plan_items(
         taken, budget=budget, policy=policy, overhead=overhead, tool_classes=tool_classes, annotate=annotate
@@ -133,10 +136,10 @@ def plan_items(
         policy: what to evict, and how far.
         overhead: tokens that every request carries besides the items (system prompt, tool definitions).
         tool_classes: classes of tools by name, on top of the defaults.
-        annotate: who marks episodes.
+        annotate: where episodes come from.
 
     Raises:
-        ConfigError: for a budget, policy, tool class or way to annotate that cannot work.
+        ConfigError: for a budget, policy, tool class or `annotate` that cannot work.
         HistoryError: for a session that no provider would accept.
     """
     if annotate not in get_args(AnnotateChoice):
@@ -161,14 +164,6 @@ def plan_items(
         item_kinds=tuple(item.kind for item, _ in history),
         messages=[],
     )
-
-
-def _counter(counter: object) -> Counter:
-    if isinstance(counter, str):
-        return get_counter(counter)
-    if not callable(counter):
-        raise ConfigError(f"counter is {counter!r}; it must be the name of one, or a function from text to tokens")
-    return counter
 
 
 def _episode_dict(episode: Episode) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The tool `recall`: an episode's exact content, page by page, or the places where a pattern stands in the history."""
+"""The tool `recall`: an episode's exact content, page by page, or the places of a pattern in the history."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wane.formats.base import Part, Transcript, readable
 from wane.search import MOST_IN_A_TEXT, Findings, Found, search
 
 RECALL: Final = "recall"
-"""Name of the tool that brings back what has left the view."""
+"""Name of the tool that brings back content that has left the view."""
 
 RECALL_SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
@@ -49,27 +49,27 @@ _EXCERPT: Final = 700  # characters, at most
 _LEAST_EXCERPT: Final = 200
 _MOST_PLACES: Final = 8  # on a page
 _LONGEST: Final = 1_000  # characters of a search
-_SHORT: Final = 100  # characters of a call's arguments that tell it from others
+_SHORT: Final = 100  # characters shown of a call's arguments
 _CHARS_PER_TOKEN: Final = 4
 
 
 def page_size(budget: int) -> int:
-    """Return how many characters one page holds under a budget in tokens."""
+    """Return the number of characters of a page, for a budget in tokens."""
     return max(_MIN_PAGE, int(budget * PAGE_SHARE) * _CHARS_PER_TOKEN)
 
 
 def page(name: str, text: str, offset: int, budget: int) -> str:
-    """Return a page of an episode's content, headed by what it is, and ended by how to go on.
+    """Return a page of an episode's content, with a heading, and at its end the call for the next page.
 
     Args:
         name: name of the episode.
         text: all of its content.
-        offset: where the page begins, in characters.
+        offset: first character of the page.
         budget: tokens that the view may hold.
     """
     quoted = json.dumps(name, ensure_ascii=False)
     if not 0 <= offset < max(1, len(text)):
-        return f"Episode {quoted} has {len(text)} characters; offset {offset} is outside of it. Begin with offset 0."
+        return f"Episode {quoted} has {len(text)} characters; offset {offset} is outside it. Begin with offset 0."
     stop = min(len(text), offset + page_size(budget))
     if offset == 0 and stop == len(text):
         return f"Episode {quoted}, whole:\n\n{text}"
@@ -82,17 +82,17 @@ def page(name: str, text: str, offset: int, budget: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """A whole history, as a recall reads it: by item, evicted or not.
+    """A whole history for recalls: items by index, evicted or not.
 
     Attributes:
         budget: tokens that the view may hold; a page takes a tenth of it.
-        members: gives the items of the episode of a name, in order, or raises `UnknownEpisodeError`.
-        part: gives an item with its content; None for one whose content is gone.
-        texts: gives what each item says, to be searched; empty where nothing is to be found.
-        visible: gives the items in view.
-        episodes: every episode so far.
-        message: gives the ordinal of the message that an item is part of.
-        messages: how many messages there are.
+        members: returns the items of a named episode, in order, or raises `UnknownEpisodeError`.
+        part: returns an item with its content; None if the content is gone.
+        texts: returns the text of each item for searches; empty for items that are not searched.
+        visible: returns the items in view.
+        episodes: all episodes so far.
+        message: returns the ordinal of an item's message.
+        messages: number of messages.
     """
 
     budget: int
@@ -113,14 +113,14 @@ class Archive:
         texts: Callable[[], Sequence[str]] | None = None,
         visible: Callable[[], Collection[int]] | None = None,
     ) -> Self:
-        """Return the archive of a history whose messages are at hand.
+        """Return the archive of a transcript.
 
         Args:
             window: its window.
             transcript: its messages.
-            episodes: every episode so far.
+            episodes: all episodes so far.
             texts: see the attribute; None to take the messages apart for each search.
-            visible: see the attribute; None for what the window shows.
+            visible: see the attribute; None for the window's visible items.
         """
         return cls(
             window.budget,
@@ -138,7 +138,7 @@ class Archive:
 
         Args:
             name: name of the episode.
-            offset: where the page begins, in characters.
+            offset: first character of the page.
 
         Raises:
             UnknownEpisodeError: if no episode of that name was started.
@@ -146,11 +146,11 @@ class Archive:
         return page(name, "\n\n".join(self._blocks(self.members(name))), offset, self.budget)
 
     def find(self, pattern: str, offset: int = 0, name: str | None = None) -> str:
-        """Return excerpts from where a pattern stands, each with its place: first what has left the view, latest first.
+        """Return excerpts around a pattern with their places: first from what has left the view, the latest first.
 
         Args:
             pattern: text, or a regular expression that is matched line by line.
-            offset: how many places to skip.
+            offset: number of places to skip.
             name: the episode to look in; None for the whole history.
 
         Raises:
@@ -161,7 +161,7 @@ class Archive:
         latest_first = members[::-1]
         gone = [index for index in latest_first if index not in visible]
         findings = search(pattern, texts, [*gone, *(index for index in latest_first if index in visible)])
-        shown = findings.found[offset : offset + _places(self.budget)]
+        shown = findings.found[offset : offset + min(_MOST_PLACES, page_size(self.budget) // _LEAST_EXCERPT)]
         if not shown:
             return _nothing(pattern, findings, offset)
         size = page_size(self.budget) // len(shown)
@@ -178,7 +178,7 @@ class Archive:
         return [readable(part) for index in indexes if (part := self.part(index)) is not None]
 
     def _place(self, found: Found, *, seen: bool) -> str:
-        """Where an item stands, and how to read around it."""
+        """Describe an item's place, and how to read around it."""
         index = found.index
         said = [f"Message {self.message(index) + 1} of {self.messages}", self._what(index)]
         episode = next((each for each in self.episodes if any(a <= index < b for a, b in each.spans)), None)
@@ -209,7 +209,7 @@ class Archive:
         return "result"
 
     def _offset(self, episode: Episode, found: Found) -> int:
-        """Where a match stands in the text that a recall of its episode gives."""
+        """Position of a match in the text that a recall of its episode returns."""
         members = [index for a, b in episode.spans for index in range(a, b) if index <= found.index]
         blocks = self._blocks(members)
         before = sum(len(block) + 2 for block in blocks[:-1])
@@ -219,7 +219,7 @@ class Archive:
 
 
 def searchable(parts: Iterable[Part]) -> list[str]:
-    """Return what of each item of a history is searched: nothing of what recalls themselves asked for and brought."""
+    """Return the text of each item of a history for searches; empty for calls of `recall` and their results."""
     recalls: set[str | None] = set()
     texts = []
     for part in parts:
@@ -233,7 +233,7 @@ def searchable(parts: Iterable[Part]) -> list[str]:
 
 
 def answer(arguments: str, archive: Archive) -> str:
-    """Return the result of a call of `recall`; arguments that are wrong in any way get one that says what is right.
+    """Return the result of a `recall` call. If its arguments are wrong, the result shows a right call.
 
     Args:
         arguments: the raw JSON arguments, as the model wrote them.
@@ -266,7 +266,7 @@ def answer(arguments: str, archive: Archive) -> str:
 
 def _field(asked: object, key: str) -> str | None:
     value = asked.get(key) if isinstance(asked, Mapping) else None
-    # A pattern may begin or end with a space; a name is compared without.
+    # A pattern may begin or end with a space; a name is stripped.
     return (value if key == "search" else value.strip()) if isinstance(value, str) and value.strip() else None
 
 
@@ -274,31 +274,27 @@ def _said(part: Part) -> str:
     return (part.arguments or "") if part.kind is Kind.CALL else part.text
 
 
-def _places(budget: int) -> int:
-    return min(_MOST_PLACES, page_size(budget) // _LEAST_EXCERPT)
-
-
 def _heading(pattern: str, findings: Findings) -> str:
     count = len(findings.found)
-    notes = [f"It is looked for as plain text: {findings.plain}."] if findings.plain else []
+    notes = [f"Searched as plain text: {findings.plain}."] if findings.plain else []
     notes += ["Case is ignored."] if findings.any_case else []
-    notes += [] if findings.complete else ["Only a part was looked through, as it takes too long; be more exact."]
+    notes += [] if findings.complete else ["The search was cut short because it takes too long; be more exact."]
     where = "1 place" if count == 1 else f"{count} places"
     order = "" if count == 1 else " What has left your view comes first, the latest first."
-    return " ".join([f"{_json(pattern)} stands in {where}.{order}", *notes])
+    return " ".join([f"{_json(pattern)} was found in {where}.{order}", *notes])
 
 
 def _nothing(pattern: str, findings: Findings, offset: int) -> str:
     if findings.found:
         places = "1 place" if len(findings.found) == 1 else f"{len(findings.found)} places"
-        return f"{_json(pattern)} stands in {places}; offset {offset} is outside of them. Begin with offset 0."
-    looked = "in this conversation" if findings.complete else "as far as was looked, which would take too long"
-    plain = f" It was looked for as plain text: {findings.plain}." if findings.plain else ""
-    return f"Nothing matches {_json(pattern)} {looked}, with case or without.{plain} Try a shorter text."
+        return f"{_json(pattern)} was found in {places}; offset {offset} is beyond them. Begin with offset 0."
+    where = "in this conversation" if findings.complete else "in the part searched before it took too long"
+    plain = f" It was searched as plain text: {findings.plain}." if findings.plain else ""
+    return f"Nothing matches {_json(pattern)} {where}, with or without case.{plain} Try a shorter text."
 
 
 def _excerpt(text: str, found: Found, size: int) -> str:
-    """A match with what stands around it, in whole lines where they are short enough."""
+    """A match with its surroundings, in whole lines if they are short enough."""
     size = min(_EXCERPT, size)
     room = max(0, size - (found.stop - found.start))
     start = max(0, found.start - room // 3)

@@ -1,11 +1,11 @@
-"""Looking for a pattern in the texts of a history. Pure, and bounded in the work that it does whatever the pattern is.
+"""Searches the texts of a history for a pattern. Pure, with bounded work for any pattern.
 
-A pattern is a regular expression, matched line by line. A model writes it, and Python's matcher has no limit: one
-with a repeated group may take longer than anybody waits. So a repeated group, a back reference and a look-around are
-not taken for one: such a pattern is looked for as plain text, as is one that does not compile. For all others there
-is an upper bound of the steps that a line can cost, and lines are only tried as long as their sum stays under `STEPS`.
+A pattern is a regular expression, matched line by line. Models write the patterns, and Python's matcher has no limit: a
+repeated group may run practically for ever. So a pattern with a repeated group, a back reference or a look-around is
+searched as plain text, and so is one that does not compile. For all others the steps that a line can cost have an upper
+bound, and lines are tried only as long as the sum stays under `STEPS`.
 
-Most texts never see the matcher: a line is tried only if it holds the longest plain piece that each match must hold.
+Most texts never reach the matcher: a line is tried only if it contains the longest plain piece that every match has.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from typing import Final
 
 STEPS: Final = 2_000_000_000
-"""Steps of Python's matcher that a search may cost by its bounds: seconds at the very worst, milliseconds as a rule."""
+"""Upper bound of the matcher's steps in one search: seconds at worst, usually milliseconds."""
 
 MOST_IN_A_TEXT: Final = 1_000
-"""Matches of one text that are counted at most."""
+"""Most matches that are counted in one text."""
 
 _LONGEST: Final = 200  # characters of a regular expression
 _WINDOW: Final = 500  # characters of a line that are matched at a time
-_OVERLAP: Final = 125  # of a window and the next one, so that what is shorter is not cut
+_OVERLAP: Final = 125  # of neighbouring windows, so that shorter matches are not cut
 _TOKEN: Final = re.compile(
     r"(?P<escape>\\.)|(?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])|(?P<open>\((?:\?:)?)|(?P<close>\))|(?P<bar>\|)"
     r"|(?P<repeat>(?:[*+?]|\{\d+(?:,\d*)?\}|\{,\d+\})[?+]?)|(?P<any>[.^$])|(?P<char>.)",
@@ -38,10 +38,10 @@ class Found:
     """The matches of a pattern in one text.
 
     Attributes:
-        index: which of the texts.
-        start: where the first match begins, in characters.
-        stop: where it ends.
-        count: how many there are, `MOST_IN_A_TEXT` at most.
+        index: index of the text.
+        start: position of the first match, in characters.
+        stop: position of its end.
+        count: number of matches, at most `MOST_IN_A_TEXT`.
     """
 
     index: int
@@ -52,13 +52,13 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What a search has found.
+    """The outcome of a search.
 
     Attributes:
-        found: the texts with a match, in the order in which they were given.
-        plain: why the pattern was looked for as plain text, where it was written as a regular expression; else empty.
+        found: the texts with a match, in the order of the search.
+        plain: why a regular expression was searched as plain text; else empty.
         any_case: whether case was ignored.
-        complete: whether all texts were looked through.
+        complete: whether all texts were searched.
     """
 
     found: tuple[Found, ...]
@@ -68,19 +68,19 @@ class Findings:
 
 
 def search(pattern: str, texts: Sequence[str], order: Sequence[int] | None = None) -> Findings:
-    """Look for a pattern: as it is written, then as plain text, then without regard to case, until it is found.
+    """Search for a pattern as it is, then as plain text, then ignoring case, until something is found.
 
     Args:
         pattern: the pattern; not empty.
         texts: the texts.
-        order: indexes of those to look through, in this order; None for all of them.
+        order: indexes of the texts to search, in this order; None for all.
     """
     plan = _plan(pattern.removeprefix(_ANY_CASE))
     order = range(len(texts)) if order is None else order
     ways = [(plan, True)]
     if not pattern.startswith(_ANY_CASE):
         as_text = [(_as_text(pattern, "nothing matches it as a regular expression"), False)]
-        ways = [(plan, False), *(as_text if plan.plain is None else []), *ways]
+        ways = [(plan, False), *(as_text if plan.plain is None else []), (plan, True)]
     outcomes = (_Run(way, any_case=any_case).over(texts, order) for way, any_case in ways)
     first = next(outcomes)
     return first if first.found else next((other for other in outcomes if other.found), first)
@@ -88,14 +88,14 @@ def search(pattern: str, texts: Sequence[str], order: Sequence[int] | None = Non
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """How to look for a pattern.
+    """How to search for a pattern.
 
     Attributes:
         pattern: the pattern.
         plain: why it is plain text; None for a regular expression.
-        pieces: plain texts of which each match holds one; none if that is not known.
-        factor: by what the branches of the pattern multiply the steps of a line.
-        open_ended: how many repeats have no upper bound: each multiplies the steps of a line by its length.
+        pieces: plain texts of which every match contains one; empty if none are known.
+        factor: factor by which the pattern's branches multiply the steps of a line.
+        open_ended: number of repeats without an upper bound: each multiplies the steps of a line by its length.
     """
 
     pattern: str
@@ -105,7 +105,7 @@ class _Plan:
     open_ended: int = 0
 
     def steps(self, length: int) -> int:
-        """Steps that a line of so many characters costs at most."""
+        """Return the most steps that a line of `length` characters can cost."""
         return int((length + 1) ** (self.open_ended + 1)) * self.factor
 
 
@@ -121,7 +121,7 @@ def _as_text(pattern: str, why: str) -> _Plan:
 
 
 def _refused(pattern: str) -> str | None:
-    """Why a pattern is not taken for a regular expression."""
+    """Why a pattern is not used as a regular expression; None if it is."""
     if len(pattern) > _LONGEST:
         return f"it is longer than {_LONGEST} characters"
     if _BEYOND_A_LINE.search(pattern):
@@ -129,7 +129,7 @@ def _refused(pattern: str) -> str | None:
     try:
         re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
-        return f"it is no regular expression: {error}"
+        return f"it is not a regular expression: {error}"
     before = ""
     for token in _TOKEN.finditer(pattern):
         kind = token.lastgroup or ""
@@ -138,13 +138,13 @@ def _refused(pattern: str) -> str | None:
         if kind == "escape" and token[0][1].isdigit():
             return "a back reference may take too long"
         if kind == "repeat" and before == "open":
-            return "look-arounds and flags are not understood"
+            return "look-arounds and flags are not supported"
         before = kind
     return None
 
 
 def _analysed(pattern: str) -> _Plan:
-    """What a regular expression may cost, and the longest plain piece of each of its branches."""
+    """The cost of a regular expression, and the longest plain piece of each of its branches."""
     factor, open_ended, depth = 1, 0, 0
     pieces = [""]
     run: list[str] = []
@@ -179,7 +179,7 @@ def _analysed(pattern: str) -> _Plan:
 
 
 def _bounds(repeat: str) -> tuple[int, int | None]:
-    """How often something is repeated at least and at most, None for no limit."""
+    """The least and the most repetitions; None for no limit."""
     sign = repeat[0]
     if sign != "{":
         return {"?": (0, 1), "*": (0, None), "+": (1, None)}[sign]
@@ -189,14 +189,14 @@ def _bounds(repeat: str) -> tuple[int, int | None]:
 
 
 class _Run:
-    """One way through the texts, with or without case."""
+    """One pass through the texts, with or without case."""
 
     def __init__(self, plan: _Plan, *, any_case: bool) -> None:
         self._plan = plan
         self._any_case = any_case
         flags = re.MULTILINE | (re.IGNORECASE if any_case else re.NOFLAG)
         self._regex = re.compile(plan.pattern if plan.plain is None else re.escape(plan.pattern), flags)
-        # To find the lines that are worth trying: only what each match must hold.
+        # Finds the lines worth trying: every match contains one of the pieces.
         self._hints = re.compile("|".join(map(re.escape, plan.pieces)), flags) if plan.pieces else None
         self._pieces = tuple(piece.lower() for piece in plan.pieces) if any_case else plan.pieces
         self._left = STEPS
@@ -208,7 +208,7 @@ class _Run:
             text = texts[index]
             if pieces:
                 looked = text.lower() if lower else text
-                # A loop of its own would cost as much as the look itself.
+                # A single loop over the pieces would cost as much as the test itself.
                 if not (pieces[0] in looked or (len(pieces) > 1 and any(piece in looked for piece in pieces[1:]))):
                     continue
             if (one := self._first(index, text)) is not None:
@@ -242,7 +242,7 @@ class _Run:
                     yield match.span()
 
     def _windows(self, text: str) -> Iterator[tuple[int, int]]:
-        """The pieces of a text that are matched one by one: lines and, of long ones, overlapping parts."""
+        """The pieces of a text that are matched one by one: lines, and overlapping parts of long lines."""
         at = 0
         while at < len(text):
             if self._hints is not None:

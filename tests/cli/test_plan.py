@@ -146,7 +146,7 @@ class TestSettings:
         done = run("plan", chat, "--counter", "tiktoken:no-such-encoding", "--json")
         assert done.code == 0
         assert json.loads(done.out)["tokens"] == self.tokens(run, chat)
-        assert done.err.startswith("wane: warning: 'no-such-encoding' is no encoding that tiktoken knows; known: ")
+        assert done.err.startswith("wane: warning: tiktoken does not know the encoding 'no-such-encoding'; known: ")
         assert "Counting with chars" in done.err
 
 

@@ -111,7 +111,7 @@ def test_compaction_may_act_ahead_of_the_budget() -> None:
 
 
 def test_nobody_can_hand_in_a_summary_unasked() -> None:
-    with pytest.raises(RuntimeError, match="call fit first"):
+    with pytest.raises(RuntimeError, match="did not ask for a summary"):
         Compact(Settings()).summarised("x", 1)
 
 

@@ -96,7 +96,7 @@ def test_own_calls_are_answered_and_the_hosts_are_handed_out(dialect: Dialect) -
     told = results_of(conversation, conversation.request().view)
     assert told["m1"].startswith('Started exploration "look"')
     assert told["m2"].startswith('Error: episode "look" is still active')
-    assert told["c1"].startswith('"Go" stands in 1 place.')
+    assert told["c1"].startswith('"Go" was found in 1 place.')
     assert (told["r1"], told["r2"]) == ("text", '{"found": 0}')
     assert set(told) == {"m1", "m2", "c1", "r1", "r2"}
 
@@ -165,7 +165,7 @@ def test_what_is_left_open_by_a_saved_history_is_handed_out() -> None:
 
 
 def test_a_call_of_no_conversation_writes_no_message() -> None:
-    with pytest.raises(ConfigError, match="no conversation"):
+    with pytest.raises(ConfigError, match="not from a conversation"):
         Call("read", "{}", "c1").result("x")
 
 

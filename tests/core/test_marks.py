@@ -128,7 +128,7 @@ def start(name: str, type_: str = "expl", *dependencies: str) -> Mark:
 @pytest.mark.parametrize(
     ("marks", "says"),
     [
-        ([Mark("end", "a")], "ends what is not open"),
+        ([Mark("end", "a")], "ends an episode that is not open"),
         ([start("a"), start("b")], "while 'a' is open"),
         ([start("a"), Mark("end", "a"), start("a")], "used before"),
         ([start("")], "empty"),

@@ -29,18 +29,18 @@ def test_the_smallest_steps() -> None:
 
 def test_a_pass_down_to_low_water() -> None:
     assert fitted(2_000, BATCHES).explain() == (
-        "The view held 3,104 tokens, 1,104 over the budget of 2,000. A pass, which goes on down to low water (1,000) "
-        "so that passes are few, evicted 3,060 of them: 44 stay. It stripped 2 episodes, the longest unused first, "
-        "from fix to look, and removed 1 of them. Tokens that went: 1,005 of searches and listings, 2,010 of reads, "
-        "commands, other calls and notices, 45 of what else removed episodes held."
+        "The view held 3,104 tokens, 1,104 over the budget of 2,000. A pass evicts down to low water (1,000), "
+        "so that passes are rare. This one evicted 3,060 of them: 44 stay. It stripped 2 episodes, the longest unused "
+        "first, from fix to look, and removed 1 of them. Tokens that went: 1,005 of searches and listings, 2,010 of "
+        "reads, commands, other calls and notices, 45 of other content of removed episodes."
     )
 
 
 def test_a_pass_that_stops_above_low_water() -> None:
     told = fitted(3_000, Policy(guard=0.7)).explain()
     assert (
-        "so that passes are few, evicted 1,005 of them: 2,099 stay, as the rest is protected, or is the newest work"
-        in told
+        "so that passes are rare. This one evicted 1,005 of them: 2,099 stay, because the rest is protected or is the "
+        "newest work" in told
     )
 
 
@@ -48,7 +48,7 @@ def test_an_early_pass() -> None:
     told = fitted(5_000, BATCHES, cold=True).explain()
     assert told.startswith(
         "The view held 3,104 tokens, within the budget of 5,000, but the provider's cache was cold, so that a changed "
-        "prefix cost nothing. A pass, which goes on down to low water (2,500)"
+        "prefix cost nothing. A pass evicts down to low water (2,500)"
     )
 
 
@@ -62,7 +62,7 @@ def test_a_budget_that_cannot_be_met_says_what_holds_the_tokens_the_largest_firs
     assert "nothing more may be evicted: user turns 2,503, not yet settled 90, " in report.shortfall
     assert "system prompt and tools 18" in report.shortfall
     assert (
-        " of them. It stripped 3 episodes, acts ahead of explorations and the oldest first, from fix to "
+        " of them. It stripped 3 episodes, acts before explorations, the oldest first, from fix to "
         "implicit #2, and removed 3 of them. " in report.explain()
     )
     assert report.explain().endswith(report.shortfall)
@@ -78,7 +78,7 @@ def test_a_pass_that_finds_nothing() -> None:
 
 def test_level_by_level() -> None:
     told = fitted(2_000, Policy(order="paper", guard=0.0, by_level=True)).explain()
-    assert "acts ahead of explorations and the oldest first, level by level, from fix to look" in told
+    assert "acts before explorations, the oldest first, level by level, from fix to look" in told
 
 
 def test_a_pass_that_has_to_take_of_what_is_not_finished() -> None:
@@ -91,5 +91,5 @@ def test_a_pass_that_has_to_take_of_what_is_not_finished() -> None:
     assert report.overflowed
     assert report.explain().endswith(
         "It stripped 1 episode, never-ends. That was not enough, so it took the oldest calls of unfinished work, "
-        "or of what such work needs. Tokens that went: 1,810 of the oldest calls of unfinished work."
+        "or of work that it needs. Tokens that went: 1,810 of the oldest calls of unfinished work."
     )

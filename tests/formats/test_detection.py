@@ -65,19 +65,19 @@ def test_data_tells_its_format(data: Any, name: str) -> None:
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        (None, "a value of the type NoneType"),
-        (7, "a value of the type int"),
-        ("x", "a value of the type str"),
+        (None, "a value of type NoneType"),
+        (7, "a value of type int"),
+        ("x", "a value of type str"),
         ({}, "an empty object"),
         ({"messages": 3}, "an object with the keys 'messages'"),
         ({"input": 3}, "an object with the keys 'input'"),
-        ([[], []], "a list that begins with a value of the type list"),
+        ([[], []], "a list that begins with a value of type list"),
         ([{"content": "x"}], "a list that begins with an object with the keys 'content'"),
-        ([{"type": "foo"}], "a list that begins with an object of the type 'foo' with the keys 'type'"),
-        ([{"type": "message", "content": "x"}], "of the type 'message' with the keys 'type', 'content'"),
+        ([{"type": "foo"}], "a list that begins with an object of type 'foo' with the keys 'type'"),
+        ([{"type": "message", "content": "x"}], "of type 'message' with the keys 'type', 'content'"),
         ([{"type": ["message"], "role": 5}], "an object with the keys 'type', 'role'"),
         ([dict.fromkeys("abcdefg")], "the keys 'a', 'b', 'c', 'd', 'e', …"),
-        ([{"type": "a_call"}], "of the type 'a_call'"),
+        ([{"type": "a_call"}], "of type 'a_call'"),
     ],
 )
 def test_what_is_of_no_format_is_refused_and_told_what_it_is(data: Any, told: str) -> None:

@@ -310,7 +310,7 @@ def test_a_lone_surrogate_does_not_keep_a_session_from_being_read() -> None:
         ({"kind": "request", "parts": 7}, "message 1: .*parts: Input should be"),
         ({"kind": "request"}, "message 1: expected an object with kind and parts"),
         ({"role": "user", "content": "Go."}, "message 1: expected an object with kind and parts, found .'role'"),
-        ({"kind": "request", "parts": [{1, 2}]}, "message 1: it is no JSON data"),
+        ({"kind": "request", "parts": [{1, 2}]}, "message 1: it is not JSON data"),
     ],
 )
 def test_what_is_wrong_is_said_with_the_number_of_the_message(entry: Any, said: str) -> None:
@@ -323,7 +323,7 @@ def test_a_part_of_a_newer_version_is_refused_by_name() -> None:
         pass
 
     for message in (ModelRequest([UnheardOfPart()]), reply(UnheardOfPart())):
-        with pytest.raises(FormatError, match="not known: UnheardOfPart"):
+        with pytest.raises(FormatError, match="unknown part: UnheardOfPart"):
             FORMAT.parts(message)
     with pytest.raises(FormatError, match="must be a ModelRequest or a ModelResponse, found dict"):
         FORMAT.parts({"kind": "request"})

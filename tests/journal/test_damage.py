@@ -126,7 +126,7 @@ def test_an_unknown_kind_is_refused_wherever_it_stands(path: Path, number: int) 
     lines = path.read_bytes().splitlines(keepends=True)
     hologram = sealed({"kind": "hologram"}, checksum_of(lines[number - 2]))
     said = refused(path, b"".join([*lines[: number - 1], hologram, *lines[number - 1 :]]), JournalVersionError)
-    assert f"line {number}: a record of the unknown kind 'hologram'" in said
+    assert f"line {number}: a record of unknown kind 'hologram'" in said
 
 
 def test_an_unknown_field_is_refused(path: Path) -> None:

@@ -47,8 +47,8 @@ def test_a_session_with_inferred_episodes_is_resumed_as_it_was(
 @pytest.mark.parametrize(
     ("mark", "says"),
     [
-        (PlacedMark(7, Mark("start", "x")), r"marks items \[7\], which are none of the message's"),
-        (PlacedMark(0, Mark("end", "x")), "ends what is not open"),
+        (PlacedMark(7, Mark("start", "x")), r"marks items \[7\], which are not items of the message"),
+        (PlacedMark(0, Mark("end", "x")), "ends an episode that is not open"),
         (PlacedMark(0, Mark("start", "x", EpisodeType.ACT, ("never",))), "depends on"),
     ],
 )

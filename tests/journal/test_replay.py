@@ -237,8 +237,8 @@ def test_records_that_do_not_follow_from_each_other_are_refused(lived: list[Reco
     cases = {
         r"\(pass\): it was recorded after 3 items": spoil(lived, PassRecord, items=3),
         r"\(usage\): it was recorded after 3 items": spoil(lived, UsageRecord, items=3),
-        "the messages say": spoil(lived, AnnotationRecord, name="other"),
-        "the messages say None of item 99": spoil(lived, AnnotationRecord, item=99),
+        "the messages imply": spoil(lived, AnnotationRecord, name="other"),
+        "the messages imply None for item 99": spoil(lived, AnnotationRecord, item=99),
         "the recorded pass does not fit": [*lived[:place], replace(ran, trace=(step,)), *lived[place + 1 :]],
         "no open call": [*lived[:3], *lived[5:]],
     }

@@ -169,7 +169,7 @@ def test_a_session_is_found_by_the_beginning_of_its_id(store: SessionStore, tmp_
     with pytest.raises(SessionNotFoundError, match=r"begins with 'x' in .*here"):
         store.find("x", here)
     with pytest.raises(
-        SessionNotFoundError, match="3 sessions have an id that begins with 'a', give more: ab, abc1, abd2"
+        SessionNotFoundError, match="3 sessions have an id that begins with 'a'; give more: ab, abc1, abd2"
     ):
         store.find("a")
     for nothing in ("", "*", "zzz"):

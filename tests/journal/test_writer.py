@@ -107,7 +107,7 @@ def test_a_closed_journal_takes_nothing(tmp_path: Path) -> None:
 def test_what_json_cannot_hold_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     with Journal.create(tmp_path, cwd=tmp_path, message_format="openai") as journal:
         before = journal.path.read_bytes()
-        with pytest.raises(JournalError, match="a record of the kind 'message' cannot be written as JSON"):
+        with pytest.raises(JournalError, match="a record of kind 'message' cannot be written as JSON"):
             journal.append(MessageRecord(message={"content": object()}))
         assert journal.path.read_bytes() == before
         journal.append(said("x"))

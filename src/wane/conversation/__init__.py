@@ -1,4 +1,4 @@
-"""Conversations at the level of messages: messages in, requests out, in any format and under any strategy. Sans I/O."""
+"""Conversations: messages in, requests out, in any format and under any strategy. Sans I/O."""
 
 from wane.conversation.adapter import Adapter
 from wane.conversation.alignment import Aligner, Alignment

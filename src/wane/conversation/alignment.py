@@ -1,4 +1,4 @@
-"""How a history that a host holds goes on from what is known of it: continued, forked or replaced."""
+"""Compares a host's history with the known one: continued, forked or replaced."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from wane.formats.base import Format, MessageT
 
 @dataclass(frozen=True, slots=True)
 class Alignment(Generic[MessageT]):
-    """How far a history agrees with what is known.
+    """How far a history agrees with the known one.
 
     Attributes:
-        kept: how many of the messages that were taken in are still part of it, from the first one on.
-        fresh: what is to be taken in behind them.
-        renewed: messages that stay, but are not equal to what they were, such as in what is told of them and not to the
-            model: their place, and the new message.
+        kept: number of known messages that are still part of it, from the first on.
+        fresh: the messages to take in after them.
+        renewed: messages that stay but are no longer equal, for example in metadata that the model does not see: their
+            position and the new message.
     """
 
     kept: int
@@ -27,30 +27,30 @@ class Alignment(Generic[MessageT]):
 
 
 class Aligner(Protocol[MessageT]):
-    """Tells what is new in a history. One that a framework needs for its own rules remembers what it must."""
+    """Finds what is new in a history. A framework may have its own, with its own memory and rules."""
 
     def align(self, history: Sequence[MessageT]) -> Alignment[MessageT]:
-        """Compare a whole history with what is known; nothing changes."""
+        """Compare a whole history with the known one; nothing changes."""
         ...
 
     def accept(self, history: Sequence[MessageT], alignment: Alignment[MessageT]) -> None:
-        """A history was taken in, as it was aligned."""
+        """Remember a history that was taken in, as it was aligned."""
         ...
 
     def extend(self, messages: Sequence[MessageT]) -> None:
-        """Messages were taken in that stand behind what is known, and were not compared."""
+        """Remember messages that were taken in after the known ones, without a comparison."""
         ...
 
 
 class ByMessage(Generic[MessageT]):
-    """Compares message by message: by object and value, by the messages' own ids, and by what they say.
+    """Compares message by message: by object and value, by the messages' own ids, and by content.
 
-    A message that is the same object is the same message; only the last known one is looked into, as hosts add to it in
-    place.
+    The same object is the same message. Only the last known message is compared by content too, because hosts add to it
+    in place.
 
     Args:
         format: the messages' format.
-        adapter: knows their ids.
+        adapter: gives their ids.
     """
 
     def __init__(self, format: Format[MessageT], adapter: Adapter[MessageT]) -> None:  # noqa: A002 - the field's word
@@ -60,7 +60,7 @@ class ByMessage(Generic[MessageT]):
         self._last: list[Any] = []  # what the last known message said
 
     def align(self, history: Sequence[MessageT]) -> Alignment[MessageT]:
-        """Compare a whole history with what is known."""
+        """Compare a whole history with the known one."""
         known, count = self._known, len(self._known)
         begin = list(history[:count])
         # The common case, at the speed of C: a list compares its entries by object first, then by value.
@@ -77,19 +77,19 @@ class ByMessage(Generic[MessageT]):
         return Alignment(kept, history[kept:], renewed)
 
     def accept(self, history: Sequence[MessageT], alignment: Alignment[MessageT]) -> None:  # noqa: ARG002
-        """A history was taken in."""
+        """Remember a history that was taken in."""
         for number, message in alignment.renewed:
             self._known[number] = message
         del self._known[alignment.kept :]
         self.extend(alignment.fresh)
 
     def extend(self, messages: Sequence[MessageT]) -> None:
-        """Messages were taken in."""
+        """Remember messages that were taken in."""
         self._known += messages
         self._last = self._said(self._known[-1]) if self._known else []
 
     def _same(self, old: MessageT, new: MessageT, last: list[Any] | None) -> bool:
-        """Whether a message is a known one; of the last one it is known what it said when it was taken in."""
+        """Whether a message is a known one; `last` is the content of the last known one when it was taken in."""
         if old is not new and self._adapter.key(old) != self._adapter.key(new):
             return False
         if last is not None:
@@ -108,7 +108,7 @@ def _equal(one: object, other: object) -> bool:
 
 
 def said(format: Format[MessageT], message: MessageT) -> list[Any]:  # noqa: A002 - the field's word
-    """Return what a message says, in a form that survives JSON: what it is known by if it has no id."""
+    """Return a message's content in a form that survives JSON; it identifies a message without an id."""
     return [
         (part.kind.value, part.text, part.call_id, part.tool, part.arguments, part.extra_tokens)
         for part in format.parts(message)

@@ -1,4 +1,4 @@
-"""Calls of tools: those that are the host's to run, and the answers to those that are Wane's own."""
+"""Tool calls: those for the host to run, and the answers to calls of Wane's own tools."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from wane.formats.base import MessageT
 NOT_A_CALL: Final = (
     "Error: `delimiter` marks the conversation, so it works only as a tool call of its own in a message."
 )
-"""What is read in place of a verdict on what is no call of the model's latest answer."""
+"""Answer to a call that is not in the model's latest answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,8 @@ class Call(Generic[MessageT]):
 
     Attributes:
         name: the tool's name.
-        arguments: its arguments, as a rule the raw JSON text that the model wrote.
-        id: the provider's id of the call; None where a framework does not tell it.
+        arguments: its arguments, usually the raw JSON text that the model wrote.
+        id: the provider's id of the call; None if the framework does not give it.
     """
 
     name: str
@@ -36,13 +36,13 @@ class Call(Generic[MessageT]):
         """Return the message that answers the call, to be appended to the conversation.
 
         Args:
-            output: what the tool gave: text as it is, anything else as JSON.
+            output: the tool's output: text as it is, anything else as JSON.
 
         Raises:
-            ConfigError: for a call that is not of a conversation, or whose format writes no messages.
+            ConfigError: for a call that no conversation returned.
         """
         if self._write is None:
-            raise ConfigError(f"the call of {self.name!r} is of no conversation that could write a message for it")
+            raise ConfigError(f"the call of {self.name!r} is not from a conversation, so it has no result message")
         return self._write(output if isinstance(output, str) else json.dumps(output, ensure_ascii=False, default=str))
 
     @property
@@ -55,13 +55,13 @@ class Call(Generic[MessageT]):
 
 @dataclass(slots=True)
 class _Verdict:
-    """The answer to one `delimiter` call of an answer.
+    """The verdict on one `delimiter` call of an answer.
 
     Attributes:
-        position: which of the answer's calls it is.
+        position: position among the answer's calls.
         id: the call's id.
-        arguments: its arguments in one spelling.
-        text: the answer.
+        arguments: its arguments in normal form.
+        text: the tool result for the model.
     """
 
     position: int
@@ -71,9 +71,9 @@ class _Verdict:
 
 
 class Verdicts:
-    """Hands out what became of `delimiter` calls to whoever runs tools: by id, by position, by arguments, or in order.
+    """Gives the verdicts on `delimiter` calls to whoever runs the tools: by id, by position, by arguments, or in order.
 
-    What is asked for neither by id nor by position is handed out once, whatever thread asks.
+    A verdict asked for by arguments or in order is given once, whichever thread asks.
     """
 
     def __init__(self) -> None:
@@ -90,12 +90,12 @@ class Verdicts:
         *,
         more: bool = False,
     ) -> None:
-        """An answer is in the history now, with these `delimiter` calls.
+        """Take in the `delimiter` calls of an answer that is in the history now.
 
         Args:
-            judged: of each its position among the answer's calls, its id, its raw arguments, and the verdict's text.
-            open_ids: ids of calls that wait for their results.
-            more: whether these go on with the answer of which others were told last.
+            judged: for each its position among the answer's calls, its id, its raw arguments, and the verdict's text.
+            open_ids: ids of calls without a result.
+            more: whether these belong to the same answer as the last ones.
         """
         if more:
             at = len(self._answer)
@@ -113,11 +113,11 @@ class Verdicts:
         self._foreseen, self._ahead = 0, []
 
     def foresee(self, calls: Sequence[Call[Any]], judge: Callable[[list[str]], list[str]]) -> None:
-        """Judge the calls of an answer that is not in the history yet; several times for more of the same answer.
+        """Judge the calls of an answer that is not in the history yet; call it again for more of the same answer.
 
         Args:
             calls: all its calls, in order.
-            judge: gives the texts of verdicts on the `delimiter` calls that come next, from their raw arguments.
+            judge: returns the verdicts' texts for the next `delimiter` calls, from their raw arguments.
         """
         if not self._foreseen:
             self._answer, self._left = [], {}
@@ -136,7 +136,7 @@ class Verdicts:
             self._foreseen += 1
 
     def dropped(self) -> None:
-        """The answer that was foreseen came to nothing: another request is made."""
+        """Forget the foreseen answer: it never arrived, and another request is made."""
         if self._foreseen:
             self._answer, self._left, self._foreseen, self._ahead = [], {}, 0, []
 
@@ -164,19 +164,19 @@ class Verdicts:
         return NOT_A_CALL
 
     def export(self) -> dict[str, Any]:
-        """Return what has not been handed out, as JSON data."""
+        """Return the verdicts that were not given out, as JSON data."""
         rows = [[v.position, v.id, v.arguments, v.text] for v in self._left.values()]
         return {"by_id": dict(self._by_id), "left": rows}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take back what `export` gave."""
+        """Restore the state that `export` returned."""
         self._by_id = dict(state["by_id"])
         self._answer = [_Verdict(*row) for row in state["left"]]
         self._left = {verdict.position: verdict for verdict in self._answer}
 
 
 def _spelled(raw: str | None) -> str:
-    """Arguments in one spelling: frameworks hand them on in another order, and what was left out as null."""
+    """Arguments in normal form: frameworks reorder them, and pass missing ones as null."""
     try:
         value = json.loads(raw or "")
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""One conversation kept within a budget, at the level of messages: messages in, requests out. Sans I/O."""
+"""One conversation kept within a budget: messages in, requests out. Sans I/O."""
 
 from __future__ import annotations
 
@@ -68,32 +68,32 @@ class Conversation(Generic[M]):
             for call in conversation.append(message, input_tokens=reply.usage.prompt_tokens):
                 conversation.append(call.result(run(call.name, call.arguments)))
 
-    The history is append-only, and what is sent is a part of it. Give each message with `append`, or the whole history
-    with `ingest` where a framework keeps it. It does nothing by itself: no request, no file, no clock.
+    The history is append-only, and requests are a part of it. Give each message to `append`, or the whole history to
+    `ingest` if a framework keeps it. A conversation does nothing by itself: no request, no file, no clock.
 
     Args:
         format: name of the messages' format (`wane.formats.FORMAT_NAMES`), or a format of your own.
         budget: tokens that the view may hold: a number, or text such as `"80k"`.
         strategy: how the budget is kept (`wane.strategies.registry.STRATEGY_NAMES`).
         policy: what a pass of `cwl` evicts, and how far; `Policy()` if None.
-        annotate: who marks episodes: `model`, the agent itself by the tool `delimiter`, or `infer`, what its tool calls
-            tell.
+        annotate: where episodes come from: `model`, the model marks them with the tool `delimiter`; `infer`, they are
+            inferred from its tool calls.
         recall: whether the model gets the tool `recall`.
         remind_at: share of the budget that unannotated work may fill before the model is reminded; None for never.
         tool_classes: classes of tools by name, on top of the defaults.
         counter: `chars`, `tiktoken`, or a function from text to tokens.
         cache_lifetime: seconds after which the provider's cache has expired, for a policy with `evict_when_cold`.
-        manage: whether anything is taken out of the view at all; may be changed later.
-        keep_opening: whether the model's turn under way is to begin with the reasoning that it began with, as Anthropic
-            demands where thinking has a budget (`thinking.type` is `enabled`); may be changed later.
-        adapter: what a framework's messages tell of themselves: ids, usage, times.
-        aligner: makes what tells how a history given to `ingest` goes on; None to compare message by message.
-        on_event: told of every event, as `listeners` are.
+        manage: whether anything may leave the view; may be changed later.
+        keep_opening: whether the model's current turn must begin with its own reasoning, as Anthropic demands if
+            thinking has a budget (`thinking.type` is `enabled`); may be changed later.
+        adapter: reads what a framework's messages say about themselves: ids, usage, times.
+        aligner: makes the comparison of histories given to `ingest`; None to compare message by message.
+        on_event: a first listener.
 
     Attributes:
         format: the messages' format.
         keep_opening: see above.
-        listeners: called with each event, in order, once what it tells of has been done.
+        listeners: called with each event, in order, after it has happened.
 
     Raises:
         ConfigError: for a setting that cannot work.
@@ -168,7 +168,7 @@ class Conversation(Generic[M]):
 
     @property
     def tools(self) -> list[Any]:
-        """The definitions of its tools in the format's shape, to be sent with every request beside the host's own.
+        """Definitions of its tools in the format's shape; send them with every request, beside the host's own.
 
         Raises:
             ConfigError: for a format that writes no tools; see `own_tools`.
@@ -177,7 +177,7 @@ class Conversation(Generic[M]):
 
     @property
     def instructions(self) -> str:
-        """What to say about these tools in the system prompt; empty if there are none."""
+        """Text about these tools for the system prompt; empty if there are none."""
         if not self.own_tools:
             return ""
         if not self.delimits:
@@ -215,27 +215,27 @@ class Conversation(Generic[M]):
 
     @property
     def calls(self) -> list[Call[M]]:
-        """The calls of the history that are the host's to run, and wait for a result."""
+        """The calls of the history that the host must run and that have no result yet."""
         return self._waiting.hosts(self._line.open_calls)
 
     @property
     def ended(self) -> bool:
-        """Whether the model has ended its turn: its answer stands last, and calls nothing."""
+        """Whether the model has ended its turn: the last message is its answer and calls no tool."""
         return self._line.ended
 
     @property
     def window(self) -> ContextWindow:
-        """The window: episodes, what is in view, what holds it. Read-only."""
+        """The window: episodes, view, and what holds tokens. Read-only."""
         return self._line.engine.window
 
     @property
     def episodes(self) -> Sequence[Episode]:
-        """Every episode so far, removed ones too, in order of start."""
+        """All episodes so far, including removed ones, in order of start."""
         return self._line.engine.episodes
 
     @property
     def tokens(self) -> int:
-        """What the next request would hold, in tokens, if nothing was evicted."""
+        """Tokens of the next request if nothing is evicted."""
         return self._line.engine.tokens
 
     @property
@@ -287,7 +287,7 @@ class Conversation(Generic[M]):
 
     @property
     def manage(self) -> bool:
-        """Whether anything is taken out of the view. While it is off, all that is new is shown, and no tool offered."""
+        """Whether anything may leave the view. While it is off, new messages stay and no tools are offered."""
         return self._setup.manage
 
     @manage.setter
@@ -308,20 +308,21 @@ class Conversation(Generic[M]):
     def append(self, message: M | Sequence[Any], *, input_tokens: int = 0, at: float | None = None) -> list[Call[M]]:
         """Take in the next message of the history.
 
-        Calls of the conversation's own tools are answered by it: their results enter the history ahead of the next
-        request, or of the next message that is no result. A result that the history brings itself is taken instead.
+        The conversation answers calls of its own tools: their results enter the history before the next request, or
+        before the next message that is not a result. If the history brings such a result itself, that one is used.
 
         Args:
             message: the message or, for `openai_responses`, an item, or the list of items of an answer.
-            input_tokens: what the request that it answers held, cached tokens included, as the provider reported.
-            at: when it was made, in seconds, to tell when the provider's cache has expired.
+            input_tokens: tokens of the request that it answers, including cached ones, as the provider reported.
+            at: time of the message in seconds, to know when the provider's cache has expired.
 
         Returns:
-            Its calls that are the host's to run, in order. Append `call.result(output)` for each.
+            Its calls that the host must run, in order. Append `call.result(output)` for each.
 
         Raises:
-            FormatError: for a message of another format; nothing has changed then.
-            HistoryError: for one that no provider would take here, such as a result without its call; likewise.
+            FormatError: for a message of another format; nothing is changed then.
+            HistoryError: for a message that no provider would accept here, such as a result without its call; nothing
+                is changed then.
         """
         calls: list[Call[M]] = []
         messages = self._read(message if isinstance(message, (list, tuple)) else [message])
@@ -333,14 +334,14 @@ class Conversation(Generic[M]):
         return calls
 
     def extend(self, messages: Sequence[Any]) -> list[Call[M]]:
-        """Take in several messages, such as a saved history: the same as appending one after the other.
+        """Take in several messages, such as a saved history: the same as appending them one by one.
 
         Returns:
-            All calls that are the host's to run and wait for a result.
+            All calls that the host must run and that have no result yet.
 
         Raises:
-            FormatError: for a message of another format; those before it have been taken in.
-            HistoryError: for one that no provider would take there; likewise.
+            FormatError: for a message of another format; those before it are taken in.
+            HistoryError: for a message that no provider would accept there; those before it are taken in.
         """
         try:
             for message in self._read(messages):
@@ -350,15 +351,15 @@ class Conversation(Generic[M]):
         return self.calls
 
     def ingest(self, history: Sequence[Any]) -> Change:
-        """Take in a whole history that a framework keeps: what is new of it.
+        """Take in what is new in a whole history that a framework keeps.
 
-        It may go on where what is known ends, or from an earlier message (a fork, a message that was changed), where
-        what had been evicted up to there stays out; or be another one. Own calls are not answered by the conversation:
-        the framework runs the tools, which ask `answer`.
+        The history may continue the known one, or continue from an earlier message of it (a fork, a changed message):
+        what was evicted up to there stays out. Or it may be another history. The conversation does not answer its own
+        calls here: the framework runs the tools, and they call `answer`.
 
         Raises:
-            FormatError: for a message of another format; nothing has changed then.
-            HistoryError: for one that no provider would take; likewise.
+            FormatError: for a message of another format; nothing is changed then.
+            HistoryError: for a message that no provider would accept; nothing is changed then.
         """
         messages = self._read(history)
         alignment = self._aligner.align(messages)
@@ -387,15 +388,15 @@ class Conversation(Generic[M]):
         return Change(kept, known - kept, len(fresh))
 
     def shares(self, history: Sequence[Any]) -> int:
-        """Return how many messages a history shares with this one from the first on; 0 without an answer in them."""
+        """Return how many first messages a history shares with this one; 0 if no answer is among them."""
         line, kept = self._line, self._place(self._aligner.align(self._read(history)).kept)
         return kept if kept and line.answer_within(kept) else 0
 
     def branch(self, count: int | None = None) -> Conversation[M]:
-        """Return another conversation, of the first messages of this one and with what was done for them.
+        """Return a new conversation with the first messages of this one, and with the evictions made for them.
 
         Args:
-            count: how many messages; None for all.
+            count: number of messages; None for all.
         """
         self._answer_own()
         other = copy(self)
@@ -411,11 +412,11 @@ class Conversation(Generic[M]):
     # Requests out
 
     def request(self, *, at: float | None = None, cold: bool | None = None) -> Request[M]:
-        """Return what to send next: run a pass if one is due. Again before anything new, it changes nothing.
+        """Run a pass if one is due, and return what to send next. A second call before a new message changes nothing.
 
         Args:
-            at: when it is sent, in seconds, to tell whether the provider's cache has expired.
-            cold: whether it has, where the host knows that; None to go by the times of messages.
+            at: time of the request in seconds, to know whether the provider's cache has expired.
+            cold: whether it has expired, if the host knows; None to go by the times.
 
         Returns:
             The request. With a strategy that needs a summary, it may ask for that first (`Request.for_summary`).
@@ -441,16 +442,16 @@ class Conversation(Generic[M]):
         )
 
     def summarised(self, text: str) -> Request[M]:
-        """Take the summary that a request asked for, and return what to send next."""
+        """Take in the summary that a request asked for, and return what to send next."""
         self._line.summarised(text)
         return self.request()
 
     def observe(self, input_tokens: int, *, request: Request[M] | None = None) -> None:
-        """Take what a request held, cached tokens included, as the provider reported: the count goes on from there.
+        """Take in the provider's count of a request's tokens, including cached ones; later counts build on it.
 
         Args:
-            input_tokens: all its input tokens; 0 or less is no report.
-            request: the request; None for the latest. A report of an earlier one comes too late, and is left out.
+            input_tokens: all its input tokens; 0 or less is ignored.
+            request: the request; None for the latest. A report of an earlier one is ignored.
         """
         if request is None or request.number == len(self._line.requests):
             self._line.observe(input_tokens)
@@ -459,15 +460,15 @@ class Conversation(Generic[M]):
     # A history that was recorded
 
     def retake(self, message: M, marks: Mapping[int, tuple[Mark, ...]] = MappingProxyType({})) -> None:
-        """Take in the next message of a recorded history, such as a journal's: nothing is decided anew, or told.
+        """Take in the next message of a recorded history, such as a journal's, without new decisions or events.
 
         Args:
             message: the message.
-            marks: by the index of the item that they stand ahead of, the marks that were inferred at the time.
+            marks: the marks that were inferred at the time, by index of the item that follows them.
 
         Raises:
             FormatError: for a message of another format.
-            HistoryError: for one that cannot stand here, or marks that cannot be made.
+            HistoryError: for a message that cannot stand here, or marks that cannot be made.
         """
         (prepared,) = self._line.prepare([message])
         self._extended(message, left_out=prepared is None)
@@ -484,47 +485,46 @@ class Conversation(Generic[M]):
         overflowed: bool = False,
         input_tokens: int = 0,
     ) -> None:
-        """A recorded request went out from here: do again what was done ahead of it, whatever the settings are (R14).
+        """Repeat what was done before a recorded request, whatever the settings are (R14).
 
-        What another strategy did is not done again. May be called more than once for a request, as its records come.
-        Where nothing was managed, or the budget was another one, set `manage` and `budget` ahead of it, so that the
-        model is reminded again as it was.
+        What another strategy did is not repeated. Call it once for each record of the request. If the context was not
+        managed, or the budget was another one, set `manage` and `budget` first, so that the same reminders are given.
 
         Args:
-            done: the trace of a pass, or what a strategy did (`StrategyActed.done`); None for nothing more.
+            done: the trace of a pass, or what a strategy did (`StrategyActed.done`); None if nothing.
             strategy: the strategy that was in force.
             overhead: tokens that the request carried besides its messages.
-            overflowed: whether a pass had to take of what was not finished (`FitReport.overflowed`).
-            input_tokens: what it held, as the provider reported; 0 if that is not known.
+            overflowed: whether a pass had to take unfinished work (`FitReport.overflowed`).
+            input_tokens: its tokens by the provider's report; 0 if not known.
 
         Raises:
             HistoryError: if it does not fit this history.
         """
         self._line.redo(done, strategy, overhead, overflowed=overflowed, tokens=input_tokens)
 
-    # Own calls of an answer that a framework runs the tools of
+    # Own calls, where a framework runs the tools
 
     def made(self, call: Call[Any]) -> bool:
-        """Whether an own call is one of the latest answer, foreseen or in the history, by its id."""
+        """Whether an own call belongs to the latest answer, foreseen or in the history, by its id."""
         return call.id is not None and self._verdicts.knows(call.id)
 
     def foresee(self, calls: Sequence[Call[Any]]) -> None:
         """Judge the own calls of an answer that is not in the history yet, as they will be judged there.
 
         Args:
-            calls: all calls of the answer, in order; `Call(name, arguments, id)`. Several times for more of it.
+            calls: all calls of the answer, in order: `Call(name, arguments, id)`. It may come in several parts.
         """
         self._verdicts.foresee(calls, self._judge)
 
     def answer(self, call: Call[Any], *, position: int | None = None) -> str:
-        """Return the result of an own call of the latest answer, foreseen or in the history; never raise for a bad one.
+        """Return the result of an own call of the latest answer, foreseen or in the history. A bad call raises nothing.
 
-        A verdict on a `delimiter` call is found by the call's id; where a framework tells none, by its position; else
-        by its arguments, or as the next one in order, each once, whatever thread asks.
+        The verdict on a `delimiter` call is found by the call's id; without an id, by its position; else by its
+        arguments, or as the next one in order. The last two give each verdict once, whichever thread asks.
 
         Args:
-            call: the call: its name, its arguments as text or as the framework parsed them, and its id if it is known.
-            position: which of the answer's calls it is, counted from 0.
+            call: its name, its arguments as text or as the framework parsed them, and its id if it is known.
+            position: position among the answer's calls, from 0.
         """
         if call.name == RECALL:
             return answer(call.raw, self._line.archive)
@@ -537,7 +537,7 @@ class Conversation(Generic[M]):
 
         Args:
             name: name of the episode.
-            offset: where to begin, in characters.
+            offset: first character of the page.
 
         Raises:
             UnknownEpisodeError: if no episode of that name was started.
@@ -545,16 +545,16 @@ class Conversation(Generic[M]):
         return self._line.archive.read(name, offset)
 
     def search(self, pattern: str, offset: int = 0) -> str:
-        """Return exact excerpts from wherever a pattern stands in the history, evicted or not, with their places.
+        """Return exact excerpts around a pattern in the history, evicted or not, with their places.
 
         Args:
             pattern: text, or a regular expression that is matched line by line.
-            offset: how many places to skip.
+            offset: number of places to skip.
         """
         return self._line.archive.find(pattern, offset)
 
     def state(self) -> dict[str, Any]:
-        """Return, as JSON data, what `restore` needs besides the history. It is as large as the view, at most."""
+        """Return what `restore` needs besides the history, as JSON data that is no larger than the view."""
         self._answer_own()
         messages = self._line.transcript.messages
         return {
@@ -569,14 +569,14 @@ class Conversation(Generic[M]):
         }
 
     def restore(self, state: Mapping[str, Any], history: Sequence[Any]) -> bool:
-        """Go on where another conversation was, in this process or another, with the settings of this one.
+        """Continue another conversation, of this process or another, with the settings of this one.
 
         Args:
             state: what its `state` returned.
-            history: the history: at least the messages that it had taken in then. Give it to `ingest` next.
+            history: at least the messages that it had taken in by then. Pass the history to `ingest` next.
 
         Returns:
-            Whether it could. If not, as for a state of another history, nothing has changed.
+            Whether the state could be restored. If not, because it fits another history, nothing is changed.
         """
         same = {
             "version": VERSION,
@@ -603,7 +603,7 @@ class Conversation(Generic[M]):
         return True
 
     def set_tool_classes(self, tool_classes: Mapping[str, ToolClass | str] | None) -> None:
-        """Class the tools of calls to come otherwise; see `ContextWindow.set_tool_classes`.
+        """Set the tool classes of calls to come; see `ContextWindow.set_tool_classes`.
 
         Raises:
             ConfigError: for an unknown tool class.
@@ -628,7 +628,7 @@ class Conversation(Generic[M]):
         format_ = self.format
         if not isinstance(format_, WritingFormat):
             return list(view)
-        # With an answer last, the provider is to go on with it, and nothing may stand in between.
+        # If an answer is last, the provider continues it, so nothing may come after it.
         return format_.wire(view if reminder is None or self.ended else [*view, format_.turn(reminder)])
 
     def _append(self, message: M, tokens: int = 0, at: float | None = None) -> list[Call[M]]:
@@ -685,7 +685,7 @@ class Conversation(Generic[M]):
         self._verdicts.taken(judged, self._line.open_calls, more=more)
 
     def _told(self, added: Added) -> str | None:
-        """What the model is told of a `delimiter` call."""
+        """The tool result of a `delimiter` call; None for other items."""
         return None if added.verdict is None else added.verdict.answer(recall=self._recalls)
 
     def _judge(self, arguments: Sequence[str]) -> list[str]:

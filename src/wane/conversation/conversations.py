@@ -1,4 +1,4 @@
-"""Several conversations, told apart by what was said, for hosts that do not name them."""
+"""Several conversations, distinguished by their messages, for hosts that do not name them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from wane.formats.base import MessageT
 
 
 class Conversations(Generic[MessageT]):
-    """Finds the conversation that a history goes on with, or begins a new one.
+    """Finds the conversation that a history continues, or begins a new one.
 
     Args:
         make: makes a conversation.
-        limit: how many are kept; the one that was used longest ago goes first.
+        limit: number of conversations kept; the least recently used one goes first.
     """
 
     def __init__(self, make: Callable[[], Conversation[MessageT]], limit: int = 100) -> None:
@@ -27,14 +27,14 @@ class Conversations(Generic[MessageT]):
         return len(self._all)
 
     def of(self, history: Sequence[Any]) -> Conversation[MessageT]:
-        """Return the conversation of a history, which has taken it in.
+        """Return the conversation of a history, after taking the history in.
 
-        It is the one that knows most of it and nothing else. Where a history leaves a known one after an answer, a
-        branch of that is made, as both may go on.
+        It is the conversation that shares most messages with the history. If the history leaves it after an answer,
+        a branch is made, because both may continue.
 
         Raises:
             FormatError: for a message of another format.
-            HistoryError: for one that no provider would take.
+            HistoryError: for a message that no provider would accept.
         """
         found = max(((each.shares(history), each) for each in self._all), key=lambda pair: pair[0], default=(0, None))
         shared, conversation = found

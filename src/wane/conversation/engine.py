@@ -1,9 +1,9 @@
-"""One history of items under one strategy: what it shows next, and what was done to get there. Sans I/O.
+"""One history of items under one strategy: what the next request shows, and what was done to get there. Sans I/O.
 
-Items come in, and before each request the engine says what the request shows. It keeps no content.
+The engine takes in items, and before each request it returns the view. It keeps no content.
 
-A window runs under every strategy. Where another strategy says what is shown, the window evicts nothing, but it knows
-the episodes, so that marks are judged and episodes can be recalled whatever keeps the budget.
+A window runs under every strategy. If another strategy decides the view, the window evicts nothing but follows the
+episodes, so that marks are judged and episodes can be recalled under every strategy.
 """
 
 from __future__ import annotations
@@ -36,31 +36,31 @@ EPISODIC: Final = frozenset({"cwl", "paper"})
 """Strategies that evict by episode."""
 
 ANNOTATED: Final = EPISODIC | {"fold"}
-"""Strategies that go by episodes, for which a model marks its work."""
+"""Strategies based on episodes; the model marks its work for them."""
 
 Done: TypeAlias = tuple[Step, ...] | Mapping[str, Any] | None
-"""What was done ahead of a request, to be done again: the trace of a pass, or what a strategy's `redo` takes."""
+"""What was done before a request, so that it can be repeated: a pass's trace, or data for a strategy's `redo`."""
 
 _BELIEVED: Final = 0.5
 
 
 def akin(one: str, other: str) -> bool:
-    """Whether two strategies show the same: what one did can be done again by the other."""
+    """Whether two strategies give the same views, so that one can repeat what the other did."""
     return one == other or {one, other} <= EPISODIC
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a request shows.
+    """The view of a request.
 
     Attributes:
-        view: its items, in order; valid until the engine is told anything.
-        ran: whether anything was taken out of the view, or changed in it, just now.
+        view: its items, in order; valid until the next call of the engine.
+        ran: whether the view was changed just now.
         done: what was done just now; None if nothing.
         before: tokens that the request would have held.
         after: tokens that it holds.
-        report: what a pass did, for strategies that evict by episode.
-        reminder: what the request is to say to the model at its end, as `Engine.remind` was asked for it.
+        report: report of the pass, for strategies that evict by episode.
+        reminder: note to the model at the end of the request, from `Engine.remind`.
     """
 
     view: Sequence[Slot]
@@ -85,8 +85,8 @@ class Engine:
 
     Attributes:
         name: name of the strategy.
-        window: the window; of a strategy that does not evict by episode, one that evicts nothing.
-        episodes: every episode so far, removed ones too, in order of start.
+        window: the window; it evicts nothing if the strategy does not evict by episode.
+        episodes: all episodes so far, including removed ones, in order of start.
         policy: what a pass evicts, and how far; may be changed between requests.
 
     Raises:
@@ -123,7 +123,7 @@ class Engine:
 
     @property
     def episodes(self) -> list[Episode]:
-        """Every episode so far."""
+        """All episodes so far."""
         return self._own.episodes
 
     @property
@@ -155,7 +155,7 @@ class Engine:
 
     @property
     def tokens(self) -> int:
-        """What the next request would hold, in tokens, by the provider's last report."""
+        """Tokens of the next request if nothing is evicted, by the provider's last report."""
         return self.window.tokens if self._other is None else self._accounting.total
 
     @property
@@ -175,7 +175,7 @@ class Engine:
 
     @property
     def inferring(self) -> bool:
-        """Whether episodes are inferred, still."""
+        """Whether episodes are still inferred."""
         return self._own.inferring
 
     @property
@@ -185,7 +185,7 @@ class Engine:
 
     @property
     def view(self) -> Sequence[Slot]:
-        """What the next request shows if nothing is taken out of it."""
+        """The view of the next request if nothing is evicted."""
         return self._own.view if self._other is None else [*self._view, *range(self._seen, len(self._counts))]
 
     # What it is told
@@ -208,7 +208,7 @@ class Engine:
         return added
 
     def fit(self, *, cold: bool = False) -> Shown | SummaryNeeded:
-        """Say what the next request shows, or ask for a summary first.
+        """Return the next request's view, or ask for a summary first.
 
         Args:
             cold: the provider's cache has expired, so that a changed prefix costs nothing.
@@ -223,17 +223,17 @@ class Engine:
         return outcome if isinstance(outcome, SummaryNeeded) else self._shown(outcome, before)
 
     def remind(self, *, overflowed: bool = False) -> str | None:
-        """Return what the request that goes out now says to the model at its end; None as a rule.
+        """Return the note to the model at the end of the request that goes out now; usually None.
 
-        Asked once the view is ready, or was made ready again by `redo`; again before anything new it gives the same.
+        Call it once the view is ready, or was repeated by `redo`. Before a new item it returns the same again.
 
         Args:
-            overflowed: whether a pass ahead of it had to take of what is not finished (R16).
+            overflowed: whether the pass before it had to take unfinished work (R16).
         """
         return self._reminder.ask(self.budget, overflowed=overflowed, active=self.window.active)
 
     def judge(self, arguments: Sequence[str], *, recall: bool) -> list[str]:
-        """Return what the model is told of the `delimiter` calls that come next; nothing changes.
+        """Return the tool results of the next `delimiter` calls, without changing anything.
 
         Args:
             arguments: their raw arguments, in order.
@@ -242,25 +242,25 @@ class Engine:
         return [verdict.answer(recall=recall) for verdict in self.window.foresee(arguments)]
 
     def hold(self) -> Shown:
-        """Have the next request show what it would show if nothing was taken out of it."""
+        """Return the next request's view without evicting anything."""
         self.sent()
         tokens = self.tokens
         return Shown(self.view, ran=False, done=None, before=tokens, after=tokens)
 
     def summarised(self, text: str) -> Shown:
-        """Take the summary that `fit` asked for, and say what the next request shows."""
+        """Take in the summary that `fit` asked for, and return the next request's view."""
         assert isinstance(self._other, Summarising)
         return self._shown(self._other.summarised(text, chars(text)), self.tokens)
 
     def sent(self) -> None:
-        """The view as it stands is what a request shows, or showed."""
+        """Note that a request shows, or showed, the view as it stands."""
         self.window.apply(())
         self._mark()
 
     def observe(self, input_tokens: int) -> bool:
-        """Take the provider's count of the last request; return whether it is believed.
+        """Take in the provider's count of the last request; return whether it is plausible.
 
-        Some services leave out what they had in their cache: less than half of our own count is no count of all.
+        Some services leave out cached tokens: a count below half of the estimate is ignored.
         """
         if input_tokens < max(1, _BELIEVED * self._sent):
             return False
@@ -273,22 +273,22 @@ class Engine:
     # What was done before
 
     def follow(self, item: Item, part: Part, marks: Sequence[Mark] = ()) -> Added:
-        """Take in the next item of a recorded history, with the marks that were inferred at the time.
+        """Take in the next item of a recorded history, with its recorded marks.
 
         Raises:
-            HistoryError: as `ContextWindow.add` does, also for marks that cannot be made.
+            HistoryError: as `ContextWindow.add` does, including marks that cannot be made.
         """
         return self._note(item, part, self._own.follow(item, part, marks))
 
     def redo(self, done: Done) -> None:
-        """Do again what was done ahead of a request, whatever policy and budget are now (R14).
+        """Repeat what was done before a request, whatever policy and budget are now (R14).
 
         Raises:
             HistoryError: if it does not fit this history.
         """
         if self._other is None:
             if isinstance(done, Mapping):
-                raise HistoryError("what is to be done again was done by another strategy")
+                raise HistoryError("the record to repeat is of another strategy")
             if done:
                 self._own.apply(done)
                 self._freed += self._held(step.removed for step in done)
@@ -300,7 +300,7 @@ class Engine:
             self.sent()
 
     def export(self) -> dict[str, Any]:
-        """Return what it is like, besides its window, as JSON data."""
+        """Return its state without the window, as JSON data."""
         standing = self._other.standing if isinstance(self._other, Resumable) else None
         return {
             "limits": self._inferred_by,
@@ -311,14 +311,14 @@ class Engine:
         }
 
     def adopt(self, window: ContextWindow, state: Mapping[str, Any]) -> None:
-        """Go on with a window of the same items, and with what `export` told besides.
+        """Continue with a window over the same items, and with the state that `export` returned.
 
         Raises:
             HistoryError: if it does not fit the items.
         """
         budget, policy = self.budget, self.policy
         self._own.adopt(window)
-        # Those of now count, not those of then.
+        # The present budget and policy apply, not the exported ones.
         self.budget, self.policy = budget, policy
         window.set_tool_classes(self._tool_classes)
         if state["standing"] is not None and isinstance(self._other, Resumable):
@@ -364,7 +364,7 @@ class Engine:
         )
 
     def _reshow(self) -> None:
-        """Read the view off a strategy that did something again, or has only been told of items."""
+        """Read the view of a strategy that repeated something, or has only taken in items."""
         assert self._other is not None
         if isinstance(self._other, Resumable):
             budget, self._other.budget = self._other.budget, MAX_BUDGET
@@ -374,7 +374,7 @@ class Engine:
             self._show(fitted)
 
     def _mark(self) -> None:
-        """What the next report will be about is the view as it stands."""
+        """Remember the view as it stands: the next report will be about it."""
         self._accounting.mark_sent()
         self._sent = self._total - self.evicted + self.overhead
 

@@ -1,4 +1,4 @@
-"""What a conversation tells its listeners, in the order in which it happens."""
+"""Events of a conversation, in the order in which they happen."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class MessageTaken:
         message: the message.
         first_item: index of its first item.
         items: its items, in order.
-        added: what each of them meant, in the same order.
+        added: the outcome of each item, in the same order.
     """
 
     message: Any
@@ -54,12 +54,12 @@ class EpisodeClosed:
 
 @dataclass(frozen=True, slots=True)
 class UsageObserved:
-    """It became known what the latest request held; the count goes on from there.
+    """The provider's count of the latest request became known; later counts build on it.
 
     Attributes:
         input_tokens: all input tokens of the request, cached ones included.
         items: number of items in the history when it was sent.
-        message: the answer that reported it, which is taken in next; None if the host reported it.
+        message: the answer that reports it, which is taken in next; None if the host reported it.
     """
 
     input_tokens: int
@@ -69,10 +69,10 @@ class UsageObserved:
 
 @dataclass(frozen=True, slots=True)
 class OverheadChanged:
-    """What every request carries besides its messages changed: instructions or tool definitions.
+    """The tokens that every request carries besides its messages changed: instructions or tool definitions.
 
     Attributes:
-        tokens: what they hold now.
+        tokens: their number now.
     """
 
     tokens: int
@@ -104,14 +104,14 @@ class BudgetUnmet:
 
 @dataclass(frozen=True, slots=True)
 class StrategyActed:
-    """A strategy that does not evict by episode changed what the requests show.
+    """A strategy that does not evict by episode changed the view.
 
     Attributes:
         strategy: its name.
         items: number of items in the history.
-        done: what it did, as JSON data that the strategy's `redo` takes; None if that is not needed.
-        tokens_before: what the request would have held.
-        tokens_after: what it holds.
+        done: what it did, as JSON data for the strategy's `redo`; None if that is not needed.
+        tokens_before: tokens that the request would have held.
+        tokens_after: tokens that it holds.
     """
 
     strategy: str
@@ -126,7 +126,7 @@ class Reminded:
     """The request that goes out now reminds the model to mark its work.
 
     Attributes:
-        text: in which words.
+        text: its words.
     """
 
     text: str
@@ -134,10 +134,10 @@ class Reminded:
 
 @dataclass(frozen=True, slots=True)
 class HistoryForked:
-    """The history goes on from an earlier message than the last one that was known.
+    """The history continues from an earlier message than the last known one.
 
     Attributes:
-        kept: number of messages that it shares with what was known.
+        kept: number of messages that it shares with the known history.
     """
 
     kept: int
@@ -145,7 +145,7 @@ class HistoryForked:
 
 @dataclass(frozen=True, slots=True)
 class HistoryReplaced:
-    """The history has nothing in common with the one that was known: all of it is taken in from here on."""
+    """The history shares nothing with the known one; all of it is taken in from here on."""
 
 
 Event: TypeAlias = (
@@ -161,14 +161,14 @@ Event: TypeAlias = (
     | HistoryForked
     | HistoryReplaced
 )
-"""Anything that a listener is told."""
+"""Any event."""
 
 Listener: TypeAlias = Callable[[Event], None]
-"""Called with each event, after what was told has happened; what it raises goes to whoever called the conversation."""
+"""Called with each event, after it has happened; its exceptions go to the caller of the conversation."""
 
 
 class Teller:
-    """Tells listeners what happens, in order, each event once everything it speaks of has been done.
+    """Passes events to listeners in order, each after it has happened.
 
     Attributes:
         listeners: called with each event, in order.
@@ -185,7 +185,7 @@ class Teller:
         self._untold += events
 
     def tell(self) -> None:
-        """Tell what was noted. What a listener fails at is told again the next time, to all, ahead of anything else."""
+        """Pass on the noted events. If a listener fails, the next `tell` begins with that event, for all listeners."""
         while self._untold:
             for listener in self.listeners:
                 listener(self._untold[0])

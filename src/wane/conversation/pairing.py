@@ -1,4 +1,4 @@
-"""Which calls of a history wait for their results."""
+"""The calls of a history that have no result yet."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from wane.formats.base import Part
 
 
 class OpenCalls:
-    """Calls that wait for their results, by id. An id may come back once its call is answered, or even before.
+    """Calls without a result yet, by id. An id may be used again once its call is answered, or even before.
 
     Args:
-        counts: how many calls of each id are open.
+        counts: number of open calls by id.
     """
 
     __slots__ = ("_counts",)
@@ -28,7 +28,7 @@ class OpenCalls:
         return iter(self._counts)
 
     def copy(self) -> OpenCalls:
-        """Return the same calls, to go on with apart."""
+        """Return an independent copy."""
         return OpenCalls(self._counts)
 
     def pair(self, parts: Iterable[Part]) -> None:
@@ -46,7 +46,7 @@ class OpenCalls:
                 self._close(part.call_id)
 
     def answering(self, parts: Sequence[Part]) -> list[int]:
-        """Take in calls and results; return the positions of all parts but results that answer no open call."""
+        """Take in calls and results; return the positions of all parts except results that answer no open call."""
         kept = []
         for position, part in enumerate(parts):
             if part.kind is not Kind.RESULT or part.call_id in self._counts:

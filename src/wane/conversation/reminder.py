@@ -1,7 +1,7 @@
-"""When a request reminds the model to mark its work, and in which words.
+"""Reminders to the model to mark its work: when, and in which words.
 
-A reminder stands at the tail of one request and never in the history, so neither the view nor what a provider has
-cached of it changes.
+A reminder stands at the tail of one request and never in the history, so it changes neither the view nor the cached
+prefix.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _WORK: Final = frozenset({Kind.TEXT, Kind.REASONING, Kind.CALL, Kind.RESULT})
 
 
 class Reminder:
-    """Counts a model's work, and says what the request that goes out next reminds it of.
+    """Counts a model's work, and decides what the next request reminds it of.
 
-    It reminds a model that has filled a share of the budget outside any episode (the first time a quarter of that
-    share, if it has started none), and one with an active episode when a pass had to take of what is not finished
-    (R16). After a reminder the share must fill before the next one, so as not to nag. What stands ahead of the first
-    request is not counted: the model had not been told of episodes then.
+    It reminds a model that has filled a share of the budget outside any episode (a quarter of that share the first
+    time, if it has started none), and a model with an active episode when a pass had to take unfinished work (R16).
+    After a reminder the share must fill again before the next one. Work before the first request is not counted: the
+    model did not know about episodes then.
 
     Args:
         share: the share; None never reminds.
 
     Attributes:
-        text: what the request that goes out now is to carry at its tail; None as a rule.
+        text: the reminder of the request that goes out now; usually None.
 
     Raises:
         ConfigError: for a share that is not above 0.
@@ -52,22 +52,22 @@ class Reminder:
         return self._share is not None
 
     def reset(self) -> None:
-        """Forget all, for a history that begins anew."""
+        """Forget everything, for a new history."""
         self.text: str | None = None
         self._asked = False
-        self._asking = True  # whether anything has been noted since it was asked
+        self._asking = True  # whether an item was noted since the last `ask`
         self._started = self._inside = False
-        self._marked: set[str | None] = set()  # ids of calls in episodes that wait for their results
+        self._marked: set[str | None] = set()  # ids of calls in episodes that have no result yet
         self._unmarked = 0  # tokens of work outside episodes, since the last mark or reminder
         self._since: int | None = None  # tokens of work since the last reminder
 
     def export(self) -> dict[str, Any]:
-        """Return what is known, as JSON data."""
+        """Return the state as JSON data."""
         data = {name: getattr(self, name) for name in self.__slots__ if name != "_share"}
         return {**data, "_marked": sorted(call_id or "" for call_id in self._marked)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take back what `export` gave."""
+        """Restore the state that `export` returned."""
         for name in self.__slots__:
             if name != "_share":
                 setattr(self, name, state[name])
@@ -78,7 +78,7 @@ class Reminder:
 
         Args:
             item: the item.
-            verdict: for a `delimiter` call, what became of it.
+            verdict: for a `delimiter` call, its verdict.
         """
         self._asking = True
         if item.kind not in _WORK:
@@ -97,14 +97,14 @@ class Reminder:
             self._marked.add(item.call_id)
 
     def ask(self, budget: int, *, overflowed: bool = False, active: Episode | None = None) -> str | None:
-        """Return what the request that goes out now is to carry at its tail, which is `text` from here on.
+        """Return the reminder of the request that goes out now, if one is due, and keep it as `text`.
 
-        Asking again before anything has been noted, as for a request that is sent again, gives the same.
+        Asking again before a new item, as for a request that is sent again, returns the same.
 
         Args:
             budget: tokens that the view may hold.
-            overflowed: whether a pass ran ahead of it that had to take of what is not finished (R16).
-            active: the active episode; one that was inferred is none that the model could end.
+            overflowed: whether the pass before it had to take unfinished work (R16).
+            active: the active episode; the model cannot end an inferred one.
         """
         if self._share is None or not self._asking:
             return self.text

@@ -1,4 +1,4 @@
-"""What a conversation gives its host: requests, and how a history went on."""
+"""What a conversation returns to its host: requests, and changes of the history."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class Request(Generic[MessageT]):
     """What to send to the model next.
 
     Attributes:
-        messages: the messages to send, as the provider takes them, the reminder last.
+        messages: the messages to send, in the provider's form, with the reminder last.
         view: the same without the reminder, as messages of the format.
-        tokens: what they hold, overhead included.
-        report: what a pass did ahead of it, and whether the budget is met; None if no pass was looked for.
-        reminder: what the request says to the model at its end, for this once; None as a rule.
-        number: which of the conversation's requests it is, counted from 1.
-        for_summary: whether it asks for a summary, which `Conversation.summarised` takes, and not for an answer.
+        tokens: their tokens, including the overhead.
+        report: what the pass did, and whether the budget is met; None if the strategy has no passes.
+        reminder: a note to the model at the end of this request only; usually None.
+        number: the request's number in the conversation, from 1.
+        for_summary: whether it asks for a summary, to be given to `Conversation.summarised`, and not for an answer.
     """
 
     messages: list[Any]
@@ -34,12 +34,12 @@ class Request(Generic[MessageT]):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """How a history that was taken in goes on from what was known.
+    """How a history that was taken in relates to the known one.
 
     Attributes:
         kept: number of known messages that are part of it.
         dropped: number of known messages that are not.
-        added: number of messages that are new.
+        added: number of new messages.
     """
 
     kept: int
@@ -48,12 +48,12 @@ class Change:
 
     @property
     def continued(self) -> bool:
-        """Whether it goes on where what was known ended."""
+        """Whether it continues the known history."""
         return not self.dropped
 
     @property
     def forked(self) -> bool:
-        """Whether it goes on from an earlier message."""
+        """Whether it continues from an earlier message."""
         return bool(self.dropped and self.kept)
 
     @property

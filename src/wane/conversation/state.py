@@ -1,4 +1,4 @@
-"""A conversation as JSON data, bounded by what it shows and not by its history; and back, together with the history."""
+"""A conversation as JSON data, no larger than its view; it is restored from that and the history."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ VERSION: Final = 1
 
 
 class Digest(Generic[MessageT]):
-    """One digest of all messages, each chained to the one before it: no list of keys has to be kept.
+    """One digest of all messages, each chained to the one before, so that no list of keys is kept.
 
     Args:
         format: the messages' format.
-        adapter: knows their ids.
+        adapter: gives their ids.
     """
 
     def __init__(self, format: Format[MessageT], adapter: Adapter[MessageT]) -> None:  # noqa: A002 - the field's word
@@ -34,11 +34,11 @@ class Digest(Generic[MessageT]):
         self._value = b""
 
     def of(self, messages: list[MessageT], count: int) -> str:
-        """Return the digest of the first messages; it costs what is new since the last time.
+        """Return the digest of the first messages; only messages new since the last call cost time.
 
         Args:
-            messages: messages that begin as those of the last time did.
-            count: how many of them.
+            messages: messages that begin like those of the last call.
+            count: number of messages to digest.
         """
         if count < self._count:
             self.forget()
@@ -48,7 +48,7 @@ class Digest(Generic[MessageT]):
         return self._value.hex()
 
     def forget(self) -> None:
-        """Begin with the first message again."""
+        """Start again with the first message."""
         self._count, self._value = 0, b""
 
     def _key(self, message: MessageT) -> bytes:
@@ -58,7 +58,7 @@ class Digest(Generic[MessageT]):
 
 
 def export_timeline(line: Timeline[Any]) -> dict[str, Any]:
-    """Return what cannot be read from the history."""
+    """Return the state that cannot be derived from the history."""
     shown = line.shown
     return {
         "engine": export_engine(line.engine),
@@ -73,11 +73,11 @@ def export_timeline(line: Timeline[Any]) -> dict[str, Any]:
 def restore_timeline(
     setup: Setup[MessageT], state: Mapping[str, Any], messages: Iterable[MessageT]
 ) -> Timeline[MessageT]:
-    """Return the timeline that `export_timeline` told of.
+    """Return the timeline that `export_timeline` exported.
 
     Args:
-        setup: what it is made with.
-        state: what was exported.
+        setup: its settings.
+        state: the exported state.
         messages: the messages that it had taken in.
 
     Raises:
@@ -103,7 +103,7 @@ def restore_timeline(
 
 
 def export_engine(engine: Engine) -> dict[str, Any]:
-    """Return what an engine is like, but for what follows from the history."""
+    """Return the state of an engine, except what follows from the history."""
     window = engine.window.export()
     # Names, places and descriptions of all episodes are in the history.
     del window["started"], window["graph"]["archive"]
@@ -112,14 +112,14 @@ def export_engine(engine: Engine) -> dict[str, Any]:
 
 
 def restore_engine(engine: Engine, state: Mapping[str, Any]) -> None:
-    """Bring an engine, which was told the same items and nothing else, to where an exported one was.
+    """Restore an exported state to an engine that has taken in the same items and nothing else.
 
     Raises:
-        HistoryError: if these are other items.
+        HistoryError: if the items are others.
     """
     window = dict(state["window"])
     named = {episode.name: episode for episode in engine.episodes if episode.name is not None}
-    # What an act may depend on: a closed exploration that the agent has marked (R3).
+    # An act may depend on a closed exploration that the agent marked (R3).
     window["started"] = {n: e.closed and e.type is EpisodeType.EXPL and not e.inferred for n, e in named.items()}
     live = {row["name"] for row in window["graph"]["live"]}
     archive = {name: _told(episode)["spans"] for name, episode in named.items() if name not in live}
@@ -132,7 +132,7 @@ def restore_engine(engine: Engine, state: Mapping[str, Any]) -> None:
 
 
 _TOLD: Final = ("name", "type", "dependencies", "description", "closed", "inferred", "prologue", "size", "spans")
-"""What the history tells of an episode that has ended."""
+"""Attributes of an ended episode that follow from the history."""
 
 
 def _told(episode: Episode) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A history as far as it was taken in: its messages, its engine, and what was done ahead of each of its requests."""
+"""A history as far as it was taken in: its messages, its engine, and what was done before each of its requests."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ from wane.recall import RECALL, Archive
 from wane.strategies.base import Settings, SummaryNeeded
 
 CACHE_LIFETIME: Final = 300.0
-"""How long a provider keeps an unused prompt cache, in seconds: Anthropic's five minutes."""
+"""Seconds that a provider keeps an unused prompt cache: Anthropic's five minutes."""
 
 
 @dataclass(slots=True)
 class Setup(Generic[MessageT]):
-    """What a timeline is made with, and its successors.
+    """Settings of a timeline and its successors.
 
     Attributes:
         format: the messages' format.
-        adapter: what a host knows of its messages.
+        adapter: what the host knows about its messages.
         counter: counts tokens.
         strategy: name of the strategy.
-        settings: what it is made with.
+        settings: settings of the strategy.
         remind_at: share of the budget that unannotated work may fill before the model is reminded; None for never.
         cache_lifetime: seconds after which the provider's cache has expired.
-        manage: whether anything may be taken out of the view.
+        manage: whether anything may leave the view.
         tell: called with events.
     """
 
@@ -78,7 +78,7 @@ class Prepared(Generic[MessageT]):
 
     Attributes:
         message: the message.
-        parts: the same taken apart.
+        parts: its parts.
         answers: whether a model made it.
     """
 
@@ -92,13 +92,13 @@ class Sent:
     """A request of the past.
 
     Attributes:
-        messages: how many messages there were.
-        overhead: what it carried besides them, in tokens.
-        strategy: name of the strategy that kept it within its budget.
-        done: what was done ahead of it.
-        overflowed: whether a pass had to take of what was not finished (R16).
-        managed: whether anything could be taken out of the view, and the model be reminded.
-        tokens: what it held, as far as that is known.
+        messages: number of messages in the history at the time.
+        overhead: tokens that it carried besides them.
+        strategy: name of the strategy that decided its view.
+        done: what was done before it.
+        overflowed: whether a pass had to take unfinished work (R16).
+        managed: whether anything could leave the view, and the model be reminded.
+        tokens: its tokens by the provider's count; 0 if not known.
     """
 
     messages: int
@@ -113,28 +113,27 @@ class Sent:
 class Timeline(Generic[MessageT]):
     """A history as far as it was taken in.
 
-    The requests of a history that comes all at once are passed through one by one, each with its pass, its usage and
-    its answer: so it gives the same view as the run that made it (R14).
+    If a history comes all at once, its requests are repeated one by one, each with its pass, its usage and its answer,
+    so that the view is the same as in the run that made it (R14).
 
     Args:
-        setup: what it is made with.
+        setup: its settings.
         limits: the budget by which episodes are inferred; None for the present one.
 
     Attributes:
         engine: its engine.
         transcript: its messages.
         view: the messages of its requests.
-        open_calls: its calls that wait for their results.
+        open_calls: its calls without a result yet.
         requests: its requests, in order.
-        shown: what the latest request showed; None if something was taken in since.
-        base: how many messages there were when it was brought back from a state: of what was done for them, nothing is
-            known.
-        origin: makes it anew as it was brought back; None if it was not.
-        ended: whether the history ends with an answer that calls nothing.
-        fixed: tokens that every request carries besides its messages, as the host says.
-        told: tokens that they carry besides, as the messages say.
-        asked: when the latest message that is no answer was made, in seconds; None if that is not known.
-        answered: when the latest answer was made.
+        shown: view of the latest request; None if a message was taken in since.
+        base: number of messages when it was restored from a state; what was done for them is not known.
+        origin: makes it anew as it was restored; None if it was not.
+        ended: whether the history ends with an answer that calls no tool.
+        fixed: tokens that every request carries besides its messages, by the host.
+        told: tokens that every request carries besides its messages, by the messages.
+        asked: time of the latest message that is not an answer, in seconds; None if not known.
+        answered: time of the latest answer.
     """
 
     def __init__(self, setup: Setup[MessageT], limits: int | None = None) -> None:
@@ -153,8 +152,8 @@ class Timeline(Generic[MessageT]):
         self.asked: float | None = None
         self.answered: float | None = None
         self._texts: list[str] = []  # by item, what is searched
-        self._marks: dict[int, tuple[Mark, ...]] = {}  # by item, what was inferred to stand ahead of it
-        self._recalls: set[str] = set()  # ids of calls of `recall` that wait for their results
+        self._marks: dict[int, tuple[Mark, ...]] = {}  # by item, the inferred marks ahead of it
+        self._recalls: set[str] = set()  # ids of calls of `recall` without a result yet
         self._group: Hashable | None = None
         self._ordinal = 0  # of the latest answer
 
@@ -162,7 +161,7 @@ class Timeline(Generic[MessageT]):
 
     @property
     def archive(self) -> Archive:
-        """The whole history, to be recalled."""
+        """The whole history, for recalls."""
         engine = self.engine
         seen = (lambda: places(engine.view)) if not engine.evicts else None
         return Archive.of(engine.window, self.transcript, engine.episodes, lambda: self._texts, seen)
@@ -174,20 +173,20 @@ class Timeline(Generic[MessageT]):
         return self.asked - self.answered > self._setup.cache_lifetime
 
     def begins(self, message: MessageT) -> bool:
-        """Whether an answer begins with a message, and does not only go on with it."""
+        """Whether a message begins a new answer and does not continue one."""
         group = self._setup.adapter.group(message)
         return group is None or group != self._group
 
     # What it is told
 
     def prepare(self, messages: Iterable[MessageT]) -> list[Prepared[MessageT] | None]:
-        """Make sure that messages can be taken in, one after the other; nothing changes.
+        """Check that messages can be taken in, one after the other; nothing changes.
 
         Returns:
-            Each as it is to be taken in; None for one that is left out.
+            Each message as it will be taken in; None for one that is left out.
 
         Raises:
-            FormatError: for one that is not of the format.
+            FormatError: for a message that is not in the format.
             HistoryError: for a result that answers no open call.
         """
         left, adapter, format_ = self.open_calls.copy(), self._setup.adapter, self._setup.format
@@ -206,12 +205,12 @@ class Timeline(Generic[MessageT]):
         return prepared
 
     def take(self, prepared: Prepared[MessageT], *, tokens: int = 0, at: float | None = None) -> list[Added]:
-        """Take in the next message of the history, and what it tells of the request that it answers.
+        """Take in the next message of the history, and what it says about the request that it answers.
 
         Args:
             prepared: the message.
-            tokens: what its request held, if it is an answer and the host knows that; 0 if not.
-            at: when it was made, if the host knows that.
+            tokens: tokens of its request, if it is an answer and the host knows them; else 0.
+            at: its time, if the host knows it.
         """
         adapter, message = self._setup.adapter, prepared.message
         if prepared.answers and self.begins(message):
@@ -225,30 +224,30 @@ class Timeline(Generic[MessageT]):
         return added
 
     def retake(self, prepared: Prepared[MessageT]) -> None:
-        """Take in a message of a history that is brought back: no request is passed through, and nothing is told."""
+        """Take in a message of a restored history: no request is repeated, and there are no events."""
         self._enter(prepared)
 
     def follow(self, prepared: Prepared[MessageT], marks: Mapping[int, tuple[Mark, ...]]) -> list[Added]:
-        """Take in a message of a recorded history, with the marks that were inferred at the time; nothing is told.
+        """Take in a message of a recorded history, with its recorded marks and without events.
 
         Args:
             prepared: the message.
-            marks: by the item that they stand ahead of.
+            marks: by index of the item that follows them.
         """
         if prepared.answers and self.begins(prepared.message) and self.shown is None:
-            # Its request went out, though nothing is on record about it.
+            # Its request went out, though there is no record of it.
             self.redo(None, self.engine.name, self.engine.overhead)
         return [added for _, added in self._enter(prepared, marks)]
 
     def redo(self, done: Done, strategy: str, overhead: int, *, overflowed: bool = False, tokens: int = 0) -> None:
-        """A recorded request went out from here: do again what was done ahead of it. Nothing is told.
+        """Repeat what was done before a recorded request, without events.
 
         Args:
             done: what was done; None for nothing, or nothing more.
-            strategy: by which strategy.
-            overhead: what the request carried besides its messages, in tokens.
-            overflowed: whether a pass had to take of what was not finished (R16).
-            tokens: what it held; 0 if that is not known.
+            strategy: the strategy that did it.
+            overhead: tokens that the request carried besides its messages.
+            overflowed: whether a pass had to take unfinished work (R16).
+            tokens: its tokens; 0 if not known.
 
         Raises:
             HistoryError: if it does not fit this history.
@@ -261,7 +260,7 @@ class Timeline(Generic[MessageT]):
             self.requests[-1].tokens = tokens
 
     def request(self, *, cold: bool | None = None) -> Shown | SummaryNeeded:
-        """Make the view ready for a request: run a pass if one is due. Again before anything new changes nothing.
+        """Return the view for a request, after a pass if one is due. A second call before a new message is free.
 
         Args:
             cold: whether the provider's cache has expired; None to go by the times of messages.
@@ -282,7 +281,7 @@ class Timeline(Generic[MessageT]):
         return self._ready(self.engine.summarised(text))
 
     def show(self, shown: Shown) -> Shown:
-        """A request shows this."""
+        """Record the view of a request."""
         self.shown = shown
         if shown.ran:
             self.view.changed()
@@ -294,11 +293,11 @@ class Timeline(Generic[MessageT]):
         return shown
 
     def observe(self, input_tokens: int, message: MessageT | None = None) -> None:
-        """Take what the latest request held.
+        """Take in the provider's count of the latest request.
 
         Args:
             input_tokens: all its input tokens.
-            message: the answer that says so, if it was one.
+            message: the answer that reports it, if one does.
         """
         if self.requests and self.engine.observe(input_tokens):
             sent = self.requests[-1]
@@ -306,7 +305,7 @@ class Timeline(Generic[MessageT]):
             self._setup.tell(UsageObserved(input_tokens, self._items_of(sent.messages), message))
 
     def renew(self, number: int, message: MessageT) -> None:
-        """Show another object in the place of a message that says the same; not in that of a part of it."""
+        """Replace a message with another object of the same content, unless only a part of it was taken in."""
         if len(self._setup.format.parts(message)) == self.transcript.size(number):
             self.transcript.messages[number] = message
             self.view.changed()
@@ -319,13 +318,13 @@ class Timeline(Generic[MessageT]):
         return any(adapter.answers(message, take(message)) for message in self.transcript.messages[:count])
 
     def back_to(self, count: int, setup: Setup[MessageT] | None = None) -> tuple[Timeline[MessageT], int]:
-        """Return the timeline of the first messages alone, and how many of them it has: none without an answer in them.
+        """Return the timeline of the first messages and their number; it is empty if no answer is among them.
 
-        What was done for them is done again. Where that is not known any more, they are passed through anew.
+        What was done for them is repeated. If that is not known any more, their requests are made anew.
 
         Args:
-            count: how many messages.
-            setup: what it is made with; None for the same.
+            count: number of messages.
+            setup: its settings; None for the same.
         """
         setup = setup or self._setup
         if not self.answer_within(count):
@@ -348,7 +347,7 @@ class Timeline(Generic[MessageT]):
             try:
                 return self._redone(prepared, setup)
             except HistoryError:
-                pass  # its tools are classed otherwise now, so that other items would go
+                pass  # tool classes have changed, so other items would go
         line = self._afresh(replace(setup, tell=lambda *_: None))
         for each in prepared:
             line.take(each)
@@ -365,7 +364,7 @@ class Timeline(Generic[MessageT]):
                 line._redo(due.pop(0))
             line._enter(each, self._marks)
         for sent in due:
-            # What was said of it came with an answer that is no part of this history.
+            # Its usage came with an answer that is not part of this history.
             line._redo(replace(sent, tokens=0))
         return line
 
@@ -395,9 +394,9 @@ class Timeline(Generic[MessageT]):
         return line
 
     def _receive(self, message: MessageT, tokens: int) -> None:
-        """An answer: the request that it answers went out, and held so many tokens."""
+        """Take in that the request of an answer went out with `tokens` tokens."""
         if self.shown is None and isinstance(self.request(), SummaryNeeded):
-            # Nobody is there to write it, as the request went out long ago.
+            # The request went out long ago, so nobody can write the summary.
             self.show(self.engine.hold())
         if tokens > 0:
             self.observe(tokens, message)
@@ -425,7 +424,7 @@ class Timeline(Generic[MessageT]):
         return taken
 
     def _note(self, prepared: Prepared[MessageT], at: float | None) -> None:
-        """Note of which answer a message is part of, when it was made, and what goes with it."""
+        """Note the answer that a message belongs to, its time, and what goes with it."""
         adapter, message = self._setup.adapter, prepared.message
         at = adapter.time(message) if at is None else at
         if not prepared.answers:
@@ -440,7 +439,7 @@ class Timeline(Generic[MessageT]):
         self.answered = self.answered if at is None else at
 
     def _searched(self, part: Part) -> str:
-        """What of an item is searched: nothing of what recalls themselves asked for and brought."""
+        """The text of an item for searches; empty for calls of `recall` and their results."""
         if part.kind is Kind.CALL and part.tool == RECALL and part.call_id is not None:
             self._recalls.add(part.call_id)
             return ""
@@ -450,7 +449,7 @@ class Timeline(Generic[MessageT]):
         return (part.arguments or "") if part.kind is Kind.CALL else part.text
 
     def _items_of(self, count: int) -> int:
-        """How many items the first messages have."""
+        """Number of items in the first `count` messages."""
         return self.transcript.first(count) if count < len(self.transcript.messages) else self.engine.item_count
 
 

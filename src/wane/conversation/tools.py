@@ -33,4 +33,4 @@ RECALL_ALONE: Final = (
     "Your context window is limited: old parts of this conversation leave it. "
     "To see exactly what has left, `recall` it by a search rather than redo it."
 )
-"""What a model is told that can recall and does not mark its work."""
+"""Instructions for a model that can recall but does not mark its work."""

@@ -1,4 +1,4 @@
-"""From what a request shows, by item, to its messages."""
+"""Turns the items of a view into messages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def writing(format: Format[MessageT], what: str) -> WritingFormat[MessageT]:  # 
         what: what needs it, for the error.
 
     Raises:
-        ConfigError: if it writes none.
+        ConfigError: if the format cannot write messages.
     """
     if isinstance(format, WritingFormat):
         return format
@@ -30,7 +30,7 @@ def writing(format: Format[MessageT], what: str) -> WritingFormat[MessageT]:  # 
 
 
 def places(view: Iterable[Slot]) -> list[int]:
-    """Return the items that stand in a view as they were."""
+    """Return the items of a view that are unchanged."""
     return [slot for slot in view if isinstance(slot, int)]
 
 
@@ -39,10 +39,10 @@ Parts: TypeAlias = list[tuple[int, Part]]
 
 
 def opening(transcript: Transcript[MessageT], visible: Collection[int]) -> list[int]:
-    """Return the items that a view lacks for the model's turn under way to begin with its reasoning.
+    """Return the items that a view lacks so that the model's current turn begins with its reasoning.
 
-    It is the least that will do: the reasoning with which the turn began, and one text or call with its result behind
-    it. Nothing for a turn that begins with reasoning anyway, or began without.
+    These are as few as possible: the reasoning with which the turn began, and one text, or call with its result, after
+    it. None if the turn begins with reasoning anyway, or began without.
 
     Args:
         transcript: the whole history.
@@ -58,7 +58,7 @@ def opening(transcript: Transcript[MessageT], visible: Collection[int]) -> list[
 
 
 def _turns(transcript: Transcript[MessageT], visible: Collection[int]) -> Iterator[tuple[int, Parts]]:
-    """Yield where the turn under way begins: the last message ahead of it, and what is shown of its first answer.
+    """Yield where the current turn begins: the last message before it, and the visible parts of its first answer.
 
     Neighbours of one role are one message to a provider. One that holds results and a text can be read in two ways:
     the turn goes on, or a new one begins. Both are given.
@@ -81,7 +81,7 @@ def _turns(transcript: Transcript[MessageT], visible: Collection[int]) -> Iterat
 
 
 def _shown_backwards(transcript: Transcript[MessageT], visible: Collection[int]) -> Iterator[Parts]:
-    """Yield what is shown of each message, the last one first; what holds nothing but reasoning is left out."""
+    """Yield the visible parts of each message, the last one first, without messages that hold only reasoning."""
     for number in range(len(transcript.messages) - 1, -1, -1):
         parts = [(index, part) for index, part in _parts(transcript, number) if index in visible]
         if any(part.kind is not Kind.REASONING for _, part in parts):
@@ -89,7 +89,7 @@ def _shown_backwards(transcript: Transcript[MessageT], visible: Collection[int])
 
 
 def _least(transcript: Transcript[MessageT], number: int) -> list[int]:
-    """The reasoning with which an answer begins, and the least that may stand behind it; nothing if it does not."""
+    """The reasoning with which an answer begins, and the least that must follow it; empty if it begins otherwise."""
     parts = _parts(transcript, number)
     reasoning = [index for index, _ in takewhile(lambda it: it[1].kind is Kind.REASONING, parts)]
     if not reasoning:
@@ -114,11 +114,11 @@ def _parts(transcript: Transcript[MessageT], number: int) -> Parts:
 
 
 class ViewMessages(Generic[MessageT]):
-    """The messages of the latest view. It costs what is new, unless something was taken out of the view.
+    """The messages of the latest view. Only new messages cost time, unless something left the view.
 
     Args:
         transcript: the messages of the history.
-        engine: says what is shown.
+        engine: the engine that decides the view.
     """
 
     def __init__(self, transcript: Transcript[MessageT], engine: Engine) -> None:
@@ -129,22 +129,22 @@ class ViewMessages(Generic[MessageT]):
         self._stale = False
 
     def changed(self) -> None:
-        """Something was taken out of the view, or a message became another object."""
+        """Note that something left the view, or a message was replaced."""
         self._stale = True
 
     def now(self) -> list[MessageT]:
-        """Return the messages that the next request shows if nothing more is taken out of the view."""
+        """Return the messages of the next request if nothing more is evicted."""
         view = self._engine.view
         if any(isinstance(slot, Substitute) for slot in view):
             return self.read(view)
         return self._transcript.view(places(view))
 
     def of(self, view: Sequence[Slot], *, led: bool = False) -> list[MessageT]:
-        """Return the messages of the latest view; those that are whole are the same objects.
+        """Return the messages of the latest view; whole messages are the same objects.
 
         Args:
             view: the view.
-            led: whether the turn under way must begin with its reasoning; see `opening`.
+            led: whether the current turn must begin with its reasoning; see `opening`.
         """
         transcript = self._transcript
         if led and len(view) < transcript.item_count:
@@ -161,16 +161,16 @@ class ViewMessages(Generic[MessageT]):
         else:
             new = range(self._built_to, len(transcript.messages))
             whole = len(view) == transcript.item_count
-            # A message without items, such as an empty answer, stays only while all else does.
+            # A message without items, such as an empty answer, stays only if every item is visible.
             self._built += [transcript.messages[n] for n in new if whole or transcript.size(n)]
         self._built_to = len(transcript.messages)
         return list(self._built)
 
     def read(self, view: Sequence[Slot]) -> list[MessageT]:
-        """Return the messages of any view, in which other texts may stand in the place of items.
+        """Return the messages of any view, which may have texts in place of items.
 
         Raises:
-            ConfigError: if there are such, and the format writes no messages.
+            ConfigError: if it has such texts, and the format cannot write messages.
         """
         built: list[MessageT] = []
         for number, slots in groupby(view, self._number):

@@ -1,4 +1,4 @@
-"""The calls of a conversation that its host gives message by message: its own, which it answers, and the host's."""
+"""Calls without a result yet, in a conversation given message by message: its own and the host's."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from wane.formats.writing import WritingFormat
 
 @dataclass(frozen=True, slots=True)
 class Due(Generic[MessageT]):
-    """A call of an own tool that waits for its result.
+    """A call of an own tool without a result yet.
 
     Attributes:
         part: the call.
-        verdict: what became of it, if it is one of `delimiter`.
-        write: makes the message that answers it, from its text.
+        verdict: the verdict's text, if it is a `delimiter` call.
+        write: makes the message with its result from a text.
     """
 
     part: Part
@@ -30,7 +30,7 @@ class Due(Generic[MessageT]):
 
 
 class WaitingCalls(Generic[MessageT]):
-    """Calls that wait for their results, own ones apart from the host's.
+    """Calls without a result yet, own ones separate from the host's.
 
     Args:
         format: the messages' format.
@@ -42,7 +42,7 @@ class WaitingCalls(Generic[MessageT]):
         self._hosts: list[Call[MessageT]] = []
 
     def hosts(self, open_calls: OpenCalls) -> list[Call[MessageT]]:
-        """Return the calls that the host is to answer, in order."""
+        """Return the calls that the host must answer, in order."""
         self._hosts = [call for call in self._hosts if call.id in open_calls]
         return list(self._hosts)
 
@@ -54,18 +54,18 @@ class WaitingCalls(Generic[MessageT]):
         open_calls: OpenCalls,
         own: Collection[str],
     ) -> list[Call[MessageT]]:
-        """Take in the calls of an answer; return those that are the host's.
+        """Take in the calls of an answer; return the host's calls.
 
         Args:
             message: the answer.
-            parts: the same taken apart.
-            told: of each part that is a `delimiter` call, what became of it.
-            open_calls: the calls that wait for their results.
+            parts: its parts.
+            told: for each part, the verdict's text if it is a `delimiter` call.
+            open_calls: the calls without a result yet.
             own: names of own tools.
         """
         hosts: list[Call[MessageT]] = []
         for position, (part, verdict) in enumerate(zip(parts, told, strict=True)):
-            # What is answered within its message was run by the provider.
+            # A call answered within its message was run by the provider.
             if part.kind is not Kind.CALL or part.call_id not in open_calls:
                 continue
             if part.tool in own:
@@ -77,18 +77,18 @@ class WaitingCalls(Generic[MessageT]):
         return hosts
 
     def answered(self, parts: Sequence[Part]) -> None:
-        """Results come with the history: what they answer need not be answered."""
+        """Forget own calls whose results come with the history."""
         ids = {part.call_id for part in parts if part.kind is Kind.RESULT}
         if ids:
             self._due = [due for due in self._due if due.part.call_id not in ids]
 
     def due(self) -> Iterator[Due[MessageT]]:
-        """Give the own calls that nobody has answered, in order; each once."""
+        """Yield the own calls that nobody has answered, in order, each once."""
         while self._due:
             yield self._due.pop(0)
 
     def forget(self) -> None:
-        """Another history is taken in."""
+        """Forget all calls, because another history is taken in."""
         self._due, self._hosts = [], []
 
     def _writer(self, message: MessageT, position: int) -> Callable[[str], MessageT]:

@@ -15,7 +15,7 @@ class Counter(Protocol):
 
 
 def chars(text: str, /) -> int:
-    """Count a token for every four characters, rounded up."""
+    """Count one token per four characters, rounded up."""
     return (len(text) + 3) // 4
 
 
@@ -25,18 +25,18 @@ _MAX_RATIO: Final = 4.0
 
 @dataclass(slots=True)
 class Accounting:
-    """What the view holds, in tokens.
+    """Tokens of the view.
 
-    A counter's estimate differs from the provider's count by a factor and by an amount. Each report tells both: the
-    total is what the provider said the last request held, plus the estimated change since times the ratio of
+    A counter's estimate differs from the provider's count by a factor and by an amount. Each report gives both: the
+    total is the provider's count of the last request, plus the estimated change since then times the ratio of
     reported to estimated tokens.
 
     Attributes:
         items: estimate of all visible items.
-        overhead: estimate of what every request carries besides: system prompt, tool definitions.
+        overhead: estimate of what every request carries besides the items: system prompt, tool definitions.
         ratio: provider's tokens per estimated token, as of the last report; kept within 0.5 and 4.
-        drift: what the provider's count holds beyond the estimate times the ratio, as of the last report.
-        sent: estimate of the last request, to which the next report refers.
+        drift: the provider's count less the estimate times the ratio, as of the last report.
+        sent: estimate of the last request, which the next report is about.
     """
 
     items: int = 0
@@ -47,12 +47,12 @@ class Accounting:
 
     @property
     def estimate(self) -> int:
-        """What the next request holds, by the counter alone."""
+        """Tokens of the next request, by the counter alone."""
         return self.items + self.overhead
 
     @property
     def total(self) -> int:
-        """What the next request holds, by the provider's last report."""
+        """Tokens of the next request, by the provider's last report."""
         return round(self.estimate * self.ratio + self.drift)
 
     def scaled(self, estimate: int) -> int:
@@ -60,11 +60,11 @@ class Accounting:
         return round(estimate * self.ratio)
 
     def mark_sent(self) -> None:
-        """The view as it stands is what the next report will be about."""
+        """Remember the view as it stands: the next report will be about it."""
         self.sent = self.estimate
 
     def observe(self, input_tokens: int) -> None:
-        """Take the provider's count of the last request; 0 or less is no count, and changes nothing."""
+        """Take in the provider's count of the last request. A count of 0 or less is ignored."""
         if input_tokens <= 0:
             return
         sent = self.estimate if self.sent is None else self.sent

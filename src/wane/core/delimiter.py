@@ -60,17 +60,17 @@ _NAMES_SHOWN: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of one `delimiter` call.
+    """Outcome of one `delimiter` call.
 
     Attributes:
         accepted: whether it opened or closed an episode.
-        text: the tool result to give to the model; for a rejection what was wrong and the call that would be right.
+        text: the tool result for the model; a rejection says what was wrong and shows the call that would be right.
         action: "start" or "end" when accepted.
         name: the episode's name when accepted.
         type: the episode's type when accepted.
         dependencies: for an accepted start of an act, the explorations it builds on, in the order given.
         description: for an accepted end of an expl, what it learned.
-        left: those of `dependencies` that have left the view, all but their descriptions.
+        left: the `dependencies` that have left the view, except for their descriptions.
     """
 
     accepted: bool
@@ -83,7 +83,7 @@ class Verdict:
     left: tuple[str, ...] = ()
 
     def answer(self, *, recall: bool) -> str:
-        """Return the tool result for a model that may have the tool `recall`: `text`, and what that brings back."""
+        """Return the tool result: `text`, with a hint at the tool `recall` if the model has it and it would help."""
         return f"{self.text} `recall` brings them back, exactly." if recall and self.left else self.text
 
 
@@ -92,8 +92,8 @@ class Protocol:
     """State of the protocol at one position of the history.
 
     Attributes:
-        started: every name ever started; the value says whether it is a *closed exploration*, which is
-            what an act may depend on.
+        started: every name ever started; the value says whether it is a *closed exploration*, which an act may
+            depend on.
         active: name and type of the active episode.
     """
 
@@ -105,7 +105,7 @@ class Protocol:
 
         Args:
             arguments: the call's raw JSON arguments, as the model wrote them.
-            has_left: says of an episode, by its name, whether it has left the view. Only the text depends on it.
+            has_left: whether the episode of a name has left the view. Only the text depends on it.
         """
         try:
             fields = _parse(arguments)
@@ -173,21 +173,23 @@ class Protocol:
                 raise _Rejection("ending an act takes no description")
         elif description is None:
             raise _Rejection('ending an expl needs a "description" of what was learned')
-        elif _is_placeholder(description):
+        elif description.startswith("<") and description.endswith(">"):
             raise _Rejection(f"the description {quote(description)} is a placeholder, and would be all that stays")
         if type_ is EpisodeType.ACT:
             return Verdict(True, f"Ended action {quote(name)}.", "end", name, type_)
-        # The call and this result may come to stand alone (R9): they are not to look like an end without a start.
+        # This call and its result may be all that stays (R9), so the text says where the start went.
         text = f"Ended exploration {quote(name)}; its start and steps may leave your view."
         return Verdict(True, text, "end", name, type_, description=description)
 
     def _lesson(self, rejection: _Rejection) -> str:
-        """Show the call that would be right in this state and comes nearest to what was meant."""
+        """Show the call that is right in this state and closest to what the model meant."""
         if self.active is not None:
             name, type_ = self.active
             learned = {"description": "<what you learned>"} if type_ is EpisodeType.EXPL else {}
             return _right(action="end", name=name, **learned)
-        name = self._unused(rejection.name or "<task-and-object>")
+        wanted = rejection.name or "<task-and-object>"
+        candidates = (wanted if n == 1 else f"{wanted}-{n}" for n in count(1))
+        name = next(candidate for candidate in candidates if candidate not in self.started)
         if rejection.type != "act":
             return _right(action="start", name=name, type="expl")
         closed = list(islice((n for n in reversed(self.started) if self.started[n]), _NAMES_SHOWN))
@@ -195,13 +197,9 @@ class Protocol:
         chosen = ["<an expl it will use>"] if closed else []
         return names + _right(action="start", name=name, type="act", dependencies=chosen)
 
-    def _unused(self, name: str) -> str:
-        candidates = (name if n == 1 else f"{name}-{n}" for n in count(1))
-        return next(candidate for candidate in candidates if candidate not in self.started)
-
 
 class _Rejection(Exception):  # noqa: N818 - control flow, never leaves this file
-    """A call that the protocol refuses: why, and what is known of the episode that was meant."""
+    """A call that the protocol rejects: why, and what it says about the episode."""
 
     def __init__(self, why: str, name: str | None = None, type: str | None = None) -> None:  # noqa: A002
         super().__init__(why)
@@ -225,12 +223,8 @@ def _parse(arguments: str | None) -> dict[str, Any]:
     return fields
 
 
-def _is_placeholder(description: str) -> bool:
-    return description.startswith("<") and description.endswith(">")
-
-
 def _refuse(constant: str) -> NoReturn:
-    """Take no NaN or Infinity, which Python reads and JSON does not have."""
+    """Refuse NaN and Infinity: Python reads them, but JSON does not have them."""
     raise ValueError(constant)
 
 
@@ -256,7 +250,7 @@ def _right(**arguments: Any) -> str:
 
 
 def quote(value: object) -> str:
-    """Return a name, or a call's arguments, as texts for the model have it: JSON."""
+    """Return a name, or a call's arguments, as JSON for texts to the model."""
     text = json.dumps(value, ensure_ascii=False)
-    # A lone surrogate, which JSON can spell, must not reach an encoder as it is.
+    # JSON can spell a lone surrogate; it must not reach an encoder unescaped.
     return text if text.isprintable() else json.dumps(value)

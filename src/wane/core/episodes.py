@@ -1,10 +1,10 @@
 """Episodes and the graph that they form (paper, section 4.3).
 
-Vertices are episodes, an edge says that an act declared a dependency on an exploration. Three
+Vertices are episodes; an edge says that an act declared a dependency on an exploration. Three
 invariants hold by construction: a dependency names a *closed* exploration, so there are no cycles;
-edges go from exploration to act only; what the system and the user said is not in the graph. The graph
-is append-only; an episode that is wholly evicted is dropped from it (section 5), and only its name, for R3,
-its place in the history, for recall, and its closing pair as long as that is in view, are kept.
+edges go from exploration to act only; system and user turns are not in the graph. The graph is
+append-only, except that an episode that was evicted whole is dropped (section 5). What is kept of it: its name
+(R3), its place in the history (for recall), and its closing pair as long as that is in view.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class EpisodeType(StrEnum):
 class Level(StrEnum):
     """How far an episode has been stripped (R9).
 
-    `DESCRIPTION` means that its closing pair went too (R11). `OVERFLOW` is none that an episode reaches: a step at this
-    level took single exchanges of an episode that is not finished, or is needed by one (R16).
+    `DESCRIPTION` means that its closing pair went too (R11). No episode reaches `OVERFLOW`: a step at this level
+    took single exchanges of an unfinished episode, or of one that such an episode needs (R16).
     """
 
     NONE = "none"
@@ -54,25 +54,25 @@ REMOVE_RANK: Final = _RANK[Level.REMOVE]
 
 
 class Episode:
-    """One stretch of work, from an accepted start to its end, or between episodes (R5).
+    """One stretch of work: from an accepted start to its end, or unannotated work between episodes (R5).
 
-    Read-only for users of the library; the window keeps it up to date.
+    Treat it as read-only: the window keeps it up to date.
 
     Attributes:
         number: its place in the order of starts, from 0, over all episodes of the session.
         name: as the agent named it; None for an implicit episode.
         type: exploratory or acting; implicit ones are exploratory.
         implicit: whether it holds unannotated work (R5).
-        inferred: whether it was marked in the agent's stead; see `wane.core.marks`.
+        inferred: whether it was inferred and not marked by the agent; see `wane.core.marks`.
         prologue: whether it is implicit and began ahead of the first accepted start (R2).
         closed: whether it has ended.
         settled: whether it may be evicted (R6).
         dependencies: names of the explorations that an act declared.
         description: what an exploration learned, once it has ended.
-        tokens: what it holds in the view now, by the counter.
-        size: what it has held over time, evicted or not, by the counter (R5).
+        tokens: its tokens in view, by the counter.
+        size: tokens of all that has ever entered it, by the counter (R5).
         used: number of the latest episode that used it: itself, or an act that declares it.
-        dependents: number of acts not yet removed that declare it (R7).
+        dependents: number of acts that declare it and are not removed (R7).
         spans: its members' indexes in the history, as half-open ranges `[first, stop]`.
     """
 
@@ -127,24 +127,25 @@ class Episode:
         self.spans: list[list[int]] = []
         # Visible items by the rank of the level that takes them.
         self.buckets: dict[int, list[int]] = {}
-        # What overflow may take one by one (R16): reasoning and notices, each by itself, and calls with their results,
-        # None until there is one; durable calls apart. `loose` is empty once the episode has settled.
+        # What overflow may take one by one (R16), with the item that leaves along: reasoning and notices map to
+        # themselves, calls to their results (None until there is one). Durable calls stand apart. `loose` is empty once
+        # the episode has settled.
         self.loose: dict[int, int | None] = {}
         self.durable: dict[int, int | None] = {}
 
     @property
     def level(self) -> Level:
-        """The last level that was reached."""
+        """The last level that it reached."""
         return LEVELS[self.rank]
 
     @property
     def stage(self) -> int:
-        """Rank from which the next level is counted: an act has no level of reasoning, and starts behind it (R9)."""
+        """Rank before that of the next level: an act skips the level of reasoning (R9)."""
         return max(self.rank, _RANK[Level.REASONING]) if self.type is EpisodeType.ACT else self.rank
 
     @property
     def removed(self) -> bool:
-        """Whether all of it is gone, but for the closing pair of an annotated exploration."""
+        """Whether all of it is gone, except for the closing pair of an annotated exploration."""
         return self.rank >= REMOVE_RANK
 
     @property
@@ -180,7 +181,7 @@ class Episode:
 
 @dataclass(slots=True)
 class OpenCall:
-    """A call that waits for its result: who owns it, the rank of the level that takes it, its index."""
+    """A call without a result yet: its episode, the rank of the level that takes it, its index."""
 
     owner: Episode
     rank: int
@@ -195,7 +196,7 @@ ORDERS: Final[dict[tuple[str, bool], Callable[[Episode], Key]]] = {
     ("last_use", False): lambda episode: (0, episode.used, episode.number),
     ("last_use", True): lambda episode: (episode.stage, episode.used, episode.number),
 }
-"""What comes first in each order (R8), alone and level by level. Keys are unique, as they end in the number."""
+"""Sort key of each order (R8), plain and level by level. Keys are unique because they end in the number."""
 
 
 class EpisodeGraph:
@@ -203,7 +204,7 @@ class EpisodeGraph:
 
     Attributes:
         live: the episodes that are not removed, by number.
-        archive: where the members of removed episodes stand in the history, by name.
+        archive: spans of the members of removed episodes in the history, by name.
         described: removed explorations whose closing pair is in view, by name.
         unsettled: live episodes that are not settled, by number.
         started: how many episodes were ever started.
@@ -225,7 +226,7 @@ class EpisodeGraph:
     def start(
         self, name: str | None = None, type_: EpisodeType = EpisodeType.EXPL, dependencies: Iterable[str] = ()
     ) -> Episode:
-        """Open an episode. Of a dependency that is removed already, it protects the closing pair (R11)."""
+        """Open an episode. If one of its dependencies is already removed, this protects its closing pair (R11)."""
         episode = Episode(self.started, name, type_, tuple(dependencies))
         self.started += 1
         self.insert(episode)
@@ -235,7 +236,7 @@ class EpisodeGraph:
         return episode
 
     def insert(self, episode: Episode) -> None:
-        """Put an episode into the live structures."""
+        """Add an episode to the live ones."""
         self.live[episode.number] = episode
         if episode.name is not None:
             self._by_name[episode.name] = episode
@@ -247,14 +248,14 @@ class EpisodeGraph:
         return (self._by_name[name] for name in episode.dependencies if name in self._by_name)
 
     def completed(self, episode: Episode, latest_message: int) -> None:
-        """An episode has become complete: it settles once an assistant message stands after it (R6)."""
+        """Note that an episode is complete: it settles once an assistant message stands after it (R6)."""
         if episode.last < latest_message:
             self._settle(episode)
         else:
             self.waiting.append(episode)
 
     def message_started(self) -> None:
-        """A new assistant message begins: the model has seen whatever was complete before it."""
+        """Note that a new assistant message begins: the model has seen all that was complete before it."""
         for episode in self.waiting:
             self._settle(episode)
         self.waiting.clear()
@@ -265,7 +266,7 @@ class EpisodeGraph:
         return {target.number: target for target in targets if target.settled}
 
     def arrange(self, policy: Policy) -> None:
-        """Choose the order in which `pick` goes, and what it passes over; it costs something only when that changes."""
+        """Set the order of `pick`, and what it skips. The queue is rebuilt only if these change."""
         key, whole = ORDERS[policy.order, policy.by_level], policy.prologue == "whole"
         if key is self._key and whole == self._whole:
             return
@@ -276,18 +277,18 @@ class EpisodeGraph:
             self.offer(episode)
 
     def pick(self) -> Episode | None:
-        """Take what goes first of the eligible out of the queue (R7, R8); `offer` puts it back. O(log n) amortised."""
+        """Take the first eligible episode out of the queue (R7, R8); `offer` puts it back. O(log n) amortised."""
         while self._queue:
             key, episode = heapq.heappop(self._queue)
             episode.queued = False
             if key == self._key(episode) and not episode.removed and not episode.dependents:
                 return episode
-            # It was used or stripped since it was queued. One that an act needs comes back when that act has gone.
+            # It was used or stripped since it was queued. If an act needs it, that act's removal queues it again.
             self.offer(episode)
         return None
 
     def newest(self, tokens: float) -> int:
-        """Number of the first of the newest episodes that together hold at most so many tokens."""
+        """Number of the oldest among the newest episodes that together hold at most `tokens`."""
         first = self.started
         if tokens <= 0:
             return first
@@ -299,7 +300,7 @@ class EpisodeGraph:
         return first
 
     def drop(self, episode: Episode) -> None:
-        """Compact a removed episode out of the graph and release what it depended on."""
+        """Drop a removed episode from the graph and release what it depended on."""
         del self.live[episode.number]
         if episode.name is not None:
             self.archive[episode.name] = tuple((first, stop) for first, stop in episode.spans)

@@ -3,7 +3,7 @@
     WaneError(Exception)
     ├── ConfigError(ValueError)      a setting that cannot work: budget, policy, tool class
     ├── HistoryError(ValueError)     a history that no provider would accept: an orphan or doubled result
-    ├── FormatError(ValueError)      input that is not of the message format it claims to be
+    ├── FormatError(ValueError)      input that is not in the message format it claims
     ├── UnknownEpisodeError(KeyError) no episode of that name
     ├── CounterError(RuntimeError)   a token counter that cannot work here
     ├── MissingExtraError(ImportError) a part of Wane whose extra is not installed
@@ -32,7 +32,7 @@ class HistoryError(WaneError, ValueError):
 
 
 class FormatError(WaneError, ValueError):
-    """Input that is not of the message format it claims to be."""
+    """Input that is not in the message format it claims."""
 
 
 class UnknownEpisodeError(WaneError, KeyError):
@@ -44,15 +44,15 @@ class UnknownEpisodeError(WaneError, KeyError):
 
 
 class CounterError(WaneError, RuntimeError):
-    """A token counter that cannot work here, with the way out."""
+    """A token counter that cannot work here; the message says what to do instead."""
 
 
 class MissingExtraError(WaneError, ImportError):
     """A part of Wane whose extra is not installed.
 
     Args:
-        part: what needed it, as a user would call it.
-        extra: the extra of the `wane` distribution that brings it.
+        part: what needs it, as a user would call it.
+        extra: the extra of the `wane` distribution to install.
     """
 
     def __init__(self, part: str, extra: str) -> None:
@@ -61,7 +61,7 @@ class MissingExtraError(WaneError, ImportError):
         self.extra = extra
 
     def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:
-        # An error that comes back from another process is made anew, from what this one was made of.
+        # By default, unpickling passes the message alone, which `__init__` does not accept.
         return type(self), (self.part, self.extra)
 
 
@@ -70,7 +70,7 @@ class JournalError(WaneError, RuntimeError):
 
 
 class SessionNotFoundError(JournalError):
-    """No session of that id, or none at all, where it was looked for."""
+    """No session of that id, or no session at all, in the folder searched."""
 
 
 class SessionLockedError(JournalError):
@@ -82,4 +82,4 @@ class CorruptJournalError(JournalError):
 
 
 class JournalVersionError(JournalError):
-    """The session was written by another version of Wane, in a format or with records that this one does not read."""
+    """Another version of Wane wrote the session, in a format or with records that this one does not read."""

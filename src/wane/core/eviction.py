@@ -15,16 +15,16 @@ from wane.core.view import View
 _DESCRIPTION_RANK = Level.DESCRIPTION.rank
 
 Ends = Mapping[int, int | None]
-"""By index of an item that may leave by itself, the item that leaves with it: a call's result, None if it has none."""
+"""By index of an item that may leave: the item that leaves with it (a call's result), or None if there is none yet."""
 
 
 class Eviction:
     """Strips episodes from the view. It calls no model and reads no clock.
 
     Attributes:
-        overflowed: whether the latest pass had to take of what is not finished (R16).
+        overflowed: whether the latest pass had to take unfinished work (R16).
         closings: removed explorations whose closing pair is still visible, as a heap by order of start.
-        closing_tokens: what those pairs hold.
+        closing_tokens: tokens of those pairs.
     """
 
     __slots__ = ("_accounting", "_graph", "_trace", "_view", "closing_tokens", "closings", "overflowed")
@@ -42,13 +42,13 @@ class Eviction:
         """Evict until the view is at or under the policy's target, or nothing is eligible.
 
         Args:
-            policy: what goes first, and how far.
+            policy: what to evict, and how far.
             budget: tokens that the view may hold.
-            fixed: tokens of it that no pass may ever take.
+            fixed: tokens of the view that no pass may ever take.
             latest: index of the first item of the latest assistant message.
 
         Returns:
-            Every level reached, in order, those that removed nothing too.
+            Every level reached, in order, including those that removed nothing.
         """
         target, limit = policy.target(budget), policy.description_limit(budget)
         self._trace = []
@@ -80,7 +80,7 @@ class Eviction:
         return sum(self._view.tokens[index] for episode in needed for index in episode.buckets[_DESCRIPTION_RANK])
 
     def redo(self, trace: Iterable[Step]) -> None:
-        """Do again what a recorded pass did, whatever the policy is now (R14).
+        """Repeat a recorded pass, whatever the policy is now (R14).
 
         Raises:
             HistoryError: if it does not fit this history.
@@ -100,18 +100,19 @@ class Eviction:
                 )
 
     def _empty(self, episode: Episode, policy: Policy, target: float, limit: float | None) -> None:
-        """Strip an episode as far as the target demands, or by one level if it goes level by level (R9)."""
+        """Strip an episode until the target is met, or by one level if the policy goes level by level (R9)."""
         first = episode.stage + 1
         for rank in range(first, first + 1 if policy.by_level else REMOVE_RANK + 1):
             self._strip(episode, rank)
             if episode.removed and limit is not None:
-                self._trim_descriptions(limit)
+                while self._accounting.scaled(self.closing_tokens) > limit and self._drop_oldest_description():
+                    pass
             if self._accounting.total <= target:
                 break
         self._graph.offer(episode)
 
     def _overflow(self, target: float, latest: int) -> None:
-        """Take of what is not finished, and of what that needs, the oldest first (R16)."""
+        """Take from unfinished work and from what it needs, the oldest first (R16)."""
         before = self._accounting.total
         needed = self._graph.needed()
         for _, episode in sorted(needed.items()):
@@ -128,7 +129,7 @@ class Eviction:
         self.overflowed = self._accounting.total < before
 
     def _take_exchanges(self, episode: Episode, ends: Sequence[Ends], target: float, latest: int) -> None:
-        """Take of an episode what the first of `ends` lists, the oldest first and one by one, as one step."""
+        """Take what the first of `ends` lists from an episode, one by one, the oldest first, as one step."""
         before = self._accounting.total
         removed: list[int] = []
         for index in list(ends[0]):
@@ -142,7 +143,7 @@ class Eviction:
             self._report_overflow(episode, before, sorted(removed))
 
     def _exchange(self, index: int, ends: Sequence[Ends], latest: int) -> set[int]:
-        """An item with its result and all that needs them; none if part of it must stay."""
+        """An item with its result and all items that need them; empty if part of that must stay."""
         unit = self._view.unit(_with_end(index, ends, latest))
         covered: set[int] = set()
         for member in unit:
@@ -163,34 +164,27 @@ class Eviction:
         self._trace.append(Step(episode.name, episode.number, Level.OVERFLOW, before, after, tuple(removed)))
 
     def _strip(self, episode: Episode, rank: int) -> None:
-        """Take the episode to a level."""
+        """Strip an episode to a level."""
         tokens = self._view.tokens
         buckets = [episode.buckets.pop(level, ()) for level in range(episode.rank + 1, rank + 1)]
         episode.rank = rank
-        # What overflow has taken, or reasoning that was left alone, is gone already.
+        # Some of them may be gone: taken by overflow, or as reasoning left alone in its message.
         self._record(episode, LEVELS[rank], [index for bucket in buckets for index in bucket if index in tokens])
         if rank == REMOVE_RANK:
             self._graph.drop(episode)
-            self._keep_description(episode)
+            if pair := episode.buckets.get(_DESCRIPTION_RANK):
+                assert episode.name is not None
+                self._graph.described[episode.name] = episode
+                self.closing_tokens += sum(self._view.tokens[index] for index in pair)
+                heapq.heappush(self.closings, (episode.number, episode))
 
     def _record(self, episode: Episode, level: Level, candidates: list[int]) -> None:
-        """Take what may leave of the candidates, as one step."""
+        """Take those of the candidates that may leave, as one step."""
         before = self._accounting.total
         removed, freed = self._view.take(candidates, episode)
         self._accounting.items -= freed
         after = self._accounting.total
         self._trace.append(Step(episode.name, episode.number, level, before, after, tuple(removed)))
-
-    def _keep_description(self, episode: Episode) -> None:
-        if pair := episode.buckets.get(_DESCRIPTION_RANK):
-            assert episode.name is not None
-            self._graph.described[episode.name] = episode
-            self.closing_tokens += sum(self._view.tokens[index] for index in pair)
-            heapq.heappush(self.closings, (episode.number, episode))
-
-    def _trim_descriptions(self, limit: float) -> None:
-        while self._accounting.scaled(self.closing_tokens) > limit and self._drop_oldest_description():
-            pass
 
     def _drop_oldest_description(self) -> bool:
         """Drop the oldest closing pair that no act needs; return whether there was one (R11)."""
@@ -228,6 +222,6 @@ class Eviction:
 
 
 def _with_end(index: int, ends: Sequence[Ends], latest: int) -> set[int]:
-    """An item with the one that leaves with it; none if it may not leave, or that one has not been seen yet."""
+    """An item with the one that leaves with it; empty if it may not leave, or the model has not seen the other yet."""
     end = next((known[index] for known in ends if index in known), None)
     return {index, end} if end is not None and end < latest else set()

@@ -1,4 +1,4 @@
-"""What a system prompt says of the `delimiter` protocol, made from the policy in force so that it is true under it.
+"""What a system prompt says about the `delimiter` protocol, built from the policy in force so that it is true.
 
 Every request carries it, so it is short: at most 300 tokens in every variant.
 """
@@ -24,12 +24,12 @@ _RECALL: Final = "- To see exactly what has left, `recall` it by its name or by 
 
 
 def guidance(policy: Policy | None = None, *, recall: bool = False, leaving: str | None = None) -> str:
-    """Return what to tell a model that marks its own work, for its system prompt.
+    """Return the part of the system prompt for a model that marks its own work.
 
     Args:
         policy: what a pass evicts, and how far; `Policy()` if None.
         recall: whether the model has the tool `recall`.
-        leaving: how finished work leaves, in words for the model, where something other than a policy decides.
+        leaving: how finished work leaves, in words for the model, where no policy decides it.
     """
     lines = [_PROTOCOL, f"- {leaving or _leaving(policy or Policy())}"]
     return "\n".join([*lines, _RECALL] if recall else lines)

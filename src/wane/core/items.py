@@ -1,4 +1,4 @@
-"""Items: what a history is made of (R1), and the classes of tools."""
+"""Items, the units of a history (R1), and the classes of tools."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wane.core.errors import ConfigError
 class Kind(StrEnum):
     """What an item is.
 
-    A `NOTICE` is what the harness, not a person, put where a user's or the system's words would stand (R15).
+    A `NOTICE` is text that the harness, not a person, put in the user's or the system's place (R15).
     """
 
     SYSTEM = "system"
@@ -26,11 +26,11 @@ class Kind(StrEnum):
 
 
 class ToolClass(StrEnum):
-    """How recoverable a tool's output is, which decides the level at which it goes (R9).
+    """How recoverable a tool's output is; it decides the level at which the output goes (R9).
 
-    `BULK` is large and enumerable (searches, listings), `ARTIFACT` is smaller and can be had again
-    (reads, commands, unknown tools), `DURABLE` is the record of an effect on the environment and
-    stays until its episode is removed.
+    `BULK` is large and enumerable (searches, listings). `ARTIFACT` is smaller and can be produced again
+    (reads, commands, unknown tools). `DURABLE` records an effect on the environment and stays until its
+    episode is removed.
     """
 
     BULK = "bulk"
@@ -44,16 +44,16 @@ class Item:
 
     Attributes:
         kind: what the item is.
-        tokens: what it costs in a request, in tokens.
+        tokens: its tokens in a request.
         call_id: for a call and its result, the provider's id that pairs them.
         tool: for a call, the tool's name.
-        arguments: for a call of `delimiter`, the raw JSON arguments; other tools' need not be given.
+        arguments: for a call of `delimiter`, the raw JSON arguments; optional for other tools.
         message: ordinal of the message that the item came from. Items of one assistant message share
             it; None joins an assistant item to the assistant items right before it.
         needs: items that must stay as long as this one does, as offsets from this one, within its
             message (R12): a call whose signed thinking block stands two items earlier has `(-2,)`.
-        tool_class: for a call, the class that its arguments tell, such as `BULK` for a shell command that only
-            searches; None if they tell none. A class that the user set for the tool outweighs it.
+        tool_class: for a call, the class that its arguments imply, such as `BULK` for a shell command that only
+            searches; None if they imply none. A class that the user set for the tool takes precedence.
     """
 
     kind: Kind
@@ -72,7 +72,7 @@ DELIMITER: Final = "delimiter"
 _BULK = """grep glob find ls list_files list_directory search_files find_files web_search
     rg ripgrep list_dir grep_search glob_search file_search codebase_search search_file_content
     websearch recall"""
-# A search that loads tools is in force only as long as its result is in view.
+# The tools that a tool search loads stay available only while its result is in view.
 _DURABLE = """edit write write_file edit_file apply_patch multiedit
     multi_edit create_file write_to_file replace_in_file apply_diff notebookedit notebook_edit
     toolsearch tool_search"""
@@ -81,14 +81,14 @@ DEFAULT_TOOL_CLASSES: Final[Mapping[str, ToolClass]] = {
     **dict.fromkeys(_BULK.split(), ToolClass.BULK),
     **dict.fromkeys(_DURABLE.split(), ToolClass.DURABLE),
 }
-"""Classes of known tools by lower-case name; a tool that is not here is an artifact."""
+"""Classes of known tools by lower-case name; any other tool is an artifact."""
 
 
 def read_tool_classes(given: Mapping[str, ToolClass | str] | None) -> dict[str, ToolClass]:
     """Return the classes that a user set, by lower-case tool name.
 
     Args:
-        given: class by tool name; names compare without case, a class may be given by its value.
+        given: class by tool name; case is ignored, and a class may be given by its value.
 
     Raises:
         ConfigError: for a class that does not exist.

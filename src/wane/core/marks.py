@@ -1,8 +1,8 @@
-"""Marks: starts and ends of episodes that no call of the agent made.
+"""Marks: starts and ends of episodes that did not come from a call of the agent.
 
-The agent is the authority on structure (the paper's Principle 2). For one that does not annotate, another may mark
-its work in its stead, such as `wane.inference`. A mark stands ahead of an item and is none itself, so the history
-and its indexes stay as they are; it means what an accepted `delimiter` call of no tokens would at that place.
+The agent is the authority on structure (the paper's Principle 2). If it does not annotate its work, something else
+may, such as `wane.inference`. A mark stands ahead of an item and is not an item, so the history and its indexes do
+not change; it means what an accepted `delimiter` call of no tokens would mean there.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ class Mark:
     """A start or an end of an episode.
 
     Attributes:
-        action: which of the two.
+        action: whether it is a start or an end.
         name: the episode's name.
-        type: for a start, whether it explores or acts; not read of an end.
+        type: for a start, whether it explores or acts; ignored for an end.
         dependencies: for the start of an act, names of the closed explorations that it builds on.
         description: for the end of an exploration, what was learned.
     """
@@ -35,16 +35,16 @@ class Mark:
 
 
 def check_marks(marks: Sequence[Mark], active: Episode | None, graph: EpisodeGraph, used: Collection[str]) -> None:
-    """Make sure that marks, in their order, can be made.
+    """Check that marks can be made in their order.
 
     Args:
         marks: the marks ahead of one item.
-        active: the annotated episode that is open.
+        active: the annotated episode that is open, if any.
         graph: the episodes so far.
-        used: names that were used before in the session.
+        used: names that the session has used.
 
     Raises:
-        HistoryError: if one cannot be made, naming it.
+        HistoryError: if one cannot be made; the message names it.
     """
     inside = None if active is None else (active.name, active.type)
     inferred = active is None or active.inferred
@@ -53,7 +53,7 @@ def check_marks(marks: Sequence[Mark], active: Episode | None, graph: EpisodeGra
     for mark in marks:
         if mark.action == "end":
             if inside is None or mark.name != inside[0] or not inferred:
-                raise HistoryError(f"{mark} ends what is not open, or is the agent's own")
+                raise HistoryError(f"{mark} ends an episode that is not open or that the agent itself opened")
             if inside[1] is EpisodeType.EXPL:
                 explored.add(mark.name)
             inside = None

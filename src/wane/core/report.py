@@ -14,7 +14,7 @@ _TAIL = 30
 
 
 def brief(name: str) -> str:
-    """Return a name as tables and sentences have room for it: both ends of one of more than 100 characters."""
+    """Return a name for tables and sentences: one of more than 100 characters is cut in the middle."""
     return name if len(name) <= _MOST_SHOWN else f"{name[: _MOST_SHOWN - _TAIL - 1]}…{name[-_TAIL:]}"
 
 
@@ -25,10 +25,10 @@ class Step:
     Attributes:
         episode: its name; None for an implicit episode.
         number: its place in the order of starts, which identifies implicit ones too.
-        level: the level that was reached; `OVERFLOW` is none that an episode reaches.
+        level: the level that it reached, or `OVERFLOW`.
         tokens_before: the view's total before.
         tokens_after: the view's total after.
-        removed: indexes of the items that went, in order; none for a level that was passed over.
+        removed: indexes of the items that went, in order; empty for a level that removed nothing.
     """
 
     episode: str | None
@@ -44,14 +44,13 @@ class Pinned:
     """Tokens that no pass may take now, by what holds them (R13).
 
     Attributes:
-        overhead: system prompt and tool definitions sent with every request, and what the provider's last report
-            holds beyond the items.
+        overhead: system prompt and tool definitions, and what the provider's last report holds beyond the items.
         system: system items, and notices ahead of the first assistant message (R15).
         user: user items, wherever they stand.
         prologue: unannotated work ahead of the first accepted start, where the policy protects it (R7).
         active: the active episode.
         active_name: its name.
-        unsettled: what is closed or implicit but not yet settled, the latest assistant message among it (R6).
+        unsettled: episodes that are closed or implicit but not yet settled, with the latest assistant message (R6).
         needed: explorations that an active or unsettled act builds on (R7), and items held by coupling (R12).
         descriptions: closing pairs of removed explorations, where the policy keeps them all (R11).
     """
@@ -68,15 +67,15 @@ class Pinned:
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """Sum of all of them."""
         return sum(tokens for _, tokens in self._rows())
 
     def holders(self) -> list[tuple[str, int]]:
-        """What holds tokens, as (label, tokens), the most first."""
+        """What holds tokens, as (label, tokens), the largest first."""
         return sorted(((label, tokens) for label, tokens in self._rows() if tokens > 0), key=lambda row: -row[1])
 
     def explain(self) -> str:
-        """What holds tokens, the most first, for people."""
+        """What holds tokens, the largest first, for people."""
         named = f" {brief(self.active_name)!r}" if self.active_name else ""
         names = {"active episode": f"active episode{named}"}
         return ", ".join(f"{names.get(label, label)} {tokens:,}" for label, tokens in self.holders())
@@ -100,15 +99,15 @@ class FitReport:
     Attributes:
         ran: whether a pass ran.
         satisfied: whether the view is at or under the budget now.
-        trace: every level that the pass reached, in order, those among them that removed nothing: what
-            `ContextWindow.apply` needs to do the pass again.
+        trace: every level that the pass reached, in order, including those that removed nothing;
+            `ContextWindow.apply` repeats the pass from it.
         tokens_before: the view's total before.
         tokens_after: the view's total after.
         budget: the budget, in tokens.
-        target: where the pass was to stop, in tokens (R10).
-        overflowed: whether it had to take of what is not finished, or of what that needs (R16).
+        target: tokens at which the pass was to stop (R10).
+        overflowed: whether it had to take unfinished work, or what such work needs (R16).
         pinned: what holds the tokens, if the budget could not be met; else None.
-        policy: what the pass was told to evict, and how far.
+        policy: the policy of the pass.
     """
 
     ran: bool
@@ -124,17 +123,17 @@ class FitReport:
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """What the pass took, in order; a level that removed nothing is passed over (R9)."""
+        """The levels that removed something, in order (R9)."""
         return tuple(step for step in self.trace if step.removed)
 
     @property
     def excess(self) -> int:
-        """Tokens by which the view is over the budget, 0 if it is not."""
+        """Tokens by which the view is over the budget; 0 if it is within."""
         return max(0, self.tokens_after - self.budget)
 
     @property
     def shortfall(self) -> str:
-        """By how much the view is over the budget, and what holds the tokens, as a sentence; empty if it is not."""
+        """A sentence on how far the view is over the budget and what holds the tokens; empty if it is within."""
         if self.pinned is None:
             return ""
         return (
@@ -143,7 +142,7 @@ class FitReport:
         )
 
     def explain(self) -> str:
-        """What went, in which order and why, and what stays if that is too much: sentences, for people."""
+        """What went, in which order and why, and what stays if the budget is not met: sentences for people."""
         if not self.ran:
             return (
                 f"Nothing had to go: the view holds {self.tokens_after:,} tokens, within the budget of {self.budget:,}."
@@ -162,12 +161,12 @@ class FitReport:
             return f"{held}. A pass evicted {freed:,} of them."
         if self.target == self.budget:
             return f"{held}{cold}. A pass evicted {freed:,} of them, no more than it had to: {after} stay."
-        done = f"{held}{cold}. A pass, which goes on down to low water ({self.target:,}) so that passes are few, "
-        done += f"evicted {freed:,} of them: {after} stay"
+        done = f"{held}{cold}. A pass evicts down to low water ({self.target:,}), so that passes are rare. "
+        done += f"This one evicted {freed:,} of them: {after} stay"
         if self.tokens_after <= self.target:
             return f"{done}."
-        newest = "" if self.overflowed else ", or is the newest work, which goes only if the budget demands it"
-        return f"{done}, as the rest is protected{newest}."
+        newest = "" if self.overflowed else " or is the newest work, which goes only if the budget demands it"
+        return f"{done}, because the rest is protected{newest}."
 
     def _told_steps(self) -> Iterator[str]:
         steps = self.steps
@@ -184,7 +183,7 @@ class FitReport:
         else:
             yield f"It stripped 1 episode, {first}{', and removed it' if removed else ''}."
         if self.overflowed:
-            yield "That was not enough, so it took the oldest calls of unfinished work, or of what such work needs."
+            yield "That was not enough, so it took the oldest calls of unfinished work, or of work that it needs."
         freed: dict[Level, int] = {}
         for step in steps:
             freed[step.level] = freed.get(step.level, 0) + step.tokens_before - step.tokens_after
@@ -193,7 +192,7 @@ class FitReport:
 
 
 _ORDERS: Final = {
-    "paper": "acts ahead of explorations and the oldest first",
+    "paper": "acts before explorations, the oldest first",
     "last_use": "the longest unused first",
 }
 """What goes first in an order (R8)."""
@@ -201,7 +200,7 @@ _HELD: Final = {
     Level.REASONING: "reasoning in explorations",
     Level.BULK: "searches and listings",
     Level.ARTIFACT: "reads, commands, other calls and notices",
-    Level.REMOVE: "what else removed episodes held",
+    Level.REMOVE: "other content of removed episodes",
     Level.DESCRIPTION: "descriptions of removed explorations",
     Level.OVERFLOW: "the oldest calls of unfinished work",
 }

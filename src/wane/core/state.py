@@ -32,7 +32,7 @@ _PLAIN: Final = (
     "rank",
     "open_calls",
 )
-"""Attributes of an episode that are JSON data as they are."""
+"""Attributes of an episode that need no conversion to JSON."""
 
 
 def export_window(window: ContextWindow) -> dict[str, Any]:
@@ -98,7 +98,9 @@ def _restore_into(window: ContextWindow, state: Mapping[str, Any]) -> None:
     )
     window._active = None if state["active"] is None else live[state["active"]]
     window._implicit = None if state["implicit"] is None else live[state["implicit"]]
-    window._protocol = _restore_protocol(state["started"], window._active)
+    window._protocol = Protocol(dict(state["started"]))
+    if (active := window._active) is not None and active.name is not None and not active.inferred:
+        window._protocol.active = (active.name, active.type)
     window._count = state["count"]
     window._fixed = {Kind(kind): tokens for kind, tokens in state["fixed"].items()}
     window._notices = dict(state["notices"])
@@ -106,13 +108,6 @@ def _restore_into(window: ContextWindow, state: Mapping[str, Any]) -> None:
         call = OpenCall(live[owner], rank, index)
         window._calls.setdefault(call_id, []).append(call)
     window._latest, window._message, window._growing = state["message"]
-
-
-def _restore_protocol(started: Mapping[str, bool], active: Episode | None) -> Protocol:
-    marker = None
-    if active is not None and active.name is not None and not active.inferred:
-        marker = (active.name, active.type)
-    return Protocol(dict(started), marker)
 
 
 def _export_graph(graph: EpisodeGraph) -> dict[str, Any]:
@@ -142,17 +137,7 @@ def _export_episode(episode: Episode) -> dict[str, Any]:
         "name": episode.name,
         "type": episode.type.value,
         "dependencies": list(episode.dependencies),
-        "description": episode.description,
-        "closed": episode.closed,
-        "settled": episode.settled,
-        "tokens": episode.tokens,
-        "size": episode.size,
-        "inferred": episode.inferred,
-        "prologue": episode.prologue,
-        "used": episode.used,
-        "dependents": episode.dependents,
-        "rank": episode.rank,
-        "open_calls": episode.open_calls,
+        **{name: getattr(episode, name) for name in _PLAIN},
         "spans": [list(span) for span in episode.spans],
         "buckets": [[rank, list(indexes)] for rank, indexes in episode.buckets.items()],
         "loose": [list(entry) for entry in episode.loose.items()],
@@ -180,7 +165,7 @@ def _export_view(view: View) -> dict[str, Any]:
 
 
 def _export_messages(view: View) -> list[list[list[int]]]:
-    """What is in view of each assistant message: items that are no reasoning, and reasoning. The latest stands last."""
+    """Visible items of each assistant message, reasoning apart from the rest. The latest message comes last."""
     rows: dict[Message, list[list[int]]] = {}
     for index, message in view.messages.items():
         rows.setdefault(message, [[], []])[index in message.reasoning].append(index)
@@ -198,5 +183,5 @@ def _restore_view(view: View, row: Mapping[str, Any], episodes: dict[int, Episod
     for index, targets in row["needs"]:
         view.couple(index, targets)
     for index, number, entry in row["held"]:
-        # An owner may be gone from the graph while something of it is still needed.
+        # An owner may be gone from the graph while one of its items is still needed.
         view.held[index] = episodes.get(number) or episodes.setdefault(number, _restore_episode(entry))

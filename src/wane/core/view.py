@@ -8,10 +8,10 @@ from wane.core.episodes import Episode
 
 
 class Message:
-    """What is in view of one assistant message.
+    """The visible items of one assistant message.
 
     Attributes:
-        others: number of its visible items that are no reasoning.
+        others: number of its visible items that are not reasoning.
         reasoning: its visible reasoning items.
     """
 
@@ -27,10 +27,10 @@ class View:
 
     Attributes:
         tokens: tokens by index; a dict, so that removal is O(1) and the order of insertion is the history's.
-        messages: by index of an assistant's item, what is in view of its message.
+        messages: by index of an assistant's item, its message.
         latest: the latest assistant message.
         held: items whose level was reached but which something visible still needs, with their episode.
-        needs: by index, what must stay as long as this item does; only for coupled items.
+        needs: by index, the items that must stay as long as this one does; only for coupled items.
     """
 
     __slots__ = ("_needers", "held", "latest", "messages", "needs", "tokens")
@@ -48,7 +48,7 @@ class View:
         self.tokens[index] = tokens
 
     def say(self, index: int, *, reasoning: bool) -> None:
-        """Take an item in as one of the latest assistant message."""
+        """Add an item to the latest assistant message."""
         self.messages[index] = self.latest
         if reasoning:
             self.latest.reasoning.append(index)
@@ -56,19 +56,19 @@ class View:
             self.latest.others += 1
 
     def couple(self, index: int, needed: Iterable[int]) -> None:
-        """Say that one item needs others."""
+        """Note that one item needs others."""
         for target in needed:
             self.needs.setdefault(index, []).append(target)
             self._needers.setdefault(target, []).append(index)
 
     def pair(self, call: int, result: int) -> None:
-        """Have a call and its result leave together if one of them is coupled: neither may stay without the other."""
+        """Couple a call with its result if one of them is coupled: neither may stay without the other."""
         if any(index in self.needs or index in self._needers for index in (call, result)):
             self.couple(call, [result])
             self.couple(result, [call])
 
     def unit(self, indexes: Iterable[int]) -> set[int]:
-        """Return items with all that needs them (R12)."""
+        """Return items with all items that need them (R12)."""
         found, frontier = set(indexes), list(indexes)
         while frontier and self.needs:
             new = [other for other in self._needers.get(frontier.pop(), ()) if other not in found]
@@ -77,12 +77,13 @@ class View:
         return found
 
     def take(self, candidates: Collection[int], episode: Episode) -> tuple[list[int], int]:
-        """Remove items of an episode: the candidates, but for those that something visible needs.
+        """Remove the candidates, items of an episode, except those that a visible item needs.
 
-        What waited for them leaves too, and the episode's reasoning where a message would hold nothing else (R9).
+        Items held back for their sake leave too, and so does the episode's reasoning where a message would hold
+        nothing else (R9).
 
         Returns:
-            The indexes removed, in the history's order, and the tokens that they held.
+            The removed indexes, in the history's order, and their tokens.
         """
         if not self.needs:
             removed = sorted([*candidates, *self._left_alone(candidates, episode)])
@@ -111,7 +112,7 @@ class View:
         return freed
 
     def _lost(self, going: Iterable[int]) -> dict[Message, int]:
-        """How many items that are no reasoning each message loses, of those that hold reasoning and lose something."""
+        """How many items other than reasoning each message loses; only messages with reasoning that lose something."""
         lost: dict[Message, int] = {}
         for index in going:
             message = self.messages.get(index)
@@ -125,7 +126,7 @@ class View:
         return [index for message in bare for index in message.reasoning if index not in going and episode.owns(index)]
 
     def _closure(self, candidates: Collection[int], episode: Episode) -> set[int]:
-        """The largest set of items that may leave: none is needed, and reasoning goes along only where left alone."""
+        """The largest set of items that may leave: nothing needs them, and extra reasoning goes only if left alone."""
         going = set(candidates)
         self._spread(going, candidates)
         alone: set[int] = set()
@@ -146,7 +147,7 @@ class View:
             going.difference_update(staying)
 
     def _spread(self, going: set[int], start: Iterable[int]) -> None:
-        """Add what waits for items that go, or for which they waited."""
+        """Add the held items that need these or that these need."""
         frontier = list(start)
         while frontier:
             index = frontier.pop()

@@ -1,4 +1,4 @@
-"""The context window: the face of the core, which holds protocol, graph, view and accounting together."""
+"""The context window: the core's public class, which ties protocol, graph, view and accounting together."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ IMPLICIT_TOKENS: Final = 8_000
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What adding one item meant.
+    """Outcome of adding one item.
 
     Attributes:
         index: the item's index in the history.
-        episode: the episode that it belongs to; None for system and user items, and for notices that stand for such.
+        episode: the episode that it belongs to; None for system and user items, and for notices that count as such.
         verdict: for a `delimiter` call, whether it was accepted and what to tell the model.
         opened: the episode that it opened, if any.
         closed: the episode that it closed, if any; implicit ones included.
@@ -57,18 +57,17 @@ class Added:
 class ContextWindow:
     """Decides, item by item, what the next model call should see. Sans I/O.
 
-    The window keeps no content: the history is the caller's, and the window speaks of its items by
-    index. `add` costs O(1) amortised, `fit` O(log n) for an episode that it touches plus the items
-    that it removes.
+    The window keeps no content: the caller keeps the history, and the window refers to its items by index. `add` costs
+    O(1) amortised, `fit` O(log n) per episode that it touches plus the items that it removes.
 
     Args:
         budget: tokens that the view may hold: a number, or text such as `"80k"`.
-        policy: what a pass evicts, and how far; the default batches, `Policy.paper()` is the paper's.
+        policy: what a pass evicts, and how far; `Policy()` by default.
         overhead: tokens that every request carries besides the items (system prompt, tool definitions).
         tool_classes: classes of tools by name, on top of `DEFAULT_TOOL_CLASSES`.
 
     Raises:
-        ConfigError: for a budget that cannot work, a policy that is none, or an unknown tool class.
+        ConfigError: for a budget that cannot work, a policy of another type, or an unknown tool class.
     """
 
     def __init__(
@@ -93,7 +92,7 @@ class ContextWindow:
         self._active: Episode | None = None
         self._implicit: Episode | None = None
         self._calls: dict[str, list[OpenCall]] = {}
-        # Where the latest assistant message starts, its ordinal, and whether it may still grow.
+        # Index of the latest assistant message's first item, its ordinal, and whether it may still grow.
         self._latest = -1
         self._message: int | None = None
         self._growing = False
@@ -127,7 +126,7 @@ class ContextWindow:
 
     @property
     def tokens(self) -> int:
-        """What the next request would hold, in tokens, anchored to the last report of the provider."""
+        """Tokens of the next request, anchored to the provider's last report."""
         return self._accounting.total
 
     @property
@@ -157,7 +156,7 @@ class ContextWindow:
 
     @property
     def described(self) -> list[Episode]:
-        """The removed explorations of which the closing pair is still in view (R11)."""
+        """The removed explorations whose closing pair is still in view (R11)."""
         return list(self._graph.described.values())
 
     @property
@@ -167,7 +166,7 @@ class ContextWindow:
 
     @property
     def pinned(self) -> Pinned:
-        """What no pass could take now, by what holds it (R13); with R16 a pass may still take exchanges of it."""
+        """Tokens that no pass may take now, by what holds them (R13); overflow (R16) may still take exchanges of it."""
         accounting, active = self._accounting, self._active
         scaled = accounting.scaled
         unsettled = [episode for episode in self._graph.unsettled.values() if episode is not active]
@@ -210,7 +209,7 @@ class ContextWindow:
         return accounting.total - accounting.scaled(evictable)
 
     def members(self, name: str) -> tuple[range, ...]:
-        """Indexes of all items of an annotated episode, evicted or not: what a recall brings back.
+        """Indexes of all items of an annotated episode, evicted or not, for a recall.
 
         Raises:
             UnknownEpisodeError: if no episode of that name was started.
@@ -219,14 +218,16 @@ class ContextWindow:
             return tuple(range(first, stop) for first, stop in episode.spans)
         if spans := self._graph.archive.get(name):
             return tuple(range(first, stop) for first, stop in spans)
-        raise UnknownEpisodeError(f"no episode is named {name!r}; {self._known_names()}")
+        latest = list(self._protocol.started)[-12:]
+        known = f"episodes so far: {', '.join(latest)}" if latest else "no episode has been started"
+        raise UnknownEpisodeError(f"no episode is named {name!r}; {known}")
 
     def has_left(self, name: str) -> bool:
-        """Whether an annotated episode has left the view, all but its description (R9)."""
+        """Whether an annotated episode has left the view, except for its description (R9)."""
         return name in self._graph.archive
 
     def foresee(self, arguments: Iterable[str | None]) -> list[Verdict]:
-        """Return what would become of `delimiter` calls that came next, in this order; nothing changes.
+        """Judge `delimiter` calls as if they came next, in this order, without changing anything.
 
         Args:
             arguments: the raw JSON arguments of each call.
@@ -237,7 +238,7 @@ class ContextWindow:
     # What the caller tells it
 
     def set_tool_classes(self, tool_classes: Mapping[str, ToolClass | str] | None) -> None:
-        """Class the tools of items to come otherwise; those that are in the history stay as they are (R14).
+        """Set the tool classes for items to come; items in the history keep theirs (R14).
 
         Args:
             tool_classes: classes of tools by name, on top of `DEFAULT_TOOL_CLASSES`.
@@ -252,12 +253,12 @@ class ContextWindow:
 
         Args:
             item: the item.
-            marks: starts and ends of episodes that were inferred to stand right ahead of it.
+            marks: starts and ends of inferred episodes right ahead of it.
 
         Raises:
             HistoryError: for a result without an open call, a call without an id or a tool, a negative
-                count, a need that points nowhere, a value of another type, or a mark that cannot be made;
-                the window is unchanged then.
+                count, a need that points nowhere, a value of the wrong type, or a mark that cannot be made.
+                The window is then unchanged.
         """
         self._check(item)
         if marks:
@@ -282,8 +283,8 @@ class ContextWindow:
         A budget that cannot be met is reported, not raised: the caller decides.
 
         Args:
-            cold: the provider's cache has expired, so that a policy with `evict_when_cold` may evict
-                down to low water already now.
+            cold: the provider's cache has expired, so a policy with `evict_when_cold` may evict down to low water
+                early.
         """
         before, policy = self._accounting.total, self.policy
         target = policy.target(self._budget)
@@ -306,13 +307,13 @@ class ContextWindow:
         )
 
     def apply(self, trace: Iterable[Step]) -> None:
-        """Do again what a recorded pass did, instead of `fit`, whatever policy and budget are now (R14).
+        """Repeat a recorded pass in place of `fit`, whatever policy and budget are now (R14).
 
         Args:
             trace: `FitReport.trace` of the recorded pass.
 
         Raises:
-            HistoryError: if it does not fit this history; the window is not to be used then.
+            HistoryError: if it does not fit this history; do not use the window after that.
         """
         self._eviction.redo(trace)
         self._accounting.mark_sent()
@@ -320,11 +321,11 @@ class ContextWindow:
     def observe(self, input_tokens: int) -> None:
         """Anchor the accounting to what the provider said the last request held.
 
-        The last request is the view as of the latest `fit` or `apply`; what changed since counts as its estimate times
+        The last request is the view as of the latest `fit` or `apply`. What changed since counts by its estimate times
         the ratio of reported to estimated tokens.
 
         Args:
-            input_tokens: all input tokens, cached ones included; 0 or less is no report, and changes nothing.
+            input_tokens: all input tokens, cached ones included; 0 or less is ignored.
         """
         self._accounting.observe(input_tokens)
 
@@ -344,13 +345,16 @@ class ContextWindow:
     # How it does it
 
     def _check(self, item: Item) -> None:
-        # A plain string equals its kind, but is not it.
+        # A plain string equals a Kind but is not one.
         if item.kind.__class__ is not Kind:
             raise HistoryError(f"item {self._count} has the kind {item.kind!r}; it must be a Kind, such as Kind.USER")
         if not item.tokens >= 0:
             raise HistoryError(f"item {self._count} has {item.tokens} tokens; a count is at least 0")
         if item.kind is Kind.CALL:
-            self._check_call(item)
+            if item.call_id is None or not item.tool:
+                raise HistoryError(f"item {self._count} is a call without a call_id or a tool name")
+            if not isinstance(item.arguments, _RAW):
+                raise HistoryError(f"item {self._count} has arguments that are not text; give the model's JSON")
         if any(offset == 0 or self._count + offset < 0 for offset in item.needs):
             raise HistoryError(f"item {self._count} needs {item.needs}; offsets point at other items of its message")
         if item.kind is Kind.RESULT and (item.call_id is None or item.call_id not in self._calls):
@@ -359,17 +363,11 @@ class ContextWindow:
                 "has that id: it is an orphan, or the call was answered already"
             )
 
-    def _check_call(self, item: Item) -> None:
-        if item.call_id is None or not item.tool:
-            raise HistoryError(f"item {self._count} is a call without a call_id or a tool name")
-        if not isinstance(item.arguments, _RAW):
-            raise HistoryError(f"item {self._count} has arguments that are no text; give the model's JSON")
-
     def _note_message(self, item: Item, index: int) -> Episode | None:
         """Track assistant messages: when one begins, the model has seen all that came before it (R6).
 
         Returns:
-            The implicit episode that closes ahead of it, as it is full (R5).
+            The implicit episode that closes ahead of it because it is full (R5), if any.
         """
         if item.kind not in _ASSISTANT:
             self._growing = False
@@ -410,7 +408,7 @@ class ContextWindow:
         if mark.action == "end":
             return self._close_inferred(mark.description)
         closed = self._close_implicit()
-        # No call of the agent may use the name again (R3), nor depend on what it has not marked.
+        # The agent may not use the name again (R3), nor depend on an episode that it did not mark.
         self._protocol.started[mark.name] = False
         self._active = self._graph.start(mark.name, mark.type, mark.dependencies)
         self._active.inferred = True
@@ -429,7 +427,7 @@ class ContextWindow:
         return Added(index, owner, verdict, opened)
 
     def _add_boundary(self, item: Item, index: int, verdict: Verdict) -> Added:
-        """An accepted delimiter: a start opens its episode, an end is its last call (R4)."""
+        """Take in an accepted `delimiter` call: a start opens its episode, an end is its last call (R4)."""
         if verdict.action == "start":
             # The protocol accepts a start while an inferred episode is open: the agent is the authority.
             closed = self._close_implicit() or self._close_inferred()
@@ -463,7 +461,7 @@ class ContextWindow:
         return Added(index, owner)
 
     def _owner(self) -> tuple[Episode, Episode | None]:
-        """The episode that work at this position belongs to, and the implicit one that it opens (R5)."""
+        """The episode that work at this position belongs to, and the implicit one that it opens, if any (R5)."""
         if self._active is not None:
             return self._active, None
         if self._implicit is not None:
@@ -496,7 +494,7 @@ class ContextWindow:
             owner.open_calls += 1
 
     def _loosen(self, owner: Episode, item: Item, index: int, rank: int) -> None:
-        """Note what overflow may take by itself, should the episode never settle (R16)."""
+        """Note what overflow may take of an episode that has not settled (R16)."""
         if item.kind is Kind.CALL:
             (owner.durable if rank == REMOVE_RANK else owner.loose)[index] = None
         elif item.kind is not Kind.TEXT:
@@ -519,7 +517,3 @@ class ContextWindow:
                 # Its end stands in the latest assistant message, so it settles with the next one (R6).
                 self._graph.waiting.append(episode)
         return episode
-
-    def _known_names(self) -> str:
-        names = list(self._protocol.started)
-        return f"episodes so far: {', '.join(names[-12:])}" if names else "no episode has been started"

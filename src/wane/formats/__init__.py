@@ -1,4 +1,4 @@
-"""Message formats: messages to items and back, one file a format."""
+"""Message formats: messages to items and back, one file per format."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def get_format(name: str) -> Format[Any]:
     """Return a format by name.
 
     Raises:
-        FormatError: if there is none of that name.
+        FormatError: if no format has that name.
         MissingExtraError: if it needs an extra that is not installed.
     """
     if name == "openai":
@@ -38,7 +38,7 @@ def get_format(name: str) -> Format[Any]:
     if name == "openai_responses":
         return OpenAIResponsesFormat()
     if name == "pydantic_ai":
-        # Needs an extra, and is not wanted by most.
+        # It needs an extra, and most users do not need it.
         from wane.formats.pydantic_ai import PydanticAIFormat
 
         return PydanticAIFormat()
@@ -46,17 +46,16 @@ def get_format(name: str) -> Format[Any]:
 
 
 def detect_format(data: object) -> Format[Any]:
-    """Return the format of JSON data. What could be of several, such as plain turns of text, is OpenAI chat.
+    """Return the format of JSON data. Data that fits several formats, such as plain turns of text, is OpenAI chat.
 
     Raises:
-        FormatError: if no format recognises it, as with the lines of a session file.
+        FormatError: if no format recognises it, such as the lines of a session file.
         MissingExtraError: if its format needs an extra that is not installed.
     """
     messages = data if isinstance(data, list) else []
     if (agent := recording_agent(messages)) is not None:
         raise FormatError(
-            f"these are the lines of a session file of {agent}, not messages; give the file to `wane plan FILE`, which "
-            "reads it"
+            f"these are the lines of a session file of {agent}, not messages; `wane plan FILE` reads such files"
         )
     if (name := telling_format(data)) is not None:
         return get_format(name)

@@ -4,22 +4,22 @@ What each block becomes:
 
 | block | item |
 |---|---|
-| of the assistant: `text` | text |
+| assistant: `text` | text |
 | `thinking`, `redacted_thinking` | reasoning |
 | `tool_use`, `server_tool_use`, `mcp_tool_use` | call |
-| `web_search_tool_result`, `mcp_tool_result` and all others of the kind | result: of a tool that Anthropic runs |
-| `compaction`, `mcp_tool_listing`, a tool search with what it found | system |
-| `fallback`, which no prompt holds | text without tokens |
+| `web_search_tool_result`, `mcp_tool_result` and others like them | result of a tool that Anthropic runs |
+| `compaction`, `mcp_tool_listing`, a tool search and its result | system |
+| `fallback`, which is in no prompt | text without tokens |
 | anything else | text, with a flat estimate |
-| of the user: `tool_result` | result |
+| user: `tool_result` | result |
 | `text` that is a notice (`wane.formats.notices`) | notice |
-| anything else | user, one for each block |
+| anything else | user, one item per block |
 
-A content that is a string is one text block. A system message is one item, system or notice, an empty turn of the user
-one user item. A result with a prompt in it, which was queued while the agent was busy, gives a user item and the result
-without it, which stays as long as the prompt does. System items are never evicted (R13): a
-compaction stands for all that came before it, and what tells the model of its tools must not be taken away from it. The
-top-level `system` of a request is no message.
+String content counts as one text block. A system message is one item, system or notice; an empty user turn is one user
+item. A result may hold a prompt that was queued while the agent was busy: it gives a user item and the result without
+the prompt, and the result stays as long as the prompt does. System items are never evicted (R13): a compaction stands
+for all that came before it, and the model needs the descriptions of its tools. The top-level `system` of a request is
+not a message.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Slot: TypeAlias = tuple[int, Part]
 """Position of an item's block in its message, and the item; -1 for a message that is one item."""
 
 SEAL: Final = 235
-"""Characters of a signature of no thinking at all, by recorded sessions that hold both."""
+"""Length in characters of a signature over no thinking, measured on recorded sessions that hold both."""
 
 _WHOLE: Final = -1
 _INVALID: Final = "INVALID_JSON"
@@ -64,7 +64,7 @@ class AnthropicFormat:
         """Return the messages of a list, or of a request body's `messages`.
 
         Raises:
-            FormatError: naming the first message that is not of this format.
+            FormatError: if a message is not in this format; it names the first such message.
         """
         messages = messages_in(data)
         if not isinstance(messages, list):
@@ -80,7 +80,7 @@ class AnthropicFormat:
         """Take a message apart, as the table at the top of `wane.formats.anthropic` says.
 
         Raises:
-            FormatError: for a role, a content or a block of another shape.
+            FormatError: for a role, content or block of the wrong shape.
         """
         return [part for _, part in slots(message)]
 
@@ -93,13 +93,13 @@ class AnthropicFormat:
         return {**message, "content": [content[place] for place in places]}
 
     def read(self, data: Sequence[Any]) -> Sequence[Message]:
-        """Return the messages, which are what a host holds."""
+        """Return the messages: a host holds them as they are."""
         return data
 
     def wire(self, messages: Sequence[Message]) -> list[Any]:
-        """Return the messages of a request. Anthropic joins neighbours of one role by itself.
+        """Return the messages of a request. Anthropic itself joins neighbouring messages of one role.
 
-        It takes back no blank text, and arguments as an object only: what is none is put into one, as it recommends.
+        It refuses blank text, and arguments that are not an object: those are wrapped in one, as Anthropic recommends.
         """
         return [
             sent
@@ -116,7 +116,7 @@ class AnthropicFormat:
         return {"role": "user", "content": [{"type": "text", "text": text}]}
 
     def awaits(self, message: Message, position: int) -> bool:
-        """Whether the application answers a call: Anthropic runs its own tools by itself."""
+        """Whether the application answers a call: Anthropic runs its own tools."""
         return bool(message["content"][slots(message)[position][0]]["type"] == "tool_use")
 
     def result(self, message: Message, position: int, text: str) -> Message:
@@ -125,9 +125,9 @@ class AnthropicFormat:
         return {"role": "user", "content": [block]}
 
     def cleared(self, message: Message, position: int, text: str) -> Message:
-        """Return a message with a text in place of one result's content.
+        """Return a message with one result's content replaced by a text.
 
-        Results of Anthropic's own tools stay, and one that holds what a person said.
+        Results of Anthropic's own tools stay, and so does a result that holds a person's words.
         """
         content, found = message.get("content"), slots(message)
         place = found[position][0]
@@ -147,7 +147,7 @@ def slots(message: Message) -> list[Slot]:
     """Return the items of a message, each with the position of its block in `content`.
 
     Raises:
-        FormatError: for a role, a content or a block of another shape.
+        FormatError: for a role, content or block of the wrong shape.
     """
     if not isinstance(message, dict):
         raise FormatError(f"a message must be an object, found {type_name(message)}")
@@ -169,7 +169,7 @@ def slots(message: Message) -> list[Slot]:
 
 
 def _taken_back(message: Message) -> Message | None:
-    """An answer as Anthropic takes it back, the same if it is so already; None if it says nothing."""
+    """An answer in the form that Anthropic accepts in a request, the same object if it fits; None if it is empty."""
     content = message["content"]
     if not isinstance(content, list):
         return message if content else None
@@ -211,9 +211,9 @@ def _blocks(content: object) -> list[Block]:
 
 
 def _user_slots(blocks: Sequence[Block]) -> list[Slot]:
-    """The items of a user's turn, which begins with results as a rule."""
+    """The items of a user's turn, which usually begins with results."""
     found: list[Slot] = []
-    expected = 0  # how many of the texts that come next are what a tool gave
+    expected = 0  # how many of the next texts came from a tool
     for place, block in enumerate(blocks):
         if block.get("type") == "tool_result":
             result = _result(block)
@@ -228,13 +228,13 @@ def _user_slots(blocks: Sequence[Block]) -> list[Slot]:
 
 
 def _parted(result: Part) -> list[Part]:
-    """A result, and ahead of it what a person said that stands at its end: the result holds it, and stays with it."""
+    """A result, after an item for a person's words at its end: they are part of the result, so it stays with them."""
     rest, prompts = without_prompts(result.text)
     return [Part(Kind.USER, prompts, needs=(1,)), replace(result, text=rest)] if prompts else [result]
 
 
 def _assistant_part(block: Block) -> Part | None:
-    """What a block is; None if it is empty."""
+    """The part that a block becomes; None if it is empty."""
     kind = block.get("type")
     if not isinstance(kind, str):
         raise FormatError(f"the type of a content block must be a string, found {kind!r}")
@@ -273,7 +273,7 @@ def _reasoning(block: Block) -> Part | None:
 
 
 def _seal(block: Block) -> object:
-    """What Anthropic knows its own thinking by; it takes back none that was changed or moved."""
+    """The signature by which Anthropic recognises its own thinking; it refuses thinking that was changed or moved."""
     return block.get("signature") or block.get("data")
 
 
@@ -292,10 +292,10 @@ def _result(block: Block) -> Part:
 
 
 def _content(content: object) -> tuple[str, int]:
-    """The text of a content, and the estimate for what is no text in it; blocks of no known kind are their JSON."""
+    """The text of a content, and an estimate for the rest of it; blocks of unknown kinds count as their JSON."""
     if isinstance(content, str):
         return content, 0
-    # What a tool of Anthropic's found is one block, not a list of them.
+    # The content of an Anthropic tool's result is one block, not a list.
     texts, extra = [], 0
     for block in _blocks([content] if isinstance(content, dict) else content):
         text, more = _known(block) or (compact(block), 0)
@@ -305,7 +305,7 @@ def _content(content: object) -> tuple[str, int]:
 
 
 def _known(block: Block) -> tuple[str, int] | None:
-    """The text of a block, and the estimate for what is no text in it; None for a kind that is not known."""
+    """The text of a block, and an estimate for the rest of it; None for an unknown kind."""
     kind = block.get("type")
     if kind == "text":
         return _text(block, "text"), 0
@@ -342,10 +342,10 @@ def _lines(*texts: object) -> str:
 def _couple(blocks: Sequence[Block], found: list[Slot]) -> list[Slot]:
     """Add what must stay together (R12), as `wane.formats.pydantic_ai` does.
 
-    - Signed thinking is needed by the calls that follow it, and needs one item after it, as no message may end in it.
-    - A call and the result of a tool that Anthropic runs need each other, and text needs those that it may cite.
-    - A call that was made by running code, and the call that ran the code, need each other.
-    - A `fallback` parts two runs of thinking, which would not be taken back without it.
+    - Calls need the signed thinking before them. The thinking needs one item after it: no message may end in thinking.
+    - The call and the result of a tool that Anthropic runs need each other, and text needs those that it may cite.
+    - A call made by running code and the call that ran the code need each other.
+    - A `fallback` separates two runs of thinking, which Anthropic would refuse without it.
     """
     couplings = Couplings()
     signed: list[int] = []
@@ -380,14 +380,14 @@ def _couple(blocks: Sequence[Block], found: list[Slot]) -> list[Slot]:
 
 
 def _anchor(found: list[Slot], here: int, marks: Sequence[int]) -> list[int]:
-    """What keeps thinking company: text, which goes last of all, or else what is next."""
+    """The item that stays with thinking: text, because it goes last, or else the next item."""
     later = [number for number in range(here + 1, len(found)) if number not in marks]
     text = next((number for number in later if found[number][1].kind is Kind.TEXT), None)
     return [text] if text is not None else later[:1]
 
 
 def _caller(block: Block) -> str:
-    """The id of the call whose code made this one; empty if the model itself did."""
+    """The id of the call whose code made this call; empty if the model made it."""
     caller = block.get("caller")
     called_by = caller.get("tool_id") if isinstance(caller, Mapping) else None
     return called_by if isinstance(called_by, str) else ""

@@ -1,6 +1,6 @@
 """The interface that a message format implements, and the transcript that keeps messages by item.
 
-A format knows messages and nothing of eviction: it takes a message apart into parts (R1) and puts
+A format knows messages and nothing about eviction: it takes a message apart into parts (R1) and puts
 the kept ones back together.
 """
 
@@ -23,14 +23,14 @@ class Part:
     """One part of a message, which becomes one item.
 
     Attributes:
-        kind: what it is.
+        kind: kind of the item.
         text: its text; for a call, see `arguments`.
         call_id: for a call and its result, the id that pairs them.
         tool: for a call, the tool's name.
         arguments: for a call, its raw JSON arguments.
         needs: parts that must stay as long as this one does, as offsets from it (R12).
-        extra_tokens: tokens for what is no text, such as an image.
-        system: for a notice, whether it stands where the system's words would, not a person's.
+        extra_tokens: tokens of content that is not text, such as an image.
+        system: for a notice, whether it stands in the system's place, not in a person's.
     """
 
     kind: Kind
@@ -46,17 +46,17 @@ class Part:
         """Return the item of this part. A call's text is its name followed by its raw arguments."""
         text = f"{self.tool or ''}{self.arguments or ''}" if self.kind is Kind.CALL else self.text
         tokens = counter(text) + self.extra_tokens
-        told = class_of_call(self.tool, self.arguments) if self.tool else None
-        return Item(self.kind, tokens, self.call_id, self.tool, self.arguments, message, self.needs, told)
+        implied = class_of_call(self.tool, self.arguments) if self.tool else None
+        return Item(self.kind, tokens, self.call_id, self.tool, self.arguments, message, self.needs, implied)
 
 
 def standing(parts: list[Part], *, answered: bool) -> list[Part]:
-    """Return the parts of a message as they stand in a history (R15).
+    """Return the parts of a message with the kinds that they have at their place in a history (R15).
 
     Args:
         parts: the parts, as a format gives them.
-        answered: whether an assistant's message stands before them. If not, what stands in the system's place is the
-            system's, whoever wrote it.
+        answered: whether an assistant's message stands before them. If not, notices in the system's place count as the
+            system's.
     """
     if answered or not any(part.system for part in parts):
         return parts
@@ -84,7 +84,7 @@ class Format(Protocol[MessageT]):
         """Return the messages of JSON data.
 
         Raises:
-            FormatError: naming the message that is not of this format.
+            FormatError: if a message is not in this format; it names the message.
         """
         ...
 
@@ -93,14 +93,14 @@ class Format(Protocol[MessageT]):
         ...
 
     def parts(self, message: MessageT) -> list[Part]:
-        """Take a message apart, in order; empty parts of an assistant message give none (R1).
+        """Take a message apart, in order; empty parts of an assistant message are left out (R1).
 
-        System and user turns and results always give an item, be they empty: what a person or a tool
-        said, even nothing, is part of the history. What a harness put where a person's or the system's words would
-        stand is a notice, told by marks alone (`wane.formats.notices`).
+        System and user turns and results always give an item, even an empty one: what a person or a tool
+        said is part of the history, even if it is nothing. Text that a harness put in a person's or the system's
+        place is a notice, told by marks alone (`wane.formats.notices`).
 
         Raises:
-            FormatError: if it is not of this format.
+            FormatError: if it is not in this format.
         """
         ...
 
@@ -108,14 +108,14 @@ class Format(Protocol[MessageT]):
         """Return the message with only some of its parts, their contents unchanged.
 
         Args:
-            message: a message of which `parts` gave more than `kept` holds.
+            message: a message with more parts than `kept` holds.
             kept: positions in `parts(message)`, at least one, ascending.
         """
         ...
 
 
 class Outline:
-    """Which items of a history stand in which of its messages. It keeps no content.
+    """The items of each message of a history, by index. It keeps no content.
 
     Args:
         counter: counts the tokens of a part.
@@ -136,25 +136,25 @@ class Outline:
         """Take in the next message and return its items with their content.
 
         Args:
-            parts: the message taken apart.
-            ordinal: what joins its items to those of other messages of one answer; None for its place.
+            parts: its parts.
+            ordinal: number that its items share with those of other messages of the same answer; None for its position.
         """
         number = len(self._first)
         joined = number if ordinal is None else ordinal
         if self._answered is None and is_answer(parts):
             self._answered = number
-        told = standing(parts, answered=self._answered is not None)
-        taken = [(part.item(self._counter, joined), part) for part in told]
+        parts = standing(parts, answered=self._answered is not None)
+        taken = [(part.item(self._counter, joined), part) for part in parts]
         self._first.append(len(self._owner))
         self._owner.extend([number] * len(taken))
         return taken
 
     def first(self, number: int) -> int:
-        """Index of the first item of a message, or of what follows it if it has none."""
+        """Index of the first item of a message; if it has none, of the next item."""
         return self._first[number]
 
     def size(self, number: int) -> int:
-        """How many items a message has."""
+        """Number of items of a message."""
         stop = self._first[number + 1] if number + 1 < len(self._first) else len(self._owner)
         return stop - self._first[number]
 
@@ -168,7 +168,7 @@ class Outline:
 
 
 class Transcript(Outline, Generic[MessageT]):
-    """Messages in order, addressed by item: what turns a window's indexes back into messages.
+    """Messages in order, addressed by item: it turns a window's indexes back into messages.
 
     Args:
         format: the messages' format.
@@ -181,25 +181,25 @@ class Transcript(Outline, Generic[MessageT]):
         self.messages: list[MessageT] = []
 
     def append(self, message: MessageT) -> list[Item]:
-        """Take a message in and return its items, to be added to a window in this order.
+        """Take in a message and return its items, to be added to a window in this order.
 
         Raises:
-            FormatError: if it is not of the format; nothing has changed then.
+            FormatError: if it is not in the format; the transcript is then unchanged.
         """
         return [item for item, _ in self.take(message)]
 
     def take(
         self, message: MessageT, parts: list[Part] | None = None, ordinal: int | None = None
     ) -> list[tuple[Item, Part]]:
-        """Take a message in and return its items with their content.
+        """Take in a message and return its items with their content.
 
         Args:
             message: the message.
-            parts: the same taken apart, if it has been already.
-            ordinal: what joins its items to those of other messages of one answer; None for its place.
+            parts: its parts, if they are known already.
+            ordinal: number that its items share with those of other messages of the same answer; None for its position.
 
         Raises:
-            FormatError: if it is not of the format; nothing has changed then.
+            FormatError: if it is not in the format; the transcript is then unchanged.
         """
         taken = self.number(self.format.parts(message) if parts is None else parts, ordinal)
         self.messages.append(message)
@@ -225,17 +225,26 @@ class Transcript(Outline, Generic[MessageT]):
     def view(self, visible: Sequence[int]) -> list[MessageT]:
         """Return the messages of some items, in order; a message that is kept whole is the same object.
 
-        A message without items, such as an empty reply, stays only while all else does.
+        A message without items, such as an empty reply, is returned only if every item is visible.
 
         Args:
             visible: item indexes, ascending.
         """
         if len(visible) == len(self._owner):
             return list(self.messages)
-        return list(self._kept(visible))
+        messages = []
+        for number, group in groupby(visible, self._owner.__getitem__):
+            first = self._first[number]
+            positions = [index - first for index in group]
+            message: MessageT | None = self.messages[number]
+            if len(positions) < self.size(number):
+                message = keep_some(self.format, self.messages[number], positions)
+            if message is not None:
+                messages.append(message)
+        return messages
 
     def text(self, indexes: Iterable[int]) -> str:
-        """Return items as readable text, exact and in order: what a recall gives back."""
+        """Return items as readable text, exact and in order, for a recall."""
         blocks = []
         for number, group in groupby(indexes, self._owner.__getitem__):
             parts = self._parts(number)
@@ -246,23 +255,13 @@ class Transcript(Outline, Generic[MessageT]):
         answered = self._answered is not None and self._answered <= number
         return standing(self.format.parts(self.messages[number]), answered=answered)
 
-    def _kept(self, visible: Sequence[int]) -> Iterable[MessageT]:
-        for number, group in groupby(visible, self._owner.__getitem__):
-            first = self._first[number]
-            positions = [index - first for index in group]
-            message = self.messages[number]
-            if len(positions) == self.size(number):
-                yield message
-            elif (kept := keep_some(self.format, message, positions)) is not None:
-                yield kept
-
 
 def keep_some(format: Format[MessageT], message: MessageT, kept: Sequence[int]) -> MessageT | None:  # noqa: A002
     """Return a message with only some of its parts; None if they are all reasoning, which providers refuse (R9).
 
     Args:
         format: the message's format.
-        message: a message of which `format.parts` gave more than `kept` holds.
+        message: a message with more parts than `kept` holds.
         kept: positions in its parts, at least one, ascending.
     """
     parts = format.parts(message)
@@ -272,7 +271,7 @@ def keep_some(format: Format[MessageT], message: MessageT, kept: Sequence[int]) 
 
 
 def readable(part: Part) -> str:
-    """Return a part as readable text, its content exact: what a recall gives back."""
+    """Return a part as readable text with its exact content, for a recall."""
     if part.kind is Kind.CALL:
         return f"[call {part.tool}] {part.arguments or ''}"
     return f"[{part.kind.value}]\n{part.text}"

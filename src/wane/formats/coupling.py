@@ -14,22 +14,22 @@ class Couplings:
         self._needs: dict[int, set[int]] = {}
 
     def add(self, part: int, *needed: int) -> None:
-        """Say that one part stays only together with others, which may stay without it."""
+        """Note that one part needs others, which may stay without it."""
         if needed:
             self._needs.setdefault(part, set()).update(needed)
 
     def mutual(self, one: int, other: int) -> None:
-        """Say that two parts stay or go together."""
+        """Note that two parts need each other."""
         self.add(one, other)
         self.add(other, one)
 
     def apply(self, number: int, part: Part) -> Part:
-        """Return a part with what it needs, as offsets."""
+        """Return a part with its needs, as offsets."""
         needed = self._needs.get(number)
         if not needed:
             return part
         needs = tuple(sorted([other - number for other in needed]))
-        # Spelt out: `replace` takes three times as long, and histories are taken apart on every request.
+        # Spelled out: `replace` takes three times as long, and histories are taken apart on every request.
         return Part(
             part.kind, part.text, part.call_id, part.tool, part.arguments, needs, part.extra_tokens, part.system
         )

@@ -1,4 +1,4 @@
-"""Telling the format of JSON data by what only one of them has; plain turns of text look alike in most."""
+"""Detects the format of JSON data by features that only one format has; plain turns of text look alike in most."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _RESPONSES_PARTS: Final = frozenset({"input_text", "input_image", "input_file", 
 
 
 def telling_format(data: object) -> str | None:
-    """Return the name of the one format that data can be of; None if it could be of several, or is of none.
+    """Return the name of the only format that data can have; None if several fit, or none.
 
     Args:
         data: a list of messages, or a request body that holds one.
@@ -41,19 +41,19 @@ def telling_format(data: object) -> str | None:
             return "anthropic"
         data = data["messages"]
     messages = data if isinstance(data, list) else []
-    # One message tells the format: of the others its `load` says which of them is wrong, and why.
+    # One message tells the format. If others do not fit, the format's `load` says which one is wrong, and why.
     return next(filter(None, map(_of_message, messages)), None)
 
 
 def shape(data: object) -> str:
-    """Return what data of no known format looks like, for the person who gave it."""
+    """Return a description of data in no known format, for the person who gave it."""
     return f"a list that begins with {_told(data[0])}" if isinstance(data, list) and data else _told(data)
 
 
 def _told(value: object) -> str:
     if not isinstance(value, dict):
-        return f"a value of the type {type_name(value)}"
-    kind = f" of the type {value['type']!r:.40}" if isinstance(value.get("type"), str) else ""
+        return f"a value of type {type_name(value)}"
+    kind = f" of type {value['type']!r:.40}" if isinstance(value.get("type"), str) else ""
     keys = ", ".join(f"{key!r:.40}" for key in list(value)[:_KEYS_SHOWN])
     return f"an object{kind} with the keys {keys}{', …' * (len(value) > _KEYS_SHOWN)}" if value else "an empty object"
 
@@ -75,8 +75,8 @@ def _of_message(message: object) -> str | None:
 
 
 def _is_item(message: dict[str, Any]) -> bool:
-    # Messages of the other formats have no type, but for the answers of Anthropic's, which have a model. Things that
-    # are no messages, such as lines of a session file, have one, too.
+    # Messages of other formats have no type, except Anthropic's answers, which have a model too. Objects that are not
+    # messages, such as lines of a session file, may have a type.
     return (is_known(message) and "model" not in message) or message.get("phase") is not None
 
 

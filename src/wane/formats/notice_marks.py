@@ -1,8 +1,8 @@
-"""The marks by which a client's own words are told from a person's, one table a client (R15).
+"""The marks that tell a client's own words from a person's, one table per client (R15).
 
-Every row names where it was seen: in requests of the client's real program, which went through the proxy; in that
-program itself; or in a recorded session. `docs/notices.md` says the same in plain words. Clients are not told apart: a
-mark counts in every format, so that what one client learned from another needs no row of its own.
+Every row names where it was seen: in requests of the client's real program that went through the proxy; in that
+program itself; or in a recorded session. `docs/notices.md` lists them. Every mark counts in every format, whichever
+client sent the text, so a mark that one client took over from another needs no second row.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import Final
 
 
 class Form(StrEnum):
-    """How a mark stands in a text; white space around the text does not count."""
+    """How a mark stands in a text; white space around the text is ignored."""
 
     SECTION = "section"
-    """The text is nothing but sections that begin with `mark` and end with `end`, one or several of any kind."""
+    """The text consists of one or several sections, each beginning with a `mark` and ending with its `end`."""
     LINE = "line"
-    """A line that may stand behind sections."""
+    """A line that may follow sections."""
     START = "start"
     """The text begins with `mark` and, if there is one, ends with `end`."""
     WHOLE = "whole"
-    """The text is `mark`, and nothing else."""
+    """The text is exactly `mark`."""
     BEHIND = "behind"
-    """Not the text has the mark, but a tool's result ahead of it in the same message, which begins with it."""
+    """The text follows a tool's result in the same message, and that result begins with `mark`."""
     PERSON = "person"
-    """A text or a section that begins with it holds a person's words, whatever else tells of it."""
+    """A text or section that begins with `mark` holds a person's words, whatever other marks it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,12 @@ class Mark:
 
     Attributes:
         what: what it marks.
-        mark: the characters that tell it; `*` stands for a word where it comes first, elsewhere for up to 200
-            others on the same line.
+        mark: the characters to look for; a leading `*` stands for a word, any other `*` for up to 200 characters on
+            the same line.
         source: where it was seen.
         form: how it stands in a text.
-        end: the characters at the end.
-        system: whether it counts in system and developer messages only, where no person types.
+        end: the characters at the end of the text or section.
+        system: whether it counts only in system and developer messages, where no person types.
     """
 
     what: str
@@ -53,7 +53,7 @@ class Mark:
 
 
 def _tag(name: str, what: str, source: str, *, system: bool = False) -> Mark:
-    """The row of a section between tags; a name that ends with a space has attributes."""
+    """Return the row of a section between tags; a name that ends with a space stands for a tag with attributes."""
     opening = f"<{name}" if name.endswith(" ") else f"<{name}>"
     return Mark(what, opening, source, end=f"</{name.strip()}>", system=system)
 
@@ -72,9 +72,9 @@ _PI_PROGRAM: Final = "the program of pi 0.87.1"
 
 CLAUDE_CODE: Final = (
     _tag("system-reminder", "reminders, listings, instructions, hooks' context, files shown again", _CLAUDE),
-    _tag("task-notification", "what a sub-agent or a background command came to", "a recorded session of 2.1.217"),
+    _tag("task-notification", "the result of a sub-agent or a background command", "a recorded session of 2.1.217"),
     Mark(
-        "the line behind it in older versions",
+        "the line after it in older versions",
         "Full transcript available at: *",
         "a recorded session of 2.1.17",
         Form.LINE,
@@ -96,27 +96,27 @@ CLAUDE_CODE: Final = (
         "the summary of a compaction",
         _CLAUDE,
     ),
-    _start("[SYSTEM NOTIFICATION - NOT USER INPUT]", "notifications, where no tag is around them", _CLAUDE),
+    _start("[SYSTEM NOTIFICATION - NOT USER INPUT]", "notifications without a tag", _CLAUDE),
     _start("[MESSAGE FROM NON-USER SOURCE - NOT USER INPUT]", "messages that no person wrote", _CLAUDE_PROGRAM),
     _start("Stop hook feedback:", "what a hook says at the end of a turn", _CLAUDE),
-    _start("Operation stopped by hook: ", "that a hook stopped a prompt", "a recorded session of 2.1.7"),
-    _start("TeammateIdle hook feedback:", "likewise", _CLAUDE_PROGRAM),
-    _start("TaskCreated hook feedback:", "likewise", _CLAUDE_PROGRAM),
-    _start("TaskCompleted hook feedback:", "likewise", _CLAUDE_PROGRAM),
-    Mark("that a person broke the turn off", "[Request interrupted by user]", _CLAUDE_PROGRAM, Form.WHOLE),
-    Mark("that a person broke a call off", "[Request interrupted by user for tool use]", _CLAUDE, Form.WHOLE),
+    _start("Operation stopped by hook: ", "a hook stopped a prompt", "a recorded session of 2.1.7"),
+    _start("TeammateIdle hook feedback:", "what a hook says about a teammate", _CLAUDE_PROGRAM),
+    _start("TaskCreated hook feedback:", "what a hook says about a task", _CLAUDE_PROGRAM),
+    _start("TaskCompleted hook feedback:", "what a hook says about a task", _CLAUDE_PROGRAM),
+    Mark("a person interrupted the turn", "[Request interrupted by user]", _CLAUDE_PROGRAM, Form.WHOLE),
+    Mark("a person interrupted a call", "[Request interrupted by user for tool use]", _CLAUDE, Form.WHOLE),
     Mark("where an image of the message is stored", "[Image: source: *]", _CLAUDE, Form.WHOLE),
     _start(
         "Caveat: The messages below were generated by the user while running local commands.",
         "the caveat of older versions, without a tag",
         "recorded sessions of 2.1.7 to 2.1.45, there with a tag",
     ),
-    # With Opus 4.8 and 5, Haiku 5.5 and Fable 5 reminders are system messages without a tag, several of them in one.
-    _start("<total_tokens>", "the tokens that are left", _CLAUDE, system=True),
+    # With Opus 4.8 and 5, Haiku 5.5 and Fable 5 reminders are system messages without a tag, several in one message.
+    _start("<total_tokens>", "the tokens left", _CLAUDE, system=True),
     _start("* hook additional context: ", "hooks' context", _CLAUDE, system=True),
     _start("* hook success: ", "hooks' output", _CLAUDE, system=True),
     _start("* hook blocking error from command: ", "hooks' errors", _CLAUDE_PROGRAM, system=True),
-    _start("* hook stopped continuation: ", "that a hook stopped the turn", _CLAUDE_PROGRAM, system=True),
+    _start("* hook stopped continuation: ", "a hook stopped the turn", _CLAUDE_PROGRAM, system=True),
     _start("# Environment\nYou have been invoked", "the environment", _CLAUDE, system=True),
     _start("You are powered by the model named ", "the model's name", _CLAUDE, system=True),
     _start("Today's date is ", "the date", _CLAUDE, system=True),
@@ -172,12 +172,12 @@ CODEX: Final = (
     _start("# AGENTS.md instructions", "AGENTS.md", _CODEX, "</INSTRUCTIONS>"),
     _tag("user_instructions", "AGENTS.md, in older versions", _CODEX_SOURCE),
     _tag("environment_context", "the environment", _CODEX),
-    _tag("turn_aborted", "that a person broke the turn off", _CODEX),
+    _tag("turn_aborted", "a person interrupted the turn", _CODEX),
     Mark("the body of a skill", "<skill>\n<name>", _CODEX, end="</skill>"),
     _tag("user_shell_command", "a command that a person ran with `!`, and its output", _CODEX),
-    _tag("subagent_notification", "what a sub-agent came to, in older versions", _CODEX_PROGRAM),
+    _tag("subagent_notification", "the result of a sub-agent, in older versions", _CODEX_PROGRAM),
     _tag("hook_prompt ", "what a hook says at the end of a turn", _CODEX_SOURCE),
-    _tag("goal_context", "the goal, told again, in older versions", _CODEX_SOURCE),
+    _tag("goal_context", "the goal again, in older versions", _CODEX_SOURCE),
     _tag("codex_internal_context ", "what extensions tell the model", _CODEX),
     _start(
         "Another language model started to solve this problem and produced a summary of its thinking process.",
@@ -187,22 +187,22 @@ CODEX: Final = (
     _tag("permissions instructions", "what is permitted", _CODEX, system=True),
     _tag("collaboration_mode", "the mode, such as plan mode", _CODEX, system=True),
     _tag("personality_spec", "the personality", _CODEX_RECORDED, system=True),
-    _tag("model_switch", "that the model is another", _CODEX_PROGRAM, system=True),
+    _tag("model_switch", "a change of the model", _CODEX_PROGRAM, system=True),
     _tag("apps_instructions", "listings of apps", _CODEX_RECORDED, system=True),
     _tag("skills_instructions", "listings of skills", _CODEX, system=True),
     _tag("plugins_instructions", "listings of plugins", _CODEX_RECORDED, system=True),
     _tag("tools", "listings of tools", _CODEX, system=True),
-    _tag("multi_agent_role", "the agent's place among others", _CODEX, system=True),
+    _tag("multi_agent_role", "the agent's role among others", _CODEX, system=True),
     _tag("multi_agent_mode", "whether to use other agents", _CODEX, system=True),
-    _tag("token_budget", "the tokens that are left", _CODEX_PROGRAM, system=True),
-    _tag("context_window", "the tokens that are left", _CODEX_PROGRAM, system=True),
-    _tag("context_window_reminder", "the tokens that are left", _CODEX_PROGRAM, system=True),
+    _tag("token_budget", "the tokens left", _CODEX_PROGRAM, system=True),
+    _tag("context_window", "the tokens left", _CODEX_PROGRAM, system=True),
+    _tag("context_window_reminder", "the tokens left", _CODEX_PROGRAM, system=True),
     _start("The following tools are no longer available.", "listings of tools", _CODEX, system=True),
     Mark("the goal that a person set", '<codex_internal_context source="user_goal">', _CODEX, Form.PERSON),
 )
 
 COPILOT_CLI: Final = (
-    _tag("system_notification", "what a background command came to", "a recorded session of Copilot CLI"),
+    _tag("system_notification", "the result of a background command", "a recorded session of Copilot CLI"),
 )
 
 PI: Final = (
@@ -230,13 +230,13 @@ MARKS: Final[Mapping[str, tuple[Mark, ...]]] = {
 """All tables, by client."""
 
 CLAUDE_CODE_PERSON: Final = "human"
-"""The kind of origin that Claude Code records of what a person typed; older versions record none (2.1.217, 2.1.329)."""
+"""Origin that Claude Code records for what a person typed (2.1.217, 2.1.329); older versions record none."""
 
 CODEX_PERSON: Final = "user."
-"""How the kind of a content begins that a person gave, where Codex tells the kinds (requests of 0.169.0)."""
+"""Prefix of the kinds that Codex gives to a person's content (requests of 0.169.0)."""
 
 CODEX_UNTOLD: Final = "unknown"
-"""The kind of a content of which Codex knows none."""
+"""Kind that Codex gives to content that it cannot classify."""
 
 CODEX_TASK: Final = "Message Type: NEW_TASK"
-"""How a message of one Codex agent to another begins that sets a task, which is the turn that the other works on."""
+"""Beginning of a message with which one Codex agent gives another a task; the task is the other's user turn."""

@@ -1,7 +1,7 @@
-"""Telling notices: what a harness, not a person, put where a person's or the system's words would stand (R15).
+"""Tells notices: text that a harness, not a person, put in a person's or the system's place (R15).
 
-They are told by marks alone, which are data: see `wane.formats.notice_marks`. What no mark tells is the user's, and so
-is a text that only mentions a mark, or that has a person's words beside one.
+Only marks tell them, and marks are data: see `wane.formats.notice_marks`. Text without a mark is the user's; so is text
+that only mentions a mark, or that holds a person's words beside one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _pattern(marks: Iterable[str]) -> str:
 
 
 class _Marks:
-    """The marks that count in messages of one role, ready to be looked for."""
+    """The marks that count in messages of one role, compiled for matching."""
 
     def __init__(self, rows: Iterable[Mark]) -> None:
         rows = tuple(rows)
@@ -39,16 +39,14 @@ class _Marks:
         self._persons = tuple(row.mark for row in rows if row.form is Form.PERSON)
 
     def tell(self, text: str) -> bool:
-        """Whether a text is wholly the harness's."""
-        if self._start.match(text) or self._whole.fullmatch(text):
+        """Whether a text is entirely the harness's."""
+        if self._start.match(text) or self._whole.fullmatch(text) or self._is_sections(text):
             return True
-        return self._is_sections(text) or self._is_framed(text.strip())
-
-    def _is_framed(self, text: str) -> bool:
-        return any(text.startswith(mark) and text.endswith(end) for mark, end in self._framed)
+        stripped = text.strip()
+        return any(stripped.startswith(mark) and stripped.endswith(end) for mark, end in self._framed)
 
     def _is_sections(self, text: str) -> bool:
-        """Whether it is one section after another; each ends with the first end, so what stands between is found."""
+        """Whether it is one section after another. Each ends at its first end mark, so words between are found."""
         position = 0
         while match := self._section.match(text, position):
             end = self._ends[match[1]]
@@ -70,32 +68,32 @@ _CLOSING: Final = "</system-reminder>"
 
 
 def is_notice(text: str, *, system: bool = False) -> bool:
-    """Return whether a text is wholly the harness's.
+    """Return whether a text is entirely the harness's.
 
     Args:
-        text: a text, or one text of several that a message holds.
-        system: whether the system's words would stand there, not a person's: more marks count then.
+        text: the text, or one of several texts of a message.
+        system: whether it stands in the system's place, not in a person's: more marks count there.
     """
     return (_SYSTEM if system else _USER).tell(text)
 
 
 def has_notice_behind(result: str) -> bool:
-    """Return whether a tool's result says that what the tool gave is the next text of the same message."""
+    """Return whether a tool's result says that its output is the next text of the same message."""
     return result.startswith(_BEHIND)
 
 
 def is_persons(text: str) -> bool:
-    """Return whether a text is marked as a person's, whatever else tells of it."""
+    """Return whether a text is marked as a person's, which outweighs all other marks."""
     return text.lstrip().startswith(_PERSONS)
 
 
 def without_prompts(result: str) -> tuple[str, str]:
-    """Part a tool's result from what a person said while the agent was busy, which may stand at its end.
+    """Split a tool's result from prompts that a person sent while the agent was busy, which may stand at its end.
 
-    Claude Code appends its reminders to a result where the model takes no system messages, and prompts among them.
+    For models that take no system messages, Claude Code appends its reminders, and such prompts, to a result.
 
     Returns:
-        The result without the prompts, and the prompts; these are empty as a rule.
+        The result without the prompts, and the prompts, which are usually empty.
     """
     if not any(mark in result for mark in _PERSONS):
         return result, ""

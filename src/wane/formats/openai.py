@@ -1,4 +1,4 @@
-"""OpenAI chat messages, with `reasoning_content` as DeepSeek, vLLM and others add it."""
+"""OpenAI chat messages, with the `reasoning_content` that DeepSeek, vLLM and others add."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wane.formats.values import check_each, messages_in, string, type_name
 
 Message = dict[str, Any]
 Placed: TypeAlias = tuple[tuple[int, ...], Part]
-"""An item of a message that no assistant wrote, with the places of its pieces in the message's content."""
+"""An item of a system or user message, with the positions of its pieces in the message's content."""
 
 NON_TEXT_TOKENS: Final = 1_000
 """Flat estimate for an image, a sound or a file in a message, in tokens."""
@@ -43,7 +43,7 @@ class OpenAIFormat:
         """Return the messages of a list, or of a request body's `messages`.
 
         Raises:
-            FormatError: naming the first message that is not of this format.
+            FormatError: if a message is not in this format; it names the first such message.
         """
         messages = messages_in(data)
         if not isinstance(messages, list):
@@ -56,12 +56,12 @@ class OpenAIFormat:
         return list(messages)
 
     def parts(self, message: Message) -> list[Part]:
-        """Take a message apart: reasoning, content and calls in this order, one result (R1), or what was told (R15).
+        """Take a message apart: reasoning, content and calls in this order, one result (R1), or a turn (R15).
 
-        Of a user's or a system message each text that is a notice is an item, and all else between notices is one.
+        In a user or system message each text that is a notice is an item, and so is each run of content between them.
 
         Raises:
-            FormatError: for a role, a content or a call of another shape.
+            FormatError: for a role, content or call of the wrong shape.
         """
         if not isinstance(message, dict):
             raise FormatError(f"a chat message must be an object, found {type_name(message)}")
@@ -82,7 +82,7 @@ class OpenAIFormat:
         slots = [slot for slot, _ in _assistant_parts(message)]
         going = set(slots) - {slots[position] for position in kept}
         if not going.isdisjoint(_REASONING_KEYS):
-            # The same reasoning in other words.
+            # These hold the same reasoning in another form.
             going.update(_REASONING_KEYS, _REASONING_COPIES)
         result = {key: value for key, value in message.items() if key not in going}
         calls = [call for number, call in enumerate(message.get("tool_calls") or []) if number not in going]
@@ -91,17 +91,21 @@ class OpenAIFormat:
         else:
             result.pop("tool_calls", None)
         if "content" in going or "content" not in result:
-            # With calls a null content is usual; a message without either needs a string.
+            # A message with calls or a refusal may have null content; any other needs a string.
             result["content"] = None if calls or result.get("refusal") else ""
         return result if list(result) == list(message) else {k: result[k] for k in (*message, "content") if k in result}
 
     def read(self, data: Sequence[Any]) -> Sequence[Message]:
-        """Return the messages, which are what a host holds."""
+        """Return the messages: a host holds them as they are."""
         return data
 
     def wire(self, messages: Sequence[Message]) -> list[Any]:
-        """Return the messages of a request, without those of the assistant that say nothing: no provider takes them."""
-        return [message for message in messages if message.get("role") != "assistant" or _speaks(message)]
+        """Return the messages of a request without answers that are empty or all reasoning: providers refuse them."""
+        return [
+            message
+            for message in messages
+            if message.get("role") != "assistant" or any(message.get(k) for k in ("content", "tool_calls", "refusal"))
+        ]
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         """Return the definition of a function tool."""
@@ -115,7 +119,7 @@ class OpenAIFormat:
         return {"role": "user", "content": text}
 
     def awaits(self, message: Message, position: int) -> bool:  # noqa: ARG002 - all calls are the application's
-        """Whether the application answers a call, as it does with all of them."""
+        """Whether the application answers a call: it answers all of them."""
         return True
 
     def result(self, message: Message, position: int, text: str) -> Message:
@@ -123,12 +127,12 @@ class OpenAIFormat:
         return {"role": "tool", "tool_call_id": self.parts(message)[position].call_id, "content": text}
 
     def cleared(self, message: Message, position: int, text: str) -> Message:  # noqa: ARG002 - it has one part
-        """Return a message of role `tool` with a text as its content."""
+        """Return a message of role `tool` with its content replaced by a text."""
         return {**message, "content": text}
 
 
 def _told(message: Message) -> list[Placed]:
-    """The items of a message of the system or the user, with the places of their pieces in its content."""
+    """The items of a system or user message, with the positions of their pieces in its content."""
     role, content = message.get("role"), message.get("content")
     kind = _ROLES.get(role) if isinstance(role, str) else None
     if kind is None:
@@ -137,27 +141,19 @@ def _told(message: Message) -> list[Placed]:
     system = kind is Kind.SYSTEM
     if not isinstance(content, list):
         text, _ = _content(content)
-        return [((), _notice(text, system=system) if is_notice(text, system=system) else Part(kind, text))]
+        notice = is_notice(text, system=system)
+        return [((), Part(Kind.NOTICE, text, system=system) if notice else Part(kind, text))]
     told = [_content([piece]) for piece in content]
     marked = [not extra and is_notice(text, system=system) for text, extra in told]
     found: list[Placed] = []
     for notice, run in groupby(range(len(told)), marked.__getitem__):
         if notice:
-            found += [((place,), _notice(told[place][0], system=system)) for place in run]
+            found += [((place,), Part(Kind.NOTICE, told[place][0], system=system)) for place in run]
         else:
             places = tuple(run)
             texts, extras = zip(*(told[place] for place in places), strict=True)
             found.append((places, Part(kind, "".join(texts), extra_tokens=sum(extras))))
     return found or [((), Part(kind))]
-
-
-def _notice(text: str, *, system: bool) -> Part:
-    return Part(Kind.NOTICE, text, system=system)
-
-
-def _speaks(message: Message) -> bool:
-    """Whether an assistant message holds more than reasoning."""
-    return bool(message.get("content") or message.get("tool_calls") or message.get("refusal"))
 
 
 def _assistant_parts(message: Message) -> list[tuple[str | int, Part]]:
@@ -189,13 +185,13 @@ def _call(call: object) -> Part:
     if arguments is None:
         arguments = ""
     elif not isinstance(arguments, str):
-        # Some servers send the object itself.
+        # Some servers send the object itself, not its JSON.
         arguments = json.dumps(arguments, ensure_ascii=False)
     return Part(Kind.CALL, call_id=string(call, "id"), tool=string(body, "name"), arguments=arguments)
 
 
 def _content(content: object) -> tuple[str, int]:
-    """The text of a content, and the estimate for what is no text in it."""
+    """The text of a content, and an estimate for the rest of it."""
     if content is None:
         return "", 0
     if isinstance(content, str):
@@ -204,13 +200,7 @@ def _content(content: object) -> tuple[str, int]:
         raise FormatError(f"content must be a string, a list of parts or null, found {type_name(content)}")
     texts, extra = [], 0
     for part in content:
-        text = (
-            part
-            if isinstance(part, str)
-            else part.get("text", part.get("refusal"))
-            if isinstance(part, Mapping)
-            else None
-        )
+        text = part.get("text", part.get("refusal")) if isinstance(part, Mapping) else part
         if isinstance(text, str):
             texts.append(text)
         else:

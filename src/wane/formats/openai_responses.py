@@ -1,8 +1,8 @@
 """Input items of OpenAI's Responses API, as plain dicts.
 
-The wire has one flat list of items, and says nowhere which of them a model gave in one answer. A message here is
+A request has one flat list of items and does not say which of them came from one answer. A message here is
 `{"items": [...]}`: a run of items that the model made, which is one assistant message, or one item of any other kind.
-`load` makes messages of a flat list, `dump` makes the flat list again.
+`load` groups a flat list into messages; `dump` returns the flat list.
 
 What each item becomes:
 
@@ -10,19 +10,19 @@ What each item becomes:
 |---|---|
 | `message` of the assistant | text |
 | `message` of the user, an `agent_message` that sets a task | user |
-| `message` of user, system or developer of which each content is a notice, another `agent_message` | notice |
-| another `message` of system or developer, `additional_tools`, `configuration_update`, `compaction_trigger` | system |
+| `message` of user, system or developer whose contents are all notices, any other `agent_message` | notice |
+| other `message` of system or developer, `additional_tools`, `configuration_update`, `compaction_trigger` | system |
 | `reasoning` | reasoning |
 | `function_call`, `custom_tool_call`, others with a `call_id` (shell, patch, computer, `program`, …) | call |
 | their outputs | result |
 | `mcp_approval_request`, `mcp_approval_response` | call and result |
 | `web_search_call`, `mcp_call` and others that hold their own result | text: they go with their episode |
-| `compaction`, `mcp_list_tools`, a tool search that OpenAI ran and what it found | system |
+| `compaction`, `mcp_list_tools`, a tool search that OpenAI ran and its result | system |
 | `item_reference` | reasoning or text by its id, with a flat estimate |
 | anything else that the model made | text, with a flat estimate |
 
-System items are never evicted (R13): a compaction stands for all that came before it, and what tells the model of its
-tools must not be taken away from it. The `instructions` of a request are no item.
+System items are never evicted (R13): a compaction stands for all that came before it, and the model needs the
+descriptions of its tools. The `instructions` of a request are not an item.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from wane.formats.values import check_each, type_name
 
 Message = dict[str, Any]
 Slot: TypeAlias = tuple[int, Part]
-"""Position of an item in its message, and what it is to Wane."""
+"""Position of an item in its message, and its part."""
 
 _ROLES: Final = ("user", "assistant", "system", "developer")
 _OUTPUT: Final = "function_call_output"
-# Where outputs keep what came of the call.
+# Fields of outputs that hold the call's result.
 _RESULTS: Final = ("output", "result", "tools")
 
 
@@ -63,7 +63,7 @@ class OpenAIResponsesFormat:
         An `input` that is a string is one message of the user. Messages are taken as they are, not grouped again.
 
         Raises:
-            FormatError: naming the first message that is not of this format.
+            FormatError: if a message is not in this format; it names the first such message.
         """
         entries = _entries_in(data)
         if not isinstance(entries, list):
@@ -80,7 +80,7 @@ class OpenAIResponsesFormat:
         """Take a message apart, as the table at the top of `wane.formats.openai_responses` says.
 
         Raises:
-            FormatError: if it is no message, or holds an item of another shape.
+            FormatError: if it is not a message, or holds an item of the wrong shape.
         """
         return [part for _, part in slots(message)]
 
@@ -90,7 +90,7 @@ class OpenAIResponsesFormat:
         return {**message, "items": [items[found[position][0]] for position in kept]}
 
     def read(self, data: Sequence[Any]) -> Sequence[Message]:
-        """Return the messages of a flat list of items; messages as they are, by the first and the last of them."""
+        """Return the messages of a flat list of items; a list that begins and ends with messages stays as it is."""
         return data if not data or (_is_message(data[0]) and _is_message(data[-1])) else group(data)
 
     def wire(self, messages: Sequence[Message]) -> list[Any]:
@@ -98,7 +98,7 @@ class OpenAIResponsesFormat:
         return self.dump(messages)
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the definition of a function tool, whose schema may have more freedom than strict ones."""
+        """Return the definition of a function tool; it is not strict, so its schema may have optional fields."""
         return {
             "type": "function",
             "name": name,
@@ -112,7 +112,7 @@ class OpenAIResponsesFormat:
         return {"items": [{"role": "user", "content": text}]}
 
     def awaits(self, message: Message, position: int) -> bool:
-        """Whether the application answers a call: a `program` is run by OpenAI."""
+        """Whether the application answers a call: OpenAI itself runs a `program`."""
         return bool(message["items"][slots(message)[position][0]]["type"] != "program")
 
     def result(self, message: Message, position: int, text: str) -> Message:
@@ -122,7 +122,7 @@ class OpenAIResponsesFormat:
         return {"items": [{"type": kind, "call_id": part.call_id, "output": text}]}
 
     def cleared(self, message: Message, position: int, text: str) -> Message:
-        """Return a message of one output with a text as its content."""
+        """Return a message of one output with its content replaced by a text."""
         place = slots(message)[position][0]
         item = message["items"][place]
         key = next((key for key in _RESULTS if key in item), "output")
@@ -150,10 +150,10 @@ def group(items: Iterable[Any]) -> list[Message]:
 
 
 def slots(message: Message) -> list[Slot]:
-    """Return the items of a message that are items of Wane, each with its position in `items`.
+    """Return the parts of a message, each with the position of its item in `items`.
 
     Raises:
-        FormatError: if it is no message, or holds an item of another shape.
+        FormatError: if it is not a message, or holds an item of the wrong shape.
     """
     if not _is_message(message):
         raise FormatError(f"a message must be an object with a list of items, found {type_name(message)}")
@@ -165,10 +165,10 @@ def slots(message: Message) -> list[Slot]:
 def _couple(items: Sequence[Entry], found: list[Slot]) -> list[Slot]:
     """Add what must stay together (R12).
 
-    - Sealed reasoning is refused without the item that follows it, so it needs that.
-    - Where both have ids, OpenAI refuses the other without its reasoning. It may ask the same of the calls after it,
-      which came of the same reasoning.
-    - A call that was made by a program, and the program, need each other.
+    - OpenAI refuses sealed reasoning without the item that follows it.
+    - If both have ids, OpenAI refuses that item without its reasoning. It may also refuse later calls that came from
+      the same reasoning.
+    - A call made by a program and the program need each other.
     """
     couplings = Couplings()
     reasoning: int | None = None
@@ -192,12 +192,12 @@ def _couple(items: Sequence[Entry], found: list[Slot]) -> list[Slot]:
 
 
 def _is_sealed(item: Entry) -> bool:
-    """Whether OpenAI knows a reasoning item again; that of other servers is mere text, and free to go."""
+    """Whether OpenAI recognises a reasoning item; reasoning of other servers is plain text and may go."""
     return bool(item.get("id") or item.get("encrypted_content"))
 
 
 def _caller(item: Entry) -> str:
-    """The id of the program that made a call; empty if the model itself did."""
+    """The id of the program that made a call; empty if the model made it."""
     caller = item.get("caller")
     called_by = caller.get("caller_id") if isinstance(caller, Mapping) else None
     return called_by if isinstance(called_by, str) else ""
@@ -216,7 +216,7 @@ def _looks_right(entry: object) -> bool:
 
 
 def _entries_in(data: object) -> object:
-    # A call of a custom tool has an input, too, but it is an item, which has a type.
+    # A custom tool's call has an input too, but it is an item and has a type.
     if not isinstance(data, dict) or "input" not in data or "type" in data:
         return data
     entries = data["input"]

@@ -6,9 +6,9 @@ What each part becomes:
 |---|---|
 | instruction, tool and settings records, `CompactionPart` | system |
 | `SystemPromptPart`, a `UserPromptPart` that is marked as a notice (`wane.formats.notices`) | notice |
-| another `UserPromptPart`, the user's `SpeechPart` | user |
+| any other `UserPromptPart`, the user's `SpeechPart` | user |
 | `ToolReturnPart`, a `RetryPromptPart` that answers a call | result |
-| `RetryFeedbackPart`, a `RetryPromptPart` that answers none | system: the application speaks, not a person |
+| `RetryFeedbackPart`, any other `RetryPromptPart` | system: the application speaks, not a person |
 | `ThinkingPart` | reasoning |
 | `TextPart`, `FilePart`, the model's `SpeechPart` | text |
 | `ToolCallPart` | call |
@@ -16,10 +16,9 @@ What each part becomes:
 | either of the two without the other | text |
 | a call or return of `load_capability`, `search_tools`, `tool_search` | system |
 
-System items are never evicted (R13). A system prompt ahead of the first response is one of them, and one in
-mid-conversation is what the host program has to say. Pydantic AI reads the last row back from the messages that it
-sends, to know which tools the model has been given. A request without parts gives a system item too: it is a turn, and
-stays.
+System items are never evicted (R13). A system prompt ahead of the first response is one of them; later ones are notices
+from the host program. The last row must stay because Pydantic AI learns from the messages which tools the model has. A
+request without parts is a turn, so it gives a system item and stays.
 """
 
 from __future__ import annotations
@@ -36,6 +35,7 @@ from wane.formats.base import Part
 from wane.formats.coupling import Couplings
 from wane.formats.notices import is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
+from wane.formats.values import check_each
 
 try:
     from pydantic import ValidationError
@@ -46,11 +46,11 @@ except ImportError as error:
     raise MissingExtraError("wane.formats.pydantic_ai", "pydantic-ai") from error
 
 Slot: TypeAlias = tuple[int, Part]
-"""Position of a part in its message, and what it is to Wane."""
+"""Position of a part in its message, and the part that Wane makes of it."""
 
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _REVEALING: Final = frozenset({"load_capability", "search_tools", "tool_search"})
-# Adapters of Chat Completions store the field's name as the part's id; no provider knows these.
+# Adapters of Chat Completions store the field's name as the part's id; these are not ids of a provider.
 _SYNTHETIC_IDS: Final = frozenset({"content", "reasoning", "reasoning_content"})
 _REDACTED_IDS: Final = frozenset({"redacted_thinking", "redacted_content"})
 
@@ -68,15 +68,14 @@ class PydanticAIFormat:
         """Return the messages of a list that holds `ModelMessage` objects or their JSON data.
 
         Raises:
-            FormatError: naming the first message that is not of this format.
+            FormatError: if a message is not in this format; it names the first such message.
         """
         if not isinstance(data, list):
             raise FormatError(f"expected a list of Pydantic AI messages, found {type(data).__name__}")
         if all(map(_is_message, data)):
             return list(data)
         loaded = [message for number, entry in enumerate(data) for message in _load(entry, number)]
-        for number, message in enumerate(loaded):
-            self._check(message, number)
+        check_each(loaded, slots)
         return loaded
 
     def dump(self, messages: Sequence[ModelMessage]) -> list[Any]:
@@ -88,23 +87,23 @@ class PydanticAIFormat:
         """Take a message apart, as the table at the top of `wane.formats.pydantic_ai` says.
 
         Raises:
-            FormatError: if it is no message, or holds a part that this version of Wane does not know.
+            FormatError: if it is not a message, or holds a part that this version of Wane does not know.
         """
         return [part for _, part in slots(message)]
 
     def keep(self, message: ModelMessage, kept: Sequence[int]) -> ModelMessage:
         """Return a copy of the message with only some of its parts; all other fields are the same."""
-        positions = [position for position, _ in slots(message)]
+        found = slots(message)
         if isinstance(message, ModelRequest):
-            return replace(message, parts=[message.parts[positions[number]] for number in kept])
-        return replace(message, parts=[message.parts[positions[number]] for number in kept])
+            return replace(message, parts=[message.parts[found[number][0]] for number in kept])
+        return replace(message, parts=[message.parts[found[number][0]] for number in kept])
 
     def read(self, data: Sequence[Any]) -> Sequence[ModelMessage]:
-        """Return the messages, which are what a host holds."""
+        """Return the messages: a host holds them as they are."""
         return data
 
     def wire(self, messages: Sequence[ModelMessage]) -> list[Any]:
-        """Return the messages, which are what a request takes."""
+        """Return the messages: a request takes them as they are."""
         return list(messages)
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> ToolDefinition:
@@ -116,7 +115,7 @@ class PydanticAIFormat:
         return ModelRequest([_m.UserPromptPart(text)])
 
     def awaits(self, message: ModelMessage, position: int) -> bool:
-        """Whether the application answers a call: native tools are run by the provider."""
+        """Whether the application answers a call: the provider runs native tools."""
         return isinstance(message.parts[slots(message)[position][0]], _m.ToolCallPart)
 
     def result(self, message: ModelMessage, position: int, text: str) -> ModelMessage:
@@ -125,7 +124,7 @@ class PydanticAIFormat:
         return ModelRequest([_m.ToolReturnPart(part.tool or "", text, part.call_id or "")])
 
     def cleared(self, message: ModelMessage, position: int, text: str) -> ModelMessage:
-        """Return a request with a text in place of one return's content; returns of native tools stay."""
+        """Return a request with one return's content replaced by a text; returns of native tools stay."""
         place = slots(message)[position][0]
         part = message.parts[place]
         if not isinstance(message, ModelRequest) or not isinstance(part, _m.ToolReturnPart | _m.RetryPromptPart):  # type: ignore[deprecated, unused-ignore]
@@ -133,18 +132,12 @@ class PydanticAIFormat:
         made = _m.ToolReturnPart(part.tool_name or "", text, part.tool_call_id, timestamp=part.timestamp)
         return replace(message, parts=[*message.parts[:place], made, *message.parts[place + 1 :]])
 
-    def _check(self, message: ModelMessage, number: int) -> None:
-        try:
-            slots(message)
-        except FormatError as error:
-            raise FormatError(f"message {number}: {error}") from None
-
 
 def slots(message: ModelMessage) -> list[Slot]:
-    """Return the parts of a message that are items, each with its position in `message.parts`.
+    """Return the parts of a message that become items, each with its position in `message.parts`.
 
     Raises:
-        FormatError: if it is no message, or holds an unknown part.
+        FormatError: if it is not a message, or holds an unknown part.
     """
     if isinstance(message, ModelRequest):
         return [(position, _request_part(part)) for position, part in enumerate(message.parts)] or _EMPTY_REQUEST
@@ -165,7 +158,7 @@ def _request_part(part: _m.ModelRequestPart) -> Part:
         text, extra = _user_text(part.content)
         return Part(Kind.NOTICE if _is_notice(part) else Kind.USER, text, extra_tokens=extra)
     if isinstance(part, _m.SystemPromptPart):
-        # One that is scoped to its request is not sent again, so it weighs nothing from then on.
+        # A prompt scoped to its request is not sent again, so it holds no tokens.
         return Part(Kind.NOTICE, "" if part.scope == "request" else part.content, system=True)
     if isinstance(part, _m.SpeechPart):
         return Part(Kind.USER, part.content, extra_tokens=_speech_tokens(part))
@@ -181,7 +174,7 @@ def _request_part(part: _m.ModelRequestPart) -> Part:
         return Part(Kind.SYSTEM, part.content or "")
     if isinstance(part, _RECORDS):
         return Part(Kind.SYSTEM)
-    raise FormatError(f"a ModelRequest holds a part that is not known: {type(part).__name__}")
+    raise FormatError(f"a ModelRequest holds an unknown part: {type(part).__name__}")
 
 
 _RECORDS: Final = (
@@ -223,13 +216,13 @@ def _plain_part(part: _m.ModelResponsePart) -> Part | None:
     if isinstance(part, _m.SpeechPart):
         return Part(Kind.TEXT, part.content, extra_tokens=_speech_tokens(part))
     if isinstance(part, _m.CompactionPart):
-        # It stands for all that came before it, and no provider takes back a part of it.
+        # It stands for all that came before it, and providers accept only the whole of it.
         return Part(Kind.SYSTEM, part.content or "")
-    raise FormatError(f"a ModelResponse holds a part that is not known: {type(part).__name__}")
+    raise FormatError(f"a ModelResponse holds an unknown part: {type(part).__name__}")
 
 
 def _hidden_tokens(part: _m.ThinkingPart) -> int:
-    """Tokens of reasoning that only its signature carries: base64 of about as many bytes as it has characters."""
+    """Tokens of reasoning that is only in its signature: base64 of about as many bytes as the text has characters."""
     return max(1, len(part.signature) * 3 // 16) if part.signature and not part.content else 0
 
 
@@ -248,7 +241,7 @@ def _lone_kind(part: _m.BaseToolCallPart[Any] | _m.NativeToolReturnPart[Any]) ->
 
 
 def raw_arguments(part: _m.BaseToolCallPart[Any]) -> str:
-    """Return a call's arguments as JSON text: as the model wrote them where they are text, which may be malformed."""
+    """Return a call's arguments as JSON text; text of the model is returned as it is, even if malformed."""
     if part.args is None or isinstance(part.args, str):
         return part.args or ""
     return json.dumps(part.args, ensure_ascii=False, separators=(",", ":"), default=str)
@@ -269,8 +262,8 @@ def _paired_natives(message: ModelResponse) -> set[int]:
 def _couple(message: ModelResponse, found: list[Slot]) -> list[Slot]:
     """Add what must stay together (R12).
 
-    - Reasoning that is signed is needed by the calls that follow it (Anthropic, Google), and needs one
-      item after it, as no provider takes a message that ends in it.
+    - Calls need the signed reasoning before them (Anthropic, Google). The reasoning needs one item after
+      it: providers refuse a message that ends in reasoning.
     - Reasoning with an item id (OpenAI Responses) and the item right after it need each other; so do
       pieces of one item, which share its id.
     - Text with citations needs the native results that it may cite.
@@ -299,7 +292,7 @@ def _couple(message: ModelResponse, found: list[Slot]) -> list[Slot]:
 
 
 def _anchor(found: list[Slot], here: int) -> int:
-    """What keeps reasoning company: text, which goes last of all, or else what is next."""
+    """The item that stays with reasoning: text, because it goes last, or else the next item."""
     later = range(here + 1, len(found))
     return next((number for number in later if found[number][1].kind is Kind.TEXT), here + 1)
 
@@ -332,7 +325,7 @@ def _user_text(content: str | Sequence[_m.UserContent]) -> tuple[str, int]:
 
 
 def _is_notice(part: _m.UserPromptPart) -> bool:
-    """Whether all that a prompt holds is the harness's."""
+    """Whether all content of a prompt is the harness's."""
     entries = [part.content] if isinstance(part.content, str) else part.content
     texts = [entry.content if isinstance(entry, _m.TextContent) else entry for entry in entries if entry]
     told = [text for text in texts if not isinstance(text, _m.CachePoint)]
@@ -357,16 +350,16 @@ def _load(entry: object, number: int) -> list[ModelMessage]:
     if not _looks_like_message(entry):
         raise FormatError(f"message {number}: expected an object with kind and parts, found {_shown(entry)}")
     try:
-        # Through JSON text: only there are bytes read as the base64 that they are written as.
+        # Through JSON text: only there does Pydantic read bytes as base64.
         text = json.dumps([entry], ensure_ascii=False)
-        # Pydantic takes no lone surrogate, and no request could carry one: it must not keep all else from being read.
+        # Pydantic refuses lone surrogates, and no request can carry one; the rest must still be readable.
         return ModelMessagesTypeAdapter.validate_json(_SURROGATES.sub("\ufffd", text))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"][2:]))
         raise FormatError(f"message {number}: {where}: {first['msg']}") from None
     except (TypeError, ValueError) as error:
-        raise FormatError(f"message {number}: it is no JSON data: {error}") from None
+        raise FormatError(f"message {number}: it is not JSON data: {error}") from None
 
 
 def _shown(entry: object) -> str:

@@ -1,4 +1,4 @@
-"""Telling the session files of agents by their lines. They are no messages; `wane.lab.readers` reads them."""
+"""Recognises session files of agents by their lines. These are not messages; `wane.lab.readers` reads them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 _LOOKED_AT: Final = 30
-"""Lines at the beginning of a file that tell whose it is."""
+"""Number of lines at the beginning of a file that are looked at."""
 
-# Tuples, as what is looked up in them may be anything that JSON has, also what no set takes.
+# Tuples, because the values looked up in them may be any JSON, which need not be hashable.
 _CLAUDE_CODE: Final = ("system", "attachment", "progress", "queue-operation")
 _CODEX: Final = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
 _PI_ROLES: Final = ("toolResult", "bashExecution")
@@ -16,10 +16,10 @@ _NOTHING: Final[Mapping[str, Any]] = {}
 
 
 def recording_agent(values: Sequence[object]) -> str | None:
-    """Return the agent whose session file has such lines, as people call it; None if they are of none.
+    """Return the name of the agent whose session file has such lines; None if no agent is known to write them.
 
     Args:
-        values: JSON values, a line each; those at the beginning are looked at.
+        values: JSON values, one per line; only the first ones are looked at.
     """
     head = values[:_LOOKED_AT]
     return next((agent for agent, recognises in _RECORDINGS.items() if recognises(head)), None)
@@ -32,7 +32,7 @@ def is_journal(head: Sequence[object]) -> bool:
 
 
 def is_pi(head: Sequence[object]) -> bool:
-    """Whether the first JSON values of a file are a header of pi's, or its messages."""
+    """Whether the first JSON values of a file are a header or messages of pi."""
     first = _mapping(head[0]) if head else _NOTHING
     if first.get("type") == "session" and "id" in first and "cwd" in first:
         return True
@@ -41,7 +41,7 @@ def is_pi(head: Sequence[object]) -> bool:
 
 
 def is_codex(head: Sequence[object]) -> bool:
-    """Whether the first JSON values of a file are lines of a rollout of Codex, of today's or of the first form."""
+    """Whether the first JSON values of a file are lines of a Codex rollout, in today's form or the first one."""
     lines = [_mapping(value) for value in head]
     if any(line.get("type") in _CODEX and isinstance(line.get("payload"), dict) for line in lines):
         return True
@@ -50,12 +50,12 @@ def is_codex(head: Sequence[object]) -> bool:
 
 
 def is_claude_code(head: Sequence[object]) -> bool:
-    """Whether the first JSON values of a file are lines of a transcript of Claude Code."""
+    """Whether the first JSON values of a file are lines of a Claude Code transcript."""
     return any(is_claude_code_line(_mapping(value)) for value in head)
 
 
 def is_claude_code_line(line: Mapping[str, Any]) -> bool:
-    """Whether a JSON object is a line of a transcript of Claude Code that tells what it is."""
+    """Whether a JSON object is recognisably a line of a Claude Code transcript."""
     kind = line.get("type")
     if kind in ("user", "assistant"):
         return isinstance(line.get("message"), dict) and ("uuid" in line or "sessionId" in line)

@@ -1,4 +1,4 @@
-"""Single items of OpenAI's Responses API: who made them, and what they are to Wane."""
+"""Single items of OpenAI's Responses API: who made them, and which part each becomes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from wane.formats.values import compact, raw_text, sealed_tokens, string, type_n
 Entry: TypeAlias = dict[str, Any]
 
 REFERENCE_TOKENS: Final = 100
-"""Flat estimate for an item that only its id tells of, in tokens: about the mean of recorded calls and texts."""
+"""Flat estimate, in tokens, for an item known only by its id: about the mean of recorded calls and texts."""
 
 SEAL: Final = 867
-"""Base64 characters for the 650 bytes that Codex reckons a reasoning item of no reasoning at all has."""
+"""Base64 characters of an empty reasoning item: 650 bytes, by Codex's own estimate."""
 
 _CHARACTERS_PER_TOKEN: Final = 4
 
-# What the client puts in, of all that has neither a role nor a result.
+# Types that the client adds, other than messages and outputs.
 _CLIENTS: Final = frozenset(
     {"additional_tools", "agent_message", "compaction_trigger", "configuration_update", "mcp_approval_response"}
 )
@@ -34,11 +34,11 @@ _ROLES: Final = {
     "system": Kind.SYSTEM,
     "developer": Kind.SYSTEM,
 }
-# Where calls keep what the model wrote.
+# Fields of calls that hold what the model wrote.
 _ARGUMENTS: Final = ("arguments", "input", "action", "actions", "operation", "code")
-# Where outputs keep what came of the call.
+# Fields of outputs that hold the call's result.
 _RESULTS: Final = ("output", "result", "tools", "status")
-# Calls that OpenAI runs, with what they hold of the call and of its result.
+# Calls that OpenAI runs, with the fields of the call and of its result.
 _HOSTED: Final = {
     "web_search_call": ("action",),
     "file_search_call": ("queries", "results"),
@@ -51,7 +51,7 @@ _MEDIA: Final = frozenset({"input_image", "input_file", "input_audio", "image", 
 
 
 def is_model_made(item: object) -> bool:
-    """Whether an item is part of a model's answer: not a turn, nor the output of a tool, nor a setting."""
+    """Whether an item is part of a model's answer, and not a turn, a tool's output or a setting."""
     if not isinstance(item, dict):
         return False
     kind, role = item.get("type"), item.get("role")
@@ -65,7 +65,7 @@ def is_model_made(item: object) -> bool:
 
 
 def is_known(item: Mapping[str, Any]) -> bool:
-    """Whether an object has the type of an item of this API, or one made like those: a call, or its output."""
+    """Whether an object has the type of an item of this API, or is a call or an output by its type's name and id."""
     kind = item.get("type")
     if not isinstance(kind, str):
         return False
@@ -76,12 +76,12 @@ def is_known(item: Mapping[str, Any]) -> bool:
 
 
 def part_of(item: Entry) -> Part | None:
-    """Return what an item is to Wane; None if it is empty.
+    """Return the part that an item becomes; None if it is empty.
 
-    An item with an id is never empty: what stands before it may need it.
+    An item with an id is never empty: the item before it may need it.
 
     Raises:
-        FormatError: for an item of another shape.
+        FormatError: for an item of the wrong shape.
     """
     if not isinstance(item, dict):
         raise FormatError(f"an item must be an object, found {type_name(item)}")
@@ -118,9 +118,9 @@ def _message(item: Entry) -> Part | None:
 
 
 def is_harness_made(item: Mapping[str, Any]) -> bool:
-    """Whether a message of the user, system or developer is a notice, which it is as a whole or not at all.
+    """Whether a message of the user, system or developer is a notice: all of its contents must be.
 
-    Codex tells the kind of each of its contents, and puts its own into messages without a person's.
+    Codex gives the kind of each content, and never puts its own contents into a message with a person's.
     """
     content, about = item.get("content"), item.get("internal_chat_message_metadata_passthrough")
     contents = content if isinstance(content, list) else [content]
@@ -142,7 +142,7 @@ def _reasoning(item: Entry) -> Part | None:
     told = (_content(item.get(key))[0] for key in ("summary", "content"))
     text = "\n".join(filter(None, told))
     seal = item.get("encrypted_content")
-    # A summary is shorter than what it sums up, and that is what the model reads.
+    # The model reads the reasoning itself, which is longer than its summary.
     extra = max(0, sealed_tokens(seal, SEAL) - math.ceil(len(text) / _CHARACTERS_PER_TOKEN))
     return Part(Kind.REASONING, text, extra_tokens=extra) if text or seal or item.get("id") else None
 
@@ -165,13 +165,13 @@ def _output(item: Entry) -> Part:
     # By OpenAI's types the output of a local shell has the id of its call as `id`, by its examples as `call_id`.
     call_id = item.get("call_id") or (item.get("id") if item["type"] == "local_shell_call_output" else None)
     if not call_id:
-        # What answers no call that is known must not go without it.
+        # Its call is not known, so they could not leave together.
         return Part(Kind.SYSTEM, text, extra_tokens=extra)
     return Part(Kind.RESULT, text, call_id=string({"call_id": call_id}, "call_id"), extra_tokens=extra)
 
 
 def _search(item: Entry) -> Part:
-    """A tool search: one that OpenAI ran itself has no id to pair it by, and shows tools to the model."""
+    """A tool search. One that OpenAI ran has no id to pair it by, and it shows tools to the model."""
     if _is_served_search(item):
         return Part(Kind.SYSTEM, raw_text(item.get("arguments", item.get("tools"))))
     return _call(item) if item["type"] == "tool_search_call" else _output(item)
@@ -215,7 +215,7 @@ def _setting(_: Entry) -> Part:
 
 
 def _agent(item: Entry) -> Part:
-    """What one agent tells another: the task that it is to work on, or news."""
+    """A message from one agent to another: a task, or news."""
     text, extra = _content(item.get("content"))
     return Part(Kind.USER if text.startswith(CODEX_TASK) else Kind.NOTICE, text, extra_tokens=extra)
 
@@ -243,7 +243,7 @@ _TAKERS: Final[Mapping[str, Callable[[Entry], Part | None]]] = {
 
 
 def _content(content: object) -> tuple[str, int]:
-    """The text of a content, and the estimate for what is no text in it; parts of no known kind are their JSON."""
+    """The text of a content, and an estimate for the rest of it; parts of unknown kinds count as their JSON."""
     if content is None:
         return "", 0
     if isinstance(content, str):

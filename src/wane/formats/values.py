@@ -1,4 +1,4 @@
-"""What the formats of plain JSON share: JSON text, required fields, and estimates of what is sealed."""
+"""Helpers of the formats: JSON text, required fields, and estimates of encrypted content."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ _T = TypeVar("_T")
 
 
 def compact(value: object) -> str:
-    """Return a value as the shortest JSON text, which is how a provider shows it to the model.
+    """Return a value as compact JSON text, as a provider shows it to the model.
 
     Raises:
-        FormatError: if it is no JSON data, or nested more deeply than can be written.
+        FormatError: if it is not JSON data, or is nested too deeply.
     """
     try:
         return _ENCODE(value)
     except RecursionError:
         raise FormatError("it is nested too deeply to be written as JSON") from None
     except (TypeError, ValueError) as error:
-        raise FormatError(f"it is no JSON data: {error}") from None
+        raise FormatError(f"it is not JSON data: {error}") from None
 
 
 def raw_text(value: object) -> str:
-    """Return what a model wrote: text as it is, which may be malformed JSON; an object as JSON text; empty for None."""
+    """Return what a model wrote: text as it is, even malformed JSON; an object as JSON text; empty for None."""
     return value if isinstance(value, str) else "" if value is None else compact(value)
 
 
@@ -36,7 +36,7 @@ def string(owner: Mapping[str, Any], key: str) -> str:
     """Return a field that must hold text.
 
     Raises:
-        FormatError: if it does not, or is empty.
+        FormatError: if it does not hold text, or the text is empty.
     """
     value = owner.get(key)
     if not isinstance(value, str) or not value:
@@ -45,11 +45,11 @@ def string(owner: Mapping[str, Any], key: str) -> str:
 
 
 def sealed_tokens(seal: object, overhead: int) -> int:
-    """Return an estimate of the tokens of what is there only in encrypted form; 0 for what is no text.
+    """Return an estimate of the tokens of encrypted content; 0 if it is not text.
 
     Args:
-        seal: the encrypted text, in base64.
-        overhead: characters of it that are there whatever the text.
+        seal: the encrypted content, in base64.
+        overhead: number of characters that even empty content has.
     """
     return max(0, len(seal) - overhead) * 3 // 4 // _CHARACTERS_PER_TOKEN if isinstance(seal, str) else 0
 
@@ -60,19 +60,19 @@ def type_name(value: object) -> str:
 
 
 def messages_in(data: object) -> object:
-    """Return the messages of a request body; data that is no such body as it is."""
+    """Return the messages of a request body; other data is returned as it is."""
     return data["messages"] if isinstance(data, dict) and "messages" in data else data
 
 
 def check_each(messages: Iterable[_T], take: Callable[[_T], object]) -> None:
-    """See that every message can be taken apart.
+    """Check that every message can be taken apart.
 
     Args:
         messages: the messages.
-        take: takes one apart.
+        take: takes one message apart.
 
     Raises:
-        FormatError: naming the first message that is not of the format.
+        FormatError: if one cannot; it names the first such message.
     """
     for number, message in enumerate(messages):
         try:

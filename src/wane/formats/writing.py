@@ -1,4 +1,4 @@
-"""What a format offers beside taking messages apart, if Wane is to write messages of it by itself."""
+"""What a format needs beyond taking messages apart, so that Wane can write messages itself."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from wane.formats.base import Format, MessageT
 
 @runtime_checkable
 class WritingFormat(Format[MessageT], Protocol[MessageT]):
-    """A format in which Wane can answer calls, define tools and say something of its own."""
+    """A format in which Wane can answer calls, define tools and add messages of its own."""
 
     def read(self, data: Sequence[Any]) -> Sequence[MessageT]:
-        """Return the messages of what a host holds, without checking them; messages stay the same objects.
+        """Return the messages of a host's data, without checking them; messages stay the same objects.
 
         Args:
-            data: messages or, where the wire has a flat list of smaller things, these.
+            data: messages; or a flat list of items, if requests have that.
         """
         ...
 
     def wire(self, messages: Sequence[MessageT]) -> list[Any]:
-        """Return messages as a request of the provider takes them, their contents unchanged."""
+        """Return messages in the form of the provider's requests, with unchanged contents."""
         ...
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> Any:
@@ -35,11 +35,11 @@ class WritingFormat(Format[MessageT], Protocol[MessageT]):
         ...
 
     def turn(self, text: str) -> MessageT:
-        """Return a message that says something in the user's place."""
+        """Return a message in the user's place."""
         ...
 
     def awaits(self, message: MessageT, position: int) -> bool:
-        """Whether a call is one that the application answers, and not the provider itself.
+        """Whether the application answers a call, and not the provider itself.
 
         Args:
             message: an assistant message.
@@ -58,7 +58,7 @@ class WritingFormat(Format[MessageT], Protocol[MessageT]):
         ...
 
     def cleared(self, message: MessageT, position: int, text: str) -> MessageT:
-        """Return a message with a text in place of one result's content.
+        """Return a message with one result's content replaced by a text.
 
         Args:
             message: a message with results.

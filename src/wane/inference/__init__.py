@@ -1,4 +1,4 @@
-"""Episodes for agents and sessions that mark none: inferred from their tool calls, without a model. Pure."""
+"""Infers episodes from tool calls, without a model, for agents and sessions that mark none. Pure."""
 
 from wane.inference.annotator import Annotator, Limits
 from wane.inference.window import add_annotated, is_annotated

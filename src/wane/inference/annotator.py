@@ -1,4 +1,4 @@
-"""Inferring episodes from tool calls, for sessions and models that mark none. `docs/lab/inference.md` has the rules."""
+"""Infers episodes from tool calls, for sessions and models that mark none. `docs/lab/inference.md` has the rules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wane.tools.calls import judge_call
 from wane.tools.judgement import Activity, Judgement
 from wane.tools.paths import FileMap
 
-# Below it, what the usual limits hold would be more than a third of the budget.
+# With a smaller budget, the usual limits would hold more than a third of it.
 _SMALL_BUDGET: Final = 40_000
 _HINT_LENGTH: Final = 32
 _SHOWN: Final = 6
@@ -26,11 +26,11 @@ class Limits:
     """Where one inferred episode ends and the next begins.
 
     Attributes:
-        episode: tokens after which an episode ends with its next call, as an open one is the last to be evicted.
-        drift_calls: exploring calls on other files than its own that an act bears before an exploration begins.
-        drift_tokens: tokens of such calls, likewise.
-        dependencies: tokens that the explorations which one act depends on may hold together, unless it is one
-            alone; none of them is removed as long as the act is not.
+        episode: tokens after which an episode ends at its next call; an open episode is evicted last.
+        drift_calls: exploring calls on files not its own that an act may make before an exploration begins.
+        drift_tokens: tokens that such calls may hold.
+        dependencies: tokens that the explorations of one act's dependencies may hold together; a single one may hold
+            more. None of them is removed before the act.
     """
 
     episode: int = 6_000
@@ -40,7 +40,7 @@ class Limits:
 
     @classmethod
     def of(cls, budget: int) -> Limits:
-        """Return limits for a budget: less than usual for a small one, which what is held must not fill.
+        """Return limits for a budget: lower for a small one, so that protected episodes do not fill it.
 
         Args:
             budget: tokens that the view may hold.
@@ -56,14 +56,14 @@ class Limits:
 
 @dataclass(slots=True)
 class _Stretch:
-    """An inferred episode, as far as inference needs to know.
+    """What the inference keeps of an inferred episode.
 
     Attributes:
         number: its place in the order of starts.
-        own: the files that an act changed, or looked at when it was not drifting.
+        own: files that an act changed, or read while it was not drifting.
         drift_calls: exploring calls on other files since the act last changed something.
         drift_tokens: tokens of such calls.
-        hints: what was looked at, for people.
+        hints: what it looked at, for people.
     """
 
     number: int
@@ -78,10 +78,10 @@ class _Stretch:
 
 
 class Annotator:
-    """Says, item by item and without looking ahead, where episodes begin and end.
+    """Decides, item by item and without looking ahead, where episodes begin and end.
 
-    It is deterministic, and fast: a call costs the judging of its own arguments. Once the agent marks its work
-    itself, `stop` ends the inference for good: the agent is the authority (the paper's Principle 2).
+    It is deterministic and fast: each call is judged by its own arguments. Once the agent marks its work itself, `stop`
+    ends the inference for good: the agent is the authority (the paper's Principle 2).
 
     Args:
         limits: where one episode ends and the next begins.
@@ -92,14 +92,14 @@ class Annotator:
         self._stopped = False
         self._count = 0
         self._open: _Stretch | None = None
-        # The type of the last episode since the user spoke, and what the last act depended on.
+        # The type of the last episode since the last user turn, and the dependencies of the last act.
         self._last: EpisodeType | None = None
         self._carried: tuple[str, ...] = ()
-        # The closed explorations, in order; those since the last act; who read a file last.
+        # The closed explorations, in order; those since the last act; by file, the last exploration that read it.
         self._explored: dict[str, _Stretch] = {}
         self._since: list[str] = []
         self._readers: FileMap[str] = FileMap()
-        # By its id, the episode of a call that waits for its result, and whether the call drifts.
+        # By id of a call without a result yet: its episode, and whether it drifts.
         self._calls: dict[str, tuple[_Stretch, bool]] = {}
 
     @property
@@ -108,7 +108,7 @@ class Annotator:
         return self._stopped
 
     def stop(self) -> None:
-        """End the inference for good, as the agent marks its work itself."""
+        """End the inference for good because the agent marks its work itself."""
         self._stopped = True
         self._open = None
         self._calls.clear()
@@ -118,10 +118,10 @@ class Annotator:
 
         Args:
             item: the item.
-            part: the same with its content.
+            part: its content.
 
         Returns:
-            The marks that stand right ahead of it, in order.
+            The marks right ahead of it, in order.
         """
         return self._take(item, part, None)
 
@@ -130,8 +130,8 @@ class Annotator:
 
         Args:
             item: the item.
-            part: the same with its content.
-            marks: the marks that stand right ahead of it.
+            part: its content.
+            marks: the marks right ahead of it.
         """
         self._take(item, part, marks)
 
@@ -160,7 +160,7 @@ class Annotator:
         return [] if type_ is None else [*self._end(), self._start(type_, judgement)]
 
     def _next(self, judgement: Judgement, *, drifts: bool) -> EpisodeType | None:
-        """The type of the episode that begins with a call; None if none does."""
+        """The type of the episode that a call begins; None if it begins none."""
         current, activity = self._open, judgement.activity
         if activity is Activity.NEUTRAL:
             return None
@@ -175,7 +175,7 @@ class Annotator:
         return EpisodeType.ACT if full or builds_elsewhere else None
 
     def _opening(self, activity: Activity) -> EpisodeType:
-        """The type of an episode that begins with a call while none is open."""
+        """The type of the episode that a call begins while none is open."""
         if activity is Activity.ACT:
             return EpisodeType.ACT
         if activity is Activity.VERIFY:
@@ -183,7 +183,7 @@ class Annotator:
         return EpisodeType.EXPL
 
     def _drifts(self, judgement: Judgement) -> bool:
-        """Whether a call explores something else than the files of the act that is open."""
+        """Whether a call explores something other than the files of the open act."""
         current = self._open
         if current is None or current.type is EpisodeType.EXPL or judgement.activity is not Activity.EXPLORE:
             return False
@@ -193,7 +193,7 @@ class Annotator:
         return current.drift_calls >= self._limits.drift_calls or current.drift_tokens >= self._limits.drift_tokens
 
     def _is_covered(self, judgement: Judgement, current: _Stretch) -> bool:
-        """Whether the open act depends on the explorations that read what a call is about to change."""
+        """Whether the open act depends on the explorations that read the files that a call will change."""
         wanted = self._readers_of(path for path in judgement.writes if path not in current.own)
         return wanted.issubset(current.dependencies)
 
@@ -215,10 +215,10 @@ class Annotator:
         return [Mark("end", current.name, current.type, description=description)]
 
     def _dependencies(self, judgement: Judgement) -> tuple[str, ...]:
-        """What an act that begins with a call builds on, in order of start.
+        """The dependencies of an act that begins with a call, in order of start.
 
-        The explorations that last read what it changes, and those since the last act, the latest first, as far as
-        they are not too large together; an act that has neither goes on with what the one before it built on.
+        These are the explorations that last read the files it changes, and those since the last act, the latest first,
+        until they are too large together. If there are none, the act takes over the previous act's dependencies.
         """
         readers = [self._explored[name] for name in self._readers_of(judgement.writes) if name in self._explored]
         readers.sort(key=attrgetter("number"), reverse=True)
@@ -232,7 +232,7 @@ class Annotator:
                 chosen.append(self._explored[name])
         return tuple(stretch.name for stretch in sorted(chosen, key=attrgetter("number")))
 
-    # What it remembers
+    # State
 
     def _follow(self, marks: Sequence[Mark]) -> list[Mark]:
         for mark in marks:
@@ -275,7 +275,7 @@ class Annotator:
             current.own[path] = True
 
     def _weigh(self, item: Item, *, drifts: bool) -> None:
-        """Count an item's tokens for its episode: a result's is that of its call (R4)."""
+        """Count an item's tokens for its episode; a result belongs to the episode of its call (R4)."""
         owner = self._open
         if item.kind is Kind.RESULT:
             owner, drifts = self._calls.pop(item.call_id or "", (None, False))
@@ -287,7 +287,7 @@ class Annotator:
 
 
 def _short(text: str) -> str:
-    """A hint as it may stand in a name: one line of characters that can be shown."""
+    """A hint for use in a name: one short line of printable characters."""
     line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
     return line if len(line) <= _HINT_LENGTH else f"{line[: _HINT_LENGTH - 1]}…"
 

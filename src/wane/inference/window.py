@@ -1,4 +1,4 @@
-"""A window together with what marks episodes in the agent's stead."""
+"""Adds items to a window together with inferred marks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wane.inference.annotator import Annotator
 
 
 def is_annotated(parts: Iterable[Part]) -> bool:
-    """Whether an agent marked its work in a history: whether one of its `delimiter` calls was accepted (R3).
+    """Whether the agent marked its work in a history: one of its `delimiter` calls was accepted (R3).
 
     Args:
         parts: the whole history.
@@ -20,14 +20,14 @@ def is_annotated(parts: Iterable[Part]) -> bool:
 
 
 def add_annotated(window: ContextWindow, item: Item, part: Part, annotator: Annotator | None) -> Added:
-    """Add the next item of the history to a window, with the marks that are inferred to stand ahead of it.
+    """Add the next item of the history to a window, with the marks inferred ahead of it.
 
     Args:
         window: the window.
         item: the item.
-        part: the same with its content.
-        annotator: infers the marks; None if the agent alone marks its work. It stops for good with the first
-            `delimiter` call that is accepted.
+        part: its content.
+        annotator: infers the marks; None if only the agent marks its work. It stops for good at the first accepted
+            `delimiter` call.
 
     Raises:
         HistoryError: as `ContextWindow.add` does.

@@ -1,4 +1,4 @@
-"""Headers and records as lines that continue each other, wherever a session is kept: in a file, or in a database."""
+"""Headers and records as chained lines, wherever a session is kept: in a file or in a database."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SESSION_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def utc_now() -> datetime:
-    """The time, in UTC."""
+    """Return the current time in UTC."""
     return datetime.now(UTC)
 
 
@@ -29,10 +29,10 @@ def new_header(session_id: str, *, cwd: Path, message_format: str, clock: Clock 
     """Return the header of a session that begins now.
 
     Args:
-        session_id: letters, digits, `-` and `_`.
+        session_id: 1 to 64 letters, digits, `-` and `_`.
         cwd: the directory that the agent works in.
-        message_format: name of the format of the messages to come.
-        clock: tells the time, in any time zone.
+        message_format: name of the messages' format.
+        clock: gives the time, in any time zone.
 
     Raises:
         JournalError: if the id is malformed.
@@ -46,9 +46,9 @@ def write_lines(records: Iterable[Record], after: int, clock: Clock = utc_now) -
     """Return records as lines, each with its newline, stamped with the time unless they have one.
 
     Args:
-        records: what to write.
+        records: the records.
         after: checksum of the line before the first.
-        clock: tells the time, in any time zone.
+        clock: gives the time, in any time zone.
 
     Raises:
         JournalError: if a record cannot be written as JSON.
@@ -59,19 +59,19 @@ def write_lines(records: Iterable[Record], after: int, clock: Clock = utc_now) -
         try:
             lines.append(write_line(stamped, after))
         except ValueError as error:
-            raise JournalError(f"a record of the kind {record.kind!r} cannot be written as JSON: {error}") from error
+            raise JournalError(f"a record of kind {record.kind!r} cannot be written as JSON: {error}") from error
         after = checksum_of(lines[-1])
     return lines
 
 
 def read_lines(lines: Sequence[bytes], after: int, *, first: int, place: str) -> list[Record]:
-    """Return the records that lines hold.
+    """Return the records of lines.
 
     Args:
         lines: whole lines, each with its newline.
         after: checksum of the line before the first.
         first: number of the first line; the header's is 1.
-        place: names the session in errors.
+        place: name of the session in errors.
 
     Raises:
         CorruptJournalError: if a line is damaged, or does not continue the one before it.
@@ -90,7 +90,7 @@ def read_lines(lines: Sequence[bytes], after: int, *, first: int, place: str) ->
 
 
 def _to_milliseconds(moment: datetime) -> datetime:
-    # As a line keeps it, so that what was written equals what is read.
+    # The precision of a line, so that a record read back equals the one written.
     return moment.astimezone(UTC).replace(microsecond=moment.microsecond // 1000 * 1000)
 
 

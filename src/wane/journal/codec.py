@@ -1,7 +1,7 @@
-"""Dataclasses to and from JSON objects, strictly, by their annotations.
+"""Dataclasses to and from JSON objects, by their annotations.
 
-Strict, so that what another version wrote is noticed instead of being half understood: a missing
-field, a wrong type and a field that is not known are all refused.
+Decoding is strict: a missing field, a wrong type and an unknown field are refused, so that a record of another
+version is noticed and not half understood.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ T = TypeVar("T")
 
 
 class SchemaError(ValueError):
-    """An object has not the fields that its dataclass declares, or a value is of another type."""
+    """An object lacks fields that its dataclass declares, has others, or has a value of the wrong type."""
 
 
 def encode(value: Any) -> Any:
-    """Return a dataclass, or what its fields hold, as plain JSON values."""
+    """Return a dataclass, or a value of one of its fields, as plain JSON values."""
     if is_dataclass(value) and not isinstance(value, type):
         return {spec.name: encode(getattr(value, spec.name)) for spec in fields(value)}
     if isinstance(value, tuple):
@@ -40,7 +40,7 @@ def decode(cls: type[T], data: object) -> T:
     """Return an instance of the dataclass `cls` from a JSON object.
 
     Raises:
-        SchemaError: if a field is missing, one is there that `cls` does not have, or a value does not fit.
+        SchemaError: if a field is missing or unknown, or a value does not fit.
     """
     if not isinstance(data, dict):
         raise SchemaError(f"an object is needed, not {type(data).__name__}")
@@ -89,15 +89,15 @@ def _decode_value(hint: Any, value: object) -> Any:
         return _moment(value)
     if issubclass(plain, Enum):
         return _member(plain, value)
-    # A bool would pass for an int by `isinstance`; an int is a float that other writers of JSON have shortened.
+    # `isinstance` would take a bool for an int. An int may be a float that another JSON writer shortened.
     if type(value) is plain or (plain is float and type(value) is int):
         return plain(value)
-    raise SchemaError(f"{_shown(value)} is no {plain.__name__}")
+    raise SchemaError(f"{_shown(value)} is not of type {plain.__name__}")
 
 
 def _literal(options: tuple[Any, ...], value: object) -> Any:
     if value not in options:
-        raise SchemaError(f"{_shown(value)} is none of {', '.join(map(repr, options))}")
+        raise SchemaError(f"{_shown(value)} is not one of {', '.join(map(repr, options))}")
     return value
 
 
@@ -108,13 +108,13 @@ def _optional(options: tuple[Any, ...], value: object) -> Any:
 
 def _tuple(entries: tuple[Any, ...], value: object) -> Any:
     if not isinstance(value, list):
-        raise SchemaError(f"{_shown(value)} is no list")
+        raise SchemaError(f"{_shown(value)} is not a list")
     return tuple(_decode_value(entries[0], entry) for entry in value)
 
 
 def _mapping(types_: tuple[Any, ...], value: object) -> Any:
     if not isinstance(value, dict):
-        raise SchemaError(f"{_shown(value)} is no object")
+        raise SchemaError(f"{_shown(value)} is not an object")
     if types_[1] is Any:
         return value
     return {key: _decode_value(types_[1], entry) for key, entry in value.items()}
@@ -124,7 +124,7 @@ def _moment(value: object) -> datetime:
     try:
         moment = datetime.fromisoformat(value if isinstance(value, str) else "")
     except ValueError:
-        raise SchemaError(f"{_shown(value)} is no time") from None
+        raise SchemaError(f"{_shown(value)} is not a time") from None
     if moment.tzinfo is None:
         raise SchemaError(f"{_shown(value)} has no time zone")
     return moment
@@ -134,7 +134,7 @@ def _member(hint: type[Enum], value: object) -> Enum:
     try:
         return hint(value)
     except ValueError:
-        raise SchemaError(f"{_shown(value)} is no {hint.__name__}") from None
+        raise SchemaError(f"{_shown(value)} is not of type {hint.__name__}") from None
 
 
 def _shown(value: object) -> str:

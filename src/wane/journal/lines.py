@@ -1,9 +1,8 @@
 r"""One record, one line of bytes.
 
-A line is a JSON object in ASCII, `{"kind":…,…,"crc":"…"}\n`. `crc` is the CRC-32 of the bytes that
-stand before it, continued from the `crc` of the line before: damage inside a string, which would still
-be JSON, is noticed, and so is a line that is missing. ASCII, because escapes are the one way to write
-the lone surrogates that a tool's output may hold.
+A line is a JSON object in ASCII, `{"kind":…,…,"crc":"…"}\n`. `crc` is the CRC-32 of the bytes before it, continued
+from the `crc` of the line before. So a missing line is noticed, and so is damage inside a string, which would still be
+JSON. ASCII, because only escapes can write the lone surrogates that a tool's output may hold.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from wane.journal.records import RECORDS, VERSION, Header, Record
 T = TypeVar("T", Header, Record)
 
 MESSAGE_PREFIXES: Final = (b'{"kind":"message",', b'{"kind":"marked_message",')
-"""How the line of a message begins, for counting messages without reading them."""
+"""Beginnings of the lines of messages, for counting messages without decoding them."""
 
 _CRC_KEY: Final = b',"crc":"'
 _CRC_SIZE: Final = len(_CRC_KEY) + len('01234567"}\n')
@@ -32,14 +31,14 @@ class DamagedLineError(ValueError):
 
 
 class OtherVersionLineError(ValueError):
-    """A line was written by another version of the format; its text ends with what to do."""
+    """A line was written in another version of the format; the text ends with what to do."""
 
 
 def write_line(record: Header | Record, after: int = 0) -> bytes:
     """Return a header or record as a line, with its newline.
 
     Args:
-        record: what to write.
+        record: the header or record.
         after: checksum of the line before; 0 for a header.
 
     Raises:
@@ -54,16 +53,16 @@ def write_line(record: Header | Record, after: int = 0) -> bytes:
 
 
 def read_header(line: bytes) -> Header:
-    """Return the header that the first line of a file holds.
+    """Return the header in the first line of a file.
 
     Raises:
-        DamagedLineError: if it is no header, or a damaged one.
+        DamagedLineError: if it is not a header, or a damaged one.
         OtherVersionLineError: if another version wrote it.
     """
     data = _parse(line)
     if data["kind"] != Header.kind or not isinstance(data.get("version"), int):
         raise DamagedLineError('it does not begin with the header of a session, {"kind":"session","version":…}')
-    # Before all else: another version may have everything but these two fields otherwise.
+    # Checked first: in another version everything except these two fields may differ.
     if data["version"] != VERSION:
         advice = _UPDATE if data["version"] > VERSION else "An earlier Wane wrote it; begin a new session"
         raise OtherVersionLineError(
@@ -73,7 +72,7 @@ def read_header(line: bytes) -> Header:
 
 
 def read_record(line: bytes, after: int) -> Record:
-    """Return the record that a line holds.
+    """Return the record of a line.
 
     Args:
         line: the line, with its newline.
@@ -81,23 +80,23 @@ def read_record(line: bytes, after: int) -> Record:
 
     Raises:
         DamagedLineError: if the line is not as it was written.
-        OtherVersionLineError: if its kind is not known, or it is whole but its fields are not as here.
+        OtherVersionLineError: if its kind is unknown, or it is whole but its fields differ from this version's.
     """
     data = _parse(line)
     cls = RECORDS.get(data["kind"])
     if cls is None:
-        raise OtherVersionLineError(f"a record of the unknown kind {ascii(data['kind'])[:80]}. {_UPDATE}")
+        raise OtherVersionLineError(f"a record of unknown kind {ascii(data['kind'])[:80]}. {_UPDATE}")
     return _decode(cls, line, after, data)
 
 
 def is_whole(line: bytes, after: int) -> bool:
-    """Whether a line is as it was written, after a line of that checksum; its content is not looked at."""
+    """Whether a line is as it was written, given the checksum of the line before; its content is not decoded."""
     start = len(line) - _CRC_SIZE
     return start > 0 and line[start:] == b'%b%08x"}\n' % (_CRC_KEY, crc32(memoryview(line)[:start], after))
 
 
 def begins_whole(line: bytes, after: int) -> bool:
-    """Whether a line that is not whole begins with a record that is: its newline was damaged, nothing was cut."""
+    """Whether a damaged line begins with a whole record: then its newline was damaged and nothing was cut."""
     place, checksum = 0, after
     while (key := line.find(_CRC_KEY, place + 1)) > 0:
         checksum = crc32(memoryview(line)[place:key], checksum)
@@ -109,7 +108,7 @@ def begins_whole(line: bytes, after: int) -> bool:
 
 
 def checksum_of(line: bytes) -> int:
-    """Return the checksum that a whole line ends with, from which the next one's continues."""
+    """Return the checksum at the end of a whole line; the next line's checksum continues from it."""
     return int(line[-11:-3], 16)
 
 
@@ -123,18 +122,18 @@ def _parse(line: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise DamagedLineError(f"it is not JSON: {error}") from None
     if not isinstance(data, dict) or not isinstance(data.get("kind"), str):
-        raise DamagedLineError("it is no record")
+        raise DamagedLineError("it is not a record")
     return data
 
 
 def _decode(cls: type[T], line: bytes, after: int, data: dict[str, Any]) -> T:
     if not is_whole(line, after):
-        raise DamagedLineError("its checksum does not hold: it or a line before it was changed or is missing")
+        raise DamagedLineError("its checksum is wrong: it, or a line before it, was changed or is missing")
     del data["kind"], data["crc"]
     try:
         return decode(cls, data)
     except SchemaError as error:
-        # The checksum holds, so this is what was written, by a Wane that writes it otherwise.
+        # The checksum is right, so another version of Wane wrote exactly this.
         raise OtherVersionLineError(
-            f"a record of the kind {cls.kind!r} that this version does not understand: {error}. {_UPDATE}"
+            f"a record of kind {cls.kind!r} that this version does not understand: {error}. {_UPDATE}"
         ) from None

@@ -1,4 +1,4 @@
-"""Reading a session file: every record, or a clear reason why not. Reading changes nothing on disk."""
+"""Reads a session file: every record, or a clear reason why not. Reading changes nothing on disk."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NoReturn
+from typing import BinaryIO
 
 from wane.core.errors import CorruptJournalError, JournalError, JournalVersionError, SessionNotFoundError
 from wane.journal.lines import (
@@ -22,15 +22,15 @@ from wane.journal.records import Header, Record
 
 @dataclass(frozen=True, slots=True)
 class SessionFile:
-    """What a session file held when it was read.
+    """The contents of a session file when it was read.
 
     Attributes:
         path: the file.
         header: its first line.
         records: all whole records after it, in order.
         size: bytes of the header and the whole records.
-        checksum: of the last whole line, from which the next one's continues.
-        torn_bytes: bytes after them, of a last record whose writing was cut short; 0 as a rule.
+        checksum: checksum of the last whole line.
+        torn_bytes: bytes after that, of a last record that was cut short while it was written; usually 0.
     """
 
     path: Path
@@ -47,13 +47,13 @@ class SessionFile:
 
 
 def read(path: Path) -> SessionFile:
-    """Read a session, also while another process writes it.
+    """Read a session; another process may be writing it.
 
-    A last line that was cut short is left out and told in `torn_bytes`.
+    A last line that was cut short is left out and counted in `torn_bytes`.
 
     Raises:
         SessionNotFoundError: if there is no such file.
-        CorruptJournalError: if it is no session, or a line in the middle is damaged.
+        CorruptJournalError: if it is not a session, or a line in the middle is damaged.
         JournalVersionError: if another version of Wane wrote it, or a record in it.
         JournalError: if it cannot be read.
     """
@@ -63,14 +63,14 @@ def read(path: Path) -> SessionFile:
 
 @contextmanager
 def open_session(path: Path) -> Iterator[BinaryIO]:
-    """Open a session file for reading, with errors in the terms of a session.
+    """Open a session file for reading, with errors of the journal.
 
     Raises:
         SessionNotFoundError: if there is no such file.
         JournalError: if it cannot be read.
     """
     try:
-        # Not a pipe or a device, which could keep us waiting for ever.
+        # A pipe or a device could block for ever.
         if path.exists() and not path.is_file():
             raise JournalError(f"cannot read the session {path}: it is not a file")
         with path.open("rb") as stream:
@@ -82,10 +82,10 @@ def open_session(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_stream(stream: BinaryIO, path: Path) -> SessionFile:
-    """Read a session from its open file, which `path` names in errors.
+    """Read a session from its open file; `path` names it in errors.
 
     Raises:
-        CorruptJournalError: if it is no session, or a line in the middle is damaged.
+        CorruptJournalError: if it is not a session, or a line in the middle is damaged.
         JournalVersionError: if another version of Wane wrote it, or a record in it.
     """
     header, checksum = read_header_of(stream, path)
@@ -96,11 +96,15 @@ def read_stream(stream: BinaryIO, path: Path) -> SessionFile:
         try:
             records.append(read_record(line, checksum))
         except OtherVersionLineError as error:
-            _refuse_other_version(path, number, error)
+            raise JournalVersionError(f"{path}, line {number}: {error}") from None
         except DamagedLineError as error:
-            # Only the line that was being written can be half there: damage further up has another cause.
+            # Only the last line can be half written: damage anywhere else has another cause.
             if stream.read(1) or begins_whole(line, checksum):
-                _refuse_damaged(path, number, error)
+                raise CorruptJournalError(
+                    f"{path}, line {number} is damaged: {error}. The file was not changed. The {number - 1} lines"
+                    " before it are whole; to go on from there, copy them to another file"
+                    f" (head -n {number - 1}) in the same directory"
+                ) from None
             return SessionFile(path, header, tuple(records), size, checksum, torn_bytes=len(line))
         size += len(line)
         checksum = checksum_of(line)
@@ -108,7 +112,7 @@ def read_stream(stream: BinaryIO, path: Path) -> SessionFile:
 
 
 def read_header_of(stream: BinaryIO, path: Path) -> tuple[Header, int]:
-    """Read the first line of a session from its open file, which `path` names in errors, and its checksum.
+    """Return the header of a session's open file and its line's checksum; `path` names the file in errors.
 
     Raises:
         CorruptJournalError: if it is not the header of a session.
@@ -116,21 +120,10 @@ def read_header_of(stream: BinaryIO, path: Path) -> tuple[Header, int]:
     """
     line = stream.readline()
     if not line:
-        raise CorruptJournalError(f"{path} is empty: the session was never begun; delete the file")
+        raise CorruptJournalError(f"{path} is empty: the session never began; delete the file")
     try:
         return read_header(line), checksum_of(line)
     except OtherVersionLineError as error:
-        _refuse_other_version(path, 1, error)
+        raise JournalVersionError(f"{path}, line 1: {error}") from None
     except DamagedLineError as error:
         raise CorruptJournalError(f"{path} is not a session of Wane, or its first line is damaged: {error}") from None
-
-
-def _refuse_other_version(path: Path, number: int, error: OtherVersionLineError) -> NoReturn:
-    raise JournalVersionError(f"{path}, line {number}: {error}") from None
-
-
-def _refuse_damaged(path: Path, number: int, error: DamagedLineError) -> NoReturn:
-    raise CorruptJournalError(
-        f"{path}, line {number} is damaged: {error}. The file was not changed. The {number - 1} lines before it are"
-        f" whole; to go on from there, copy them to another file (head -n {number - 1}) in the same directory"
-    ) from None

@@ -1,7 +1,7 @@
-"""What a session file holds: one header, then records in the order in which things happened.
+"""Contents of a session file: one header, then records in the order of events.
 
-Each class is one kind of line. Their fields, written and read by `wane.journal.codec`, are the file
-format: a change here needs a new `VERSION` and a line in `docs/journal.md`.
+Each class is one kind of line. The fields are the file format: a change here needs a new `VERSION` and a line in
+`docs/journal.md`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Base of everything that follows the header.
+    """Base of all lines after the header.
 
     Attributes:
         at: when it was appended, in UTC, to the millisecond; the journal sets it.
@@ -58,7 +58,7 @@ class MessageRecord(Record):
     """A message of the history.
 
     Attributes:
-        message: the message as its format writes it in JSON; nothing here looks into it.
+        message: the message as its format writes it in JSON; the journal does not look into it.
     """
 
     kind: ClassVar[str] = "message"
@@ -68,10 +68,10 @@ class MessageRecord(Record):
 
 @dataclass(frozen=True, slots=True)
 class PlacedMark:
-    """A mark that was made in the agent's stead.
+    """An inferred mark at its place.
 
     Attributes:
-        item: index of the item that it stands ahead of.
+        item: index of the item right after it.
         mark: the mark.
     """
 
@@ -81,10 +81,10 @@ class PlacedMark:
 
 @dataclass(frozen=True, slots=True)
 class MarkedMessageRecord(MessageRecord):
-    """A message of the history with the marks that were inferred to stand in it.
+    """A message of the history with the marks that were inferred in it.
 
-    One record, so that no crash comes between the two; and what was inferred is made again as it was recorded,
-    however later versions infer.
+    They are one record, so that no crash can separate them. A replay uses the recorded marks, even if later versions
+    would infer others.
 
     Attributes:
         marks: the marks, in order.
@@ -96,14 +96,14 @@ class MarkedMessageRecord(MessageRecord):
 
     @classmethod
     def of(cls, message: Mapping[str, Any], added: Iterable[Added]) -> MessageRecord:
-        """Return the record of a message, from what adding its items meant: a plain one if none was marked."""
+        """Return the record of a message from the outcome of adding its items; a plain one if there are no marks."""
         marks = tuple(PlacedMark(entry.index, mark) for entry in added for mark in entry.marks)
         return cls(message, marks) if marks else MessageRecord(message)
 
 
 @dataclass(frozen=True, slots=True)
 class AnnotationRecord(Record):
-    """An accepted `delimiter` call (R3). It follows from the messages; resuming checks that it still does.
+    """An accepted `delimiter` call (R3). The messages imply it; resuming checks that they still do.
 
     Attributes:
         item: index of the call in the history.
@@ -127,7 +127,7 @@ class AnnotationRecord(Record):
 
     @classmethod
     def of(cls, added: Added) -> AnnotationRecord | None:
-        """Return the record of what adding an item meant, None if it was no accepted `delimiter` call."""
+        """Return the record of an added item; None if it was not an accepted `delimiter` call."""
         verdict, episode = added.verdict, added.episode
         if verdict is None or not verdict.accepted or episode is None or episode.name is None:
             return None
@@ -138,7 +138,7 @@ class AnnotationRecord(Record):
             name=episode.name,
             type=episode.type,
             dependencies=episode.dependencies,
-            # Not the episode's: it may have ended since, in the same message.
+            # Not the episode's description: the episode may have ended since, in the same message.
             description=verdict.description,
         )
 
@@ -153,8 +153,8 @@ class PassRecord(Record):
         tokens_before: tokens of the view before the pass.
         tokens_after: tokens of the view after it.
         satisfied: whether the budget was met.
-        overflowed: whether it had to take of what was not finished, or of what that needs (R16).
-        trace: every level reached, in order; resuming redoes it to the letter (R14).
+        overflowed: whether it had to take unfinished work, or what such work needs (R16).
+        trace: every level reached, in order; resuming repeats it exactly (R14).
     """
 
     kind: ClassVar[str] = "pass"
@@ -187,7 +187,7 @@ class PassRecord(Record):
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """What went, in order."""
+        """The steps that removed something, in order."""
         return tuple(step for step in self.trace if step.removed)
 
 
@@ -210,15 +210,15 @@ class StrategyRecord(Record):
 
 @dataclass(frozen=True, slots=True)
 class UsageRecord(Record):
-    """What the provider reported of one model call. Append it before the message that answered the call.
+    """The provider's report of one model call. Append it before the message that answered the call.
 
     Attributes:
         items: number of items in the history when the request was sent.
-        input_tokens: tokens of the whole request, those read from or written to a cache included.
+        input_tokens: tokens of the whole request, including those read from or written to a cache.
         output_tokens: tokens of the answer.
         cache_read_tokens: input tokens that were read from the provider's cache.
         cache_write_tokens: input tokens that were written to it.
-        cost: price of the call in dollars; None where it is not known.
+        cost: price of the call in dollars; None if it is not known.
         model: the model, as `provider:model`.
     """
 
@@ -235,14 +235,14 @@ class UsageRecord(Record):
 
 @dataclass(frozen=True, slots=True)
 class ConfigRecord(Record):
-    """Settings in force from here on; appended before the first message and whenever one changes.
+    """Settings in force from here on; appended before the first message and whenever a setting changes.
 
     Attributes:
         budget: tokens that the view may hold.
         policy: the policy's settings.
         tool_classes: the user's own tool classes, by tool name.
         overhead: tokens that every request carries besides the view.
-        managed: whether the context is managed at all.
+        managed: whether the context is managed.
     """
 
     kind: ClassVar[str] = "config"
@@ -259,8 +259,8 @@ class NoteRecord(Record):
     """Anything that does not change the view: a title, a model switch, an error shown to the user.
 
     Attributes:
-        topic: what the note is about.
-        data: what it says, as JSON.
+        topic: subject of the note.
+        data: content of the note, as JSON data.
     """
 
     kind: ClassVar[str] = "note"
@@ -282,4 +282,4 @@ RECORDS: Final[Mapping[str, type[Record]]] = {
         NoteRecord,
     )
 }
-"""Every kind of record that this version knows."""
+"""All records that this version knows, by kind."""

@@ -1,7 +1,7 @@
 """Resuming: the window as it was, from the records alone (R14).
 
-The order of the records is the order of events, so a replay is a fold over them: a message adds its
-items, a pass is redone step by step, a usage record anchors the accounting. No policy runs.
+A replay folds over the records in order: a message adds its items, a pass is repeated step by step, a usage record
+anchors the accounting. No policy runs.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """A session brought back.
+    """A resumed session.
 
     Attributes:
-        window: the window, in the state in which the last record left it.
+        window: the window, in its state after the last record.
         config: the settings last recorded; None if there are none.
         messages: the history, as recorded.
-        unrecorded: annotations that the messages imply and the records lack, because the process ended
+        unrecorded: annotations that the messages imply but the records lack, because the process ended
             between the two. Append them to complete the journal.
-        episodes: all episodes in order of start, also those that were removed, which the window drops.
-        marks: by the index of the item that they stand ahead of, the marks that were inferred.
+        episodes: all episodes in order of start, including removed ones, which the window drops.
+        marks: the inferred marks, by index of the item that follows them.
         shortfalls: for each pass, in order, what held the tokens if it could not meet the budget; else None (R13).
     """
 
@@ -62,14 +62,13 @@ def replay(records: Iterable[Record], items_of: ItemsOf) -> Replay:
 
     Args:
         records: the session's records, in order.
-        items_of: takes a message apart; called once for each, in order. The items must come out as they
-            did when the session was recorded, tokens and message ordinals included.
+        items_of: takes a message apart; called once per message, in order. The items must be the same as when the
+            session was recorded, including tokens and message ordinals.
 
     Raises:
-        JournalError: if the records do not follow from each other: a pass or a usage record that stands
-            elsewhere than it says, a step that removes what is not there, an annotation that the
-            messages do not bear out, a mark that cannot be made. They were then written by other rules, or in
-            another order.
+        JournalError: if the records contradict each other: a pass or usage record in the wrong place, a step that
+            removes items that are not there, an annotation that the messages do not imply, a mark that cannot be
+            made. They were then written under other rules, or in another order.
     """
     fold = _Fold(items_of)
     for number, record in enumerate(records, start=2):
@@ -113,17 +112,21 @@ class _Fold:
             self._check_position(record.items)
         elif isinstance(record, UsageRecord):
             self._check_position(record.items)
-            # The request was the view as it stands, whether or not a pass ran before it.
+            # The request was the view as it stands now, whether or not a pass ran before it.
             self.window.apply(())
             self.window.observe(record.input_tokens)
         elif isinstance(record, ConfigRecord):
-            self._configure(record)
+            self.config, window = record, self.window
+            window.budget, window.policy, window.overhead = record.budget, record.policy, record.overhead
+            window.set_tool_classes(record.tool_classes)
         elif isinstance(record, AnnotationRecord):
             self._check_annotation(record)
 
     def _add(self, message: Mapping[str, Any], marks: Iterable[PlacedMark]) -> None:
         self.messages.append(message)
-        placed = _by_item(marks)
+        placed: dict[int, tuple[Mark, ...]] = {}
+        for entry in marks:
+            placed[entry.item] = (*placed.get(entry.item, ()), entry.mark)
         self.marks |= placed
         for item in self.items_of(message):
             added = self.window.add(item, placed.pop(self.window.item_count, ()))
@@ -133,31 +136,18 @@ class _Fold:
             if annotation is not None:
                 self.expected[annotation.item] = annotation
         if placed:
-            raise HistoryError(f"it marks items {list(placed)}, which are none of the message's")
-
-    def _configure(self, config: ConfigRecord) -> None:
-        window = self.window
-        window.budget, window.policy, window.overhead = config.budget, config.policy, config.overhead
-        window.set_tool_classes(config.tool_classes)
-        self.config = config
+            raise HistoryError(f"it marks items {list(placed)}, which are not items of the message")
 
     def _check_position(self, items: int) -> None:
         if items != self.window.item_count:
-            raise HistoryError(f"it was recorded after {items} items, but {self.window.item_count} stand before it")
+            raise HistoryError(f"it was recorded after {items} items, but comes after {self.window.item_count}")
 
     def _check_annotation(self, record: AnnotationRecord) -> None:
         expected = self.expected.pop(record.item, None)
         if expected is None or _readable(expected) != _readable(replace(record, at=None)):
-            raise HistoryError(f"the messages say {expected!r} of item {record.item}, not {record!r}")
-
-
-def _by_item(marks: Iterable[PlacedMark]) -> dict[int, tuple[Mark, ...]]:
-    placed: dict[int, tuple[Mark, ...]] = {}
-    for entry in marks:
-        placed[entry.item] = (*placed.get(entry.item, ()), entry.mark)
-    return placed
+            raise HistoryError(f"the messages imply {expected!r} for item {record.item}, not {record!r}")
 
 
 def _readable(record: AnnotationRecord) -> str:
-    # A format may read messages back with another character for a lone surrogate, which Pydantic does not take.
+    # A format may read lone surrogates back as another character: Pydantic refuses them.
     return _SURROGATES.sub("\ufffd", json.dumps(encode(record), ensure_ascii=False))

@@ -1,7 +1,7 @@
-"""Where sessions live, and which there are.
+"""Finds and lists session files.
 
-`<root>/<directory's name and hash>/<time>-<id>.jsonl`: one directory for each working directory, so
-that listing the sessions of a project opens no others.
+They live in `<root>/<directory's name and hash>/<time>-<id>.jsonl`: one directory per working directory, so that
+listing the sessions of a project opens no others.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from wane.journal.titles import title_of
 from wane.journal.writer import Journal
 
 SESSION_DIR_VARIABLE: Final = "WANE_SESSION_DIR"
-"""Environment variable that overrides where sessions live."""
+"""Environment variable with the directory for sessions."""
 
 _SLUG_LENGTH: Final = 48
 _SUFFIX: Final = ".jsonl"
@@ -54,7 +54,7 @@ class SessionInfo:
         messages: number of messages.
         title: beginning of the user's first words; None if there are none.
         size: bytes of its file.
-        problem: why it cannot be resumed; None if nothing is known to be wrong.
+        problem: why it cannot be resumed; None if no problem is known.
     """
 
     id: str
@@ -80,14 +80,14 @@ def default_root(environ: Mapping[str, str]) -> Path:
     if override := environ.get(SESSION_DIR_VARIABLE):
         try:
             return Path(override).expanduser()
-        except RuntimeError as error:  # the home of a user that there is not
+        except RuntimeError as error:  # the home of an unknown user
             raise JournalError(f"{SESSION_DIR_VARIABLE} is {override!r}: {error}") from error
     return platformdirs.user_state_path("wane", appauthor=False) / "sessions"
 
 
 @dataclass(frozen=True, slots=True)
 class SessionStore:
-    """The sessions below one directory. Nothing is made on disk before the first session is.
+    """The sessions below one directory. Nothing is created on disk before the first session.
 
     Attributes:
         root: the directory, such as `default_root(os.environ)`.
@@ -96,10 +96,10 @@ class SessionStore:
     root: Path
 
     def directory(self, cwd: Path) -> Path:
-        """Return where the sessions of a working directory live."""
+        """Return the directory of a working directory's sessions."""
         place = cwd.resolve()
         slug = re.sub(r"[^A-Za-z0-9]+", "-", str(place)).strip("-")[-_SLUG_LENGTH:].lstrip("-")
-        # The slug is for people, the hash keeps `a/b` and `a-b` apart.
+        # The slug is for people; the hash distinguishes `a/b` from `a-b`.
         digest = sha256(str(place).encode("utf-8", "surrogateescape")).hexdigest()[:8]
         return self.root / (f"{slug}-{digest}" if slug else digest)
 
@@ -131,8 +131,7 @@ class SessionStore:
     def sessions(self, cwd: Path | None = None) -> list[SessionInfo]:
         """Return the sessions of a working directory, or all if None, the last written first.
 
-        Their lines are checked by checksum, not decoded. A file that cannot be read is listed with its
-        `problem`.
+        Lines are checked by checksum, not decoded. A file that cannot be read is listed with its `problem`.
 
         Raises:
             JournalError: if the directory cannot be listed.
@@ -141,16 +140,16 @@ class SessionStore:
         return sorted(infos, key=lambda info: (info.modified, info.path.name), reverse=True)
 
     def find(self, prefix: str, cwd: Path | None = None) -> Path:
-        """Return the file of the one session whose id begins with `prefix`.
+        """Return the file of the only session whose id begins with `prefix`.
 
-        Sessions of a proxy that began alike have ids that do, too: what stands behind the `-` is enough to name one.
+        Sessions of a proxy that began alike share the first part of their id, so the part after the `-` is enough too.
 
         Args:
-            prefix: the id, or as much of it as tells it from the others.
+            prefix: the id, or enough of its beginning to be unique.
             cwd: only sessions of this working directory; all if None.
 
         Raises:
-            SessionNotFoundError: if none does, or several do; the message names the candidates.
+            SessionNotFoundError: if no session or several match; the message names the candidates.
             JournalError: if the directory cannot be listed.
         """
         found = {path: _id_of(path) for path in self._paths(cwd)}
@@ -162,17 +161,17 @@ class SessionStore:
         if not paths:
             raise SessionNotFoundError(f"no session has an id that begins with {prefix!r} in {self._place(cwd)}")
         names = ", ".join(sorted(found[path] for path in paths)[:8])
-        raise SessionNotFoundError(f"{len(paths)} sessions have an id that begins with {prefix!r}, give more: {names}")
+        raise SessionNotFoundError(f"{len(paths)} sessions have an id that begins with {prefix!r}; give more: {names}")
 
     def latest(self, cwd: Path, message_format: str | None = None) -> SessionInfo:
-        """Return the session of a working directory that was written last, of those with a message in them.
+        """Return the last written session of a working directory that has a message.
 
-        One that is damaged, or that another version of Wane wrote, is not passed over in silence: it is returned with
-        its `problem`.
+        A session that is damaged, or that another version of Wane wrote, is not skipped: it is returned with its
+        `problem`.
 
         Args:
             cwd: the working directory.
-            message_format: only sessions with messages of this format, as far as a header tells it; any if None.
+            message_format: only sessions with messages of this format, if the header can be read; any if None.
 
         Raises:
             SessionNotFoundError: if there is none.
@@ -192,7 +191,7 @@ class SessionStore:
         directory = self._place(cwd)
         pattern = f"*{_SUFFIX}" if cwd is not None else f"*/*{_SUFFIX}"
         try:
-            # `glob` takes a directory that it may not read for an empty one; this does not.
+            # Unlike `glob`, this raises an error if the directory may not be read.
             next(directory.iterdir(), None)
             yield from sorted(directory.glob(pattern))
         except FileNotFoundError:
@@ -203,7 +202,7 @@ class SessionStore:
 
 @dataclass(slots=True)
 class _Glance:
-    """What a look at the lines of a file has told so far."""
+    """What the lines of a file have shown so far."""
 
     header: Header | None = None
     messages: int = 0
@@ -241,7 +240,7 @@ def _look(stream: BinaryIO, path: Path, glance: _Glance) -> None:
     glance.header, checksum = read_header_of(stream, path)
     for number, line in enumerate(stream, start=2):
         if not is_whole(line, checksum):
-            # Damage in the last line is a record cut short, which opening repairs: no problem.
+            # A last line that was cut short is not a problem: opening repairs it.
             if stream.read(1) or begins_whole(line, checksum):
                 glance.problem = f"{path}, line {number} is damaged"
             return
@@ -252,7 +251,7 @@ def _look(stream: BinaryIO, path: Path, glance: _Glance) -> None:
 
 
 def _was_begun(path: Path) -> bool:
-    """Whether a file that cannot be read is a session, not one of somebody else's, and more than a torn header."""
+    """Whether a file that cannot be read is a session of Wane with a whole header line."""
     try:
         with open_session(path) as stream:
             line = stream.readline()
@@ -265,7 +264,7 @@ def _title(line: bytes, checksum: int) -> str | None:
     try:
         record = read_record(line, checksum)
     except (DamagedLineError, OtherVersionLineError):
-        return None  # opening tells; a list goes on
+        return None  # opening the session reports it; a list goes on
     return title_of(record.message) if isinstance(record, MessageRecord) else None
 
 

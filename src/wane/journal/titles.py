@@ -1,7 +1,7 @@
-"""What a user asked for, out of a message of any format: the title of a session in a list.
+"""Titles of sessions in lists: the user's words in a message of any format.
 
-Agents put texts of their own into the user's role, in tags: reminders, the environment, instructions of the project.
-They are passed over, as the user's own words are meant.
+Agents put texts of their own into the user's role, in tags: reminders, the environment, the project's instructions.
+Titles leave these out.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ TITLE_LENGTH: Final = 120
 _TAG: Final = re.compile(r"\s*<([A-Za-z][\w-]*)(?:\s[^<>]*)?>")
 # Codex puts the project's instructions under a heading, in a tag.
 _HEADING: Final = re.compile(r"\s*# AGENTS\.md instructions[^\n]*(?=\s*<INSTRUCTIONS>)")
-# The names that agents give their tags are of several words, or these; `<div>` and `<b>` are the user's.
+# Tags of agents have names of several words, or one of these; `<div>` and `<b>` are the user's.
 _AGENTS: Final = re.compile(r"\w+[_-][\w-]*|INSTRUCTIONS|permissions|skill")
-# What stands around the user's own words, and is no part of them.
+# Tags around the user's own words.
 _AROUND: Final = frozenset({"task", "user_query", "user_request", "userRequest", "user_message"})
 _REMINDER: Final = "<system-reminder>"
 _COMMAND: Final = re.compile(r"<command-name>([^<]*)</command-name>(?:\s*<command-args>([^<]*)</command-args>)?")
@@ -30,9 +30,9 @@ _COMMAND: Final = re.compile(r"<command-name>([^<]*)</command-name>(?:\s*<comman
 def title_of(message: Mapping[str, Any]) -> str | None:
     """Return the user's words in a message on one line, cut to `TITLE_LENGTH`; None if it has none.
 
-    It knows the shapes that the formats share, a `role` with `content`, typed `parts` and `items`, because a
-    list of sessions must show those of any format, also where the format itself is not installed. Of a message that
-    holds but a command of the agent's, such as `/init`, it is the command.
+    It reads the shapes that the formats share (a `role` with `content`, typed `parts`, `items`), because a list shows
+    sessions of every format, even if the format is not installed. If a message holds only a command of the agent, such
+    as `/init`, the title is that command.
     """
     texts = [text for text in _texts(message) if not is_notice(text)]
     words = chain(map(_own, texts), map(_command, texts))
@@ -40,7 +40,7 @@ def title_of(message: Mapping[str, Any]) -> str | None:
 
 
 def _texts(message: Mapping[str, Any]) -> Iterator[str]:
-    """The texts in the user's role."""
+    """The texts of a message in the user's role."""
     if message.get("role") == "user":
         yield from _of_content(message.get("content"))
     for part in _objects(message.get("parts")):
@@ -65,9 +65,13 @@ def _objects(value: object) -> Iterator[Mapping[str, Any]]:
 
 
 def _own(text: str) -> str:
-    """A text from where the user's own words begin; empty if it has none."""
+    """A text from the user's first own words on; empty if it has none."""
     position = 0
-    while (tag := _TAG.match(text, _behind_heading(text, position))) is not None:
+    while True:
+        heading = _HEADING.match(text, position)
+        tag = _TAG.match(text, heading.end() if heading else position)
+        if tag is None:
+            break
         name = tag[1]
         end = text.find(f"</{name}", tag.end())
         if name in _AROUND:
@@ -78,18 +82,13 @@ def _own(text: str) -> str:
     return text[position:].partition(_REMINDER)[0]
 
 
-def _behind_heading(text: str, position: int) -> int:
-    heading = _HEADING.match(text, position)
-    return heading.end() if heading else position
-
-
 def _command(text: str) -> str:
-    """The command that a text says was given, as it was typed; empty if it says nothing of one."""
+    """The command that a text reports, as it was typed; empty if it reports none."""
     named = _COMMAND.search(text)
     return " ".join(filter(None, named.groups())) if named else ""
 
 
 def _one_line(text: str) -> str | None:
-    # A prompt may be a whole pasted file: only its beginning is looked at.
+    # A prompt may be a whole pasted file: only its beginning is used.
     line = " ".join(text.lstrip()[: 4 * TITLE_LENGTH].split())
     return (line if len(line) <= TITLE_LENGTH else f"{line[: TITLE_LENGTH - 1]}…") or None

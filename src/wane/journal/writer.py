@@ -1,11 +1,11 @@
-"""Writing a session file: one writer, one `write` for a record, nothing ever rewritten.
+"""Writes a session file: one writer, one `write` per record, nothing rewritten.
 
-What is promised, of the process and of the machine:
+Guarantees:
 
-- When `append` has returned, the record is with the operating system: `kill -9` of this process, at
-  any moment, loses nothing that was appended before, and at most the record being written.
-- When `commit` has returned, all that was appended is on the disk (with `fsync`, the default): a loss
-  of power loses nothing that was committed. Agents commit before each model call.
+- When `append` has returned, the operating system has the record: `kill -9` of this process loses at most the record
+  being written.
+- When `commit` has returned, everything appended is on the disk (with `fsync`, the default): a power failure loses
+  nothing that was committed. Agents commit before each model call.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from wane.journal.lines import checksum_of, write_line
 from wane.journal.reader import SessionFile, open_session, read_header_of, read_stream
 from wane.journal.records import Header, Record
 
-# O_BINARY: Windows would otherwise write \r\n. Python opens files so that no child process inherits them.
+# O_BINARY: without it Windows would write \r\n. Child processes do not inherit files that Python opens.
 _FLAGS: Final = os.O_APPEND | os.O_RDWR | getattr(os, "O_BINARY", 0)
 
 
 class Journal:
-    """The one writer of a session file. Begin with `Journal.create` or `Journal.open`; close it when done.
+    """The only writer of a session file. Begin with `Journal.create` or `Journal.open`; close it when done.
 
-    It may be shared by threads; other processes are kept out by a lock that ends with the process.
+    Threads may share it; a lock that ends with the process keeps other processes out.
 
     Attributes:
         path: the session file.
-        found: what the file held when it was opened; for a new session, its header alone.
-        repaired: what was repaired when it was opened, as a sentence for the user; None as a rule.
+        found: contents of the file when it was opened; for a new session, its header alone.
+        repaired: what was repaired when it was opened, as a sentence for the user; usually None.
     """
 
     def __init__(self, found: SessionFile, fd: int, lock: FileLock, *, clock: Clock, fsync: bool) -> None:
@@ -54,7 +54,7 @@ class Journal:
         # Size and checksum as of the last record that was appended whole, changed in one assignment.
         self._end = (found.size, found.checksum)
         self._uncommitted = False
-        # Whether its directory may not have its name on the disk yet.
+        # Whether the file's name may not be on the disk yet.
         self._unnamed = False
         self._mutex = threading.Lock()
         self._commit_mutex = threading.Lock()
@@ -76,16 +76,16 @@ class Journal:
         fsync: bool = True,
         committed: bool = True,
     ) -> Journal:
-        """Begin a session in `directory`, which is made if need be, readable by its owner alone.
+        """Begin a session in `directory`, which is created if needed, readable by its owner alone.
 
         Args:
-            directory: where the file goes, under a name made of the time and the id.
+            directory: directory of the file, whose name is made of the time and the id.
             cwd: the directory that the agent works in.
-            message_format: name of the format of the messages to come, such as `pydantic_ai`.
+            message_format: name of the messages' format, such as `pydantic_ai`.
             session_id: letters, digits, `-` and `_`; random if None.
-            clock: tells the time, in any time zone.
+            clock: gives the time, in any time zone.
             fsync: whether `commit` waits for the disk.
-            committed: whether the session's beginning is committed at once, or with the first `commit`.
+            committed: whether the header is committed at once, or with the first `commit`.
 
         Raises:
             JournalError: if the directory cannot be written, or the id is malformed or taken.
@@ -119,24 +119,24 @@ class Journal:
 
     @classmethod
     def open(cls, path: Path, *, clock: Clock = utc_now, fsync: bool = True) -> Journal:
-        """Go on with a session. `found` has its records; `repaired` tells if its last record was cut short.
+        """Continue a session. `found` has its records; `repaired` says if its last record was cut short.
 
-        Such a record is moved to `<file>.torn`, so that nothing is lost. A file that is damaged in another
-        way is refused and left as it is.
+        Such a record is moved to `<file>.torn`, so that nothing is lost. A file with any other damage is refused and
+        not changed.
 
         Args:
             path: the session file.
-            clock: tells the time, in any time zone.
+            clock: gives the time, in any time zone.
             fsync: whether `commit` waits for the disk.
 
         Raises:
             SessionNotFoundError: if there is no such file.
             SessionLockedError: if another process, or another journal of this one, writes it.
-            CorruptJournalError: if it is no session, or a line in the middle is damaged.
+            CorruptJournalError: if it is not a session, or a line in the middle is damaged.
             JournalVersionError: if another version of Wane wrote it, or a record in it.
             JournalError: if it cannot be read or written.
         """
-        # Before the lock, so that no lock file appears beside what is no session.
+        # Before the lock, so that no lock file appears beside a file that is not a session.
         with open_session(path) as stream:
             read_header_of(stream, path)
         try:
@@ -159,7 +159,7 @@ class Journal:
     def append(self, record: Record) -> None:
         """Write a record, stamped with the time unless it has one.
 
-        After a JournalError nothing of the record is in the file.
+        After a JournalError no part of the record is in the file.
 
         Raises:
             JournalError: if the record cannot be written as JSON, the disk is full, or the journal is closed.
@@ -169,7 +169,7 @@ class Journal:
     def extend(self, records: Sequence[Record]) -> None:
         """Write records with one `write`, stamped with the time unless they have one.
 
-        After a JournalError nothing of them is in the file. A crash of the machine may leave the first of them.
+        After a JournalError no part of them is in the file. A crash of the machine may leave the first ones.
 
         Raises:
             JournalError: if a record cannot be written as JSON, the disk is full, or the journal is closed.
@@ -180,13 +180,13 @@ class Journal:
                 self._write(b"".join(lines), checksum_of(lines[-1]))
 
     def commit(self) -> None:
-        """Wait until all that was appended is on the disk, unless the journal was made with `fsync=False`.
+        """Wait until everything appended is on the disk, unless the journal was made with `fsync=False`.
 
         Raises:
             JournalError: if the disk reports an error, or the journal is closed.
         """
-        # The disk is waited for beside the mutex, so that others may append meanwhile; but one commit waits for
-        # another, which may be waiting for its records.
+        # The wait holds no mutex, so that others may append meanwhile. Commits wait for each other: one may be waiting
+        # for the other's records.
         with self._commit_mutex:
             with self._mutex:
                 fd = self._descriptor()
@@ -194,7 +194,7 @@ class Journal:
                     return
                 fd = os.dup(fd)
             try:
-                # Before the wait: what is appended during it may not be covered, and says so itself.
+                # Before the wait: records appended during it may not be covered, and set this again.
                 self._uncommitted = False
                 os.fsync(fd)
                 if self._unnamed:
@@ -210,7 +210,7 @@ class Journal:
                 os.close(fd)
 
     def close(self) -> None:
-        """Let go of the file and its lock. Closing twice is allowed."""
+        """Close the file and release its lock. Closing twice is allowed."""
         with self._mutex:
             self._let_go()
 
@@ -232,9 +232,9 @@ class Journal:
         size, _ = self._end
         try:
             if os.fstat(fd).st_size != size:
-                os.ftruncate(fd, size)  # what an append left that was interrupted twice
+                os.ftruncate(fd, size)  # left by an append that was interrupted twice
             rest = memoryview(data)
-            # One write as a rule. A full disk takes a part, and the next write tells why.
+            # Usually one write. A full disk takes a part, and the next write gives the reason.
             while rest:
                 rest = rest[os.write(fd, rest) :]
             self._end = (size + len(data), checksum)
@@ -250,7 +250,7 @@ class Journal:
             if self._end[0] == size:
                 os.ftruncate(fd, size)
         except OSError:
-            # Half a line must stay the last one: the next opening repairs it then.
+            # Half a line must stay the last one, so that the next opening can repair it.
             self._let_go()
 
     def _let_go(self) -> None:
@@ -265,7 +265,7 @@ class Journal:
         fd = self._descriptor()
         os.lseek(fd, size, os.SEEK_SET)
         torn = b"".join(iter(lambda: os.read(fd, 1 << 20), b""))
-        # Kept before it is cut: a crash between the two keeps it twice, never loses it.
+        # Saved before it is cut off: a crash in between leaves it twice and never loses it.
         with os.fdopen(os.open(aside, _FLAGS | os.O_CREAT, 0o600), "ab") as stream:
             stream.write(torn.rstrip(b"\n") + b"\n")
             stream.flush()
@@ -279,14 +279,14 @@ class Journal:
 
 
 def _acquire(path: Path) -> FileLock:
-    # A lock beside the file, because Windows would lock readers of the file itself out. The operating
-    # system ends it with the process; the empty file stays, since removing it would race with others.
+    # The lock is a file of its own, because on Windows a lock on the session would keep readers out. The operating
+    # system releases it with the process. The empty file stays: removing it would race with other processes.
     lock = FileLock(f"{path}.lock", timeout=0, thread_local=False, mode=0o600)
     try:
         lock.acquire()
     except Timeout:
         raise SessionLockedError(
-            f"the session {path} is being written by another process; stop that one, or start another session"
+            f"the session {path} is being written by another process; stop that process, or start another session"
         ) from None
     return lock
 
@@ -310,7 +310,7 @@ def _unwritable(path: Path, error: OSError) -> JournalError:
 
 
 def _sync_directory(directory: Path) -> None:
-    # A new file's name is on the disk only when its directory is. Windows cannot open one, and need not.
+    # A new file's name is on the disk only when its directory is. Windows cannot open directories and does not need to.
     if os.name != "nt":
         fd = os.open(directory, os.O_RDONLY)
         try:

@@ -1,1 +1,1 @@
-"""Ways to keep a context within a budget, behind one interface: ours, and those it is compared with."""
+"""Ways to keep a context within a budget, behind one interface: Wane's own, and those it is compared with."""

@@ -1,8 +1,7 @@
-"""The interface of a strategy: items come in, and before each model call it says what the call shows.
+"""The interface of a strategy: it takes in items, and before each model call it decides what the call shows.
 
-The live agent, the replay of recorded sessions and the proxy drive the same strategies. A strategy is sans
-I/O: one that needs a model, such as summarising compaction, yields what it wants summarised and is told the
-answer.
+The agent, the replay of recorded sessions and the proxy drive the same strategies. A strategy does no I/O: one that
+needs a model, such as summarising compaction, returns a request for a summary and receives the answer.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from wane.core import DEFAULT_BUDGET, Added, FitReport, Item, Policy, ToolClass
 from wane.formats.base import Part
 
 Annotate = Literal["model", "infer"]
-"""Who marks episodes: the agent itself, or the deterministic annotator of `wane.inference` in its place."""
+"""Who marks episodes: the agent, or the deterministic annotator of `wane.inference`."""
 
 AnnotateChoice = Literal["auto", "model", "infer"]
-"""Who marks episodes in a recorded session: `auto` takes the agent's own where it made any, else infers them."""
+"""Who marks episodes in a recorded session: `auto` takes the agent's own if it marked any, else infers them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +25,9 @@ class Substitute:
     """Text in a view that is not in the history: a placeholder, a shortened result, a summary.
 
     Attributes:
-        text: what stands there.
-        tokens: what it costs in a request, in tokens.
-        index: the item in whose place it stands; None if it stands on its own, as a turn of the user.
+        text: the text.
+        tokens: its tokens in a request.
+        index: the item that it replaces; None if it is a turn of the user by itself.
     """
 
     text: str
@@ -37,18 +36,18 @@ class Substitute:
 
 
 Slot = int | Substitute
-"""One place in a view: an item of the history as it was, by its index, or a text in its stead."""
+"""One place in a view: an item of the history, by its index, or a text in place of items."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """What the next model call shows.
+    """The view for the next model call.
 
     Attributes:
-        view: its items, in order. Not to be changed, and valid until the strategy is called again.
-        ran: whether the strategy took anything out of the view, or changed it, just now.
-        report: what a pass did, for strategies that evict by episode.
-        done: what it did just now, as JSON data that `Resumable.redo` takes.
+        view: its items, in order. Do not change it; it is valid until the next call of the strategy.
+        ran: whether the strategy changed the view just now.
+        report: report of the pass, for strategies that evict by episode.
+        done: what the strategy did just now, as JSON data for `Resumable.redo`.
     """
 
     view: Sequence[Slot]
@@ -59,12 +58,12 @@ class Fitted:
 
 @dataclass(frozen=True, slots=True)
 class SummaryNeeded:
-    """A model call that the strategy asks for before it can say what the next call shows.
+    """A model call that the strategy needs before it can return the next view.
 
     Attributes:
-        view: what the summarising call reads, ahead of the instructions; begins as the last view did, so
-            that the provider's cache serves it.
-        instructions: what it is told to do, as a last turn of the user.
+        view: what the summarising call reads, ahead of the instructions. It begins like the last view, so that the
+            provider's cache serves it.
+        instructions: the task, as a last turn of the user.
     """
 
     view: Sequence[Slot]
@@ -76,7 +75,7 @@ class Strategy(Protocol):
     """Decides what each model call sees.
 
     Attributes:
-        name: what it is called on the command line and in reports.
+        name: its name on the command line and in reports.
     """
 
     name: str
@@ -86,15 +85,15 @@ class Strategy(Protocol):
 
         Args:
             item: the item.
-            part: the same with its content.
+            part: its content.
 
         Returns:
-            What it meant to a strategy that knows episodes, else None.
+            The outcome for a strategy with episodes, else None.
         """
         ...
 
     def fit(self, *, cold: bool = False) -> Fitted | SummaryNeeded:
-        """Say what the next model call shows; only before a call, as it may evict.
+        """Return the next model call's view. Call it only before a model call, because it may evict.
 
         Args:
             cold: the provider's cache has expired, so that a changed prefix costs nothing.
@@ -107,22 +106,22 @@ class Summarising(Strategy, Protocol):
     """A strategy whose `fit` may ask for a summary."""
 
     def summarised(self, text: str, tokens: int) -> Fitted:
-        """Take the summary that `fit` asked for, and say what the next model call shows.
+        """Take in the summary that `fit` asked for, and return the next model call's view.
 
         Args:
             text: the summary.
-            tokens: what it costs in a request.
+            tokens: its tokens in a request.
         """
         ...
 
 
 @runtime_checkable
 class Resumable(Strategy, Protocol):
-    """A strategy that a live agent can be run with: it can be adjusted on the way, and brought back.
+    """A strategy for a live agent: its settings can change during a session, and the session can be resumed.
 
     Attributes:
-        budget: tokens that a view may hold, the overhead included; may be changed between calls.
-        overhead: tokens that every request carries besides the items, as far as they are known; likewise.
+        budget: tokens that a view may hold, including the overhead; may be changed between calls.
+        overhead: tokens that every request carries besides the items, as far as known; may be changed between calls.
     """
 
     budget: int
@@ -130,13 +129,13 @@ class Resumable(Strategy, Protocol):
 
     @property
     def standing(self) -> Mapping[str, Any] | None:
-        """What `redo` has a new strategy over the same history show what this one does; None if nothing was done."""
+        """Data for `redo`, which gives a new strategy over the same history this view; None if nothing was done."""
         ...
 
     def redo(self, done: Mapping[str, Any]) -> None:
-        """Do again what an earlier `fit` or `summarised` did, whatever the budget is now.
+        """Repeat what an earlier `fit` or `summarised` did, whatever the budget is now.
 
-        All items that were there at the time must have been added; more may have been.
+        All items of that time must have been added; later ones may have been added too.
 
         Args:
             done: its `Fitted.done`.
@@ -149,16 +148,16 @@ class Resumable(Strategy, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What strategies are made with.
+    """Settings of a strategy.
 
     Attributes:
-        budget: tokens that a view may hold, the overhead included.
+        budget: tokens that a view may hold, including the overhead.
         overhead: tokens that every request carries besides the items (system prompt, tool definitions).
-        policy: order and descriptions of `cwl`.
-        low_water: share of the budget down to which a strategy other than `paper` goes once it acts; None
-            for each one's own habit.
+        policy: the policy of `cwl`.
+        low_water: share of the budget down to which a strategy other than `paper` goes once it acts; None for the
+            strategy's default.
         tool_classes: classes of tools by name, on top of the defaults.
-        annotate: who marks episodes, for strategies that know them.
+        annotate: who marks episodes, for strategies that evict by episode.
     """
 
     budget: int = DEFAULT_BUDGET

@@ -1,4 +1,4 @@
-"""Old tool results are cleared in their place, as Anthropic's context editing does (`clear_tool_uses_20250919`)."""
+"""Clears old tool results in place, like Anthropic's context editing (`clear_tool_uses_20250919`)."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from wane.strategies.base import Fitted, Settings, Slot, Substitute
 from wane.strategies.groups import Groups
 
 PLACEHOLDER: Final = "[Old tool result cleared]"
-"""What stands in a cleared result's place."""
+"""Text that replaces a cleared result."""
 
 KEEP: Final = 3
-"""How many of the latest tool uses keep their results: the default of Anthropic's API."""
+"""Number of the latest tool uses that keep their results: the default of Anthropic's API."""
 
 _COST: Final = chars(PLACEHOLDER)
 
 
 class ClearTools:
-    """Replaces the contents of old tool results by a placeholder when the view is over the budget.
+    """Replaces the contents of old tool results with a placeholder when the view is over the budget.
 
-    Calls, texts, reasoning and every turn of the user stay. Once it acts, it clears every result but those of the
-    latest tool uses, oldest first, or with a low water as many as it takes to get there. What was cleared stays
-    so, and counts as its placeholder when the budget is looked at again. The results of the latest assistant
-    message, which the model has not seen, are never cleared, nor any that is no longer than the placeholder, nor what
-    a provider's own tool returned within the assistant's message.
+    Calls, texts, reasoning and all user turns stay. When it acts, it clears results from the oldest on: all except
+    those of the latest tool uses, or with a low water as many as are needed to reach it. A cleared result stays
+    cleared and counts as its placeholder. It never clears the results of the latest assistant message, which the model
+    has not seen, results that are not longer than the placeholder, or what a provider's own tool returned within the
+    assistant's message.
 
     Args:
         settings: budget, overhead and low water.
-        keep: tool uses whose results stay, from the latest back.
-        clear_at_least: tokens that it must free, or else it does nothing.
+        keep: number of the latest tool uses whose results stay.
+        clear_at_least: tokens that it must free; otherwise it does nothing.
         exclude: names of tools whose results are never cleared.
 
     Attributes:
         budget: tokens that the view may hold; may be changed between calls.
-        overhead: tokens that every request carries besides; may be changed between calls.
+        overhead: tokens that every request carries besides the items; may be changed between calls.
 
     Raises:
         ConfigError: for a negative number.
@@ -91,7 +91,7 @@ class ClearTools:
 
     @property
     def standing(self) -> Mapping[str, Any] | None:
-        """What has been cleared."""
+        """The results cleared so far."""
         cleared = [slot.index for slot in self._view if isinstance(slot, Substitute)]
         return {"cleared": cleared} if cleared else None
 
@@ -99,12 +99,12 @@ class ClearTools:
         """Clear what an earlier call cleared.
 
         Raises:
-            HistoryError: if any of it is no result that could be cleared.
+            HistoryError: if an item is not a result that could be cleared.
         """
         chosen = done.get("cleared", ())
         wrong = set(chosen).difference(self._clearable)
         if wrong:
-            raise HistoryError(f"items {sorted(wrong, key=str)} were recorded as cleared, but are no such results here")
+            raise HistoryError(f"items {sorted(wrong, key=str)} were recorded as cleared, but cannot be cleared here")
         self._clear(chosen)
 
     def _clear(self, chosen: Iterable[int]) -> None:
@@ -115,7 +115,7 @@ class ClearTools:
         self._clearable = [index for index in self._clearable if index not in gone]
 
     def _chosen(self) -> tuple[list[int], int]:
-        """Which results to clear, and the tokens that this frees."""
+        """Return the results to clear, and the tokens that this frees."""
         target = -1.0 if self._low_water is None else self.budget * self._low_water - self.overhead
         groups, chosen, freed = self._groups, [], 0
         kept = set(self._recent)

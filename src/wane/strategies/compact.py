@@ -1,4 +1,4 @@
-"""Summarising compaction, as common harnesses do it: all but a recent tail becomes a summary that the model writes."""
+"""Summarising compaction, as in common harnesses: the model writes a summary that replaces all but a recent tail."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from wane.strategies.base import Fitted, Settings, Slot, Substitute, SummaryNeed
 from wane.strategies.groups import Groups
 
 KEPT_TOKENS: Final = 20_000
-"""Tokens of recent messages that stay, at most: what pi keeps."""
+"""Most tokens of recent messages that stay, as in pi."""
 
 KEPT_SHARE: Final = 0.25
-"""Share of the budget that they may hold, at most: KEPT_TOKENS at the default budget of 80,000."""
+"""Largest share of the budget that they may hold: KEPT_TOKENS at the default budget of 80,000."""
 
 SUMMARY_TOKENS: Final = 2_000
-"""Length of a summary where nobody writes one, as in a replay, in tokens."""
+"""Assumed tokens of a summary that nobody writes, as in a replay."""
 
 INSTRUCTIONS: Final = """\
 The context is nearly full. Write a summary of the conversation so far; it will replace everything but the most recent \
@@ -32,27 +32,27 @@ Use these headings, and leave out one that would be empty:
 ## Next - the steps that are left
 
 Be concise and exact. Call no tool. Answer with the summary alone."""
-"""What the summarising call is told."""
+"""Instructions of the summarising call."""
 
 PREFIX: Final = "The conversation before this point was replaced by this summary of it:\n\n"
-"""How a summary begins in the view."""
+"""Beginning of a summary in the view."""
 
 
 class Compact:
-    """Has the model summarise what has been said when the view is over the budget.
+    """Lets the model summarise the conversation when the view is over the budget.
 
-    The view is then: the system items, the summary as a turn of the user, and the most recent messages. All turns
-    of the user before these are gone, except for what the summary says of them; so are earlier summaries.
+    The view then holds the system items, the summary as a user turn, and the most recent messages. Earlier user turns
+    are gone, except for what the summary says about them; so are earlier summaries.
 
     Args:
-        settings: budget and overhead. With a low water, the tail is so long that the view comes to it with a
-            summary of SUMMARY_TOKENS; without one, KEPT_TOKENS or KEPT_SHARE of the budget, whichever is less. In
-            either case it is no longer than there is room for beside the summary, if there is any.
+        settings: budget and overhead. With a low water, the view with a tail and a summary of SUMMARY_TOKENS fills it;
+            without one, the tail holds KEPT_TOKENS or KEPT_SHARE of the budget, whichever is less. In either case the
+            tail is no longer than there is room for beside the summary, if there is any.
         trigger: share of the budget above which it compacts, above 0 and at most 1.
 
     Attributes:
         budget: tokens that the view may hold; may be changed between calls.
-        overhead: tokens that every request carries besides; may be changed between calls.
+        overhead: tokens that every request carries besides the items; may be changed between calls.
 
     Raises:
         ConfigError: for a trigger outside its range.
@@ -76,11 +76,11 @@ class Compact:
         self._summary = 0  # tokens of the summary in the view
         self._due: int | None = None
         self._done: dict[str, Any] | None = None
-        # By group, the tokens that a summary may stand for.
+        # By group, the tokens that a summary may replace.
         self._weights: list[int] = []
 
     def add(self, item: Item, part: Part) -> None:  # noqa: ARG002 - the interface's
-        """Take in the next item; a late result of a call that was summarised is gone with it."""
+        """Take in the next item; a late result of a summarised call is left out like its call."""
         index = len(self._groups.tokens)
         group = self._groups.add(item)
         if group == len(self._weights):
@@ -106,28 +106,28 @@ class Compact:
         return SummaryNeeded(self._view, INSTRUCTIONS)
 
     def summarised(self, text: str, tokens: int) -> Fitted:
-        """Put the summary in the place of what it stands for.
+        """Replace the summarised messages with the summary.
 
         Args:
-            text: the summary; empty where it is not known, as in a replay, and the view then says so by an empty text.
-            tokens: what it costs in a request.
+            text: the summary; empty if it is not known, as in a replay, and then its text in the view is empty too.
+            tokens: its tokens in a request.
 
         Raises:
             RuntimeError: if `fit` did not ask for one.
         """
         if self._due is None:
-            raise RuntimeError("no summary was asked for; call fit first")
-        # It is of the whole view, so more may go if it is longer than was thought.
+            raise RuntimeError("fit did not ask for a summary; call it first")
+        # The summary is of the whole view, so more may go if it is longer than assumed.
         self._replace(max(self._due, self._place(tokens + chars(PREFIX))), text, tokens)
         return Fitted(self._view, ran=True, done=self.standing)
 
     @property
     def standing(self) -> Mapping[str, Any] | None:
-        """Where the latest summary stands, and what it says."""
+        """Place and text of the latest summary."""
         return self._done
 
     def redo(self, done: Mapping[str, Any]) -> None:
-        """Put the summary of an earlier call where it stood.
+        """Put an earlier summary back in its place.
 
         Raises:
             HistoryError: if no message begins there.
@@ -150,20 +150,19 @@ class Compact:
         return isinstance(slot, int) and slot not in self._system and self._groups.of[slot] < cut
 
     def _place(self, summary: int) -> int:
-        """The first group of the tail: as many as may stay, the latest assistant message among them anyhow."""
+        """The first group of the tail: it takes as many as fit, and always the latest assistant message."""
         cut = self._groups.latest
         least = sum(self._weights[cut:]) if cut >= 0 else 0
-        left = self._kept_tokens() - least
+        if self._low_water is None:
+            kept = min(KEPT_TOKENS, self.budget * KEPT_SHARE)
+        else:
+            kept = self.budget * self._low_water - self.overhead - self._system_tokens - SUMMARY_TOKENS
+        left = kept - least
         room = self.budget * self._trigger - self.overhead - self._system_tokens - summary - least
         if room >= 0:
-            # Where not even the latest message has room, a shorter tail would only mean a summary for each request.
+            # If not even the latest message has room, a shorter tail would only mean a summary for each request.
             left = min(left, room)
         while cut > self._cut and self._weights[cut - 1] <= left:
             cut -= 1
             left -= self._weights[cut]
         return cut
-
-    def _kept_tokens(self) -> float:
-        if self._low_water is None:
-            return min(KEPT_TOKENS, self.budget * KEPT_SHARE)
-        return self.budget * self._low_water - self.overhead - self._system_tokens - SUMMARY_TOKENS

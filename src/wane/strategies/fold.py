@@ -1,4 +1,4 @@
-"""Context-Folding (Sun et al. 2025): a finished episode collapses at once to what it ended with."""
+"""Context-Folding (Sun et al. 2025): a finished episode collapses at once to its opening call and its end."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ FOLDING: Final = (
     "As soon as an episode ends, its steps leave. What stays is the call that started it and the message in which you "
     "end it: say there all that you will need. User messages never leave; what your acts did is in the environment."
 )
-"""How finished episodes leave where they are folded, for the model's guidance (`wane.core.guidance`)."""
+"""How folded episodes leave, for the model's guidance (`wane.core.guidance`)."""
 
 
 class Fold:
     """Leaves out the steps of an episode as soon as it has ended and its calls have been answered.
 
-    Branch and return, with the `delimiter` protocol in the place of the paper's two tools: what stays is the call
-    that opened the episode with its result (the branch), and the whole assistant message that closed it, with its
-    results (the return). Turns of the user and work outside episodes stay. It acts at each episode's end, whatever
-    the budget, and does nothing more when the view is over the budget.
+    This is branch and return, with the `delimiter` protocol in place of that paper's two tools. The call that opened
+    the episode stays with its result (the branch), and so does the whole assistant message that closed it, with its
+    results (the return). User turns and work outside episodes stay. It acts at each episode's end, whatever the budget,
+    and does nothing else when the view is over the budget.
 
-    Nobody wrote a return for an inferred episode: its last text stands for one, or its last message if it has none.
+    An inferred episode has no return: its last text stays instead, or its last message if it has no text.
 
     Args:
-        settings: `annotate` says whose episodes it folds; the budget is not kept.
+        settings: `annotate` says whose episodes it folds; the budget is ignored.
 
     Attributes:
-        budget: tokens that the view should hold; not used.
-        overhead: tokens that every request carries besides; not used.
+        budget: not used.
+        overhead: not used.
     """
 
     name = "fold"
@@ -42,14 +42,14 @@ class Fold:
     def __init__(self, settings: Settings) -> None:
         self.budget = settings.budget
         self.overhead = settings.overhead
-        # It knows the protocol; nothing is ever evicted from it.
+        # The window follows the protocol; it never evicts anything.
         self._window = ContextWindow(MAX_BUDGET, tool_classes=settings.tool_classes)
         self._annotator = Annotator() if settings.annotate == "infer" else None
         self._groups = Groups()
         self._needs: dict[int, list[int]] = {}
         self._view: list[Slot] = []
         self._texts: set[int] = set()
-        # Episodes that are not folded yet; the calls that opened them, the messages that closed them.
+        # Episodes not folded yet; by episode, the call that opened it and the message that closed it.
         self._live: list[Episode] = []
         self._openings: dict[Episode, int] = {}
         self._closings: dict[Episode, int] = {}
@@ -72,7 +72,7 @@ class Fold:
         return added
 
     def fit(self, *, cold: bool = False) -> Fitted:  # noqa: ARG002 - the interface's
-        """Fold what has ended since."""
+        """Fold the episodes that have ended since."""
         gone: set[int] = set()
         for episode in [episode for episode in self._live if episode.complete]:
             steps = self._steps(episode)
@@ -89,10 +89,10 @@ class Fold:
 
     @property
     def standing(self) -> None:
-        """Nothing is to be done again; see `redo`."""
+        """None: there is nothing to repeat; see `redo`."""
 
     def redo(self, done: Mapping[str, Any]) -> None:
-        """Nothing is to be done again: what has ended is folded at the next call in any case."""
+        """Do nothing: the next `fit` folds whatever has ended."""
 
     def _note(self, added: Added, index: int, group: int) -> None:
         opened, closed = added.opened, added.closed
@@ -104,7 +104,7 @@ class Fold:
             self._closings[closed] = group
 
     def _steps(self, episode: Episode) -> set[int]:
-        """What goes of an episode: all but the call that opened it and the message that closed it."""
+        """The items of an episode that go: all but the call that opened it and the message that closed it."""
         of, call = self._groups.of, self._groups.call
         members = [index for first, stop in episode.spans for index in range(first, stop)]
         opening = self._openings.get(episode)
@@ -117,7 +117,7 @@ class Fold:
         return {index for index in members if of[index] != last and call[index] != opening}
 
     def _needed(self, gone: set[int]) -> set[int]:
-        """What of it must stay, as something that stays needs it (R12), and calls and results go together."""
+        """The items of these that must stay because a remaining item needs them (R12), or their call stays."""
         of, call = self._groups.of, self._groups.call
         touched = {of[index] for index in gone}
         there = [index for index in self._view if isinstance(index, int) and of[index] in touched]
@@ -125,7 +125,7 @@ class Fold:
         return {index for index in gone if index in held or call[index] in held}
 
     def _closure(self, kept: Iterable[int]) -> set[int]:
-        """Items and all that they need."""
+        """Items with all items that they need."""
         held: set[int] = set()
         stack = list(kept)
         while stack:

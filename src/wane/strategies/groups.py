@@ -1,4 +1,4 @@
-"""Messages with their results: what a strategy that drops whole messages drops together."""
+"""Groups of messages with their results, for strategies that drop whole messages."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ ASSISTANT: Final = frozenset({Kind.TEXT, Kind.REASONING, Kind.CALL})
 class Groups:
     """Numbers the messages of a history, in order; a result is in the group of its call, wherever it stands.
 
-    So a view that holds groups whole, or not at all, has valid pairs, and coupled items (R12) together.
+    A view of whole groups therefore has valid pairs and keeps coupled items (R12) together.
 
     Attributes:
         of: by item, the number of its group.
-        tokens: by item, what it costs.
+        tokens: by item, its tokens.
         first: by group, its first item.
         call: by item, the index of the call that a result answers; itself for every other item.
         latest: group of the latest assistant message, -1 before the first.
@@ -53,7 +53,7 @@ class Groups:
     def _answered(self, item: Item, index: int) -> int:
         waiting = self._open.get(item.call_id or "")
         if not waiting:
-            raise HistoryError(f"item {index} is a result for the call {item.call_id!r}, which is not open before it")
+            raise HistoryError(f"item {index} is a result for the call {item.call_id!r}, but no such call is open")
         self._growing = False
         call = waiting.pop(0)
         if not waiting:
@@ -64,7 +64,7 @@ class Groups:
         if item.kind not in ASSISTANT:
             self._growing = False
             return self._next()
-        # As the core joins them: by the message's ordinal or, without one, to what stands right before.
+        # As in the core: items join by the message's ordinal or, without one, with the items right before them.
         joined = self._growing if item.message is None else self.latest >= 0 and item.message == self._message
         if not joined:
             self.latest = self._next()
@@ -75,15 +75,15 @@ class Groups:
         return self.latest
 
     def _next(self) -> int:
-        # Called for an item that is about to be added, and is the first of its group.
+        # The item about to be added is the first of its group.
         self.first.append(len(self.tokens))
         return len(self.first) - 1
 
     def at(self, index: object) -> int:
-        """Return the group that begins with an item, as a record of an earlier cut names it.
+        """Return the group that begins with an item; a recorded cut names that item.
 
         Raises:
-            HistoryError: if none does.
+            HistoryError: if no group begins there.
         """
         if not isinstance(index, int) or not 0 <= index < len(self.of) or self.first[self.of[index]] != index:
             raise HistoryError(f"a cut was recorded at item {index!r}, where no message of this history begins")

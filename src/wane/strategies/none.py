@@ -14,7 +14,7 @@ class Uncapped:
     """Sends the whole history.
 
     Args:
-        settings: of which nothing is used; the budget is not kept.
+        settings: not used; the budget is ignored.
     """
 
     name = "none"
@@ -29,12 +29,12 @@ class Uncapped:
         self._view.append(len(self._view))
 
     def fit(self, *, cold: bool = False) -> Fitted:  # noqa: ARG002 - the interface's
-        """Return all of it."""
+        """Return the whole history."""
         return Fitted(self._view)
 
     @property
     def standing(self) -> None:
-        """Nothing was done."""
+        """None: there is nothing to repeat."""
 
     def redo(self, done: Mapping[str, Any]) -> None:
-        """Nothing was done."""
+        """Do nothing."""

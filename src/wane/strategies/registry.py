@@ -1,4 +1,4 @@
-"""The strategies by name: what `--strategy` takes."""
+"""The strategies by name, for `--strategy`."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from wane.strategies.base import Settings, Strategy
 _OURS: Final = {
     "none": ("none", "Uncapped", "everything is sent, whatever the budget"),
     "truncate": ("truncate", "Truncate", "the oldest messages go, whatever they hold"),
-    "compact": ("compact", "Compact", "all but the most recent messages becomes a summary, written by the model"),
+    "compact": ("compact", "Compact", "the model writes a summary that replaces all but the most recent messages"),
     "clear-tools": (
         "clear_tools",
         "ClearTools",
         "old tool results are cleared, as in Anthropic's context editing",
     ),
-    "fold": ("fold", "Fold", "a finished episode collapses at once to what closed it (Context-Folding)"),
+    "fold": ("fold", "Fold", "a finished episode collapses at once to its end (Context-Folding)"),
     "paper": ("window", "", "episodes are evicted in the smallest steps (the paper's Algorithm 1)"),
-    "cwl": ("window", "", "episodes are evicted in batches, by the default policy or the one that was set"),
+    "cwl": ("window", "", "episodes are evicted in batches, by the default policy or the one given"),
 }
 _PEERS: Final = {
     "langchain-trim": ("langchain", "LangChainTrim", "LangChain's trim_messages: the last messages that fit"),
@@ -34,14 +34,14 @@ _PEERS: Final = {
 }
 
 STRATEGY_NAMES: Final = tuple(_OURS)
-"""Our strategies, in the order in which reports show them."""
+"""Wane's own strategies, in the order of reports."""
 
 PEER_NAMES: Final = tuple(_PEERS)
-"""Other people's, which need the `peers` extra."""
+"""Strategies of other libraries, which need the `peers` extra."""
 
 
 def describe(name: str) -> str:
-    """Return what a strategy does, in a line.
+    """Return one line on what a strategy does.
 
     Raises:
         ConfigError: for an unknown name.
@@ -55,7 +55,7 @@ def get_strategy(name: str, settings: Settings | None = None) -> Strategy:
 
     Args:
         name: one of `STRATEGY_NAMES` or `PEER_NAMES`.
-        settings: what it is made with.
+        settings: its settings; the defaults if None.
 
     Raises:
         ConfigError: for an unknown name, or settings that cannot work.
@@ -79,7 +79,7 @@ def get_strategy(name: str, settings: Settings | None = None) -> Strategy:
 
 
 def _maker(module: str, made: str) -> Callable[[Settings], Strategy]:
-    # A strategy is loaded when it is asked for: some bring whole libraries with them.
+    # Loaded only on demand: some import large libraries.
     maker: Callable[[Settings], Strategy] = getattr(import_module(module), made)
     return maker
 

@@ -1,4 +1,4 @@
-"""Recency truncation: the oldest messages go when the budget is exceeded, whatever they hold."""
+"""Truncation: when the budget is exceeded the oldest messages go, whatever they hold."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ from wane.strategies.groups import Groups
 
 
 class Truncate:
-    """Cuts the oldest messages off, whole ones with their results, so that pairs stay valid.
+    """Cuts off the oldest messages, whole and with their results, so that pairs stay valid.
 
-    System items stay, and so does the first turn of the user, as most agents keep it and some providers demand
-    one; later turns of the user go with the rest. The latest assistant message and what follows it stay. The cut
-    only moves on.
+    System items stay, and so does the first user turn: most agents keep it, and some providers demand one. Later user
+    turns go with the rest. The latest assistant message and everything after it stay. The cut only moves forward.
 
     Args:
         settings: budget, overhead, and the low water to cut down to; without one it cuts to the budget itself.
 
     Attributes:
         budget: tokens that the view may hold; may be changed between calls.
-        overhead: tokens that every request carries besides; may be changed between calls.
+        overhead: tokens that every request carries besides the items; may be changed between calls.
     """
 
     name = "truncate"
@@ -38,11 +37,11 @@ class Truncate:
         self._pinned: set[int] = set()
         self._user = False
         self._cut = 0
-        # By group, the visible tokens that go with it.
+        # By group, the tokens that go with it.
         self._weights: list[int] = []
 
     def add(self, item: Item, part: Part) -> None:  # noqa: ARG002 - the interface's
-        """Take in the next item; a late result of a call that has gone goes too."""
+        """Take in the next item; a late result of a call that was cut off goes too."""
         index = len(self._groups.tokens)
         group = self._groups.add(item)
         if group == len(self._weights):
@@ -60,31 +59,31 @@ class Truncate:
         """Cut if the view is over the budget."""
         if self._held + self.overhead <= self.budget:
             return Fitted(self._view)
-        self._move(self.budget * self._low_water - self.overhead)
+        target = self.budget * self._low_water - self.overhead
+        while self._held > target and self._cut < self._groups.latest:
+            self._advance()
         ran = self._leave_out()
         return Fitted(self._view, ran, done={"from": self._groups.first[self._cut]} if ran else None)
 
     @property
     def standing(self) -> Mapping[str, Any] | None:
-        """Where the cut is."""
+        """The place of the cut."""
         return {"from": self._groups.first[self._cut]} if self._cut else None
 
     def redo(self, done: Mapping[str, Any]) -> None:
-        """Cut where an earlier call did.
+        """Cut at the place of an earlier cut.
 
         Raises:
             HistoryError: if no message begins there.
         """
         place = self._groups.at(done.get("from"))
         while self._cut < place:
-            self._held -= self._weights[self._cut]
-            self._cut += 1
+            self._advance()
         self._leave_out()
 
-    def _move(self, target: float) -> None:
-        while self._held > target and self._cut < self._groups.latest:
-            self._held -= self._weights[self._cut]
-            self._cut += 1
+    def _advance(self) -> None:
+        self._held -= self._weights[self._cut]
+        self._cut += 1
 
     def _leave_out(self) -> bool:
         of, cut, pinned, before = self._groups.of, self._cut, self._pinned, len(self._view)

@@ -1,4 +1,4 @@
-"""Strategies that evict by episode: the paper's and ours, over the agent's own episodes or inferred ones."""
+"""Strategies that evict by episode, the agent's own or inferred ones."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ class WindowStrategy:
     """A `ContextWindow` as a strategy. Its view is always a subsequence of the history.
 
     Args:
-        name: what it is called.
+        name: its name in reports.
         settings: budget, overhead, tool classes, and who marks episodes.
         policy: what a pass evicts, and how far.
-        annotator: infers episodes if `settings.annotate` is `infer`; one with limits for the budget if None.
+        annotator: infers episodes if `settings.annotate` is `infer`; None for one with limits for the budget.
 
     Attributes:
-        name: what it is called.
+        name: its name in reports.
         window: the window; its indexes are those of the items.
-        episodes: every episode so far, removed ones too, in order of start. Those that were inferred say so
-            (`Episode.inferred`), and their `spans` are of real items alone.
+        episodes: all episodes so far, including removed ones, in order of start.
 
     Raises:
         ConfigError: for a budget or a tool class that cannot work.
@@ -41,12 +40,12 @@ class WindowStrategy:
 
     @property
     def view(self) -> Sequence[int]:
-        """What the next model call shows if no pass is due; valid until the strategy is told anything."""
+        """The view of the next model call if no pass is due; valid until the next call of the strategy."""
         return self._view
 
     @property
     def inferring(self) -> bool:
-        """Whether episodes are inferred, still."""
+        """Whether episodes are still inferred."""
         return self._annotator is not None and not self._annotator.stopped
 
     def add(self, item: Item, part: Part) -> Added:
@@ -55,33 +54,32 @@ class WindowStrategy:
         Raises:
             HistoryError: as `ContextWindow.add` does.
         """
-        added = add_annotated(self.window, item, part, self._annotator)
-        self._view.append(added.index)
-        if added.opened is not None:
-            self.episodes.append(added.opened)
-        return added
+        return self._added(add_annotated(self.window, item, part, self._annotator))
 
     def follow(self, item: Item, part: Part, marks: Sequence[Mark] = ()) -> Added:
-        """Take in the next item of a recorded history, with the marks that were inferred at the time.
+        """Take in the next item of a recorded history, with its recorded marks.
 
         Raises:
-            HistoryError: as `ContextWindow.add` does, also for marks that cannot be made.
+            HistoryError: as `ContextWindow.add` does, including marks that cannot be made.
         """
-        added = self.window.add(item, marks)
-        self._view.append(added.index)
-        if added.opened is not None:
-            self.episodes.append(added.opened)
+        added = self._added(self.window.add(item, marks))
         if self._annotator is not None and not self._annotator.stopped:
             self._annotator.follow(item, part, marks)
             if added.verdict is not None and added.verdict.accepted:
                 self._annotator.stop()
         return added
 
+    def _added(self, added: Added) -> Added:
+        self._view.append(added.index)
+        if added.opened is not None:
+            self.episodes.append(added.opened)
+        return added
+
     def adopt(self, window: ContextWindow) -> None:
-        """Go on with another window of the same items, such as one that was brought back.
+        """Continue with another window over the same items, such as a restored one.
 
         Args:
-            window: the window. What of the episodes is not live in it has been removed from it.
+            window: the window. Episodes that are not live in it have been removed.
         """
         live = {episode.number: episode for episode in (*window.episodes, *window.described)}
         for episode in self.episodes:
@@ -93,7 +91,7 @@ class WindowStrategy:
         self._view = window.visible
 
     def apply(self, trace: Iterable[Step]) -> None:
-        """Do again what a recorded pass did (R14).
+        """Repeat a recorded pass (R14).
 
         Raises:
             HistoryError: if it does not fit this history.
@@ -102,7 +100,7 @@ class WindowStrategy:
         self._view = self.window.visible
 
     def fit(self, *, cold: bool = False) -> Fitted:
-        """Run a pass if one is due (R10), and say what the next model call shows."""
+        """Run a pass if one is due (R10), and return the next model call's view."""
         report = self.window.fit(cold=cold)
         evicted = any(step.removed for step in report.trace)
         if evicted:

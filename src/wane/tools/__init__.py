@@ -1,4 +1,4 @@
-"""What tool calls do, read from their names and arguments: searching, reading, changing. Pure."""
+"""What tool calls do, judged by their names and arguments: search, read, change. Pure."""
 
 from wane.tools.calls import class_of_call, judge_call
 from wane.tools.commands import judge_command

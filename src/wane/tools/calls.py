@@ -1,9 +1,10 @@
-"""Judging tool calls by the tool's name and the call's arguments, over the tools of many harnesses."""
+"""Judges tool calls of many harnesses by the tool's name and the call's arguments."""
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -12,41 +13,37 @@ from wane.tools.commands import judge_command
 from wane.tools.judgement import Activity, Judgement
 from wane.tools.patches import patched_files
 from wane.tools.paths import basename
+from wane.tools.programs import word_set
 from wane.tools.searches import only_searches
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-SHELL_TOOLS: Final = _words("""
+SHELL_TOOLS: Final = word_set("""
     bash shell exec_command local_shell local_shell_call shell_command run_terminal_cmd run_command execute_command
     terminal run_shell_command execute_bash bash_execution bashexecution exec run_in_terminal container_exec
     run_bash sh powershell run_terminal_command
 """)
 """Tools that run a command line."""
 
-_EXPLORING: Final = _words("""
+_EXPLORING: Final = word_set("""
     read read_file readfile view view_file open_file cat grep glob find ls fetch web_fetch webfetch web_search websearch
     recall notebookread read_many_files view_image task agent dispatch_agent explore toolsearch tool_search lsp
     list_dir codebase_search search_file_content semantic_search read_text_file
 """)
-_ACTING: Final = _words("""
+_ACTING: Final = word_set("""
     edit write write_file edit_file apply_patch multiedit multi_edit create_file write_to_file replace_in_file
     apply_diff notebookedit notebook_edit str_replace insert replace delete_file move_file rename_file search_replace
     insert_edit_into_file reapply
 """)
-_NEUTRAL: Final = _words("""
+_NEUTRAL: Final = word_set("""
     delimiter todowrite todoread todo_write todo_read taskcreate taskupdate tasklist taskget taskoutput taskstop
     update_plan enterplanmode exitplanmode exit_plan_mode askuserquestion ask_user ask_followup_question think skill
     write_stdin bashoutput killshell kill_shell bash_output sleep wait attempt_completion final_result finish
     update_topic save_memory sendmessage
 """)
-_CHANGING_VERBS: Final = _words("""
+_CHANGING_VERBS: Final = word_set("""
     write edit create update delete remove add set move rename replace insert apply post put send publish merge close
     save upload patch commit push
 """)
-_EDITORS: Final = _words("str_replace_editor str_replace_based_edit_tool text_editor str_replace_editor_tool editor")
+_EDITORS: Final = word_set("str_replace_editor str_replace_based_edit_tool text_editor str_replace_editor_tool editor")
 _PATH_KEYS: Final = (
     "file_path", "path", "filename", "file", "notebook_path", "target_file", "filepath", "relative_path",
     "absolute_path", "relative_workspace_path", "filePath", "paths", "files", "file_paths",
@@ -74,13 +71,13 @@ def judge_call(tool: str, arguments: str | None) -> Judgement:
     hint = basename(files[0]) if files else next(_texts(fields, _TEXT_KEYS), "") or name
     if activity is Activity.ACT:
         return Judgement(activity, (), files, hint)
-    # What a search looks through is no file that was read, unless it is named as one.
+    # A search reads a path only if the path names a file.
     reads = tuple(path for path in files if "." in basename(path)) if "pattern" in fields else files
     return Judgement(activity, reads if activity is Activity.EXPLORE else (), (), hint)
 
 
 def class_of_call(tool: str, arguments: str | None) -> ToolClass | None:
-    """Return the class that a call's arguments tell; None if they tell none.
+    """Return the class that a call's arguments imply; None if they imply none.
 
     Args:
         tool: the tool's name.
@@ -109,7 +106,7 @@ def _activity(name: str, fields: Mapping[str, Any]) -> Activity:
         if name in names:
             return activity
     verb = next(iter(re.findall(r"[a-z]+", name)), "")
-    # A tool that nothing is known of is taken to explore, which keeps what it found the longer.
+    # An unknown tool counts as exploring, so that its output is kept longer.
     return Activity.ACT if verb in _CHANGING_VERBS else Activity.EXPLORE
 
 
@@ -118,16 +115,12 @@ def _command(fields: Mapping[str, Any]) -> str:
     command = next((fields[key] for key in ("command", "cmd", "input", "script", "code") if fields.get(key)), "")
     if isinstance(command, list):
         words = [word for word in command if isinstance(word, str)]
-        return words[2] if len(words) > 2 and re.fullmatch(r"-\w*c", words[1]) else " ".join(map(_quoted, words))
+        return words[2] if len(words) > 2 and re.fullmatch(r"-\w*c", words[1]) else shlex.join(words)
     return command if isinstance(command, str) else ""
 
 
-def _quoted(word: str) -> str:
-    return word if re.fullmatch(r"[\w@%+=:,./-]+", word) else "'" + word.replace("'", "'\\''") + "'"
-
-
 def _fields(arguments: str | None) -> Mapping[str, Any]:
-    """The call's arguments; text that is no JSON object stands under `input`."""
+    """The call's arguments; text that is not a JSON object is put under `input`."""
     try:
         raw = json.loads(arguments or "{}")
     except (ValueError, RecursionError):
@@ -136,7 +129,7 @@ def _fields(arguments: str | None) -> Mapping[str, Any]:
 
 
 def _texts(fields: Mapping[str, Any], keys: tuple[str, ...]) -> Iterator[str]:
-    """The strings that stand under some keys, and those of their lists."""
+    """The strings under some keys, including those in lists."""
     for key in keys:
         value = fields.get(key)
         for entry in value if isinstance(value, list) else [value]:

@@ -1,4 +1,4 @@
-"""Judging shell command lines by what they do."""
+"""Judges shell command lines by what they do."""
 
 from __future__ import annotations
 
@@ -23,25 +23,21 @@ def judge_command(line: str, directory: str = "", *, nesting: int = 0) -> Judgem
     """Judge a command line.
 
     Args:
-        line: what the shell is given.
-        directory: where it runs, if that is known.
-        nesting: how many shells run it already.
+        line: the command line.
+        directory: the directory that it runs in, if it is known.
+        nesting: number of shells around it.
     """
     judgements = []
     for simple in parse(line):
         judgement = _simple(simple, nesting)
-        judgements.append(_placed(judgement, directory))
+        if judgement.files:
+            reads = tuple(resolve(path, directory) for path in judgement.reads)
+            writes = tuple(resolve(path, directory) for path in judgement.writes)
+            judgement = Judgement(judgement.activity, reads, writes, judgement.hint)
+        judgements.append(judgement)
         if simple.words[:1] == ["cd"] and len(simple.words) > 1:
             directory = resolve(simple.words[1], directory)
     return combined(judgements)
-
-
-def _placed(judgement: Judgement, directory: str) -> Judgement:
-    if not judgement.files:
-        return judgement
-    reads = tuple(resolve(path, directory) for path in judgement.reads)
-    writes = tuple(resolve(path, directory) for path in judgement.writes)
-    return Judgement(judgement.activity, reads, writes, judgement.hint)
 
 
 def _simple(simple: Simple, nesting: int) -> Judgement:
@@ -50,7 +46,7 @@ def _simple(simple: Simple, nesting: int) -> Judgement:
     reads = judgement.reads + tuple(simple.reads)
     if not writes:
         return Judgement(judgement.activity, reads, judgement.writes, judgement.hint)
-    # A program's output kept in a scratch file, or in a log of what it ran, is no change that lasts.
+    # Output of a program in a scratch file, or in a log of a test run, is not a lasting change.
     authored = simple.given is not None or judgement.activity is Activity.NEUTRAL
     lasting = authored or any(not is_scratch(path) for path in writes)
     changes = judgement.activity is not Activity.VERIFY and lasting
@@ -60,7 +56,7 @@ def _simple(simple: Simple, nesting: int) -> Judgement:
 
 
 def bare_words(words: Sequence[str]) -> list[str]:
-    """Return the words of a command without assignments, keywords of the shell, and programs that only run another."""
+    """Return the words of a command without assignments, shell keywords, and programs that only run another."""
     left = list(words)
     while left:
         first = left[0]
@@ -79,7 +75,7 @@ def bare_words(words: Sequence[str]) -> list[str]:
 
 
 def _wrapped(words: list[str], own: int) -> list[str]:
-    """The command that a wrapper runs: what follows its options and its own arguments."""
+    """The command that a wrapper runs: the words after its options and its own arguments."""
     position = 0
     while position < len(words):
         word = words[position]
@@ -146,7 +142,7 @@ def _interpreter(name: str, arguments: list[str], given: str | None) -> Judgemen
 
 
 def _module(words: list[str]) -> Judgement:
-    """A module that is run as a program is judged as the program of its name."""
+    """Judge a module that runs as a program like the program of its name."""
     if words[0] == "venv":
         return Judgement(Activity.ACT, hint="venv")
     bare = bare_words(words)
@@ -233,7 +229,7 @@ def _database(name: str, arguments: list[str], given: str | None) -> Judgement:
 
 
 def _manager(name: str, arguments: list[str], given: str | None) -> Judgement:  # noqa: ARG001
-    """Package managers and managers of what runs."""
+    """Package managers and service managers."""
     verbs = [word for word in arguments if not word.startswith("-")][:2]
     looks = bool(known.LOOKING.intersection(verbs or arguments[:1]))
     if not looks and name in known.SERVICES and verbs[:1] in (["exec"], ["run"]):
@@ -242,7 +238,7 @@ def _manager(name: str, arguments: list[str], given: str | None) -> Judgement:  
 
 
 def _builder(name: str, arguments: list[str], given: str | None) -> Judgement:  # noqa: ARG001
-    """Tools that build and test, and at times install."""
+    """Tools that build and test, and sometimes install."""
     verbs = [word for word in arguments if not word.startswith("-") and "=" not in word]
     verb = verbs[0] if verbs else ""
     hint = " ".join([name, *verbs[:2]] if verb in ("run", "tool") else [name, *verbs[:1]])
@@ -261,7 +257,7 @@ def _runs_changing_script(name: str, verbs: list[str]) -> bool:
 
 
 def _tee(name: str, arguments: list[str], given: str | None) -> Judgement:
-    # What a program says, kept in a log besides, is no change that lasts.
+    # Output that is also kept in a log is not a lasting change.
     files = tuple(path for path in _named(arguments) if not path.startswith("/dev/"))
     lasting = [path for path in files if not is_scratch(path) and not path.endswith((".log", ".out"))]
     if not lasting and given is None:
@@ -270,7 +266,7 @@ def _tee(name: str, arguments: list[str], given: str | None) -> Judgement:
 
 
 def _formatter(name: str, arguments: list[str], given: str | None) -> Judgement:  # noqa: ARG001
-    """Linters and formatters that change files when they are told to."""
+    """Linters and formatters that change files only when told to."""
     told = {"--fix", "--write", "-w", "-i", "format", "--apply", "--fix-only", "-a", "-A"}.intersection(arguments)
     changes = told and "--check" not in arguments and "--diff" not in arguments
     return Judgement(Activity.ACT if changes else Activity.VERIFY, hint=name)
@@ -291,7 +287,7 @@ def _acting(name: str, arguments: list[str], given: str | None) -> Judgement:
 
 
 def _unknown(name: str, arguments: list[str]) -> Judgement:
-    """A program that nothing is known of is run, unless its subcommand tells what it does."""
+    """Judge an unknown program by its subcommand; without a known one it counts as a run."""
     verb = next((word for word in arguments if not word.startswith("-")), "")
     hint = f"{name} {verb}" if verb in known.LOOKING or verb in known.CHANGING else name
     if verb in known.LOOKING:
@@ -307,7 +303,7 @@ def _files_read(name: str, arguments: list[str]) -> tuple[str, ...]:
 
 
 def _named(arguments: Sequence[str]) -> tuple[str, ...]:
-    """Arguments that may be files: no options, no numbers, no substitutions."""
+    """Arguments that may be files: not options, numbers or substitutions."""
     return tuple(word for word in arguments if word and not word.startswith(("-", "+", "$()")) and not word.isdigit())
 
 

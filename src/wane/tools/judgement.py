@@ -1,4 +1,4 @@
-"""What one tool call does, as far as its name and arguments tell."""
+"""What one tool call does, as far as its name and arguments show."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from enum import IntEnum
 
 
 class Activity(IntEnum):
-    """What a call is for; of several in one command line the highest tells.
+    """What a call is for; of several commands in one line, the highest counts.
 
-    `NEUTRAL` says nothing of the work (plans, `cd`, waiting). `REVIEW` looks at the state of one's own work
-    (`git status`) and `VERIFY` runs something (tests, builds, programs): neither changes what the agent is at.
+    `NEUTRAL` says nothing about the work (plans, `cd`, waiting). `REVIEW` looks at the state of one's own work
+    (`git status`) and `VERIFY` runs something (tests, builds, programs): neither begins a new kind of work.
     `EXPLORE` gathers information, `ACT` changes the environment.
     """
 
@@ -28,9 +28,9 @@ class Judgement:
 
     Attributes:
         activity: what it is for.
-        reads: files that it reads, as far as they are named.
-        writes: files that it changes, as far as they are named.
-        hint: a word or two for people; empty if there is nothing to say.
+        reads: files that it reads, as far as it names them.
+        writes: files that it changes, as far as it names them.
+        hint: a word or two for people; may be empty.
     """
 
     activity: Activity
@@ -45,7 +45,7 @@ class Judgement:
 
 
 def combined(judgements: Iterable[Judgement]) -> Judgement:
-    """Return the judgement of several commands that run as one."""
+    """Return one judgement for several commands that run together."""
     parts = list(judgements)
     if not parts:
         return Judgement(Activity.NEUTRAL)

@@ -12,6 +12,6 @@ _HEADER: Final = re.compile(
 
 
 def patched_files(text: str) -> tuple[str, ...]:
-    """Return the files that a patch names, in order, each once."""
+    """Return the files that a patch names, in order, without repeats."""
     named = (match[1].strip() for match in _HEADER.finditer(text))
     return tuple(dict.fromkeys(path for path in named if path != "/dev/null"))

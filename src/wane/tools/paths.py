@@ -1,4 +1,4 @@
-"""Files by their paths, as calls name them: absolute, relative, or relative to a directory that is not known."""
+"""File paths as calls give them: absolute, relative, or relative to an unknown directory."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _SCRATCH: Final = ("/tmp/", "/var/tmp/", "/dev/", "$TMPDIR", "$TMP/")  # noqa: S
 
 
 def is_scratch(path: str) -> bool:
-    """Whether a path leads to a temporary file or a device, so that writing it changes nothing that lasts."""
+    """Whether a path is a temporary file or a device, so that writing it changes nothing lasting."""
     return path.startswith(_SCRATCH)
 
 
 def resolve(path: str, directory: str = "") -> str:
-    """Return a path without `.` and `..`, below a directory unless it is absolute. The file system plays no part."""
+    """Return a path without `.` and `..`, below `directory` unless it is absolute. The file system is not read."""
     if directory and not path.startswith(("/", "~")):
         path = f"{directory}/{path}"
     parts: list[str] = []
@@ -34,7 +34,7 @@ def basename(path: str) -> str:
 
 
 class FileMap(Generic[T]):
-    """A mapping by file, under which a path and its end, from a slash on, are the same file."""
+    """A mapping by file, in which a path and any end of it after a slash are the same file."""
 
     __slots__ = ("_by_basename",)
 
@@ -43,11 +43,11 @@ class FileMap(Generic[T]):
 
     def __setitem__(self, path: str, value: T) -> None:
         entries = self._by_basename.setdefault(basename(path), {})
-        entries.pop(path, None)  # so that the latest stands last
+        entries.pop(path, None)  # so that the latest comes last
         entries[path] = value
 
     def get(self, path: str) -> T | None:
-        """Return what was last set for a file, None if nothing was."""
+        """Return the value last set for a file; None if there is none."""
         entries = self._by_basename.get(basename(path), {})
         return next((value for known, value in reversed(entries.items()) if _same(known, path)), None)
 

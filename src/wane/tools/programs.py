@@ -1,25 +1,26 @@
-"""What known programs do, as tables: the words by which a command is judged."""
+"""What known programs do: tables of the words by which commands are judged."""
 
 from __future__ import annotations
 
 from typing import Final
 
 
-def _words(text: str) -> frozenset[str]:
+def word_set(text: str) -> frozenset[str]:
+    """Return the words of a text."""
     return frozenset(text.split())
 
 
-NEUTRAL: Final = _words("""
+NEUTRAL: Final = word_set("""
     cd pushd popd echo printf true false : sleep wait export unset set shopt source . alias unalias ulimit trap clear
     exit return break continue shift local declare typeset readonly read test [ [[ let hash jobs fg bg disown umask
     for case select done fi esac } in yes seq history
 """)
-"""Programs and words of the shell that say nothing of the work."""
+"""Programs and shell words that say nothing about the work."""
 
-KEYWORDS: Final = _words("do then else elif if while until ! { time")
-"""Words of the shell that stand before a command."""
+KEYWORDS: Final = word_set("do then else elif if while until ! { time")
+"""Shell words that may precede a command."""
 
-EXPLORING: Final = _words("""
+EXPLORING: Final = word_set("""
     cat head tail less more bat nl tac ls tree find fd grep egrep fgrep zgrep rg ag ack wc file stat du df pwd which
     whereis whence type printenv ps pgrep top htop id whoami groups uname hostname date uptime diff cmp comm jq yq
     sort uniq cut awk gawk tr column paste join rev fold xxd od hexdump strings readelf objdump nm ldd size
@@ -30,21 +31,21 @@ EXPLORING: Final = _words("""
 """)
 """Programs that only look."""
 
-READERS: Final = _words(
+READERS: Final = word_set(
     "cat head tail less more bat batcat nl tac wc file stat diff cmp comm sort uniq xxd hexdump strings"
 )
 """Programs whose every argument is a file to read."""
 
-SEARCHERS: Final = _words("grep egrep fgrep zgrep rg ag ack sed awk gawk jq yq")
-"""Programs whose first argument is a pattern or a script, and the others files to read."""
+SEARCHERS: Final = word_set("grep egrep fgrep zgrep rg ag ack sed awk gawk jq yq")
+"""Programs whose first argument is a pattern or a script, and whose other arguments are files to read."""
 
-LISTING: Final = _words("grep egrep fgrep zgrep rg ag ack find fd fdfind ls tree exa eza locate which whereis")
+LISTING: Final = word_set("grep egrep fgrep zgrep rg ag ack find fd fdfind ls tree exa eza locate which whereis")
 """Programs that search or list."""
 
-FILTERS: Final = _words("head tail sort uniq wc cut tr nl column sed awk gawk rev tac cat less more jq paste")
-"""Programs that pass on a part of what they are given, as long as they are given no file."""
+FILTERS: Final = word_set("head tail sort uniq wc cut tr nl column sed awk gawk rev tac cat less more jq paste")
+"""Programs that pass on a part of their input, unless they are given a file."""
 
-ACTING: Final = _words("""
+ACTING: Final = word_set("""
     rm mv cp mkdir rmdir touch ln chmod chown chgrp dd truncate install patch apply_patch applypatch tee rsync scp sftp
     kill pkill killall crontab useradd userdel usermod groupadd passwd gzip gunzip bzip2 xz zip unzip 7z mkfs mkfifo
     shred split csplit ed ex black isort autopep8 yapf rustfmt shfmt dos2unix mktemp update-alternatives
@@ -60,7 +61,9 @@ WRAPPERS: Final[dict[str, int]] = {
 }  # fmt: skip
 """Programs that run the command that follows, and how many arguments of their own come first."""
 
-WRAPPER_OPTIONS: Final = _words("-u -g -n -k -s -i -I -P -L -d -C -o -p -E -a --signal --kill-after --user --max-procs")
+WRAPPER_OPTIONS: Final = word_set(
+    "-u -g -n -k -s -i -I -P -L -d -C -o -p -E -a --signal --kill-after --user --max-procs"
+)
 """Options of wrappers that take a value."""
 
 WRAPPING: Final = frozenset({
@@ -69,33 +72,33 @@ WRAPPING: Final = frozenset({
     ("bundle", "exec"), ("mise", "exec"), ("mise", "x"), ("conda", "run"), ("nix", "run"), ("direnv", "exec"),
     ("uv", "pip"),
 })  # fmt: skip
-"""Pairs of program and subcommand that run, or are like, the command that follows."""
+"""Pairs of program and subcommand that run the command that follows, or act like it."""
 
-SHELLS: Final = _words("bash sh zsh dash ksh fish")
+SHELLS: Final = word_set("bash sh zsh dash ksh fish")
 """Shells, whose `-c` is judged as a command line."""
 
-INTERPRETERS: Final = _words(
+INTERPRETERS: Final = word_set(
     "python python2 python3 node deno bun ruby perl php R Rscript julia lua ts-node tsx ipython"
 )
-"""Interpreters, whose scripts given on the spot are judged by what they write."""
+"""Interpreters; a script on the command line is judged by what it writes."""
 
-DATABASES: Final = _words("sqlite3 psql mysql mariadb duckdb mongosh redis-cli")
-"""Clients of databases, judged by the statements that they are given."""
+DATABASES: Final = word_set("sqlite3 psql mysql mariadb duckdb mongosh redis-cli")
+"""Database clients, judged by their statements."""
 
-INSTALLERS: Final = _words(
+INSTALLERS: Final = word_set(
     "apt apt-get dnf yum apk pacman brew snap conda mamba port zypper dpkg rpm gem opam pip pip3 pipx"
 )
-"""Package managers: they change something unless they are asked for what there is."""
+"""Package managers: they change something unless the subcommand only looks."""
 
-SERVICES: Final = _words("systemctl service docker podman kubectl docker-compose helm supervisorctl tmux screen")
-"""Managers of what runs: they change something unless they are asked for how it is."""
+SERVICES: Final = word_set("systemctl service docker podman kubectl docker-compose helm supervisorctl tmux screen")
+"""Service managers: they change something unless the subcommand only looks."""
 
-BUILDERS: Final = _words(
+BUILDERS: Final = word_set(
     "npm pnpm yarn bun cargo go make gmake just task mise gradle mvn dotnet composer mix rake uv poetry"
 )
-"""Tools that build and test, and at times install."""
+"""Tools that build and test, and sometimes install."""
 
-LOOKING: Final = _words("""
+LOOKING: Final = word_set("""
     list ls show view info search status get describe inspect log logs cat help version diff why outdated tree
     metadata policy freeze check-ignore audit images ps top events explain history depends rdepends whoami doc env
     capture capture-pane display-message list-windows list-sessions list-panes has-session ready blame find query
@@ -104,37 +107,37 @@ LOOKING: Final = _words("""
 """)
 """Subcommands that only look, whatever the program."""
 
-CHANGING: Final = _words("""
+CHANGING: Final = word_set("""
     create add remove rm delete uninstall install i ci update upgrade set edit close reopen merge push apply init new
     comment link unlink publish deploy clean get mod generate fmt format fix sync lock venv tool config uninstall
     restart start stop enable disable reload require version pack self-update migrate claim assign
 """)
-"""Subcommands that change something, of tools that otherwise build, test or are not known."""
+"""Subcommands that change something, of build tools and unknown programs."""
 
-GIT_REVIEW: Final = _words("status diff show log shortlog diff-tree diff-index range-diff whatchanged")
-"""Git's ways to look at one's own work."""
+GIT_REVIEW: Final = word_set("status diff show log shortlog diff-tree diff-index range-diff whatchanged")
+"""Git subcommands that look at one's own work."""
 
-GIT_EXPLORING: Final = _words("""
+GIT_EXPLORING: Final = word_set("""
     blame grep ls-files ls-tree ls-remote rev-parse describe cat-file rev-list for-each-ref reflog merge-base
     name-rev check-ignore count-objects var help version show-ref show-branch check-attr cherry fetch merge-tree
 """)
-"""Git's other ways to look."""
+"""Other Git subcommands that only look."""
 
 GIT_LISTS: Final[dict[str, frozenset[str]]] = {
-    "branch": _words("-a -r -v -vv -av -avv --list --all --remotes --show-current --contains --merged --no-merged"),
-    "tag": _words("-l --list --contains --points-at --sort"),
-    "remote": _words("-v show get-url"),
-    "stash": _words("list show"),
-    "worktree": _words("list"),
-    "config": _words("--get --get-all --list -l get list"),
-    "submodule": _words("status"),
-    "notes": _words("show list"),
-    "bisect": _words("log visualize"),
+    "branch": word_set("-a -r -v -vv -av -avv --list --all --remotes --show-current --contains --merged --no-merged"),
+    "tag": word_set("-l --list --contains --points-at --sort"),
+    "remote": word_set("-v show get-url"),
+    "stash": word_set("list show"),
+    "worktree": word_set("list"),
+    "config": word_set("--get --get-all --list -l get list"),
+    "submodule": word_set("status"),
+    "notes": word_set("show list"),
+    "bisect": word_set("log visualize"),
 }
-"""Git's subcommands that only look when one of these comes first among their arguments, or none at all."""
+"""Git subcommands that only look if they have no arguments, or if one of these comes first."""
 
-GH_EXPLORING: Final = _words("view list status diff checks watch download search")
-"""GitHub's command line: the verbs that only look."""
+GH_EXPLORING: Final = word_set("view list status diff checks watch download search")
+"""Verbs of GitHub's command line that only look."""
 
 _CHANGING_WORDS: Final = (
     "fix|format|fmt|write|generate|gen|codegen|migrate|deploy|publish|release|clean|install|setup|seed"

@@ -1,4 +1,4 @@
-"""Judging scripts that are given to an interpreter on the spot, and statements given to a database."""
+"""Judges scripts on an interpreter's command line, and statements for a database."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _STATEMENT: Final = re.compile(
 
 
 def script_judgement(script: str, interpreter: str) -> Judgement:
-    """Judge a script by what it writes: one that writes nothing lasting is only run."""
+    """Judge a script by what it writes; one that writes nothing lasting counts as a run."""
     opened = [(match[2], match[3]) for match in _OPENED.finditer(script)]
     writes = [path for path, mode in opened if set(mode) & set("wax+")]
     writes += [match[2] or match[4] for match in _WRITTEN.finditer(script)]
@@ -43,5 +43,5 @@ def script_judgement(script: str, interpreter: str) -> Judgement:
 
 
 def changes_data(statements: str) -> bool:
-    """Whether statements for a database change what it holds."""
+    """Whether statements change a database."""
     return _STATEMENT.search(statements) is not None

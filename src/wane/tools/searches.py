@@ -1,4 +1,4 @@
-"""Telling shell commands that only search or list, whose output is as recoverable as a search tool's."""
+"""Recognises shell commands that only search or list; their output is as recoverable as a search tool's."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _GIT: Final = frozenset({"grep", "ls-files", "ls-tree", "ls-remote"})
 
 
 def only_searches(line: str) -> bool:
-    """Whether a command line only searches or lists: a search, with nothing beside it but filters of its output.
+    """Whether a command line only searches or lists, with nothing but filters of the output beside it.
 
     Args:
-        line: what the shell is given.
+        line: the command line.
     """
     if judge_command(line).activity is not Activity.EXPLORE:
         return False
@@ -37,13 +37,13 @@ def _kind(simple: Simple) -> str:
     if name in known.SHELLS:
         line = next((after for flag, after in pairwise(words) if re.fullmatch(r"-\w*c", flag)), "")
         return "search" if only_searches(line) else "other"
-    # With a file to read it shows that file; behind `xargs` it shows every file that was found.
+    # With a file to read it shows that file; after `xargs` it shows every file that was found.
     alone = not simple.reads and not any(_is_file(word) for word in words[1:]) and "xargs" not in simple.words
     return "filter" if name in known.FILTERS and alone else "other"
 
 
 def _shows_files(words: list[str]) -> bool:
-    """Whether `find -exec` shows what is in the files that it finds."""
+    """Whether `find -exec` shows the contents of the files that it finds."""
     run = next((place for place, word in enumerate(words) if word in ("-exec", "-execdir", "-ok")), None)
     return run is not None and basename("".join(words[run + 1 : run + 2])) not in known.LISTING
 

@@ -1,8 +1,8 @@
-"""Taking a shell command line apart into the simple commands that it runs.
+"""Splits a shell command line into the simple commands that it runs.
 
-No more of the shell's grammar than telling what a command does needs: pipes, lists, subshells, substitutions,
-here-documents and redirections. What cannot be parsed, such as an open quote, is taken as it stands; nothing
-raises, as the text comes from a model.
+It knows only as much of the shell's grammar as judging a command needs: pipes, lists, subshells, substitutions,
+here-documents and redirections. Text that cannot be parsed, such as an open quote, is taken as it is. Nothing raises:
+the text comes from a model.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class Simple:
     """One simple command.
 
     Attributes:
-        words: its words, unquoted; a substitution stands as `$()`.
+        words: its words, unquoted; a substitution becomes `$()`.
         writes: files that its output is redirected to.
         reads: files that its input is redirected from.
-        given: the text of its here-document or here-string, None if there is none.
+        given: the text of its here-document or here-string; None if it has none.
     """
 
     words: list[str] = field(default_factory=list)
@@ -40,7 +40,7 @@ class Simple:
 
 
 def parse(line: str) -> list[Simple]:
-    """Return the simple commands of a command line in the order in which they stand, nested ones included."""
+    """Return the simple commands of a command line in order, including nested ones."""
     scanner = _Scanner(line)
     scanner.commands(closer=None, depth=0)
     return scanner.found
@@ -131,9 +131,7 @@ class _Scanner:
             return
         while self.text[self.position : self.position + 1] in (" ", "\t"):
             self.position += 1
-        self._aim(current, operator, self._word(depth))
-
-    def _aim(self, current: Simple, operator: str, target: str) -> None:
+        target = self._word(depth)
         if operator in ("<<", "<<-"):
             self._awaited.append((current, target, operator == "<<-"))
         elif operator == "<<<":
@@ -208,7 +206,7 @@ class _Scanner:
         return "$"
 
     def _arithmetic(self) -> None:
-        """Read over a pair of parentheses and all that stand in it."""
+        """Skip a pair of parentheses and everything in it."""
         depth = 0
         for match in _PARENTHESES.finditer(self.text, self.position):
             depth += 1 if match[0] == "(" else -1
@@ -224,7 +222,7 @@ class _Scanner:
         return self.text[start : self.position]
 
     def _past(self, mark: str) -> str:
-        """Read up to a mark and over it."""
+        """Read up to a mark, and skip the mark."""
         read = self._to(mark)
         self.position = min(len(self.text), self.position + len(mark))
         return read

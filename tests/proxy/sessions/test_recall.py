@@ -162,7 +162,7 @@ def test_a_search_finds_what_was_evicted_and_what_the_client_has_changed(make: t
         client.history = [*cleared(client.history[:-2]), *client.history[-2:]]
         await work(index, client, upstream, 1)
         found, changed = recalled(upstream.requests[-1])
-        assert "stands in 2 places" in found
+        assert "found in 2 places" in found
         assert found.index("The needle-8 is seen.") < found.index('{"run":"needle-7"}')
         assert found.count('in episode "look", in view') == 2
         assert changed.count("result of `") == 2
@@ -201,8 +201,8 @@ def test_answers_keep_the_order_of_calls(make: type[Client]) -> None:
 def test_offsets_and_names_that_are_wrong_are_told_of(make: type[Client]) -> None:
     wrong = {
         '{"name":"look","offset":true}': "must be a whole number",
-        '{"name":"look","offset":-1}': "is outside of it",
-        '{"name":"look","offset":999999}': "is outside of it",
+        '{"name":"look","offset":-1}': "is outside it",
+        '{"name":"look","offset":999999}': "is outside it",
         '{"name":" "}': "needs the name of an episode",
     }
     replies = [

@@ -1,4 +1,4 @@
-"""From items to a peer's messages, and back to a view."""
+"""Turns items into a peer's messages, and its result back into a view."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from wane.strategies.groups import ASSISTANT
 
 @dataclass(slots=True)
 class Turn:
-    """One message to be: the items of an assistant message, or one item of another kind.
+    """One message to make: the items of an assistant message, or one item of another kind.
 
     Attributes:
         kind: kind of the first item.
         message: its ordinal, if it is known.
-        indexes: the items.
-        items: the items themselves.
-        parts: the same with their contents.
+        indexes: indexes of the items.
+        items: the items.
+        parts: their contents.
     """
 
     kind: Kind
@@ -31,12 +31,12 @@ class Turn:
 
     @property
     def tokens(self) -> int:
-        """What it costs."""
+        """Its tokens."""
         return sum(item.tokens for item in self.items)
 
     @property
     def text(self) -> str:
-        """What it says, without calls and reasoning."""
+        """Its text, without calls and reasoning."""
         return "\n\n".join(part.text for part in self.parts if part.kind not in (Kind.CALL, Kind.REASONING))
 
     @property
@@ -49,7 +49,7 @@ class Peer(ABC):
     """A peer's context manager over a history.
 
     Args:
-        settings: the budget, less the overhead, is what the peer is given as its limit.
+        settings: budget and overhead; the peer's limit is the budget less the overhead.
 
     Attributes:
         name: the peer's name in reports.
@@ -77,8 +77,8 @@ class Peer(ABC):
         turn.parts.append(part)
         self._count += 1
 
-    def fit(self, *, cold: bool = False) -> Fitted:  # noqa: ARG002 - no peer knows of it
-        """Have the peer say what the next request holds."""
+    def fit(self, *, cold: bool = False) -> Fitted:  # noqa: ARG002 - no peer uses it
+        """Let the peer make the next request."""
         self._flush()
         view = self._view() if self._count else []
         ran = view != [*self._sent, *range(self._since, self._count)]
@@ -91,10 +91,10 @@ class Peer(ABC):
 
     @abstractmethod
     def _view(self) -> list[Slot]:
-        """Run the peer over its history, and read back what it sends."""
+        """Run the peer over its history, and return the items that it sends."""
 
     def _substitute(self, index: int, text: str, tokens: int) -> Substitute:
-        """What stands in an item's place; the same object each time."""
+        """Return the text that replaces an item; the same object each time."""
         return self._substitutes.setdefault((index, text), Substitute(text, tokens, index))
 
     def _flush(self) -> None:

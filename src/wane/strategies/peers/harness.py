@@ -32,7 +32,7 @@ _T = TypeVar("_T")
 
 
 class _Counted(str):
-    """A text that knows its tokens, so that the peer counts as we do."""
+    """A text with its token count, so that the peer counts as Wane does."""
 
     __slots__ = ("tokens",)
     tokens: int
@@ -52,10 +52,9 @@ def _tokenizer(text: str) -> int:
 
 
 class _Harness(Peer):
-    """A history of Pydantic AI messages, run through the capability's hook ahead of each model request.
+    """A history of Pydantic AI messages, run through the capability's hook before each model request.
 
-    The history stays whole, as in a run of Pydantic AI, where what a hook takes out of a request's messages is
-    not taken out of the run's.
+    The history stays whole, as in Pydantic AI: a hook changes the request's messages, not those of the run.
     """
 
     capability: SlidingWindowCompaction[None] | ClearToolResults[None]
@@ -74,7 +73,7 @@ class _Harness(Peer):
         pairs = zip(turn.items, turn.parts, strict=True)
         if turn.kind in (Kind.SYSTEM, Kind.USER, Kind.RESULT):
             asked = [self._request_part(item, part) for item, part in pairs]
-            # All that comes between two responses is one request, as Pydantic AI has it.
+            # In Pydantic AI everything between two responses is one request.
             last = self._messages[-1] if self._messages else None
             if isinstance(last, ModelRequest):
                 self._messages[-1] = ModelRequest([*last.parts, *asked])
@@ -86,7 +85,7 @@ class _Harness(Peer):
         self._indexes.append(list(turn.indexes))
 
     def _send(self) -> list[ModelMessage]:
-        """What the hook leaves of the history."""
+        """Return the messages that the hook leaves."""
         context = ModelRequestContext(
             model=self._model,
             messages=list(self._messages),
@@ -106,10 +105,10 @@ class _Harness(Peer):
 
 
 class HarnessWindow(_Harness):
-    """`SlidingWindowCompaction`, whose `max_tokens` is the budget.
+    """`SlidingWindowCompaction`, with the budget as `max_tokens`.
 
-    With a low water, `keep_tokens` is that share of it; without one, it keeps the latest 40 messages and the first
-    turn of the user, its default, whatever they hold.
+    With a low water, `keep_tokens` is that share of it; without one, it keeps its default, the latest 40 messages and
+    the first user turn, whatever they hold.
     """
 
     name = "harness-window"
@@ -125,7 +124,7 @@ class HarnessWindow(_Harness):
 
 
 class HarnessClear(_Harness):
-    """`ClearToolResults`, whose `max_tokens` is the budget and all else its default."""
+    """`ClearToolResults`, with the budget as `max_tokens` and otherwise its defaults."""
 
     name = "harness-clear"
 
@@ -148,7 +147,7 @@ class HarnessClear(_Harness):
 
 def _response_part(item: Item, part: Part) -> ModelResponsePart:
     if part.kind is Kind.CALL:
-        # The name is part of what the item counts, and so of what its arguments count here.
+        # The item's tokens include the name, so the arguments carry them all here.
         arguments = _Counted.of(part.arguments or "", item.tokens)
         return ToolCallPart(_Counted.of(part.tool or "", 0), arguments, item.call_id or "")
     text = _Counted.of(part.text, item.tokens)
@@ -156,11 +155,11 @@ def _response_part(item: Item, part: Part) -> ModelResponsePart:
 
 
 def _finish(coroutine: Coroutine[Any, Any, _T]) -> _T:
-    """Run a coroutine that waits for nothing, with or without an event loop around."""
+    """Run a coroutine that never waits, with or without a running event loop."""
     try:
         coroutine.send(None)
     except StopIteration as done:
         result: _T = done.value
         return result
     coroutine.close()
-    raise RuntimeError("the capability waits for something, which it has not done so far")
+    raise RuntimeError("the capability waits for something, which no known version does")

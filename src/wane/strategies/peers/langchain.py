@@ -46,8 +46,8 @@ class _LangChain(Peer):
 class LangChainTrim(_LangChain):
     """`trim_messages(strategy="last", include_system=True)`, with the budget as `max_tokens`.
 
-    `start_on` is `("human", "ai")`. With `"human"`, as its documentation has it for chats, a history whose latest
-    turn of the user lies further back than the budget reaches is trimmed to nothing.
+    `start_on` is `("human", "ai")`. With `"human"`, which its documentation uses for chats, a history is trimmed to
+    nothing if the latest user turn lies further back than the budget reaches.
     """
 
     name = "langchain-trim"
@@ -68,7 +68,7 @@ class LangChainTrim(_LangChain):
 
 
 class LangChainEdit(_LangChain):
-    """`ContextEditingMiddleware` with `ClearToolUsesEdit`, whose trigger is the budget and all else its default."""
+    """`ContextEditingMiddleware` with `ClearToolUsesEdit`; the trigger is the budget, the rest the defaults."""
 
     name = "langchain-edit"
 
@@ -78,7 +78,7 @@ class LangChainEdit(_LangChain):
         self._middleware: ContextEditingMiddleware[Any, Any] = ContextEditingMiddleware(
             edits=[self._edit], token_counter=self._counter
         )
-        # A request names a model; none is called, as the counter is ours.
+        # A request needs a model; it is never called, because the counter is Wane's.
         self._model = FakeListChatModel(responses=[""])
         self._cost = chars(self._edit.placeholder)
 
@@ -113,6 +113,6 @@ def _message(turn: Turn, name: str) -> AnyMessage:
         return HumanMessage(turn.text, id=name)
     if turn.kind is Kind.RESULT:
         return ToolMessage(turn.text, tool_call_id=turn.items[0].call_id, id=name)
-    # Neither reads the arguments, which need be no JSON object, as LangChain's own would be.
+    # Neither reads the arguments. Those of the history need not be a JSON object, so they are wrapped in one.
     calls = [ToolCall(name=c.tool or "", args={"arguments": c.arguments}, id=c.call_id) for c in turn.calls]
     return AIMessage(turn.text, tool_calls=calls, id=name)

@@ -17,8 +17,8 @@ from wane.strategies.peers.base import Peer, Turn
 class OpenAIAgentsTrim(Peer):
     """`ToolOutputTrimmer()`, with all its defaults.
 
-    It knows no budget: ahead of the turn before the user's latest, each tool output of more than 500 characters is
-    cut to a preview of 200.
+    It has no budget: before the last two user turns, it cuts each tool output of more than 500 characters to a preview
+    of 200.
     """
 
     name = "openai-agents-trim"
@@ -39,14 +39,14 @@ class OpenAIAgentsTrim(Peer):
         given = list(self._input)
         data = CallModelData(model_data=ModelInputData(given, None), agent=self._agent, context=None)
         sent = self._trimmer(data).input
-        # It puts an item in the place of each.
+        # It returns one item for each.
         return [
             index if new is old else self._shortened(index, new)
             for index, (old, new) in enumerate(zip(given, sent, strict=True))
         ]
 
     def _shortened(self, index: int, new: Any) -> Slot:
-        # Most of it is the output's own text, so it is as dense.
+        # Most of it is text of the output, with as many tokens per character.
         text, tokens, length = new["output"], self._items[index].tokens, len(self._input[index]["output"])
         return self._substitute(index, text, min(chars(text), -(-tokens * len(text) // length)))
 
