@@ -51,7 +51,7 @@ def test_the_budget_is_held_and_every_turn_is_there(runs: Mapping[str, Figures])
     assert tally.over_budget == 0
     assert tally.peak_view <= SMALL.budget
     assert tally.turns_lost == 0
-    assert runs["cwl"].passes > 0, "something must have been evicted"
+    assert runs["cwl"].life.passes > 0, "something must have been evicted"
 
 
 @pytest.mark.full
