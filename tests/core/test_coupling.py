@@ -130,3 +130,31 @@ def test_recorded_passes_bring_held_items_back(scenario: Scenario) -> None:
     assert summary(steady) == summary(rebuilt)
     assert steady.fit() == rebuilt.fit()
     assert steady.export() == rebuilt.export()
+
+
+def test_what_reasoning_holds_back_leaves_with_it_when_a_later_level_leaves_it_alone() -> None:
+    """The first call stays for the reasoning that it came of; with the second call both of them go."""
+    window = ContextWindow(1, Policy.paper())
+    window.extend(
+        [
+            Item(
+                Kind.CALL,
+                10,
+                "s",
+                "delimiter",
+                '{"action": "start", "name": "a", "type": "act", "dependencies": []}',
+                0,
+            ),
+            Item(Kind.RESULT, 1, "s", message=1),
+            Item(Kind.REASONING, 5, message=2, needs=(1,)),
+            Item(Kind.CALL, 5, "g", "grep", "{}", 2, (-1,)),
+            Item(Kind.CALL, 5, "r", "read", "{}", 2),
+            Item(Kind.RESULT, 5, "g", message=3),
+            Item(Kind.RESULT, 5, "r", message=4),
+            Item(Kind.CALL, 5, "e", "delimiter", '{"action": "end"}', 5),
+            Item(Kind.RESULT, 1, "e", message=6),
+            Item(Kind.TEXT, 5, message=7),
+        ]
+    )
+    first = window.fit().steps[0]
+    assert (first.level, first.removed) == (Level.ARTIFACT, (2, 3, 4, 5, 6))

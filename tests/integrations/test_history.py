@@ -377,6 +377,6 @@ def test_recall_says_what_is_wrong() -> None:
     conversation.ingest(LONG)
     assert conversation.recall("e1").startswith('Episode "e1", whole:\n\n')
     for offset in (-1, 10**9):
-        assert "is outside of it" in conversation.recall("e1", offset)
+        assert "is outside it" in conversation.recall("e1", offset)
     with pytest.raises(UnknownEpisodeError, match="no episode is named 'e9'; episodes so far: e0"):
         conversation.recall("e9")

@@ -129,6 +129,17 @@ class View:
         """The largest set of items that may leave: nothing needs them, and extra reasoning goes only if left alone."""
         going = set(candidates)
         self._spread(going, candidates)
+        # Items held for the sake of reasoning leave with it, should these candidates leave it alone.
+        coupled = [
+            other
+            for message in self._lost(going)
+            for index in message.reasoning
+            if episode.owns(index)
+            for other in (*self.needs.get(index, ()), *self._needers.get(index, ()))
+            if other in self.held and other not in going
+        ]
+        going.update(coupled)
+        self._spread(going, coupled)
         alone: set[int] = set()
         while more := self._left_alone(going, episode):
             alone.update(more)
