@@ -4,7 +4,7 @@ from wane.conversation.adapter import Adapter
 from wane.conversation.alignment import Aligner, Alignment
 from wane.conversation.calls import Call, calls_of
 from wane.conversation.conversation import Conversation
-from wane.conversation.conversations import Conversations
+from wane.conversation.conversations import Conversations, States
 from wane.conversation.request import Change, Request
 from wane.conversation.tools import Tool
 
@@ -17,6 +17,7 @@ __all__ = [
     "Conversation",
     "Conversations",
     "Request",
+    "States",
     "Tool",
     "calls_of",
 ]

@@ -88,6 +88,7 @@ class Verdicts:
         self._answer: list[_Verdict] = []  # all of the latest answer
         self._foreseen = 0  # calls of an answer that is not in the history yet
         self._ahead: list[Any] = []  # arguments of its `delimiter` calls
+        self._ids: set[str] = set()  # ids of all its calls
 
     def taken(
         self,
@@ -116,7 +117,7 @@ class Verdicts:
         self._by_id |= {v.id: v.text for v in verdicts if v.id is not None}
         self._answer = verdicts
         self._left = {v.position: v for v, gone in zip(verdicts, given, strict=True) if not gone}
-        self._foreseen, self._ahead = 0, []
+        self._foreseen, self._ahead, self._ids = 0, [], set()
 
     def foresee(self, calls: Sequence[Call[Any]], judge: Callable[[list[str]], list[str]]) -> None:
         """Judge the calls of an answer that is not in the history yet; call it again for more of the same answer.
@@ -140,15 +141,17 @@ class Verdicts:
                 if verdict.id is not None:
                     self._by_id[verdict.id] = verdict.text
             self._foreseen += 1
+            if call.id is not None:
+                self._ids.add(call.id)
 
     def dropped(self) -> None:
         """Forget the foreseen answer: it never arrived, and another request is made."""
         if self._foreseen:
-            self._answer, self._left, self._foreseen, self._ahead = [], {}, 0, []
+            self._answer, self._left, self._foreseen, self._ahead, self._ids = [], {}, 0, [], set()
 
     def knows(self, call_id: str) -> bool:
-        """Whether a call of this id is known."""
-        return call_id in self._by_id
+        """Whether a call of this id was judged, or foreseen."""
+        return call_id in self._by_id or call_id in self._ids
 
     def find(self, call: Call[Any], position: int | None = None) -> str:
         """Return the answer to a call."""

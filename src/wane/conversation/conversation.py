@@ -224,6 +224,11 @@ class Conversation(Generic[M]):
         return self._line.ended
 
     @property
+    def asked(self) -> bool:
+        """Whether a request was made of the history as it is, so that an answer may be under way."""
+        return self._line.shown is not None
+
+    @property
     def window(self) -> ContextWindow:
         """The window: episodes, view, and what holds tokens. Read-only."""
         return self._line.engine.window
@@ -305,6 +310,10 @@ class Conversation(Generic[M]):
 
     # Messages in
 
+    def read(self, data: Sequence[Any]) -> Sequence[M]:
+        """Return the messages of what a host holds, which for `openai_responses` may be a flat list of items."""
+        return self.format.read(data) if isinstance(self.format, WritingFormat) else data
+
     def append(self, message: M | Sequence[Any], *, input_tokens: int = 0, at: float | None = None) -> list[Call[M]]:
         """Take in the next message of the history.
 
@@ -325,7 +334,7 @@ class Conversation(Generic[M]):
                 is changed then.
         """
         calls: list[Call[M]] = []
-        messages = self._read(message if isinstance(message, (list, tuple)) else [message])
+        messages = self.read(message if isinstance(message, (list, tuple)) else [message])
         try:
             for each in messages:
                 calls += self._append(each, input_tokens, at)
@@ -344,7 +353,7 @@ class Conversation(Generic[M]):
             HistoryError: for a message that no provider would accept there; those before it are taken in.
         """
         try:
-            for message in self._read(messages):
+            for message in self.read(messages):
                 self._append(message)
         finally:
             self._teller.tell()
@@ -361,7 +370,7 @@ class Conversation(Generic[M]):
             FormatError: for a message of another format; nothing is changed then.
             HistoryError: for a message that no provider would accept; nothing is changed then.
         """
-        messages = self._read(history)
+        messages = self.read(history)
         alignment = self._aligner.align(messages)
         known, kept, fresh = self.length, self._place(alignment.kept), alignment.fresh
         line = self._line
@@ -389,7 +398,7 @@ class Conversation(Generic[M]):
 
     def shares(self, history: Sequence[Any]) -> int:
         """Return how many first messages a history shares with this one; 0 if no answer is among them."""
-        line, kept = self._line, self._place(self._aligner.align(self._read(history)).kept)
+        line, kept = self._line, self._place(self._aligner.align(self.read(history)).kept)
         return kept if kept and line.answer_within(kept) else 0
 
     def branch(self, count: int | None = None) -> Conversation[M]:
@@ -505,8 +514,8 @@ class Conversation(Generic[M]):
     # Own calls, where a framework runs the tools
 
     def made(self, call: Call[Any]) -> bool:
-        """Whether an own call belongs to the latest answer, foreseen or in the history, by its id."""
-        return call.id is not None and self._verdicts.knows(call.id)
+        """Whether a call belongs to the latest answer, foreseen or in the history, by its id."""
+        return call.id is not None and (self._verdicts.knows(call.id) or call.id in self._line.open_calls)
 
     def foresee(self, calls: Sequence[Call[Any]]) -> None:
         """Judge the own calls of an answer that is not in the history yet, as they will be judged there.
@@ -553,6 +562,19 @@ class Conversation(Generic[M]):
         """
         return self._line.archive.find(pattern, offset)
 
+    def digests(self, history: Sequence[Any]) -> list[str]:
+        """Return the digests (`state()["digest"]`) of the parts of a history that begins as this one.
+
+        Args:
+            history: the history.
+
+        Returns:
+            One digest for each message after the known ones, the longest part of the history first.
+        """
+        messages, length = self.read(history), self.length
+        digest = copy(self._digest)
+        return [digest.of(messages, count) for count in range(length + 1, len(messages) + 1)][::-1]
+
     def state(self) -> dict[str, Any]:
         """Return what `restore` needs besides the history, as JSON data that is no larger than the view."""
         self._answer_own()
@@ -586,7 +608,7 @@ class Conversation(Generic[M]):
         }
         try:
             count = state["messages"]
-            if any(state[key] != value for key, value in same.items()) or len(messages := self._read(history)) < count:
+            if any(state[key] != value for key, value in same.items()) or len(messages := self.read(history)) < count:
                 return False
             known = messages[:count]
             digest: Digest[M] = Digest(self.format, self._setup.adapter)
@@ -620,9 +642,6 @@ class Conversation(Generic[M]):
         self._digest = Digest(self.format, self._setup.adapter)
         self._waiting = WaitingCalls(self.format)
         self._left_out = []
-
-    def _read(self, data: Sequence[Any]) -> Sequence[M]:
-        return self.format.read(data) if isinstance(self.format, WritingFormat) else data
 
     def _wire(self, view: list[M], reminder: str | None) -> list[Any]:
         format_ = self.format

@@ -1,48 +1,109 @@
-"""Several conversations, distinguished by their messages, for hosts that do not name them."""
+"""Several conversations, told apart by what was said, for hosts that do not name them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Generic
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Generic, Protocol
 
-from wane.conversation.calls import Call
+from wane.conversation.calls import Call, calls_of
 from wane.conversation.conversation import Conversation
 from wane.formats.base import MessageT
 
+KEPT_STATES: Final = 8
+"""States that are kept of one conversation: a history that goes on from a little earlier is found as well."""
+
+
+class States(Protocol):
+    """Keeps states of conversations outside the process, by the digests of their histories."""
+
+    def find(self, digests: Sequence[str]) -> Mapping[str, Any] | None:
+        """Return the state of the first of these digests that is known."""
+        ...
+
+    def put(self, state: Mapping[str, Any]) -> None:
+        """Keep a state, by its `digest`."""
+        ...
+
+    def drop(self, digest: str) -> None:
+        """Forget a state."""
+        ...
+
+
+class StatesInMemory:
+    """States that last as long as the process.
+
+    Args:
+        limit: how many; the one that was put or found longest ago goes first.
+    """
+
+    def __init__(self, limit: int = 1_000) -> None:
+        self._limit = limit
+        self._states: OrderedDict[str, Mapping[str, Any]] = OrderedDict()
+
+    def find(self, digests: Sequence[str]) -> Mapping[str, Any] | None:
+        """Return the state of the first of these digests that is known."""
+        known = next((digest for digest in digests if digest in self._states), None)
+        if known is None:
+            return None
+        self._states.move_to_end(known)
+        return self._states[known]
+
+    def put(self, state: Mapping[str, Any]) -> None:
+        """Keep a state, by its `digest`."""
+        self._states[state["digest"]] = state
+        if len(self._states) > self._limit:
+            self._states.popitem(last=False)
+
+    def drop(self, digest: str) -> None:
+        """Forget a state."""
+        self._states.pop(digest, None)
+
 
 class Conversations(Generic[MessageT]):
-    """Finds the conversation that a history continues, or begins a new one.
+    """Finds the conversation that a history goes on with, or begins a new one.
 
     Args:
         make: makes a conversation.
-        limit: number of conversations kept; the least recently used one goes first.
+        limit: how many are kept; the one that was used longest ago goes first.
+        states: where `save` keeps states, so that another process goes on with the same view; None for this one alone.
     """
 
-    def __init__(self, make: Callable[[], Conversation[MessageT]], limit: int = 100) -> None:
+    def __init__(
+        self, make: Callable[[], Conversation[MessageT]], limit: int = 100, states: States | None = None
+    ) -> None:
         self._make = make
         self._limit = limit
+        self._states: States = StatesInMemory() if states is None else states
         self._all: list[Conversation[MessageT]] = []  # the latest last
+        self._saved: dict[int, deque[str]] = {}  # by the id of each, digests of its states
 
     def __len__(self) -> int:
         return len(self._all)
 
     def of(self, history: Sequence[Any]) -> Conversation[MessageT]:
-        """Return the conversation of a history, after taking the history in.
+        """Return the conversation of a history, which has taken it in.
 
-        It is the conversation that shares most messages with the history. If the history leaves it after an answer,
-        a branch is made, because both may continue.
+        It is the one that knows most of it and nothing else. Where a history leaves a known one after an answer, a
+        branch of that is made, as both may go on; and another one where a history comes again that an answer is under
+        way for.
 
         Raises:
             FormatError: for a message of another format.
-            HistoryError: for a message that no provider would accept.
+            HistoryError: for one that no provider would take.
         """
-        found = max(((each.shares(history), each) for each in self._all), key=lambda pair: pair[0], default=(0, None))
-        shared, conversation = found
-        if conversation is None or not shared:
-            conversation = self._make()
-        elif shared < conversation.length:
+        other = self._make()
+        messages = other.read(history)
+        shared, conversation = self._nearest(messages)
+        if conversation is not None and shared < conversation.length:
             conversation = conversation.branch(shared)
-        conversation.ingest(history)
+        elif state := self._states.find((conversation or other).digests(messages)):
+            conversation = other if other.restore(state, messages) else conversation
+        if conversation is None:
+            conversation = other
+        elif conversation is not other and not conversation.ingest(messages).added and conversation.asked:
+            conversation = other if other.restore(conversation.state(), messages) else conversation
+        conversation.ingest(messages)
         self._all = [each for each in self._all if each is not conversation][-self._limit + 1 :]
         self._all.append(conversation)
         return conversation
@@ -50,3 +111,29 @@ class Conversations(Generic[MessageT]):
     def answering(self, call: Call[Any]) -> Conversation[MessageT] | None:
         """Return the conversation whose latest answer made a call, by the call's id; None if none did."""
         return next((each for each in reversed(self._all) if each.made(call)), None)
+
+    def save(self, conversation: Conversation[MessageT]) -> None:
+        """Keep the state of a conversation, once it is known what came of its latest request."""
+        state = conversation.state()
+        self._states.put(state)
+        saved = self._saved.setdefault(id(conversation), deque())
+        if state["digest"] not in saved:
+            saved.append(state["digest"])
+        if len(saved) > KEPT_STATES:
+            self._states.drop(saved.popleft())
+        known = set(map(id, self._all))
+        self._saved = {key: digests for key, digests in self._saved.items() if key in known}
+
+    def _nearest(self, messages: Sequence[MessageT]) -> tuple[int, Conversation[MessageT] | None]:
+        """The conversation that shares most with a history, and how many messages."""
+        rows = [(each.shares(messages), each) for each in self._all]
+        most = max((shared for shared, _ in rows), default=0)
+        if not most:
+            return 0, None
+        best = [each for shared, each in rows if shared == most]
+        # Those that know nothing else, and of these the one that made the calls that come next.
+        best = [each for each in best if each.length == most] or best
+        if len(best) > 1:
+            calls = calls_of(best[0].format, messages[most : most + 1])
+            best = [each for each in best if any(map(each.made, calls))] or best
+        return most, best[-1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final, Generic
 
@@ -33,7 +33,7 @@ class Digest(Generic[MessageT]):
         self._count = 0
         self._value = b""
 
-    def of(self, messages: list[MessageT], count: int) -> str:
+    def of(self, messages: Sequence[MessageT], count: int) -> str:
         """Return the digest of the first messages; only messages new since the last call cost time.
 
         Args:
