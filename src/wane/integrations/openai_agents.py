@@ -1,0 +1,250 @@
+"""Context Window Lifecycle for the OpenAI Agents SDK. Needs the `openai-agents` extra.
+
+    lifecycle = ContextLifecycle(budget="80k")
+    result = await Runner.run(lifecycle.equip(agent), "Go.", session=session)
+
+The session keeps every item; each model call gets a view of them. Sessions have no place for what Wane knows besides,
+so that is kept by what was said, in memory or in a file (`states`).
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeAlias, Unpack
+
+from wane.conversation import Adapter, Call, Conversation, Conversations, Request, States, Tool, calls_of
+from wane.core import DEFAULT_BUDGET
+from wane.core.errors import MissingExtraError
+from wane.formats.openai_responses import Message, OpenAIResponsesFormat
+from wane.integrations.lifecycle import LifecycleSettings, Warner, maker
+from wane.integrations.states import StateFile
+
+try:
+    from agents import (
+        Agent,
+        FunctionTool,
+        Model,
+        ModelProvider,
+        ModelResponse,
+        MultiProvider,
+    )
+    from agents import Tool as AgentTool
+    from agents.items import TResponseStreamEvent
+    from agents.retry import ModelRetryAdvice, ModelRetryAdviceRequest
+    from agents.tool_context import ToolContext
+    from openai.types.responses import ResponseCompletedEvent, ResponseOutputItemDoneEvent
+except ImportError as error:
+    raise MissingExtraError("wane.integrations.openai_agents", "openai-agents") from error
+
+__all__ = ["ContextLifecycle"]
+
+_SERVED: Final = (
+    "OpenAI keeps this conversation on its side, so nothing can be evicted. Leave out conversation_id, "
+    "previous_response_id and auto_previous_response_id, and use a session"
+)
+_COMPACTED: Final = (
+    "the history is compacted beside Wane, which cannot recall what that takes away. Leave out "
+    "OpenAIResponsesCompactionSession, ModelSettings(context_management=…) and ModelSettings(truncation='auto')"
+)
+_FILTERED: Final = (
+    "a call_model_input_filter changes what Wane is given; if it trims tool outputs, leave it out, as Wane evicts them"
+)
+_UNMANAGED: Final = (
+    "an equipped agent was run with a model that is not Wane's, so nothing is evicted. Give "
+    "RunConfig(model=lifecycle.model(…))"
+)
+_PLACES: Final = (
+    "system_instructions",
+    "input",
+    "model_settings",
+    "tools",
+    "output_schema",
+    "handoffs",
+    "tracing",
+)  # the positional arguments of a model
+
+Given: TypeAlias = dict[str, Any]
+"""What the runner gives a model for one call, by name."""
+
+_NOWHERE: Final = "Error: this conversation's context is not managed, so the tool does nothing. Do not call it again."
+
+
+class ContextLifecycle:
+    """Keeps agents' requests within a token budget, evicting by episode. Their sessions stay whole.
+
+    An agent gets the tool `delimiter`, and guidance with its instructions. One object serves any number of agents and
+    conversations; a sub-agent has a window of its own.
+
+    Args:
+        budget: tokens that a request may hold: a number, or text such as `"80k"`.
+        states: where to keep, by what was said, what sessions do not: a file, which is made if it is missing, or
+            a store of your own. Another process then goes on with the same view. None keeps it in memory: another
+            process estimates anew what requests held.
+        settings: the others, by name (`wane.integrations.lifecycle.LifecycleSettings`).
+
+    Raises:
+        ConfigError: for a setting that cannot work.
+    """
+
+    def __init__(
+        self,
+        budget: int | str = DEFAULT_BUDGET,
+        *,
+        states: str | Path | States | None = None,
+        **settings: Unpack[LifecycleSettings],
+    ) -> None:
+        make = maker(OpenAIResponsesFormat(), Adapter[Message](), budget, **settings)
+        sample = make()
+        self.instructions = sample.instructions
+        self.tools: list[AgentTool] = [self._tool(tool) for tool in sample.own_tools]
+        self._own = frozenset(tool.name for tool in self.tools)
+        kept = StateFile(states) if isinstance(states, (str, Path)) else states
+        self._conversations = Conversations(make, states=kept)
+        self._warner = Warner(_COMPACTED)
+        self._lock = threading.RLock()  # event loops of several threads may share an agent
+
+    def equip(self, agent: Agent[Any], *, provider: ModelProvider | None = None) -> Agent[Any]:
+        """Return the agent with a managed context. Those that it hands over to are equipped by themselves.
+
+        Args:
+            agent: an agent; it stays as it is.
+            provider: what finds its model by name; None for the SDK's own.
+        """
+        if isinstance(agent.model, _Managed):
+            return agent
+        equipped = agent.clone(model=self.model(agent.model, provider), tools=[*agent.tools, *self.tools])
+        # The settings that go with a model's name would be lost with the name.
+        equipped.model_settings = agent.model_settings
+        return equipped
+
+    def model(self, model: str | Model | None, provider: ModelProvider | None = None) -> Model:
+        """Return a model with a managed context, such as for `RunConfig(model=…)`, which goes before an agent's.
+
+        Args:
+            model: a model, its name, or None for the SDK's default.
+            provider: what finds a model by its name; None for the SDK's own.
+        """
+        found = model if isinstance(model, Model) else (provider or MultiProvider()).get_model(model)
+        return found if isinstance(found, _Managed) else _Managed(found, self)
+
+    # Around each model call
+
+    def _asked(self, given: Given) -> tuple[Given, Conversation[Message] | None, Request[Message] | None]:
+        """What to send in place of what the runner gives; no request where the provider keeps the conversation."""
+        if given.get("previous_response_id") is not None or given.get("conversation_id") is not None:
+            self._warner.warn(_SERVED)
+            tools = [tool for tool in given["tools"] if tool.name not in self._own]
+            return {**given, "tools": tools}, None, None
+        items, settings = given["input"], given["model_settings"]
+        items = [{"role": "user", "content": items}] if isinstance(items, str) else items
+        compacted = any(isinstance(item, dict) and item.get("type") == "compaction" for item in items)
+        if compacted or settings.context_management or settings.truncation == "auto":
+            self._warner.warn(_COMPACTED)
+        system = "\n\n".join(filter(None, (given["system_instructions"], self.instructions))) or None
+        with self._lock:
+            conversation = self._conversations.of(items)
+            conversation.overhead = f"{system or ''}{_definitions(given)}"
+            request = conversation.request()
+        return {**given, "system_instructions": system, "input": request.messages}, conversation, request
+
+    def _answered(
+        self, conversation: Conversation[Message], request: Request[Message] | None, output: Sequence[Any], tokens: int
+    ) -> None:
+        items = [item if isinstance(item, dict) else item.model_dump(exclude_unset=True) for item in output]
+        with self._lock:
+            conversation.observe(tokens, request=request)
+            conversation.foresee(calls_of(conversation.format, conversation.read(items)))
+            self._conversations.save(conversation)
+
+    def _tool(self, tool: Tool) -> FunctionTool:
+        async def answer(context: ToolContext[Any], arguments: str) -> str:
+            if getattr(context.run_config, "call_model_input_filter", None) is not None:
+                self._warner.warn(_FILTERED)
+            call: Call[Message] = Call(tool.name, arguments, context.tool_call_id)
+            with self._lock:
+                conversation = self._conversations.answering(call)
+                if conversation is None:
+                    self._warner.warn(_UNMANAGED)
+                    return _NOWHERE
+                return conversation.answer(call)
+
+        return FunctionTool(
+            name=tool.name,
+            description=tool.description,
+            params_json_schema=dict(tool.schema),
+            on_invoke_tool=answer,
+            strict_json_schema=False,
+        )
+
+
+class _Managed(Model):
+    """A model whose requests are views of what the runner gives it; everything else is the model's own."""
+
+    def __init__(self, model: Model, lifecycle: ContextLifecycle) -> None:
+        self._model = model
+        self._lifecycle = lifecycle
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    async def close(self) -> None:
+        await self._model.close()
+
+    async def _cleanup_on_run_end(self, owner: object) -> None:
+        await self._model._cleanup_on_run_end(owner)
+
+    def get_retry_advice(self, request: ModelRetryAdviceRequest) -> ModelRetryAdvice | None:
+        return self._model.get_retry_advice(request)
+
+    async def get_response(self, *args: Any, **named: Any) -> ModelResponse:
+        given, conversation, request = self._lifecycle._asked(_named(args, named))
+        response = await self._model.get_response(*_placed(given), **given)
+        if conversation is not None:
+            self._lifecycle._answered(conversation, request, response.output, response.usage.input_tokens)
+        return response
+
+    async def stream_response(self, *args: Any, **named: Any) -> AsyncIterator[TResponseStreamEvent]:
+        given, conversation, request = self._lifecycle._asked(_named(args, named))
+        stream, done = self._model.stream_response(*_placed(given), **given), list[Any]()
+        try:
+            async for event in stream:
+                if isinstance(event, ResponseOutputItemDoneEvent):
+                    done.append(event.item)
+                if isinstance(event, ResponseCompletedEvent) and conversation is not None:
+                    usage = event.response.usage
+                    # Some servers leave out of the response what they have told already.
+                    output = event.response.output or done
+                    self._lifecycle._answered(conversation, request, output, usage.input_tokens if usage else 0)
+                yield event
+        finally:
+            if (close := getattr(stream, "aclose", None)) is not None:
+                await close()
+
+
+def _named(args: tuple[Any, ...], named: Mapping[str, Any]) -> Given:
+    return {**dict(zip(_PLACES, args, strict=False)), **named}
+
+
+def _placed(given: Given) -> list[Any]:
+    """Take out of what is given what a model takes by position."""
+    return [given.pop(name) for name in _PLACES]
+
+
+def _definitions(given: Given) -> str:
+    """What a request says of tools and output, as text to count."""
+    told = [
+        {"name": tool.name, "description": tool.description, "parameters": tool.params_json_schema}
+        if isinstance(tool, FunctionTool)
+        else vars(tool)
+        for tool in given["tools"]
+    ]
+    told += [
+        {"name": to.tool_name, "description": to.tool_description, "parameters": to.input_json_schema}
+        for to in given["handoffs"]
+    ]
+    output = given["output_schema"]
+    schema = None if output is None or output.is_plain_text() else output.json_schema()
+    return json.dumps([told, schema], default=str)

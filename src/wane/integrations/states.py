@@ -1,0 +1,75 @@
+"""States of conversations in a file, for frameworks that have no place of their own for them."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+KEPT: Final = 10_000
+"""States in one file; the oldest go first."""
+
+_AT_ONCE: Final = 500  # digests in one question
+
+
+class StateFile:
+    """Keeps states in an SQLite file, which several processes may use at once.
+
+    A state says what is in view, by number, with names and descriptions of episodes; it has no messages. A file that
+    cannot be read or written is warned of, and costs no run: counts are then estimated anew.
+
+    Args:
+        path: the file; it and its folder are made if they are missing.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
+        self._lock = threading.Lock()
+        self._base: sqlite3.Connection | None = None
+
+    def __del__(self) -> None:
+        if (base := getattr(self, "_base", None)) is not None:
+            base.close()
+
+    def find(self, digests: Sequence[str]) -> Mapping[str, Any] | None:
+        """Return the state of the first of these digests that is known."""
+        for first in range(0, len(digests), _AT_ONCE):
+            asked = digests[first : first + _AT_ONCE]
+            marks = ", ".join("?" * len(asked))
+            rows = dict(self._run(f"SELECT digest, state FROM states WHERE digest IN ({marks})", *asked))  # noqa: S608
+            if found := next((rows[digest] for digest in asked if digest in rows), None):
+                state: dict[str, Any] = json.loads(found)
+                return state
+        return None
+
+    def put(self, state: Mapping[str, Any]) -> None:
+        """Keep a state, by its `digest`."""
+        self._run("INSERT OR REPLACE INTO states (digest, state) VALUES (?, ?)", state["digest"], json.dumps(state))
+        self._run("DELETE FROM states WHERE rowid <= (SELECT max(rowid) FROM states) - ?", KEPT)
+
+    def drop(self, digest: str) -> None:
+        """Forget a state."""
+        self._run("DELETE FROM states WHERE digest = ?", digest)
+
+    def _run(self, statement: str, *values: object) -> list[Any]:
+        with self._lock:
+            try:
+                if self._base is None:
+                    self._base = self._open()
+                with self._base:
+                    return self._base.execute(statement, values).fetchall()
+            except (sqlite3.Error, OSError) as error:
+                warnings.warn(f"Wane: {self._path} cannot be used, so nothing is kept in it: {error}", stacklevel=2)
+                return []
+
+    def _open(self) -> sqlite3.Connection:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        base = sqlite3.connect(self._path, check_same_thread=False)
+        base.execute("PRAGMA journal_mode=WAL")
+        base.execute("PRAGMA synchronous=NORMAL")
+        base.execute("CREATE TABLE IF NOT EXISTS states (digest TEXT PRIMARY KEY, state TEXT NOT NULL)")
+        return base

@@ -1,0 +1,234 @@
+"""The adapter of the OpenAI Agents SDK over its real models, on two wires."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("agents", reason="the OpenAI Agents SDK is not installed")
+
+from agents import (
+    Agent,
+    ModelSettings,
+    MultiProvider,
+    OpenAIChatCompletionsModel,
+    OpenAIResponsesModel,
+    RunConfig,
+    Runner,
+    SQLiteSession,
+    function_tool,
+    set_tracing_disabled,
+)
+from agents.testing import ScriptedModel, assistant_message, function_call
+from openai import AsyncOpenAI
+
+from wane.integrations.openai_agents import ContextLifecycle
+from wane.testing import adapters
+
+set_tracing_disabled(True)
+
+
+@function_tool
+def read(path: str) -> str:
+    """Read a file."""
+    return adapters.content_of(path)
+
+
+@function_tool
+def grep(pattern: str) -> str:
+    """Search for a pattern."""
+    return adapters.content_of(pattern)
+
+
+class AgentsThread:
+    """A session of an agent."""
+
+    def __init__(self, model: Any, url: str, settings: dict[str, Any], session: SQLiteSession, folder: Path) -> None:
+        self._made: tuple[Any, ...] = (model, url, settings, session, folder)
+        self._model, self._url, self._session = model, url, session
+        self._lifecycle = ContextLifecycle(**settings, states=folder / "states.db")
+
+    def turn(self, prompt: str, *, stream: bool = False) -> str:
+        return asyncio.run(self._turn(prompt, stream))
+
+    async def _turn(self, prompt: str, stream: bool) -> str:
+        # A client is of one event loop.
+        async with AsyncOpenAI(base_url=f"{self._url}/v1", api_key="k", max_retries=0) as client:
+            model = self._model("gpt-x", openai_client=client)
+            agent = self._lifecycle.equip(Agent("a", instructions="Be good.", tools=[read, grep], model=model))
+            if not stream:
+                result: Any = await Runner.run(agent, prompt, session=self._session, max_turns=20)
+            else:
+                result = Runner.run_streamed(agent, prompt, session=self._session, max_turns=20)
+                assert [event async for event in result.stream_events()]
+            return str(result.final_output)
+
+    def stored(self) -> Mapping[str, str]:
+        items: list[Any] = asyncio.run(self._session.get_items())
+        return {item["call_id"]: item["output"] for item in items if item.get("type") == "function_call_output"}
+
+    def again(self) -> AgentsThread:
+        return AgentsThread(*self._made)
+
+
+class TestResponses(adapters.AdapterContract):
+    """Responses."""
+
+    model: Any = OpenAIResponsesModel
+
+    @pytest.fixture(autouse=True)
+    def _places(self, tmp_path: Path) -> None:
+        self.folder = tmp_path
+        self.sessions = 0
+
+    def begin(self, url: str, **settings: Any) -> AgentsThread:
+        self.sessions += 1
+        folder = self.folder / str(self.sessions)
+        return AgentsThread(self.model, url, settings, SQLiteSession("1"), folder)
+
+
+class TestChat(TestResponses):
+    """Chat Completions."""
+
+    model = OpenAIChatCompletionsModel
+
+
+# What is this framework's own
+
+
+def started(name: str, call: str) -> ScriptedModel:
+    """A model that starts an exploration, and ends."""
+    start = function_call("delimiter", {"action": "start", "name": name, "type": "expl"}, call_id=call)
+    return ScriptedModel([[start], [assistant_message("Done.")]])
+
+
+def results(model: ScriptedModel) -> list[str]:
+    """The results that the latest call of a model was given."""
+    call = model.last_call
+    assert call is not None
+    return [item["output"] for item in call.input if item.get("type") == "function_call_output"]
+
+
+def run(agent: Agent[Any], given: Any = "Go.", **more: Any) -> Any:
+    return asyncio.run(Runner.run(agent, given, **more))
+
+
+@pytest.mark.filterwarnings("error")
+def test_runs_of_the_same_prompt_at_once_have_a_window_each() -> None:
+    lifecycle = ContextLifecycle(budget="80k")
+    models = [started("look", f"c{number}") for number in range(5)]
+
+    async def all_of_them() -> None:
+        await asyncio.gather(*(Runner.run(lifecycle.equip(Agent("a", model=model)), "Go.") for model in models))
+
+    asyncio.run(all_of_them())
+    assert all(results(model)[0].startswith("Started exploration") for model in models)
+
+
+def test_an_agent_as_a_tool_has_a_window_of_its_own_and_a_handoff_goes_on() -> None:
+    lifecycle = ContextLifecycle(budget="80k")
+    inner = started("look", "inner")
+    sub = lifecycle.equip(Agent("sub", model=inner))
+    last = ScriptedModel(
+        [
+            [function_call("delimiter", {"action": "end", "name": "look", "description": "x"}, call_id="d2")],
+            [assistant_message("Over.")],
+        ]
+    )
+    second = lifecycle.equip(Agent("second", model=last))
+    start = function_call("delimiter", {"action": "start", "name": "look", "type": "expl"}, call_id="d1")
+    first = ScriptedModel(
+        [
+            [start, function_call("ask", {"input": "look"}, call_id="a1")],
+            [function_call("transfer_to_second", {}, call_id="h1")],
+        ]
+    )
+    tools = [sub.as_tool("ask", "Asks.")]
+    parent = lifecycle.equip(Agent("first", model=first, tools=[*tools], handoffs=[second]))
+    assert run(parent).final_output == "Over."
+    assert results(inner)[0].startswith("Started exploration")
+    assert results(first)[0].startswith("Started exploration")
+    assert results(last)[-1].startswith("Ended")
+
+
+def test_instructions_and_tools_of_the_agent_stay() -> None:
+    model = ScriptedModel([[assistant_message("Done.")]])
+    agent = Agent[None]("a", instructions=lambda context, agent: "Be good.", tools=[read], model=model)
+    lifecycle = ContextLifecycle(budget="80k", recall=True)
+    equipped = lifecycle.equip(agent)
+    assert lifecycle.equip(equipped) is equipped
+    run(equipped)
+    call = model.last_call
+    assert call is not None
+    assert call.system_instructions == f"Be good.\n\n{lifecycle.instructions}"
+    assert [tool.name for tool in call.tools] == ["read", "delimiter", "recall"]
+    assert [tool.name for tool in agent.tools] == ["read"]
+
+
+def test_the_settings_that_go_with_a_models_name_stay() -> None:
+    agent = Agent[None]("a", model="gpt-5")
+    assert agent.model_settings.reasoning is not None
+    provider = MultiProvider(openai_client=AsyncOpenAI(api_key="k"))
+    assert ContextLifecycle().equip(agent, provider=provider).model_settings == agent.model_settings
+
+
+def test_a_conversation_that_openai_keeps_is_left_alone_and_said_once() -> None:
+    model = ScriptedModel([[assistant_message("One.")], [assistant_message("Two.")]])
+    agent = ContextLifecycle(budget="80k").equip(Agent("a", instructions="Be good.", tools=[read], model=model))
+    with pytest.warns(UserWarning, match="conversation_id") as told:
+        run(agent, conversation_id="conv_1")
+    with warnings.catch_warnings(action="error"):
+        run(agent, "On.", conversation_id="conv_1")
+    assert len(told) == 1
+    call = model.last_call
+    assert call is not None
+    assert call.system_instructions == "Be good."
+    assert [tool.name for tool in call.tools] == ["read"]
+
+
+@pytest.mark.parametrize("settings", [{"truncation": "auto"}, {"context_management": [{"type": "compaction"}]}])
+def test_compaction_beside_it_is_said(settings: Any) -> None:
+    agent = ContextLifecycle().equip(Agent("a", model=started("look", "c"), model_settings=ModelSettings(**settings)))
+    with pytest.warns(UserWarning, match="compacted beside Wane") as told:
+        run(agent)
+    assert len(told) == 1
+
+
+def test_a_run_with_another_model_is_said() -> None:
+    lifecycle = ContextLifecycle()
+    agent, other = lifecycle.equip(Agent("a", model=ScriptedModel([]))), started("look", "c1")
+    with pytest.warns(UserWarning, match=r"lifecycle\.model"):
+        run(agent, run_config=RunConfig(model=other))
+    assert results(other)[0].startswith("Error")
+    managed = started("look", "c2")
+    run(agent, run_config=RunConfig(model=lifecycle.model(managed)))
+    assert results(managed)[0].startswith("Started")
+
+
+def test_a_filter_of_the_run_is_said() -> None:
+    agent = ContextLifecycle().equip(Agent("a", model=started("look", "c1")))
+    with pytest.warns(UserWarning, match="call_model_input_filter"):
+        run(agent, run_config=RunConfig(call_model_input_filter=lambda data: data.model_data))
+
+
+@pytest.mark.filterwarnings("always")
+def test_a_file_of_states_that_cannot_be_used_costs_no_run(tmp_path: Path) -> None:
+    broken = tmp_path / "states.db"
+    broken.write_text("This is no database, " * 100)
+    model = started("look", "c1")
+    with pytest.warns(UserWarning, match="cannot be used"):
+        assert run(ContextLifecycle(states=broken).equip(Agent("a", model=model))).final_output == "Done."
+    assert results(model)[0].startswith("Started")
+
+
+def test_without_the_sdk_the_install_command_is_said() -> None:
+    code = "import sys; sys.modules['agents'] = None; import wane.integrations.openai_agents"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert 'Install it with: pip install "wane[openai-agents]"' in done.stderr
