@@ -157,8 +157,7 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
             conversation = self._make()
             if kept:
                 conversation.restore(kept["state"], messages)
-            conversation.listeners.append(self._warner.on_event)
-        conversation.ingest(messages)
+        self._warner.ingested(conversation.ingest(messages))
         return conversation
 
     def _view(self, conversation: Conversation[BaseMessage], request: ModelRequest[Any]) -> ModelRequest[Any]:

@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import TypedDict, Unpack
 
-from wane.conversation import Adapter, Conversation
-from wane.conversation.events import Event, HistoryReplaced, Listener
+from wane.conversation import Adapter, Change, Conversation
+from wane.conversation.events import Listener
 from wane.core import Counter, Policy, ToolClass
 from wane.formats.base import Format, MessageT
 from wane.strategies.base import Annotate
@@ -70,7 +70,7 @@ class Warner:
             self._told.add(text)
             warnings.warn(f"Wane: {text}", stacklevel=4)
 
-    def on_event(self, event: Event) -> None:
-        """Listen to a conversation: a history that was replaced has lost what Wane keeps recoverable."""
-        if isinstance(event, HistoryReplaced):
+    def ingested(self, change: Change) -> None:
+        """A history was taken in: one that took another's place, and is no new beginning, has lost something."""
+        if change.replaced and change.added > 1:
             self.warn(f"the history was replaced, so what had been evicted cannot be recalled. {self._competes}")

@@ -1,0 +1,199 @@
+"""Messages of Strands Agents: Bedrock's Converse messages, as plain dicts with a `tracking_id` and `metadata`.
+
+What each block becomes:
+
+| block | item of Wane |
+|---|---|
+| `text`, `guardContent`, an image, a document of the user | user, or a notice |
+| `text`, `citationsContent` and others of the assistant | text |
+| `reasoningContent` | reasoning |
+| `toolUse`, `toolResult` | call and result |
+| `cachePoint` | nothing: it goes with the first block that goes from its message |
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from wane.core import Kind
+from wane.core.errors import FormatError
+from wane.formats.base import Part
+from wane.formats.coupling import Couplings
+from wane.formats.notices import is_notice
+from wane.formats.openai import NON_TEXT_TOKENS
+from wane.formats.values import check_each, type_name
+
+Message: TypeAlias = dict[str, Any]
+Block: TypeAlias = Mapping[str, Any]
+Slot: TypeAlias = tuple[int, Part]
+"""Position of a block in its message, and what it is to Wane."""
+
+_ROLES: Final = ("user", "assistant")
+
+
+class StrandsFormat:
+    """Messages of Strands Agents."""
+
+    name = "strands"
+
+    def recognises(self, data: object) -> bool:
+        """Whether data looks like a list of messages."""
+        return isinstance(data, list) and bool(data) and all(map(_looks_right, data))
+
+    def load(self, data: object) -> list[Message]:
+        """Return the messages of a list.
+
+        Raises:
+            FormatError: naming the first message that is not of this format.
+        """
+        if not isinstance(data, list):
+            raise FormatError(f"expected a list of Strands messages, found {type_name(data)}")
+        check_each(data, slots)
+        return data
+
+    def dump(self, messages: Sequence[Message]) -> list[Any]:
+        """Return the messages; what is in them as bytes, such as an image, stays so."""
+        return list(messages)
+
+    def parts(self, message: Message) -> list[Part]:
+        """Take a message apart, as the table at the top of `wane.formats.strands` says.
+
+        Raises:
+            FormatError: for a role or a content of another shape.
+        """
+        return [part for _, part in slots(message)]
+
+    def keep(self, message: Message, kept: Sequence[int]) -> Message:
+        """Return the message with only some of its blocks; all other fields are the same."""
+        found = slots(message)
+        return {**message, "content": [message["content"][found[position][0]] for position in kept]}
+
+    def read(self, data: Sequence[Any]) -> Sequence[Message]:
+        """Return the messages, which are what a host holds."""
+        return data
+
+    def wire(self, messages: Sequence[Message]) -> list[Any]:
+        """Return the messages, which every model of Strands takes as they are."""
+        return list(messages)
+
+    def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the specification of a tool."""
+        return {"name": name, "description": description, "inputSchema": {"json": dict(schema)}}
+
+    def turn(self, text: str) -> Message:
+        """Return a message of the user."""
+        return {"role": "user", "content": [{"text": text}]}
+
+    def awaits(self, message: Message, position: int) -> bool:
+        """Whether the application answers a call: one that the provider runs by itself has a type."""
+        return "type" not in message["content"][slots(message)[position][0]]["toolUse"]
+
+    def result(self, message: Message, position: int, text: str) -> Message:
+        """Return the user's message that answers a call."""
+        call_id = slots(message)[position][1].call_id
+        block = {"toolResult": {"toolUseId": call_id, "status": "success", "content": [{"text": text}]}}
+        return {"role": "user", "content": [block]}
+
+    def cleared(self, message: Message, position: int, text: str) -> Message:
+        """Return a message with a text in place of one result's content."""
+        content, place = message["content"], slots(message)[position][0]
+        block = {"toolResult": {**content[place]["toolResult"], "content": [{"text": text}]}}
+        return {**message, "content": [*content[:place], block, *content[place + 1 :]]}
+
+
+def joined(messages: Sequence[Message]) -> list[Message]:
+    """Return messages whose roles alternate, as Bedrock demands: neighbours of one role become one message."""
+    out: list[Message] = []
+    for message in messages:
+        if out and out[-1]["role"] == message["role"]:
+            out[-1] = {**out[-1], "content": [*out[-1]["content"], *message["content"]]}
+        else:
+            out.append(message)
+    return out
+
+
+def slots(message: Message) -> list[Slot]:
+    """Return the items of a message, each with the position of its block in `content`.
+
+    Raises:
+        FormatError: for a role or a content of another shape.
+    """
+    if not isinstance(message, dict):
+        raise FormatError(f"a message must be an object, found {type_name(message)}")
+    role, content = message.get("role"), message.get("content")
+    if role not in _ROLES:
+        raise FormatError(f"role {role!r} is unknown; known: {', '.join(_ROLES)}")
+    if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
+        raise FormatError("content must be a list of blocks")
+    found = [(place, part) for place, block in enumerate(content) if (part := _part(role, block)) is not None]
+    return _couple(content, found) if role == "assistant" and len(found) > 1 else found
+
+
+def _part(role: str, block: Block) -> Part | None:
+    """What a block is; None if it says nothing."""
+    if (call := block.get("toolUse")) is not None:
+        return Part(Kind.CALL, call_id=call["toolUseId"], tool=call["name"], arguments=_json(call["input"]))
+    if (result := block.get("toolResult")) is not None:
+        said = [_said(each) for each in result["content"]]
+        extra = sum(tokens for _, tokens in said)
+        return Part(Kind.RESULT, "".join(text for text, _ in said), call_id=result["toolUseId"], extra_tokens=extra)
+    if (reasoning := block.get("reasoningContent")) is not None:
+        text = reasoning.get("reasoningText", {}).get("text") or ""
+        return Part(Kind.REASONING, text, extra_tokens=0 if text else max(1, len(_seal(block)) // 4))
+    if "cachePoint" in block:
+        return None
+    text, extra = _said(block)
+    if role == "assistant":
+        return Part(Kind.TEXT, text, extra_tokens=extra) if text or extra else None
+    return Part(Kind.NOTICE if not extra and is_notice(text) else Kind.USER, text, extra_tokens=extra)
+
+
+def _said(block: Block) -> tuple[str, int]:
+    """The text of a block, and the estimate for what is no text in it."""
+    if isinstance(text := block.get("text"), str):
+        return text, 0
+    if "json" in block:
+        return _json(block["json"]), 0
+    if (guarded := block.get("guardContent")) is not None:
+        return _said(guarded.get("text", {}))
+    if (cited := block.get("citationsContent")) is not None:
+        return "".join(_said(each)[0] for each in cited.get("content") or []), 0
+    return "", NON_TEXT_TOKENS
+
+
+def _couple(content: Sequence[Block], found: list[Slot]) -> list[Slot]:
+    """Add what must stay together (R12).
+
+    Signed reasoning is needed by the calls that follow it, and needs one item behind it: text, which goes last of all,
+    or else what is next.
+    """
+    couplings, signed = Couplings(), list[int]()
+    for here, (place, part) in enumerate(found):
+        if part.kind is Kind.CALL:
+            couplings.add(here, *signed)
+        elif part.kind is Kind.REASONING and _seal(content[place]):
+            signed.append(here)
+    for here in signed:
+        texts = [number for number, (_, part) in enumerate(found) if number > here and part.kind is Kind.TEXT]
+        couplings.add(here, *(texts or range(here + 1, len(found)))[:1])
+    return [(place, couplings.apply(here, part)) for here, (place, part) in enumerate(found)]
+
+
+def _seal(block: Block) -> str | bytes:
+    """What a provider knows its own reasoning by; nothing for reasoning that is mere text."""
+    reasoning = block["reasoningContent"]
+    return reasoning.get("reasoningText", {}).get("signature") or reasoning.get("redactedContent") or b""
+
+
+def _json(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _looks_right(entry: object) -> bool:
+    if not isinstance(entry, dict) or entry.get("role") not in _ROLES:
+        return False
+    content = entry.get("content")
+    # A block of Anthropic's has a type; one of Converse is named by its key.
+    return isinstance(content, list) and all(isinstance(block, dict) and "type" not in block for block in content)
