@@ -18,7 +18,7 @@ from uuid import uuid4
 
 from wane.conversation import Adapter, Call, Conversation, Request, calls_of
 from wane.core import DEFAULT_BUDGET
-from wane.core.errors import MissingExtraError
+from wane.core.errors import FormatError, HistoryError, MissingExtraError
 from wane.integrations.lifecycle import LifecycleSettings, Warner, maker
 
 try:
@@ -147,7 +147,11 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
             )
             return None
         with self._lock:
-            return self._conversation(request.state, request.messages)
+            try:
+                return self._conversation(request.state, request.messages)
+            except (FormatError, HistoryError) as error:
+                self._warner.aside(error)
+                return None
 
     def _conversation(self, state: Mapping[str, Any], messages: Sequence[BaseMessage]) -> Conversation[BaseMessage]:
         """The thread's conversation, which has taken in its messages."""

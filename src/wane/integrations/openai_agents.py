@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias, Unpack
 
 from wane.conversation import Adapter, Call, Conversation, Conversations, Request, States, Tool, calls_of
 from wane.core import DEFAULT_BUDGET
-from wane.core.errors import MissingExtraError
+from wane.core.errors import FormatError, HistoryError, MissingExtraError
 from wane.formats.openai_responses import Message, OpenAIResponsesFormat
 from wane.integrations.lifecycle import LifecycleSettings, Warner, maker
 from wane.integrations.states import StateFile
@@ -136,8 +136,7 @@ class ContextLifecycle:
         """What to send in place of what the runner gives; no request where the provider keeps the conversation."""
         if given.get("previous_response_id") is not None or given.get("conversation_id") is not None:
             self._warner.warn(_SERVED)
-            tools = [tool for tool in given["tools"] if tool.name not in self._own]
-            return {**given, "tools": tools}, None, None
+            return self._without_tools(given), None, None
         items, settings = given["input"], given["model_settings"]
         items = [{"role": "user", "content": items}] if isinstance(items, str) else items
         compacted = any(isinstance(item, dict) and item.get("type") == "compaction" for item in items)
@@ -145,10 +144,17 @@ class ContextLifecycle:
             self._warner.warn(_COMPACTED)
         system = "\n\n".join(filter(None, (given["system_instructions"], self.instructions))) or None
         with self._lock:
-            conversation = self._conversations.of(items)
+            try:
+                conversation = self._conversations.of(items)
+            except (FormatError, HistoryError) as error:
+                self._warner.aside(error)
+                return self._without_tools(given), None, None
             conversation.overhead = f"{system or ''}{_definitions(given)}"
             request = conversation.request()
         return {**given, "system_instructions": system, "input": request.messages}, conversation, request
+
+    def _without_tools(self, given: Given) -> Given:
+        return {**given, "tools": [tool for tool in given["tools"] if tool.name not in self._own]}
 
     def _answered(
         self, conversation: Conversation[Message], request: Request[Message] | None, output: Sequence[Any], tokens: int

@@ -14,7 +14,7 @@ from typing import Any, Final, Unpack
 
 from wane.conversation import Adapter, Call, Conversation, Tool, calls_of
 from wane.core import DEFAULT_BUDGET
-from wane.core.errors import MissingExtraError
+from wane.core.errors import FormatError, HistoryError, MissingExtraError
 from wane.formats.strands import Message, StrandsFormat, joined
 from wane.integrations.lifecycle import LifecycleSettings, Warner, maker
 
@@ -102,16 +102,19 @@ class _Window:
 
     def ask(self, context: InvokeModelContext) -> InvokeModelContext:
         """Send a view of the agent's messages in place of them all."""
-        own = {tool.name for tool in self._conversation.own_tools}
         if context.model.stateful:
             self._warner.warn(_SERVED)
-            return context.replace(tool_specs=[spec for spec in context.tool_specs if spec["name"] not in own])
+            return self._without_tools(context)
         system = _with_guidance(context.system_prompt, self._instructions)
         messages, passing = _apart(context.messages, context.dynamic_trailing_blocks)
         conversation = self._conversation
         conversation.keep_opening = _thinks_on_a_budget(context.model)
         conversation.overhead = json.dumps([system, context.tool_specs, passing], default=str)
-        self._warner.ingested(conversation.ingest(messages))
+        try:
+            self._warner.ingested(conversation.ingest(messages))
+        except (FormatError, HistoryError) as error:
+            self._warner.aside(error)
+            return self._without_tools(context)
         request = conversation.request()
         sent: list[Any] = list(request.view)
         if request.reminder is not None:
@@ -128,6 +131,10 @@ class _Window:
         conversation = self._conversation
         conversation.foresee(calls_of(conversation.format, [result.result.message]))
         return result
+
+    def _without_tools(self, context: InvokeModelContext) -> InvokeModelContext:
+        own = {tool.name for tool in self._conversation.own_tools}
+        return context.replace(tool_specs=[spec for spec in context.tool_specs if spec["name"] not in own])
 
     def tool(self, tool: Tool) -> PythonAgentTool:
         """Return a tool whose calls the window answers."""

@@ -70,6 +70,7 @@ class TestResponses(TestChat):
     """Responses, its items as they come."""
 
     version = "responses/v1"
+    reasoning = True
 
     def model(self, url: str) -> Any:
         return ChatOpenAI(
@@ -92,6 +93,8 @@ class TestResponsesStandard(TestResponses):
 
 class TestAnthropic(TestChat):
     """Messages, with thinking."""
+
+    reasoning = True
 
     def model(self, url: str) -> Any:
         return ChatAnthropic(

@@ -79,8 +79,9 @@ class AgentsThread:
 
 
 class TestResponses(adapters.AdapterContract):
-    """Responses."""
+    """Responses, with reasoning."""
 
+    reasoning = True
     model: Any = OpenAIResponsesModel
 
     @pytest.fixture(autouse=True)
@@ -97,6 +98,7 @@ class TestResponses(adapters.AdapterContract):
 class TestChat(TestResponses):
     """Chat Completions."""
 
+    reasoning = False
     model = OpenAIChatCompletionsModel
 
 
@@ -191,6 +193,15 @@ def test_a_conversation_that_openai_keeps_is_left_alone_and_said_once() -> None:
     assert call is not None
     assert call.system_instructions == "Be good."
     assert [tool.name for tool in call.tools] == ["read"]
+
+
+def test_a_history_that_cannot_be_taken_in_is_sent_as_it_is() -> None:
+    model = ScriptedModel([[assistant_message("Done.")]])
+    orphan = {"type": "function_call_output", "call_id": "c0", "output": "What?"}
+    with pytest.warns(UserWarning, match="sent as it is"):
+        run(ContextLifecycle().equip(Agent("a", model=model)), [orphan, {"role": "user", "content": "Go."}])
+    assert model.last_call is not None
+    assert not model.last_call.tools
 
 
 @pytest.mark.parametrize("settings", [{"truncation": "auto"}, {"context_management": [{"type": "compaction"}]}])

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+import json
+import subprocess
+import sys
+import warnings
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +16,15 @@ import pytest
 pytest.importorskip("strands", reason="Strands Agents is not installed")
 
 from strands import Agent, tool
+from strands.agent.conversation_manager import NullConversationManager, SlidingWindowConversationManager
+from strands.middleware import InvokeModelStage
 from strands.models.anthropic import AnthropicModel
+from strands.models.bedrock import BedrockModel
 from strands.models.openai import OpenAIModel
 from strands.models.openai_responses import OpenAIResponsesModel
 from strands.session.file_session_manager import FileSessionManager
 
+from wane.conversation.events import HistoryForked, HistoryReplaced
 from wane.integrations.strands import ContextLifecycle
 from wane.testing import adapters
 
@@ -88,6 +97,8 @@ class TestResponses(TestChat):
 class TestAnthropic(TestChat):
     """Messages, with thinking."""
 
+    reasoning = True
+
     def model(self, url: str) -> Any:
         return AnthropicModel(
             client_args={"base_url": url, "api_key": "k", "max_retries": 0},
@@ -95,3 +106,159 @@ class TestAnthropic(TestChat):
             max_tokens=5_000,
             params={"thinking": {"type": "enabled", "budget_tokens": 1_024}},
         )
+
+
+# What this framework does by itself
+
+
+class Bedrock(BedrockModel):
+    """A Bedrock model that says what a script says, and takes what Bedrock takes."""
+
+    def __init__(self, replies: Iterator[list[dict[str, Any]]]) -> None:
+        super().__init__(model_id="m", region_name="us-west-2")
+        self.replies = replies
+        self.asked: list[list[Any]] = []
+
+    async def stream(self, messages: Any, *args: Any, **more: Any) -> AsyncIterator[Any]:
+        roles = [message["role"] for message in messages]
+        assert all(one != other for one, other in itertools.pairwise(roles)), "roles must alternate"
+        self.asked.append(messages)
+        blocks = next(self.replies)
+        yield {"messageStart": {"role": "assistant"}}
+        for block in blocks:
+            if (call := block.get("toolUse")) is not None:
+                start = {"toolUse": {"toolUseId": call["toolUseId"], "name": call["name"]}}
+                yield {"contentBlockStart": {"start": start}}
+                yield {"contentBlockDelta": {"delta": {"toolUse": {"input": json.dumps(call["input"])}}}}
+            else:
+                yield {"contentBlockStart": {"start": {}}}
+                yield {"contentBlockDelta": {"delta": {"text": block["text"]}}}
+            yield {"contentBlockStop": {}}
+        yield {"messageStop": {"stopReason": "tool_use" if "toolUse" in blocks[-1] else "end_turn"}}
+        size = len(json.dumps(messages, default=str)) // 4
+        yield {"metadata": {"usage": {"inputTokens": size, "outputTokens": 10, "totalTokens": size + 10}}}
+
+
+def bedrock() -> Bedrock:
+    """A Bedrock model that goes through the contract's script."""
+    return Bedrock(
+        [
+            *([{"text": reply.text}] if reply.text else []),
+            *({"toolUse": {"toolUseId": call.id, "name": call.tool, "input": call.arguments}} for call in reply.calls),
+        ]
+        for reply in adapters.script()
+    )
+
+
+def started(agent: Agent) -> list[str]:
+    """The results of `delimiter` calls in an agent's messages."""
+    blocks = [block for message in agent.messages for block in message["content"]]
+    return [block["toolResult"]["content"][0]["text"] for block in blocks if "toolResult" in block]
+
+
+def test_roles_alternate_for_bedrock() -> None:
+    model = bedrock()
+    agent = Agent(model=model, tools=[read, grep], plugins=[ContextLifecycle(budget=3_000)], callback_handler=None)
+    for n in range(adapters.TURNS):
+        assert str(agent(adapters.prompt_of(n))).strip() == f"Done {n}."
+    last = [block for message in model.asked[-1] for block in message["content"]]
+    assert not any(block.get("toolResult", {}).get("toolUseId") == "a0" for block in last), "nothing was evicted"
+    assert [block["text"] for block in last if block.get("text", "").startswith("Turn")] == [
+        adapters.prompt_of(n) for n in range(adapters.TURNS)
+    ]
+
+
+def test_the_default_manager_drops_nothing_and_another_one_is_said() -> None:
+    with warnings.catch_warnings(action="error"):
+        agent = Agent(model=bedrock(), tools=[read, grep], plugins=[ContextLifecycle()], callback_handler=None)
+        for n in range(adapters.TURNS):
+            agent(adapters.prompt_of(n))
+        assert len(agent.messages) > 40
+        Agent(model=bedrock(), plugins=[ContextLifecycle()], conversation_manager=NullConversationManager())
+    with pytest.warns(UserWarning, match="NullConversationManager"):
+        Agent(
+            model=bedrock(),
+            plugins=[ContextLifecycle()],
+            conversation_manager=SlidingWindowConversationManager(window_size=10),
+        )
+    with pytest.warns(UserWarning, match="no context_manager"):
+        Agent(model=bedrock(), plugins=[ContextLifecycle()], context_manager="auto")
+
+
+def test_a_history_that_was_replaced_is_said_and_a_new_one_is_not() -> None:
+    agent = Agent(model=bedrock(), tools=[read, grep], plugins=[ContextLifecycle()], callback_handler=None)
+    with warnings.catch_warnings(action="error"):
+        agent(adapters.prompt_of(0))
+        agent.messages.clear()
+        agent(adapters.prompt_of(1))
+    del agent.messages[:3]
+    agent.messages.insert(0, {"role": "user", "content": [{"text": "A summary of what was said."}]})
+    with pytest.warns(UserWarning, match="the history was replaced"):
+        agent(adapters.prompt_of(2))
+
+
+def test_a_history_that_cannot_be_taken_in_is_sent_as_it_is() -> None:
+    model = bedrock()
+    agent = Agent(model=model, tools=[read, grep], plugins=[ContextLifecycle()], callback_handler=None)
+    agent(adapters.prompt_of(0))
+    agent.messages[1] = {"role": "assistant", "content": [{"text": "Its calls were here."}]}
+    with pytest.warns(UserWarning, match="sent as it is") as told:
+        agent(adapters.prompt_of(1))
+    assert len(told) == 1
+
+
+def test_what_others_put_at_the_end_of_a_request_is_no_part_of_the_history() -> None:
+    model, forks = bedrock(), list[Any]()
+
+    def now(context: Any) -> Any:
+        messages = [*context.messages[:-1], dict(context.messages[-1])]
+        messages[-1]["content"] = [*messages[-1]["content"], {"text": f"Now it is {len(model.asked)}."}]
+        return context.replace(messages=messages, dynamic_trailing_blocks=1)
+
+    agent = Agent(model=model, tools=[read, grep], callback_handler=None)
+    agent.add_middleware(InvokeModelStage.Input, now)
+    ContextLifecycle(budget="80k", on_event=forks.append).init_agent(agent)
+    agent(adapters.prompt_of(0))
+    assert not [event for event in forks if isinstance(event, (HistoryForked, HistoryReplaced))]
+    for number, messages in enumerate(model.asked):
+        texts = [block["text"] for message in messages for block in message["content"] if "text" in block]
+        assert [text for text in texts if text.startswith("Now")] == [f"Now it is {number}."]
+
+
+def test_an_agent_as_a_tool_has_a_window_of_its_own() -> None:
+    def call(tool: str, call_id: str, /, **arguments: Any) -> dict[str, Any]:
+        return {"toolUse": {"toolUseId": call_id, "name": tool, "input": arguments}}
+
+    lifecycle, look = ContextLifecycle(), {"action": "start", "name": "look", "type": "expl"}
+    inner = Bedrock(iter([[call("delimiter", "d1", **look)], [{"text": "Seen."}]]))
+    sub = Agent(model=inner, name="helper", description="Helps.", plugins=[lifecycle], callback_handler=None)
+    outer = Bedrock(iter([[call("delimiter", "d2", **look), call("helper", "h", input="Look.")], [{"text": "Done."}]]))
+    agent = Agent(model=outer, tools=[sub], plugins=[lifecycle], callback_handler=None)
+    assert str(agent("Go.")).strip() == "Done."
+    assert started(agent)[0].startswith("Started exploration")
+    results = [block for message in inner.asked[-1] for block in message["content"] if "toolResult" in block]
+    assert results[0]["toolResult"]["content"][0]["text"].startswith("Started exploration")
+
+
+def test_a_conversation_that_the_provider_keeps_is_left_alone_and_said_once() -> None:
+    class Stateful(Bedrock):
+        stateful = True
+
+        async def stream(self, messages: Any, *args: Any, **more: Any) -> AsyncIterator[Any]:
+            self.given = args
+            async for event in super().stream(messages, *args, **more):
+                yield event
+
+    model = Stateful(iter([[{"text": "One."}], [{"text": "Two."}]]))
+    agent = Agent(model=model, system_prompt="Be good.", plugins=[ContextLifecycle()], callback_handler=None)
+    with pytest.warns(UserWarning, match="stateful"):
+        agent("Go.")
+    with warnings.catch_warnings(action="error"):
+        agent("On.")
+    assert "delimiter" not in str(model.given)
+
+
+def test_without_strands_the_install_command_is_said() -> None:
+    code = "import sys; sys.modules['strands'] = None; import wane.integrations.strands"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert 'Install it with: pip install "wane[strands]"' in done.stderr
