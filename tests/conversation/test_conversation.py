@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ from wane.conversation.events import (
 )
 from wane.formats import Part
 from wane.formats.openai import OpenAIFormat
+from wane.integrations.states import StateFile
 from wane.strategies.base import Settings, Slot, Summarising, SummaryNeeded
 from wane.strategies.compact import PREFIX
 from wane.strategies.registry import STRATEGY_NAMES, get_strategy
@@ -521,6 +523,47 @@ def test_the_conversation_that_a_call_is_of_is_found() -> None:
     assert conversations.answering(Call("delimiter", start, "b")) is second
     assert conversations.answering(Call("delimiter", start, "c")) is None
     assert conversations.answering(Call("delimiter", start)) is None
+
+
+def test_a_history_that_comes_again_while_an_answer_is_under_way_is_another_run() -> None:
+    conversations: Conversations[dict[str, Any]] = Conversations(Conversation)
+    start = {"action": "start", "name": "look", "type": "expl"}
+    history = [user("One."), said("Yes."), user("Go.")]
+    runs = []
+    for call_id in ("a", "b"):
+        run = conversations.of(history)
+        run.request()
+        run.foresee([Call("delimiter", start, call_id), Call("read", {}, f"read-{call_id}")])
+        runs.append(run)
+    first, second = runs
+    assert first is not second
+    for run, call_id in zip(runs, ("a", "b"), strict=True):
+        assert run.answer(Call("delimiter", start, call_id)).startswith("Started")
+        assert conversations.answering(Call("read", {}, f"read-{call_id}")) is run
+    for run, call_id in zip(runs, ("a", "b"), strict=True):
+        answer = said(None, (call_id, "delimiter", start))
+        assert conversations.of([*history, answer]) is run
+
+
+def test_states_are_found_by_what_was_said(tmp_path: Path) -> None:
+    def here() -> Conversations[dict[str, Any]]:
+        return Conversations(lambda: Conversation(budget=500), states=StateFile(tmp_path / "folder" / "states.db"))
+
+    lived = here()
+    history: list[dict[str, Any]] = []
+    for message in LONG[:-1]:
+        history.append(message)
+        if message["role"] != "assistant":
+            conversation = lived.of(history)
+            conversation.request()
+            conversation.observe(conversation.tokens + 20)
+            lived.save(conversation)
+    assert conversation.evicted
+    revived = here().of(history)
+    assert revived.window.visible == conversation.window.visible
+    assert revived.tokens == conversation.tokens
+    alone: Conversations[dict[str, Any]] = Conversations(lambda: Conversation(budget=500))
+    assert alone.of(history).tokens != conversation.tokens
 
 
 def test_an_episode_that_was_never_started_is_not_recalled() -> None:

@@ -17,6 +17,10 @@ NOT_A_CALL: Final = (
 """Answer to a call that is not in the model's latest answer."""
 
 
+NO_VERDICTS: Final[Mapping[str, Any]] = {"by_id": {}, "left": []}
+"""What `Verdicts.export` gives where there are none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Call(Generic[MessageT]):
     """A call of a tool.

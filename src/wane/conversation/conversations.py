@@ -6,7 +6,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Generic, Protocol
 
-from wane.conversation.calls import Call, calls_of
+from wane.conversation.calls import NO_VERDICTS, Call, calls_of
 from wane.conversation.conversation import Conversation
 from wane.formats.base import MessageT
 
@@ -102,7 +102,8 @@ class Conversations(Generic[MessageT]):
         if conversation is None:
             conversation = other
         elif conversation is not other and not conversation.ingest(messages).added and conversation.asked:
-            conversation = other if other.restore(conversation.state(), messages) else conversation
+            state = {**conversation.state(), "verdicts": NO_VERDICTS}  # they are of the answer under way
+            conversation = other if other.restore(state, messages) else conversation
         conversation.ingest(messages)
         self._all = [each for each in self._all if each is not conversation][-self._limit + 1 :]
         self._all.append(conversation)
