@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic
 
-from wane.core import DELIMITER
+from wane.core import DELIMITER, Kind
 from wane.core.errors import ConfigError
-from wane.formats.base import MessageT
+from wane.formats.base import Format, MessageT
 
 NOT_A_CALL: Final = (
     "Error: `delimiter` marks the conversation, so it works only as a tool call of its own in a message."
@@ -51,6 +51,12 @@ class Call(Generic[MessageT]):
         if isinstance(self.arguments, str):
             return self.arguments
         return "" if self.arguments is None else json.dumps(self.arguments, ensure_ascii=False, default=str)
+
+
+def calls_of(format: Format[MessageT], messages: Iterable[MessageT]) -> list[Call[MessageT]]:  # noqa: A002
+    """Return the calls of an answer, in order, for `Conversation.foresee`."""
+    parts = (part for message in messages for part in format.parts(message))
+    return [Call(part.tool or "", part.arguments or "", part.call_id) for part in parts if part.kind is Kind.CALL]
 
 
 @dataclass(slots=True)

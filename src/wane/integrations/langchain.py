@@ -11,18 +11,15 @@ from __future__ import annotations
 
 import json
 import threading
-import warnings
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Annotated, Any, Final, NotRequired
+from typing import Annotated, Any, Final, NotRequired, Unpack
 from uuid import uuid4
 
-from wane.conversation import Adapter, Call, Conversation, Request
-from wane.conversation.events import Event, HistoryReplaced, Listener
-from wane.conversation.reminder import REMIND_AT
-from wane.core import DEFAULT_BUDGET, Counter, Policy, ToolClass
+from wane.conversation import Adapter, Call, Conversation, Request, calls_of
+from wane.core import DEFAULT_BUDGET
 from wane.core.errors import MissingExtraError
-from wane.strategies.base import Annotate
+from wane.integrations.lifecycle import LifecycleSettings, Warner, maker
 
 try:
     from langchain.agents.middleware import AgentMiddleware, AgentState, ExtendedModelResponse
@@ -64,14 +61,7 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
 
     Args:
         budget: tokens that a request may hold: a number, or text such as `"80k"`.
-        policy: what a pass evicts, and how far; `Policy()` if None.
-        annotate: who marks episodes: `model`, the agent itself, or `infer`, what its tool calls tell. It then gets no
-            tool `delimiter`.
-        recall: whether the agent gets the tool `recall`, for what was evicted.
-        remind_at: share of the budget that unannotated work may fill before the agent is reminded; None for never.
-        tool_classes: classes of tools by name, on top of the defaults.
-        counter: `chars`, `tiktoken`, or a function from text to tokens.
-        on_event: told of every event (`wane.conversation.events`).
+        settings: the others, by name (`wane.integrations.lifecycle.LifecycleSettings`).
 
     Raises:
         ConfigError: for a setting that cannot work.
@@ -79,31 +69,10 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
 
     state_schema = LifecycleState
 
-    def __init__(
-        self,
-        budget: int | str = DEFAULT_BUDGET,
-        *,
-        policy: Policy | None = None,
-        annotate: Annotate = "model",
-        recall: bool = False,
-        remind_at: float | None = REMIND_AT,
-        tool_classes: Mapping[str, ToolClass | str] | None = None,
-        counter: str | Counter = "chars",
-        on_event: Listener | None = None,
-    ) -> None:
+    def __init__(self, budget: int | str = DEFAULT_BUDGET, **settings: Unpack[LifecycleSettings]) -> None:
         super().__init__()
-        self._make: Callable[[], Conversation[BaseMessage]] = lambda: Conversation(
-            LangChainFormat(),
-            budget=budget,
-            policy=policy,
-            annotate=annotate,
-            recall=recall,
-            remind_at=remind_at,
-            tool_classes=tool_classes,
-            counter=counter,
-            adapter=_Adapter(),
-            on_event=on_event,
-        )
+        self._make = maker(LangChainFormat(), _Adapter(), budget, **settings)
+        self._warner = Warner("Take out what rewrites the thread, such as a SummarizationMiddleware")
         sample = self._make()
         self.instructions = sample.instructions
         self.tools = [
@@ -172,7 +141,10 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
 
     def _managed(self, request: ModelRequest[Any]) -> Conversation[BaseMessage] | None:
         if getattr(request.model, "use_previous_response_id", False):
-            _warn("keeps the conversation on the provider's side, so nothing is evicted; set it to False", "model")
+            self._warner.warn(
+                "the model keeps the conversation at its provider, so nothing can be evicted. Set its "
+                "use_previous_response_id to False"
+            )
             return None
         with self._lock:
             return self._conversation(request.state, request.messages)
@@ -185,7 +157,7 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
             conversation = self._make()
             if kept:
                 conversation.restore(kept["state"], messages)
-            conversation.listeners.append(_on_replaced)
+            conversation.listeners.append(self._warner.on_event)
         conversation.ingest(messages)
         return conversation
 
@@ -204,13 +176,7 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
 
     def _left(self, conversation: Conversation[BaseMessage], answer: Sequence[BaseMessage]) -> dict[str, Any]:
         """What to keep in the state: the tools of an answer may run in tasks that see nothing else."""
-        calls: list[Call[BaseMessage]] = [
-            Call(part.tool or "", part.arguments or "", part.call_id)
-            for message in answer
-            if isinstance(message, AIMessage)
-            for part in conversation.format.parts(message)
-            if part.tool is not None
-        ]
+        calls = calls_of(conversation.format, [message for message in answer if isinstance(message, AIMessage)])
         conversation.foresee(calls)
         told = {call.id: conversation.answer(call) for call in calls if call.name == "delimiter" and call.id}
         mark = uuid4().hex
@@ -238,16 +204,3 @@ def _not_through_us(**_: Any) -> str:
     return (
         "Error: this tool works only with the middleware `ContextLifecycle`, or its `wrap_tool_call` in a `ToolNode`."
     )
-
-
-def _on_replaced(event: Event) -> None:
-    if isinstance(event, HistoryReplaced):
-        _warn(
-            "was replaced, as by a SummarizationMiddleware: what Wane keeps recoverable is lost then. Take the other "
-            "one out",
-            "thread's history",
-        )
-
-
-def _warn(what: str, subject: str) -> None:
-    warnings.warn(f"Wane: the {subject} {what}", stacklevel=4)

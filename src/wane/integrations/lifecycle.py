@@ -1,0 +1,76 @@
+"""What every adapter of a framework has in common: its arguments, and what it warns of."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import TypedDict, Unpack
+
+from wane.conversation import Adapter, Conversation
+from wane.conversation.events import Event, HistoryReplaced, Listener
+from wane.core import Counter, Policy, ToolClass
+from wane.formats.base import Format, MessageT
+from wane.strategies.base import Annotate
+
+
+class LifecycleSettings(TypedDict, total=False):
+    """What an adapter takes besides the budget, all by name.
+
+    Attributes:
+        policy: what a pass evicts, and how far; `Policy()` if it is left out.
+        annotate: who marks episodes: `model`, the agent itself, or `infer`, what its tool calls tell. It then gets no
+            tool `delimiter`.
+        recall: whether the agent gets the tool `recall`, for what was evicted.
+        remind_at: share of the budget that unannotated work may fill before the agent is reminded; None for never.
+        tool_classes: classes of tools by name, on top of the defaults.
+        counter: `chars`, `tiktoken`, or a function from text to tokens.
+        on_event: told of every event (`wane.conversation.events`).
+    """
+
+    policy: Policy | None
+    annotate: Annotate
+    recall: bool
+    remind_at: float | None
+    tool_classes: Mapping[str, ToolClass | str] | None
+    counter: str | Counter
+    on_event: Listener | None
+
+
+def maker(
+    format: Format[MessageT],  # noqa: A002 - the field's word
+    adapter: Adapter[MessageT],
+    budget: int | str,
+    **settings: Unpack[LifecycleSettings],
+) -> Callable[[], Conversation[MessageT]]:
+    """Return what makes an adapter's conversations; call it once at the start, so that wrong settings show.
+
+    Args:
+        format: the messages' format.
+        adapter: what they tell of themselves.
+        budget: tokens that a request may hold.
+        settings: everything else.
+    """
+    return lambda: Conversation(format, budget=budget, adapter=adapter, **settings)
+
+
+class Warner:
+    """Warns of what keeps Wane from working as it should, of each thing once.
+
+    Args:
+        competes: what else may take messages out of the framework's history, and the setting against it.
+    """
+
+    def __init__(self, competes: str) -> None:
+        self._competes = competes
+        self._told: set[str] = set()
+
+    def warn(self, text: str) -> None:
+        """Warn, unless it was said before."""
+        if text not in self._told:
+            self._told.add(text)
+            warnings.warn(f"Wane: {text}", stacklevel=4)
+
+    def on_event(self, event: Event) -> None:
+        """Listen to a conversation: a history that was replaced has lost what Wane keeps recoverable."""
+        if isinstance(event, HistoryReplaced):
+            self.warn(f"the history was replaced, so what had been evicted cannot be recalled. {self._competes}")
