@@ -176,9 +176,9 @@ def _couple(message: Message, found: list[Slot]) -> list[Slot]:
     couplings, hosted = Couplings(), dict[str, int]()
     for here, (_, part) in enumerate(found):
         content = contents[here]
-        if part.kind is Kind.TEXT and content.call_id:
-            if (call := hosted.setdefault(content.call_id, here)) != here:
-                couplings.mutual(call, here)
+        hosted_call = hosted.setdefault(content.call_id, here) if part.kind is Kind.TEXT and content.call_id else here
+        if hosted_call != here:
+            couplings.mutual(hosted_call, here)
         if not seals:
             continue
         before = [seal for seal in seals if seal < here]

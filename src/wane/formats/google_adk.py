@@ -165,7 +165,7 @@ def _couple(content: types.Content, found: list[tuple[int, Part]]) -> list[tuple
     """Add what must stay together (R12).
 
     A call is refused without the signature of the thought that led to it. It stands on the thought, or on the first of
-    several parallel calls. A signed thought is refused without what follows. What the provider ran goes with its result.
+    several parallel calls. A signed thought is refused without what follows. A provider's call goes with its result.
     """
     if len(found) < 2:
         return found

@@ -36,8 +36,8 @@ __all__ = ["ContextLifecycle"]
 
 _KEPT: Final = 64  # conversations in memory: what spares the work of restoring one for each call
 _STORED: Final = (
-    "the Interactions API keeps the conversation and requests hold only what is new, so nothing can be evicted. Set the "
-    "model's use_interactions_api to False"
+    "the Interactions API keeps the conversation and requests hold only what is new, so nothing can be evicted. Set "
+    "use_interactions_api of the model to False"
 )
 _COMPACTED: Final = (
     "the kit compacts or filters contents beside it, and what it takes out cannot be recalled. Take "
