@@ -125,7 +125,7 @@ class ContextLifecycle(BasePlugin):
         """Answer `delimiter` and `recall`; every other tool runs as it does."""
         if tool.name not in self._tools:
             return None
-        text = (tool_context.state.get(_key(tool_context)) or {}).get("told", {}).get(tool_context.function_call_id)
+        text = _kept(tool_context).get("told", {}).get(tool_context.function_call_id)
         if text is None:
             known = self._known.get(_place(tool_context))
             call: Call[types.Content] = Call(tool.name, tool_args)
@@ -134,7 +134,7 @@ class ContextLifecycle(BasePlugin):
 
     def _conversation(self, context: CallbackContext, history: Sequence[types.Content]) -> Conversation[types.Content]:
         """The agent's conversation, which has taken in these contents."""
-        place, kept = _place(context), context.state.get(_key(context)) or {}
+        place, kept = _place(context), _kept(context)
         mark, conversation = self._known.get(place, ("", None))
         if conversation is None or mark != kept.get("mark", ""):
             conversation = self._make()
@@ -159,10 +159,10 @@ class _OwnTool(BaseTool):
 
     def __init__(self, tool: Tool) -> None:
         super().__init__(name=tool.name, description=tool.description)
-        self._schema = tool.schema
+        self._declaration = GoogleADKFormat().tool(tool.name, tool.description, tool.schema)
 
     def _get_declaration(self) -> types.FunctionDeclaration:
-        return GoogleADKFormat().tool(self.name, self.description, self._schema)
+        return self._declaration.model_copy()
 
     async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> Any:  # noqa: ARG002
         return {"error": "this tool works only in an App that has `ContextLifecycle` in its `plugins`"}
@@ -171,6 +171,12 @@ class _OwnTool(BaseTool):
 def _key(context: CallbackContext) -> str:
     """Where the session's state has what is kept: for each agent, by branch and task."""
     return ":".join(["wane", context.branch or "", context.isolation_scope or "", context.agent_name])
+
+
+def _kept(context: CallbackContext) -> Mapping[str, Any]:
+    """What the session keeps. `context.state` has the same, but copies what is read from it."""
+    kept: Mapping[str, Any] = context.session.state.get(_key(context)) or {}
+    return kept
 
 
 def _place(context: CallbackContext) -> tuple[str, ...]:
