@@ -18,6 +18,7 @@ from wane.conversation import Adapter, Call, Conversation, calls_of
 from wane.core import DEFAULT_BUDGET, DELIMITER
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
 from wane.integrations.lifecycle import LifecycleSettings, Warner, maker
+from wane.integrations.passing import joined, parted
 
 try:
     from agent_framework import (
@@ -98,7 +99,11 @@ class ContextLifecycle(ContextProvider):
             context.extend_instructions(self.source_id, self._instructions)
         context.extend_tools(self.source_id, self._tools)
         name = getattr(agent, "name", None) or ""
-        run = _Run(self._make, self._warner, self._known.setdefault(session, {}), state.setdefault("agents", {}), name)
+        stores = frozenset(
+            each.source_id for each in getattr(agent, "context_providers", ()) if isinstance(each, HistoryProvider)
+        )
+        known, agents = self._known.setdefault(session, {}), state.setdefault("agents", {})
+        run = _Run(self._make, self._warner, known, agents, name, stores)
         context.extend_middleware(self.source_id, [_Requests(run), _Answers(run, self._tools)])
 
 
@@ -112,8 +117,10 @@ class _Run:
         known: dict[str, tuple[str, Conversation[Message]]],
         state: MutableMapping[str, Any],
         agent: str,
+        stores: frozenset[str],
     ) -> None:
-        self._make, self._warner, self._known, self._state, self._agent = make, warner, known, state, agent
+        self._make, self._warner, self._known, self._state = make, warner, known, state
+        self._agent, self._stores = agent, stores
         mark, conversation = known.get(agent, ("", None))
         self._conversation = conversation if mark and mark == self._kept.get("mark") else None
         self._calls: dict[str | None, Call[Message]] = {}
@@ -132,15 +139,17 @@ class _Run:
             return False
         if context.kwargs.get("compaction_strategy") or getattr(context.client, "compaction_strategy", None):
             self._warner.warn(_COMPACTED)
+        history, passing = parted(context.messages, self._is_of_history)
         try:
-            conversation = self._taken(context.messages)
+            conversation = self._taken(history)
         except (FormatError, HistoryError) as error:
             self._warner.warn(f"these messages cannot be followed, so nothing is evicted: {error}")
             return False
         thinking = options.get("thinking")
         conversation.keep_opening = isinstance(thinking, Mapping) and thinking.get("type") == "enabled"
-        conversation.overhead = f"{options.get('instructions') or ''}{_definitions(options.get('tools'))}"
-        context.messages = conversation.request().messages
+        texts = [str(options.get("instructions") or ""), *(message.text for _, message in passing)]
+        conversation.overhead = "".join([*texts, _definitions(options.get("tools"))])
+        context.messages = joined(conversation.request(), passing, conversation)
         return True
 
     def answered(self, response: ChatResponse[Any]) -> None:
@@ -164,6 +173,11 @@ class _Run:
         if self._conversation is None:
             return f"Error: `{name}` cannot be answered now. Call it again."
         return self._conversation.answer(self._calls.get(call_id) or Call(name, arguments, call_id))
+
+    def _is_of_history(self, message: Message) -> bool:
+        """Whether a message is new or was loaded from a history, and not added to this run by another provider."""
+        origin = message.additional_properties.get("_attribution")
+        return not isinstance(origin, Mapping) or origin.get("source_id") in self._stores
 
     def _taken(self, messages: Sequence[Message]) -> Conversation[Message]:
         """The agent's conversation, which has taken in these messages."""

@@ -17,6 +17,7 @@ from wane.conversation import Adapter, Call, Conversation, Tool
 from wane.core import DEFAULT_BUDGET, DELIMITER
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
 from wane.integrations.lifecycle import LifecycleSettings, Warner, maker
+from wane.integrations.passing import joined, parted
 
 try:
     from google.adk.agents.callback_context import CallbackContext
@@ -82,7 +83,8 @@ class ContextLifecycle(BasePlugin):
             isinstance(each, ContextFilterPlugin) for each in running.plugin_manager.plugins
         ):
             self._warner.warn(_COMPACTED)
-        history, aside = _parted(llm_request.contents, callback_context)
+        said = _said(callback_context)
+        history, passing = parted(llm_request.contents, lambda content: _is_of_history(content, said))
         try:
             conversation = self._conversation(callback_context, history)
         except (FormatError, HistoryError) as error:
@@ -94,9 +96,8 @@ class ContextLifecycle(BasePlugin):
         thinking = llm_request.config.thinking_config
         budgeted = thinking is not None and (thinking.thinking_budget or 0) > 0
         conversation.keep_opening = budgeted and "claude" in (llm_request.model or "")
-        conversation.overhead = _overhead(llm_request, aside)
-        request = conversation.request()
-        llm_request.contents = _joined(request.messages, aside, reminded=request.reminder is not None)
+        conversation.overhead = _overhead(llm_request, [content for _, content in passing])
+        llm_request.contents = joined(conversation.request(), passing, conversation)
 
     async def after_model_callback(self, *, callback_context: CallbackContext, llm_response: LlmResponse) -> None:
         """Take in what a request held, and judge the calls of its answer: the tools run before it is in the history."""
@@ -184,25 +185,10 @@ def _place(context: CallbackContext) -> tuple[str, ...]:
     return session.app_name, session.user_id, session.id, _key(context)
 
 
-Aside = list[tuple[int, types.Content]]
-"""Contents that are no part of the history, each with how much of the history stands behind it."""
-
-
-def _parted(contents: Sequence[types.Content], context: CallbackContext) -> tuple[list[types.Content], Aside]:
-    """Part the history from what is put into one request alone, such as instructions and memories.
-
-    The kit puts that into the user's place, and into another one each time.
-    """
+def _said(context: CallbackContext) -> set[str]:
+    """What the user has said. Whatever else stands in the user's place, the kit puts into this request alone."""
     events = (event.content for event in context.session.events if event.author == "user" and event.content)
-    said = {part.text for content in events for part in content.parts or () if part.text}
-    history: list[types.Content] = []
-    passing: list[tuple[int, types.Content]] = []
-    for content in contents:
-        if _is_of_history(content, said):
-            history.append(content)
-        else:
-            passing.append((len(history), content))
-    return history, [(len(history) - ahead if ahead else len(contents), content) for ahead, content in passing]
+    return {part.text for content in events for part in content.parts or () if part.text}
 
 
 def _is_of_history(content: types.Content, said: set[str]) -> bool:
@@ -210,19 +196,11 @@ def _is_of_history(content: types.Content, said: set[str]) -> bool:
     return content.role == "model" or not texts or any(text in said for text in texts) or is_of_another_agent(content)
 
 
-def _joined(view: list[types.Content], aside: Aside, *, reminded: bool) -> list[types.Content]:
-    """Put contents back where they stood."""
-    joined, end = list(view), len(view) - reminded
-    for behind, content in reversed(aside):
-        joined.insert(max(0, end - behind), content)
-    return joined
-
-
-def _overhead(request: LlmRequest, aside: Aside) -> str:
+def _overhead(request: LlmRequest, passing: Sequence[types.Content]) -> str:
     """What a request carries besides its history, as text to count."""
     config = request.config
     tools = [it.model_dump_json(exclude_none=True) for it in config.tools or () if isinstance(it, types.Tool)]
-    texts = [part.text for _, content in aside for part in content.parts or () if part.text]
+    texts = [part.text for content in passing for part in content.parts or () if part.text]
     return "".join([_text(config.system_instruction), *tools, *texts])
 
 

@@ -17,13 +17,17 @@ from agent_framework import (
     Agent,
     AgentSession,
     CompactionProvider,
+    ContextProvider,
     FunctionTool,
     InMemoryHistoryProvider,
     Message,
+    SessionContext,
     SlidingWindowStrategy,
 )
 from agent_framework.openai import OpenAIChatClient, OpenAIChatCompletionClient
 
+from wane.conversation.events import HistoryForked, HistoryReplaced
+from wane.core import Kind
 from wane.integrations.agent_framework import ContextLifecycle
 from wane.testing import Call, Reply, ScriptedServer, adapters
 
@@ -224,3 +228,36 @@ def test_another_agents_fork_of_a_session_has_the_view_of_its_own_past() -> None
     ends = [{name: text for name, text in it.results.items() if name != "d1"} for it in server.requests[-2:]]
     assert all(text.startswith("Ended") for end in ends for text in end.values())
     assert all(len(end) == 1 for end in ends)
+
+
+class Memories(ContextProvider):
+    """Looks something up for each run."""
+
+    def __init__(self) -> None:
+        super().__init__("memories")
+        self.runs = 0
+
+    async def before_run(self, *, context: SessionContext, **_: Any) -> None:
+        self.runs += 1
+        context.extend_messages(self, [Message("user", [f"Memory {self.runs}."])])
+
+
+def test_what_another_provider_adds_to_a_run_is_no_part_of_the_history() -> None:
+    def replies() -> Iterator[Reply]:
+        for n in range(2):
+            yield Reply("I look.", calls=(Call("read", {"path": "a"}, f"r{n}"),))
+            yield Reply("Done.")
+
+    def live(*providers: Any) -> list[tuple[str, ...]]:
+        async def run(asked: Agent) -> None:
+            session = asked.create_session()
+            for prompt in ("Go.", "Again."):
+                await asked.run(prompt, session=session)
+
+        with ScriptedServer(replies()) as server:
+            asyncio.run(run(agent(server, Memories(), *providers)))
+        return [request.texts(Kind.USER) for request in server.requests]
+
+    taken: list[Any] = []
+    assert live(ContextLifecycle(on_event=taken.append)) == live()
+    assert not [event for event in taken if isinstance(event, (HistoryForked, HistoryReplaced))]
