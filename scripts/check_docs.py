@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.util
 import re
 import sys
 import textwrap
@@ -16,6 +17,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from wane.core.errors import MissingExtraError
 
 PAGES: Final = ("*.md", "benchmarks/*.md", "docs/**/*.md")
 
@@ -107,13 +110,25 @@ def import_problems(node: ast.AST) -> Iterator[str]:
     if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("wane"):
         return
     try:
-        module = importlib.import_module(node.module or "")
+        names = set(dir(importlib.import_module(node.module or "")))
+    except MissingExtraError:
+        # It is here, but not what it needs.
+        names = defined(node.module or "")
     except ImportError as error:
         yield f"{node.module} cannot be imported: {error}"
         return
     for alias in node.names:
-        if not hasattr(module, alias.name):
+        if alias.name not in names:
             yield f"{node.module} has no {alias.name}"
+
+
+def defined(module: str) -> set[str]:
+    """Return the functions and classes that a module of wane defines, without running it."""
+    spec = importlib.util.find_spec(module)
+    assert spec is not None
+    assert spec.origin is not None
+    body = ast.parse(Path(spec.origin).read_text(encoding="utf-8")).body
+    return {each.name for each in body if isinstance(each, (ast.FunctionDef, ast.ClassDef))}
 
 
 def problems(root: Path) -> list[str]:
