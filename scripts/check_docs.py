@@ -112,23 +112,21 @@ def import_problems(node: ast.AST) -> Iterator[str]:
     try:
         names = set(dir(importlib.import_module(node.module or "")))
     except MissingExtraError:
-        # It is here, but not what it needs.
-        names = defined(node.module or "")
+        # Not all extras are installed beside each other; what a module is to have stands in its source.
+        names = names_in_source(node.module or "")
     except ImportError as error:
         yield f"{node.module} cannot be imported: {error}"
         return
-    for alias in node.names:
-        if alias.name not in names:
-            yield f"{node.module} has no {alias.name}"
+    yield from (f"{node.module} has no {alias.name}" for alias in node.names if alias.name not in names)
 
 
-def defined(module: str) -> set[str]:
-    """Return the functions and classes that a module of wane defines, without running it."""
+def names_in_source(module: str) -> set[str]:
+    """Return the classes and functions that a module's source defines."""
     spec = importlib.util.find_spec(module)
     assert spec is not None
     assert spec.origin is not None
     body = ast.parse(Path(spec.origin).read_text(encoding="utf-8")).body
-    return {each.name for each in body if isinstance(each, (ast.FunctionDef, ast.ClassDef))}
+    return {node.name for node in body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
 
 
 def problems(root: Path) -> list[str]:

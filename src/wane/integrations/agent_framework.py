@@ -143,7 +143,7 @@ class _Run:
         try:
             conversation = self._taken(history)
         except (FormatError, HistoryError) as error:
-            self._warner.warn(f"these messages cannot be followed, so nothing is evicted: {error}")
+            self._warner.aside(error)
             return False
         thinking = options.get("thinking")
         conversation.keep_opening = isinstance(thinking, Mapping) and thinking.get("type") == "enabled"
@@ -186,8 +186,7 @@ class _Run:
             conversation = self._make()
             if kept := self._kept:
                 conversation.restore(kept["state"], messages)
-            conversation.listeners.append(self._warner.on_event)
-        conversation.ingest(messages)
+        self._warner.ingested(conversation.ingest(messages))
         self._conversation = conversation
         return conversation
 

@@ -88,7 +88,7 @@ class ContextLifecycle(BasePlugin):
         try:
             conversation = self._conversation(callback_context, history)
         except (FormatError, HistoryError) as error:
-            self._warner.warn(f"these contents cannot be followed, so nothing is evicted: {error}")
+            self._warner.aside(error)
             return
         if self._instructions:
             llm_request.append_instructions([self._instructions])
@@ -141,10 +141,7 @@ class ContextLifecycle(BasePlugin):
             conversation = self._make()
             if kept:
                 conversation.restore(kept["state"], history)
-            # Without contents, an agent is shown a history of its own in each run.
-            if getattr(context.get_invocation_context().agent, "include_contents", "default") != "none":
-                conversation.listeners.append(self._warner.on_event)
-        conversation.ingest(history)
+        self._warner.ingested(conversation.ingest(history))
         self._remember(place, kept.get("mark", ""), conversation)
         return conversation
 

@@ -6,9 +6,10 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import TypedDict, Unpack
 
-from wane.conversation import Adapter, Conversation
+from wane.conversation import Adapter, Change, Conversation
 from wane.conversation.events import Event, HistoryReplaced, Listener
 from wane.core import Counter, Policy, ToolClass
+from wane.core.errors import WaneError
 from wane.formats.base import Format, MessageT
 from wane.strategies.base import Annotate
 
@@ -74,3 +75,14 @@ class Warner:
         """Listen to a conversation: a history that was replaced has lost what Wane keeps recoverable."""
         if isinstance(event, HistoryReplaced):
             self.warn(f"the history was replaced, so what had been evicted cannot be recalled. {self._competes}")
+
+    def ingested(self, change: Change) -> None:
+        """A history was taken in: one that took another's place, and is no new beginning, has lost something."""
+        if change.replaced and change.added > 1:
+            self.warn(f"the history was replaced, so what had been evicted cannot be recalled. {self._competes}")
+
+    def aside(self, error: WaneError) -> None:
+        """A history cannot be taken in: the request is sent as it is, and its provider may refuse it as well."""
+        if "aside" not in self._told:
+            self._told.add("aside")
+            warnings.warn(f"Wane: a request is sent as it is, with nothing evicted: {error}", stacklevel=4)
