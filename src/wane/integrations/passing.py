@@ -35,16 +35,16 @@ def parted(
 def joined(
     request: Request[MessageT], passing: Passing[MessageT], conversation: Conversation[MessageT]
 ) -> list[MessageT]:
-    """Put messages back into a request, each ahead of the user's turn that it stood ahead of, or at the end."""
+    """Put messages back into a request: at its beginning, ahead of the user's turn that followed, or at the end."""
     sent = list(request.messages)
     if not passing:
         return sent
     history, end = conversation.messages, len(sent) - (request.reminder is not None)
     places = {id(message): place for place, message in enumerate(sent)}
     for ahead, message in reversed(passing):
-        behind = islice(history, ahead, None)
-        turn = next((each for each in behind if _is_turn(conversation, each) and id(each) in places), None)
-        sent.insert(end if turn is None else places[id(turn)], message)
+        turns = (each for each in islice(history, ahead, None) if id(each) in places and _is_turn(conversation, each))
+        turn = next(turns, None) if ahead else None
+        sent.insert(0 if not ahead else end if turn is None else places[id(turn)], message)
     return sent
 
 
