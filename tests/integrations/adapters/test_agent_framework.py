@@ -261,3 +261,24 @@ def test_what_another_provider_adds_to_a_run_is_no_part_of_the_history() -> None
     taken: list[Any] = []
     assert live(ContextLifecycle(on_event=taken.append)) == live()
     assert not [event for event in taken if isinstance(event, (HistoryForked, HistoryReplaced))]
+
+
+def test_reasoning_of_a_run_goes_with_what_followed_it() -> None:
+    def replies() -> Iterator[Reply]:
+        for n in range(6):
+            end = {"action": "end", "name": f"look-{n}", "description": "Seen."}
+            for call in (
+                mark(f"s{n}", action="start", name=f"look-{n}", type="expl"),
+                Call("read", {"path": f"a{n}"}, f"r{n}"),
+                mark(f"e{n}", **end),
+            ):
+                yield Reply(reasoning=f"Thought {n}. " * 9, calls=(call,))
+        yield Reply("Done.", reasoning="So.")
+
+    with ScriptedServer(replies()) as server:
+        asked = agent(server, ContextLifecycle(4_000), client=OpenAIChatClient, default_options={"store": False})
+        asyncio.run(asked.run("Go."))
+    assert not server.refusals
+    assert max(request.tokens for request in server.requests) <= 4_000
+    assert "r0" not in server.requests[-1].results
+    assert server.requests[-1].texts(Kind.REASONING)
