@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TypedDict, Unpack
 
 from wane.conversation import Adapter, Change, Conversation
-from wane.conversation.events import Event, HistoryReplaced, Listener
+from wane.conversation.events import Listener
 from wane.core import Counter, Policy, ToolClass
 from wane.core.errors import WaneError
 from wane.formats.base import Format, MessageT
@@ -70,11 +70,6 @@ class Warner:
         if text not in self._told:
             self._told.add(text)
             warnings.warn(f"Wane: {text}", stacklevel=4)
-
-    def on_event(self, event: Event) -> None:
-        """Listen to a conversation: a history that was replaced has lost what Wane keeps recoverable."""
-        if isinstance(event, HistoryReplaced):
-            self.warn(f"the history was replaced, so what had been evicted cannot be recalled. {self._competes}")
 
     def ingested(self, change: Change) -> None:
         """A history was taken in: one that took another's place, and is no new beginning, has lost something."""

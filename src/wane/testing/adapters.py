@@ -196,6 +196,18 @@ class AdapterContract(ABC):
         assert "a0" not in served.requests[-2].results
         assert content_of("a0")[:1_000] in served.requests[-2].results["recall"]
 
+    def test_a_history_that_grows_is_not_taken_for_another(self) -> None:
+        """Check that neither a fork nor a replacement is told, also where a new process goes on."""
+        told: list[object] = []
+        with self.serving(script(malformed=self.malformed)) as served:
+            thread = self.begin(served.url, budget=BUDGET + self.overhead, on_event=told.append)
+            for n in range(TURNS):
+                thread.turn(prompt_of(n))
+                thread = thread.again() if n == 1 else thread
+        names = {type(event).__name__ for event in told}
+        assert "PassRan" in names
+        assert not names & {"HistoryForked", "HistoryReplaced"}
+
     def test_two_conversations_have_a_window_each(self) -> None:
         """Like a sub-agent and its parent: both may use the same names of episodes."""
         replies = (reply for n in range(TURNS) for _ in range(2) for reply in replies_of(n, malformed=False))

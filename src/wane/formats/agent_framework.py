@@ -1,0 +1,229 @@
+"""Messages of Microsoft Agent Framework: `Message`, whose `contents` are text, reasoning, calls, results and media.
+
+What a provider runs by itself stands in an answer as a call and its result: text to Wane, and kept together. Needs the
+`agent-framework` extra.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from wane.core import Kind
+from wane.core.errors import FormatError, MissingExtraError
+from wane.formats.base import Part
+from wane.formats.coupling import Couplings
+from wane.formats.notices import is_notice
+from wane.formats.openai import NON_TEXT_TOKENS
+from wane.formats.values import check_each, sealed_tokens
+
+try:
+    from agent_framework import Content, FunctionTool, Message
+except ImportError as error:
+    raise MissingExtraError("wane.formats.agent_framework", "agent-framework") from error
+
+Slot: TypeAlias = tuple[int, Part]
+"""A part with its place among the contents; -1 for what has none."""
+
+_TURNS: Final = {"user": Kind.USER, "system": Kind.SYSTEM, "developer": Kind.SYSTEM}
+_MEDIA: Final = frozenset({"data", "uri", "hosted_file", "hosted_vector_store"})
+_UNSAID: Final = frozenset({"usage", "function_approval_request", "function_approval_response"})
+"""What no model reads: the framework resolves approvals ahead of a request."""
+
+
+class AgentFrameworkFormat:
+    """Messages of Agent Framework."""
+
+    name = "agent_framework"
+
+    def recognises(self, data: object) -> bool:
+        """Whether data is a list of messages, or what `Message.to_dict` makes of them."""
+        return isinstance(data, list) and bool(data) and all(map(_looks_like_message, data))
+
+    def load(self, data: object) -> list[Message]:
+        """Return the messages of a list that holds messages, or what `dump` returned.
+
+        Raises:
+            FormatError: naming the first message that is not of this format.
+        """
+        if not isinstance(data, list) or not all(map(_looks_like_message, data)):
+            raise FormatError("expected a list of Agent Framework's messages, or of what their `to_dict` returns")
+        messages = [entry if isinstance(entry, Message) else Message.from_dict(entry) for entry in data]
+        check_each(messages, slots)
+        return messages
+
+    def dump(self, messages: Sequence[Message]) -> list[Any]:
+        """Return messages as JSON data."""
+        return [message.to_dict() for message in messages]
+
+    def parts(self, message: Message) -> list[Part]:
+        """Take a message apart.
+
+        Raises:
+            FormatError: for anything that is no message.
+        """
+        return [part for _, part in slots(message)]
+
+    def keep(self, message: Message, kept: Sequence[int]) -> Message:
+        """Return the message with only some of its contents; all other fields are the same."""
+        found = slots(message)
+        fewer = copy.copy(message)
+        fewer.contents = [message.contents[found[position][0]] for position in kept if found[position][0] >= 0]
+        return fewer
+
+    def read(self, data: Sequence[Any]) -> Sequence[Message]:
+        """Return the messages, which are what a host holds."""
+        return data
+
+    def wire(self, messages: Sequence[Message]) -> list[Any]:
+        """Return the messages, which a chat client takes as they are."""
+        return list(messages)
+
+    def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> FunctionTool:
+        """Return the definition of a tool, without a function."""
+        return FunctionTool(name=name, description=description, input_model=schema)
+
+    def turn(self, text: str) -> Message:
+        """Return a message of the user."""
+        return Message("user", [text])
+
+    def awaits(self, message: Message, position: int) -> bool:  # noqa: ARG002 - calls of others are text
+        """Whether the application answers a call: it does, as what a provider runs by itself is told as text."""
+        return True
+
+    def result(self, message: Message, position: int, text: str) -> Message:
+        """Return the message that answers a call."""
+        call = slots(message)[position][1]
+        return Message("tool", [Content.from_function_result(call_id=call.call_id or "", result=text)])
+
+    def cleared(self, message: Message, position: int, text: str) -> Message:
+        """Return a message with a text in place of one result's content."""
+        place = slots(message)[position][0]
+        cleared, content = copy.copy(message), copy.copy(message.contents[place])
+        content.result, content.items, content.output, content.outputs = text, None, None, None
+        cleared.contents = [content if n == place else each for n, each in enumerate(message.contents)]
+        return cleared
+
+
+def slots(message: Message) -> list[Slot]:
+    """Return the parts of a message, each with its place among the contents.
+
+    Raises:
+        FormatError: for anything that is no message.
+    """
+    if not isinstance(message, Message):
+        raise FormatError(f"a message must be an Agent Framework Message, found {type(message).__name__}")
+    hosted = _answered_within(message.contents)
+    kind = _TURNS.get(message.role, Kind.TEXT)
+    if kind in (Kind.USER, Kind.SYSTEM) and is_notice(message.text, system=kind is Kind.SYSTEM):
+        told = all(content.type == "text" for content in message.contents)
+        kind, system = (Kind.NOTICE, kind is Kind.SYSTEM) if told else (kind, False)
+    else:
+        system = False
+    found = [
+        (place, part)
+        for place, content in enumerate(message.contents)
+        if (part := _part(content, kind, hosted, system=system)) is not None
+    ]
+    if not found and message.role in _TURNS:
+        return [(-1, Part(kind, system=system))]
+    return _couple(message, found) if kind is Kind.TEXT else found
+
+
+def _part(content: Content, kind: Kind, hosted: set[str], *, system: bool) -> Part | None:
+    type_ = content.type
+    if type_ == "text":
+        text = content.text or ""
+        return Part(kind, text, system=system) if text or kind is not Kind.TEXT else None
+    if type_ == "text_reasoning":
+        text = content.text or ""
+        seal = 0 if text else sealed_tokens(content.protected_data, 0)
+        return Part(Kind.REASONING, text, extra_tokens=seal) if text or content.protected_data or content.id else None
+    if type_ in _UNSAID:
+        return None
+    if type_ in _MEDIA:
+        return Part(kind, extra_tokens=NON_TEXT_TOKENS, system=system)
+    if content.call_id and content.call_id not in hosted:
+        if type_.endswith("_call"):
+            tool = content.name or content.tool_name or type_.removesuffix("_call")
+            return Part(Kind.CALL, call_id=content.call_id, tool=tool, arguments=_arguments(content))
+        if type_.endswith("_result"):
+            text, extra = _given(content)
+            return Part(Kind.RESULT, text, call_id=content.call_id, extra_tokens=extra)
+    return Part(kind, _as_json(content.to_dict(exclude={"raw_representation"})), system=system)
+
+
+def _answered_within(contents: Sequence[Content]) -> set[str]:
+    """Ids of calls whose results stand in the same message: the provider ran them."""
+    calls = {content.call_id for content in contents if content.type.endswith("_call")}
+    return {
+        each.call_id for each in contents if each.type.endswith("_result") and each.call_id and each.call_id in calls
+    }
+
+
+def _couple(message: Message, found: list[Slot]) -> list[Slot]:
+    """Add what must stay together (R12).
+
+    Sealed reasoning is refused without what follows it. The calls that follow are refused without it, and so is what
+    stands right behind reasoning that has an id of OpenAI's. A call of the provider's goes with its result.
+    """
+    if len(found) < 2:
+        return found
+    contents = [message.contents[place] for place, _ in found]
+    seals = [n for n, content in enumerate(contents) if content.type == "text_reasoning" and _is_sealed(content)]
+    couplings, hosted = Couplings(), dict[str, int]()
+    for here, (_, part) in enumerate(found):
+        content = contents[here]
+        hosted_call = hosted.setdefault(content.call_id, here) if part.kind is Kind.TEXT and content.call_id else here
+        if hosted_call != here:
+            couplings.mutual(hosted_call, here)
+        if not seals:
+            continue
+        before = [seal for seal in seals if seal < here]
+        if here in seals:
+            if here + 1 < len(found):
+                couplings.add(here, here + 1)
+        elif part.kind is Kind.CALL:
+            # Chat Completions has the details of reasoning at an answer's end.
+            couplings.add(here, before[-1] if before else seals[0])
+        elif before and before[-1] == here - 1 and _is_openai(contents[here - 1]):
+            couplings.add(here, here - 1)
+    return [(place, couplings.apply(here, part)) for here, (place, part) in enumerate(found)]
+
+
+def _is_sealed(content: Content) -> bool:
+    return bool(content.protected_data) or _is_openai(content)
+
+
+def _is_openai(content: Content) -> bool:
+    return str(content.id or "").startswith("rs_")
+
+
+def _arguments(content: Content) -> str:
+    """The raw text that the model wrote, as far as it is told."""
+    told: Any = content.arguments
+    if told is None:
+        told = content.commands or content.actions or content.inputs
+    return told if isinstance(told, str) else "" if told is None else _as_json(told)
+
+
+def _given(content: Content) -> tuple[str, int]:
+    """The text of a result, and the estimate for what is no text in it."""
+    if content.items:
+        texts = [item.text or "" for item in content.items if item.type == "text"]
+        return "\n".join(texts), NON_TEXT_TOKENS * sum(item.type in _MEDIA for item in content.items)
+    told = next((it for it in (content.result, content.output, content.outputs) if it is not None), "")
+    extra = NON_TEXT_TOKENS if content.screenshot is not None else 0
+    return told if isinstance(told, str) else _as_json(told), extra
+
+
+def _as_json(value: object) -> str:
+    return json.dumps(
+        value, ensure_ascii=False, default=lambda it: it.to_dict() if isinstance(it, Content) else str(it)
+    )
+
+
+def _looks_like_message(entry: object) -> bool:
+    return isinstance(entry, Message) or (isinstance(entry, dict) and entry.keys() >= {"role", "contents"})

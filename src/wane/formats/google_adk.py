@@ -1,0 +1,219 @@
+"""Contents of Google's Agent Development Kit, which are those of Gemini: `google.genai.types.Content`.
+
+The kit sends calls and results without the ids that it made itself. The results of one answer stand in the content
+behind it, in the order of the calls, so that a tool's first call and its first result belong together. Needs the
+`google-adk` extra.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from wane.core import Kind
+from wane.core.errors import FormatError, MissingExtraError
+from wane.formats.base import Part
+from wane.formats.coupling import Couplings
+from wane.formats.notices import is_notice
+from wane.formats.openai import NON_TEXT_TOKENS
+from wane.formats.values import check_each, compact
+
+try:
+    from google.genai import types
+except ImportError as error:
+    raise MissingExtraError("wane.formats.google_adk", "google-adk") from error
+
+_ANOTHER_AGENT: Final = ("For context: below is a transcript of what another agent did", "For context:\n")
+"""How the kit begins what it tells an agent of another one's work, in the user's place."""
+
+_BYTES_PER_TOKEN: Final = 4
+
+
+class GoogleADKFormat:
+    """Contents of Google's Agent Development Kit."""
+
+    name = "google_adk"
+
+    def recognises(self, data: object) -> bool:
+        """Whether data is a list of contents, or of the JSON data of some."""
+        return isinstance(data, list) and bool(data) and all(map(_looks_like_content, data))
+
+    def load(self, data: object) -> list[types.Content]:
+        """Return the contents of a list that holds contents, or what `dump` returned.
+
+        Raises:
+            FormatError: naming the first one that is not of this format.
+        """
+        if not isinstance(data, list) or not all(map(_looks_like_content, data)):
+            raise FormatError("expected a list of contents, with a role and parts each")
+        contents = [entry if isinstance(entry, types.Content) else types.Content(**entry) for entry in data]
+        check_each(contents, self.parts)
+        return contents
+
+    def dump(self, messages: Sequence[types.Content]) -> list[Any]:
+        """Return contents as JSON data."""
+        return [content.model_dump(mode="json", exclude_none=True) for content in messages]
+
+    def parts(self, message: types.Content) -> list[Part]:
+        """Take a content apart.
+
+        Raises:
+            FormatError: for anything that is no content.
+        """
+        return [part for _, part in _slots(message)]
+
+    def keep(self, message: types.Content, kept: Sequence[int]) -> types.Content:
+        """Return the content with only some of its parts."""
+        found, parts = _slots(message), message.parts or []
+        return message.model_copy(update={"parts": [parts[found[position][0]] for position in kept]})
+
+    def read(self, data: Sequence[Any]) -> Sequence[types.Content]:
+        """Return the contents, which are what a host holds."""
+        return data
+
+    def wire(self, messages: Sequence[types.Content]) -> list[Any]:
+        """Return the contents, which a model takes as they are."""
+        return list(messages)
+
+    def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> types.FunctionDeclaration:
+        """Return the declaration of a tool."""
+        return types.FunctionDeclaration(name=name, description=description, parameters_json_schema=dict(schema))
+
+    def turn(self, text: str) -> types.Content:
+        """Return a content of the user."""
+        return types.Content(role="user", parts=[types.Part(text=text)])
+
+    def awaits(self, message: types.Content, position: int) -> bool:  # noqa: ARG002 - calls of others are text
+        """Whether the application answers a call: it does, as what a provider runs by itself is told as text."""
+        return True
+
+    def result(self, message: types.Content, position: int, text: str) -> types.Content:
+        """Return the content that answers a call."""
+        call = (message.parts or [])[_slots(message)[position][0]].function_call
+        assert call is not None
+        answer = types.FunctionResponse(id=call.id, name=call.name, response={"result": text})
+        return types.Content(role="user", parts=[types.Part(function_response=answer)])
+
+    def cleared(self, message: types.Content, position: int, text: str) -> types.Content:
+        """Return a content with a text in place of one result's response."""
+        place, parts = _slots(message)[position][0], list(message.parts or [])
+        response = parts[place].function_response
+        assert response is not None
+        update = {"response": {"result": text}, "parts": None}
+        parts[place] = parts[place].model_copy(update={"function_response": response.model_copy(update=update)})
+        return message.model_copy(update={"parts": parts})
+
+
+def is_of_another_agent(content: types.Content) -> bool:
+    """Whether a content tells an agent what another one did."""
+    first = content.parts[0].text if content.parts else None
+    return bool(first) and (first == "For context:" or str(first).startswith(_ANOTHER_AGENT))
+
+
+def _slots(content: types.Content) -> list[tuple[int, Part]]:
+    """The parts of a content, each with its place.
+
+    Raises:
+        FormatError: for anything that is no content.
+    """
+    if not isinstance(content, types.Content):
+        raise FormatError(f"a message must be a content of google.genai, found {type(content).__name__}")
+    if content.role == "model":
+        return _couple(content, list(_made(content)))
+    parts = content.parts or []
+    kind = Kind.USER
+    if all(part.text is not None for part in parts) and (
+        is_of_another_agent(content) or is_notice("\n".join(part.text or "" for part in parts))
+    ):
+        kind = Kind.NOTICE
+    return list(_told(parts, kind)) or [(0, Part(kind))]
+
+
+def _told(parts: Sequence[types.Part], kind: Kind) -> Iterator[tuple[int, Part]]:
+    """What a user or a tool says."""
+    seen: Counter[str] = Counter()
+    for place, part in enumerate(parts):
+        if (response := part.function_response) is not None:
+            media = NON_TEXT_TOKENS * len(response.parts or ())
+            call_id = _call_id(response, seen)
+            yield place, Part(Kind.RESULT, _given(response.response), call_id=call_id, extra_tokens=media)
+        elif part.text is not None:
+            yield place, Part(kind, part.text)
+        else:
+            yield place, _other(part, kind)
+
+
+def _made(content: types.Content) -> Iterator[tuple[int, Part]]:
+    """What a model says."""
+    seen: Counter[str] = Counter()
+    for place, part in enumerate(content.parts or []):
+        seal = len(part.thought_signature or b"") // _BYTES_PER_TOKEN
+        if (call := part.function_call) is not None:
+            raw = compact(call.args or {})
+            yield place, Part(Kind.CALL, call_id=_call_id(call, seen), tool=call.name or "", arguments=raw)
+        elif part.thought or (seal and not part.text):
+            text = part.text or ""
+            yield place, Part(Kind.REASONING, text, extra_tokens=0 if text else seal)
+        elif part.text:
+            yield place, Part(Kind.TEXT, part.text)
+        elif part.text is None and (said := _other(part, Kind.TEXT)) != Part(Kind.TEXT):
+            yield place, said
+
+
+def _couple(content: types.Content, found: list[tuple[int, Part]]) -> list[tuple[int, Part]]:
+    """Add what must stay together (R12).
+
+    A call is refused without the signature of the thought that led to it. It stands on the thought, or on the first of
+    several parallel calls. A signed thought is refused without what follows. A provider's call goes with its result.
+    """
+    if len(found) < 2:
+        return found
+    parts = [(content.parts or [])[place] for place, _ in found]
+    couplings, signed, ran = Couplings(), None, dict[str | None, int]()
+    for here, (each, (_, part)) in enumerate(zip(parts, found, strict=True)):
+        if each.thought_signature:
+            if part.kind is Kind.REASONING and here + 1 < len(found):
+                couplings.add(here, here + 1)
+            if part.kind is Kind.CALL and signed is not None and found[signed][1].kind is Kind.REASONING:
+                couplings.add(here, signed)
+            signed = here if part.kind in (Kind.REASONING, Kind.CALL) else signed
+        elif part.kind is Kind.CALL and signed is not None:
+            couplings.add(here, signed)
+        if each.tool_call is not None:
+            ran[each.tool_call.id] = here
+        elif each.tool_response is not None and each.tool_response.id in ran:
+            couplings.mutual(ran[each.tool_response.id], here)
+        elif each.code_execution_result is not None and here and parts[here - 1].executable_code is not None:
+            couplings.mutual(here - 1, here)
+    return [(place, couplings.apply(here, part)) for here, (place, part) in enumerate(found)]
+
+
+def _call_id(call: types.FunctionCall | types.FunctionResponse, seen: Counter[str]) -> str:
+    """The id of a call or its result; where it has none, which of the tool's calls it is within its content."""
+    name = call.name or ""
+    number = seen[name]
+    seen[name] += 1
+    return call.id or f"{name}#{number}"
+
+
+def _given(response: Mapping[str, Any] | None) -> str:
+    """A result as text: what the kit puts around a plain one is left out."""
+    if response and response.keys() == {"result"} and isinstance(response["result"], str):
+        return str(response["result"])
+    try:
+        return compact(response or {})
+    except FormatError:
+        return str(response)
+
+
+def _other(part: types.Part, kind: Kind) -> Part:
+    """A part that is no text, call, result or thought."""
+    if part.inline_data is not None or part.file_data is not None:
+        return Part(kind, extra_tokens=NON_TEXT_TOKENS)
+    data = part.model_dump(mode="json", exclude_none=True, exclude={"thought_signature", "part_metadata"})
+    return Part(kind, compact(data) if data else "")
+
+
+def _looks_like_content(entry: object) -> bool:
+    return isinstance(entry, types.Content) or (isinstance(entry, dict) and entry.keys() >= {"role", "parts"})

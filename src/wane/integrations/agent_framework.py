@@ -1,0 +1,260 @@
+"""Context Window Lifecycle for Microsoft Agent Framework. Needs the `agent-framework` extra.
+
+    agent = Agent(client, tools=tools, context_providers=[ContextLifecycle(budget="80k")])
+
+The session's messages stay whole, wherever they are stored; each model call gets a view of them. What the view is like
+is kept in the provider's own state of the `AgentSession`, so that any process goes on with it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from typing import Any, Final, Unpack
+from uuid import uuid4
+from weakref import WeakKeyDictionary
+
+from wane.conversation import Adapter, Call, Conversation, calls_of
+from wane.core import DEFAULT_BUDGET, DELIMITER
+from wane.core.errors import FormatError, HistoryError, MissingExtraError
+from wane.integrations.lifecycle import LifecycleSettings, Warner, maker
+from wane.integrations.passing import joined, parted
+
+try:
+    from agent_framework import (
+        AgentSession,
+        ChatContext,
+        ChatMiddleware,
+        ChatResponse,
+        CompactionProvider,
+        ContextProvider,
+        FunctionInvocationContext,
+        FunctionMiddleware,
+        FunctionTool,
+        HistoryProvider,
+        Message,
+        SessionContext,
+    )
+except ImportError as error:
+    raise MissingExtraError("wane.integrations.agent_framework", "agent-framework") from error
+
+from wane.formats.agent_framework import AgentFrameworkFormat
+
+__all__ = ["ContextLifecycle"]
+
+_STORED: Final = (
+    "the service stores the conversation and requests hold only what is new, so nothing can be evicted. Run the agent "
+    'with options={"store": False}'
+)
+_PERSISTED: Final = (
+    "the history is loaded anew inside of each model call, so nothing can be evicted. Set the agent's "
+    "require_per_service_call_history_persistence to False"
+)
+_COMPACTED: Final = (
+    "the framework compacts messages beside it, and what it takes out cannot be recalled. Set compaction_strategy to "
+    "None, and take a CompactionProvider out of context_providers"
+)
+
+
+class ContextLifecycle(ContextProvider):
+    """Keeps an agent's requests within a token budget, evicting by episode. Its stored messages stay whole.
+
+    The agent gets the tool `delimiter` and guidance in its instructions. One object serves any number of agents and
+    sessions; each agent has a window of its own in each session.
+
+    Args:
+        budget: tokens that a request may hold: a number, or text such as `"80k"`.
+        source_id: the name of its state in the session.
+        settings: the others, by name (`wane.integrations.lifecycle.LifecycleSettings`).
+
+    Raises:
+        ConfigError: for a setting that cannot work.
+    """
+
+    def __init__(
+        self, budget: int | str = DEFAULT_BUDGET, *, source_id: str = "wane", **settings: Unpack[LifecycleSettings]
+    ) -> None:
+        super().__init__(source_id)
+        self._make = maker(AgentFrameworkFormat(), Adapter[Message](), budget, **settings)
+        self._warner = Warner(_COMPACTED)
+        sample = self._make()
+        self._instructions = sample.instructions
+        self._tools = [
+            FunctionTool(name=tool.name, description=tool.description, input_model=tool.schema, func=_not_through_us)
+            for tool in sample.own_tools
+        ]
+        # Of each session by agent: what spares the work of restoring it for each run.
+        self._known: WeakKeyDictionary[AgentSession, dict[str, tuple[str, Conversation[Message]]]] = WeakKeyDictionary()
+
+    async def before_run(
+        self, *, agent: Any, session: AgentSession, context: SessionContext, state: dict[str, Any]
+    ) -> None:
+        """Join a run of an agent, unless its history is out of reach."""
+        if (reason := _out_of_reach(agent, session, context)) is not None:
+            self._warner.warn(reason)
+            return
+        if any(isinstance(each, CompactionProvider) for each in getattr(agent, "context_providers", ())):
+            self._warner.warn(_COMPACTED)
+        if self._instructions:
+            context.extend_instructions(self.source_id, self._instructions)
+        context.extend_tools(self.source_id, self._tools)
+        name = getattr(agent, "name", None) or ""
+        stores = frozenset(
+            each.source_id for each in getattr(agent, "context_providers", ()) if isinstance(each, HistoryProvider)
+        )
+        known, agents = self._known.setdefault(session, {}), state.setdefault("agents", {})
+        run = _Run(self._make, self._warner, known, agents, name, stores)
+        context.extend_middleware(self.source_id, [_Requests(run), _Answers(run, self._tools)])
+
+
+class _Run:
+    """One run of an agent: its conversation, and what is kept of it."""
+
+    def __init__(
+        self,
+        make: Callable[[], Conversation[Message]],
+        warner: Warner,
+        known: dict[str, tuple[str, Conversation[Message]]],
+        state: MutableMapping[str, Any],
+        agent: str,
+        stores: frozenset[str],
+    ) -> None:
+        self._make, self._warner, self._known, self._state = make, warner, known, state
+        self._agent, self._stores = agent, stores
+        mark, conversation = known.get(agent, ("", None))
+        self._conversation = conversation if mark and mark == self._kept.get("mark") else None
+        self._calls: dict[str | None, Call[Message]] = {}
+
+    @property
+    def _kept(self) -> Mapping[str, Any]:
+        """What the session keeps of the agent's conversation."""
+        kept: Mapping[str, Any] = self._state.get(self._agent) or {}
+        return kept
+
+    def view(self, context: ChatContext) -> bool:
+        """Have a request hold a view of its messages; return False for one that is out of reach."""
+        options = context.options or {}
+        if options.get("conversation_id"):
+            self._warner.warn(_STORED)
+            return False
+        if context.kwargs.get("compaction_strategy") or getattr(context.client, "compaction_strategy", None):
+            self._warner.warn(_COMPACTED)
+        history, passing = parted(context.messages, self._is_of_history)
+        try:
+            conversation = self._taken(history)
+        except (FormatError, HistoryError) as error:
+            self._warner.aside(error)
+            return False
+        thinking = options.get("thinking")
+        conversation.keep_opening = isinstance(thinking, Mapping) and thinking.get("type") == "enabled"
+        texts = [str(options.get("instructions") or ""), *(message.text for _, message in passing)]
+        conversation.overhead = "".join([*texts, _definitions(options.get("tools"))])
+        context.messages = joined(conversation.request(), passing, conversation)
+        return True
+
+    def answered(self, response: ChatResponse[Any]) -> None:
+        """Take in what a request held, and judge the calls of its answer: the tools run before it is in the history."""
+        conversation = self._conversation
+        assert conversation is not None
+        conversation.observe(_held(response.usage_details or {}))
+        calls = calls_of(conversation.format, response.messages)
+        conversation.foresee(calls)
+        self._calls = {call.id: call for call in calls}
+        told = {call.id: conversation.answer(call) for call in calls if call.name == DELIMITER and call.id}
+        mark = uuid4().hex
+        self._known[self._agent] = mark, conversation
+        self._state[self._agent] = {"mark": mark, "state": conversation.state(), "told": told}
+
+    def answer(self, name: str, arguments: Any, call_id: str | None) -> str:
+        """Return the result of a call of our own. After an approval, a run begins with the tools of the last answer."""
+        text: str | None = self._kept.get("told", {}).get(call_id)
+        if text is not None:
+            return text
+        if self._conversation is None:
+            return f"Error: `{name}` cannot be answered now. Call it again."
+        return self._conversation.answer(self._calls.get(call_id) or Call(name, arguments, call_id))
+
+    def _is_of_history(self, message: Message) -> bool:
+        """Whether a message is new or was loaded from a history, and not added to this run by another provider."""
+        origin = message.additional_properties.get("_attribution")
+        return not isinstance(origin, Mapping) or origin.get("source_id") in self._stores
+
+    def _taken(self, messages: Sequence[Message]) -> Conversation[Message]:
+        """The agent's conversation, which has taken in these messages."""
+        conversation = self._conversation
+        if conversation is None:
+            conversation = self._make()
+            if kept := self._kept:
+                conversation.restore(kept["state"], messages)
+        self._warner.ingested(conversation.ingest(messages))
+        self._conversation = conversation
+        return conversation
+
+
+class _Requests(ChatMiddleware):
+    """Sends a view of the messages in place of the whole of them."""
+
+    def __init__(self, run: _Run) -> None:
+        self._run = run
+
+    async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
+        """Around each model call, the function loop outside of it."""
+        if not self._run.view(context):
+            await call_next()
+        elif context.stream:
+            # Usage comes with the end of a stream.
+            context.stream_result_hooks.append(self._run.answered)
+            await call_next()
+        else:
+            await call_next()
+            if isinstance(context.result, ChatResponse):
+                self._run.answered(context.result)
+
+
+class _Answers(FunctionMiddleware):
+    """Answers `delimiter` and `recall`; every other tool runs as it does."""
+
+    def __init__(self, run: _Run, tools: Sequence[FunctionTool]) -> None:
+        self._run, self._own = run, frozenset(tool.name for tool in tools)
+
+    async def process(self, context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]) -> None:
+        """Around each call, before its arguments are validated."""
+        name = context.function.name
+        if name in self._own:
+            context.result = self._run.answer(name, context.arguments, context.metadata.get("call_id"))
+        else:
+            await call_next()
+
+
+async def _not_through_us(**_: Any) -> str:
+    return "Error: this tool works only in a run of an agent that has `ContextLifecycle` in its `context_providers`."
+
+
+def _out_of_reach(agent: Any, session: AgentSession, context: SessionContext) -> str | None:
+    """Why requests will not hold the whole history, by the framework's own rules; None if they will."""
+    given = {name: value for name, value in context.options.items() if value is not None}
+    given = {**(getattr(agent, "default_options", None) or {}), **given}
+    store = given.get("store")
+    if store is None:
+        store = getattr(getattr(agent, "client", None), "STORES_BY_DEFAULT", False)
+    if store or session.service_session_id or given.get("conversation_id"):
+        return _STORED
+    if getattr(agent, "require_per_service_call_history_persistence", False) and any(
+        isinstance(each, HistoryProvider) for each in agent.context_providers
+    ):
+        return _PERSISTED
+    return None
+
+
+def _held(usage: Mapping[str, Any]) -> int:
+    """All input tokens of a request. Anthropic leaves out what it read from its cache, and wrote to it."""
+    told = usage.get("input_token_count") or 0
+    cached = sum(usage.get(f"cache_{what}_input_token_count") or 0 for what in ("read", "creation"))
+    apart = cached > told or any(str(name).startswith("anthropic.") for name in usage)
+    return int(told + cached if apart else told)
+
+
+def _definitions(tools: Any) -> str:
+    """The definitions of a request's tools, as text to count."""
+    each = tools if isinstance(tools, Sequence) else [] if tools is None else [tools]
+    return json.dumps([it.to_json_schema_spec() if isinstance(it, FunctionTool) else it for it in each], default=str)

@@ -1,0 +1,211 @@
+"""Context Window Lifecycle for Google's Agent Development Kit. Needs the `google-adk` extra.
+
+    app = App(name="app", root_agent=agent, plugins=[ContextLifecycle(budget="80k")])
+
+The session's events stay whole; each model call gets a view of what they say. What the view is like is kept in the
+session's state, for each agent and branch, so that any process goes on with it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Unpack
+from uuid import uuid4
+
+from wane.conversation import Adapter, Call, Conversation, Tool
+from wane.core import DEFAULT_BUDGET, DELIMITER
+from wane.core.errors import FormatError, HistoryError, MissingExtraError
+from wane.integrations.lifecycle import LifecycleSettings, Warner, maker
+from wane.integrations.passing import joined, parted
+
+try:
+    from google.adk.agents.callback_context import CallbackContext
+    from google.adk.models.llm_request import LlmRequest
+    from google.adk.models.llm_response import LlmResponse
+    from google.adk.plugins.base_plugin import BasePlugin
+    from google.adk.plugins.context_filter_plugin import ContextFilterPlugin
+    from google.adk.tools.base_tool import BaseTool
+    from google.adk.tools.tool_context import ToolContext
+    from google.genai import types
+except ImportError as error:
+    raise MissingExtraError("wane.integrations.google_adk", "google-adk") from error
+
+from wane.formats.google_adk import GoogleADKFormat, is_of_another_agent
+
+__all__ = ["ContextLifecycle"]
+
+_KEPT: Final = 64  # conversations in memory: what spares the work of restoring one for each call
+_STORED: Final = (
+    "the Interactions API keeps the conversation and requests hold only what is new, so nothing can be evicted. Set "
+    "use_interactions_api of the model to False"
+)
+_COMPACTED: Final = (
+    "the kit compacts or filters contents beside it, and what it takes out cannot be recalled. Take "
+    "events_compaction_config and ContextFilterPlugin out of the App"
+)
+
+
+class ContextLifecycle(BasePlugin):
+    """Keeps the requests of an app's agents within a token budget, evicting by episode. The events stay whole.
+
+    Agents get the tool `delimiter` and guidance in their instructions. Each agent has a window of its own in each
+    session and branch. Put it last into `plugins`, so that it sees what others have put into a request.
+
+    Args:
+        budget: tokens that a request may hold: a number, or text such as `"80k"`.
+        name: the plugin's name.
+        settings: the others, by name (`wane.integrations.lifecycle.LifecycleSettings`).
+
+    Raises:
+        ConfigError: for a setting that cannot work.
+    """
+
+    def __init__(
+        self, budget: int | str = DEFAULT_BUDGET, *, name: str = "wane", **settings: Unpack[LifecycleSettings]
+    ) -> None:
+        super().__init__(name=name)
+        self._make = maker(GoogleADKFormat(), Adapter[types.Content](), budget, **settings)
+        self._warner = Warner(_COMPACTED)
+        sample = self._make()
+        self._instructions = sample.instructions
+        self._tools = {tool.name: _OwnTool(tool) for tool in sample.own_tools}
+        # By session and agent, with the mark of the state that each was left with: one that was rewound has another.
+        self._known: OrderedDict[tuple[str, ...], tuple[str, Conversation[types.Content]]] = OrderedDict()
+
+    async def before_model_callback(self, *, callback_context: CallbackContext, llm_request: LlmRequest) -> None:
+        """Have a request hold a view of its contents."""
+        if llm_request.previous_interaction_id:
+            self._warner.warn(_STORED)
+            return
+        running = callback_context.get_invocation_context()
+        if running.events_compaction_config or any(
+            isinstance(each, ContextFilterPlugin) for each in running.plugin_manager.plugins
+        ):
+            self._warner.warn(_COMPACTED)
+        said = _said(callback_context)
+        history, passing = parted(llm_request.contents, lambda content: _is_of_history(content, said))
+        try:
+            conversation = self._conversation(callback_context, history)
+        except (FormatError, HistoryError) as error:
+            self._warner.aside(error)
+            return
+        if self._instructions:
+            llm_request.append_instructions([self._instructions])
+        llm_request.append_tools(list(self._tools.values()))
+        thinking = llm_request.config.thinking_config
+        budgeted = thinking is not None and (thinking.thinking_budget or 0) > 0
+        conversation.keep_opening = budgeted and "claude" in (llm_request.model or "")
+        conversation.overhead = _overhead(llm_request, [content for _, content in passing])
+        llm_request.contents = joined(conversation.request(), passing, conversation)
+
+    async def after_model_callback(self, *, callback_context: CallbackContext, llm_response: LlmResponse) -> None:
+        """Take in what a request held, and judge the calls of its answer: the tools run before it is in the history."""
+        place = _place(callback_context)
+        known = self._known.get(place)
+        if llm_response.partial or known is None:
+            return
+        _, conversation = known
+        usage = llm_response.usage_metadata
+        conversation.observe((usage.prompt_token_count if usage else 0) or 0)
+        content = llm_response.content
+        made = [part.function_call for part in (content.parts if content else None) or [] if part.function_call]
+        for call in made:
+            # The kit would give it one later; this one it leaves out of requests, as it does its own.
+            call.id = call.id or f"adk-{uuid4()}"
+        calls: list[Call[types.Content]] = [Call(call.name or "", call.args, call.id) for call in made]
+        conversation.foresee(calls)
+        told = {call.id: conversation.answer(call) for call in calls if call.name == DELIMITER}
+        mark = uuid4().hex
+        self._remember(place, mark, conversation)
+        callback_context.state[_key(callback_context)] = {"mark": mark, "state": conversation.state(), "told": told}
+
+    async def before_tool_callback(
+        self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
+    ) -> dict[str, Any] | None:
+        """Answer `delimiter` and `recall`; every other tool runs as it does."""
+        if tool.name not in self._tools:
+            return None
+        text = _kept(tool_context).get("told", {}).get(tool_context.function_call_id)
+        if text is None:
+            known = self._known.get(_place(tool_context))
+            call: Call[types.Content] = Call(tool.name, tool_args)
+            text = known[1].answer(call) if known else f"Error: `{tool.name}` cannot be answered now. Call it again."
+        return {"result": text}
+
+    def _conversation(self, context: CallbackContext, history: Sequence[types.Content]) -> Conversation[types.Content]:
+        """The agent's conversation, which has taken in these contents."""
+        place, kept = _place(context), _kept(context)
+        mark, conversation = self._known.get(place, ("", None))
+        if conversation is None or mark != kept.get("mark", ""):
+            conversation = self._make()
+            if kept:
+                conversation.restore(kept["state"], history)
+        self._warner.ingested(conversation.ingest(history))
+        self._remember(place, kept.get("mark", ""), conversation)
+        return conversation
+
+    def _remember(self, place: tuple[str, ...], mark: str, conversation: Conversation[types.Content]) -> None:
+        self._known[place] = mark, conversation
+        self._known.move_to_end(place)
+        if len(self._known) > _KEPT:
+            self._known.popitem(last=False)
+
+
+class _OwnTool(BaseTool):
+    """A tool that the plugin answers."""
+
+    def __init__(self, tool: Tool) -> None:
+        super().__init__(name=tool.name, description=tool.description)
+        self._declaration = GoogleADKFormat().tool(tool.name, tool.description, tool.schema)
+
+    def _get_declaration(self) -> types.FunctionDeclaration:
+        return self._declaration.model_copy()
+
+    async def run_async(self, *, args: dict[str, Any], tool_context: ToolContext) -> Any:  # noqa: ARG002
+        return {"error": "this tool works only in an App that has `ContextLifecycle` in its `plugins`"}
+
+
+def _key(context: CallbackContext) -> str:
+    """Where the session's state has what is kept: for each agent, by branch and task."""
+    return ":".join(["wane", context.branch or "", context.isolation_scope or "", context.agent_name])
+
+
+def _kept(context: CallbackContext) -> Mapping[str, Any]:
+    """What the session keeps. `context.state` has the same, but copies what is read from it."""
+    kept: Mapping[str, Any] = context.session.state.get(_key(context)) or {}
+    return kept
+
+
+def _place(context: CallbackContext) -> tuple[str, ...]:
+    session = context.session
+    return session.app_name, session.user_id, session.id, _key(context)
+
+
+def _said(context: CallbackContext) -> set[str]:
+    """What the user has said. Whatever else stands in the user's place, the kit puts into this request alone."""
+    events = (event.content for event in context.session.events if event.author == "user" and event.content)
+    return {part.text for content in events for part in content.parts or () if part.text}
+
+
+def _is_of_history(content: types.Content, said: set[str]) -> bool:
+    texts = [part.text for part in content.parts or () if part.text]
+    return content.role == "model" or not texts or any(text in said for text in texts) or is_of_another_agent(content)
+
+
+def _overhead(request: LlmRequest, passing: Sequence[types.Content]) -> str:
+    """What a request carries besides its history, as text to count."""
+    config = request.config
+    tools = [it.model_dump_json(exclude_none=True) for it in config.tools or () if isinstance(it, types.Tool)]
+    texts = [part.text for content in passing for part in content.parts or () if part.text]
+    return "".join([_text(config.system_instruction), *tools, *texts])
+
+
+def _text(instruction: Any) -> str:
+    if isinstance(instruction, str) or instruction is None:
+        return instruction or ""
+    if isinstance(instruction, types.Content):
+        return _text(instruction.parts)
+    if isinstance(instruction, Sequence):
+        return "\n".join(map(_text, instruction))
+    return (instruction.get("text") if isinstance(instruction, Mapping) else getattr(instruction, "text", None)) or ""

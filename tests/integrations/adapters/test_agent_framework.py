@@ -1,0 +1,284 @@
+"""The adapter of Microsoft Agent Framework over its real chat clients."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import pytest
+
+pytest.importorskip("agent_framework_openai", reason="needs the extra agent-framework, and agent-framework-openai")
+
+from agent_framework import (
+    Agent,
+    AgentSession,
+    CompactionProvider,
+    ContextProvider,
+    FunctionTool,
+    InMemoryHistoryProvider,
+    Message,
+    SessionContext,
+    SlidingWindowStrategy,
+)
+from agent_framework.openai import OpenAIChatClient, OpenAIChatCompletionClient
+
+from wane.conversation.events import HistoryForked, HistoryReplaced
+from wane.core import Kind
+from wane.integrations.agent_framework import ContextLifecycle
+from wane.testing import Call, Reply, ScriptedServer, adapters
+
+
+def read(path: str) -> str:
+    """Read a file."""
+    return adapters.content_of(path)
+
+
+def grep(pattern: str) -> str:
+    """Search for a pattern."""
+    return adapters.content_of(pattern)
+
+
+class AgentFrameworkThread:
+    """A session of an agent."""
+
+    def __init__(self, make: Any, options: dict[str, Any], settings: dict[str, Any], saved: Any = None) -> None:
+        self._make, self._options, self._settings = make, options, settings
+        self._agent = Agent(
+            make(),
+            "Be good.",
+            name="agent",
+            tools=[read, grep],
+            context_providers=[ContextLifecycle(**settings)],
+        )
+        self._session = self._agent.create_session() if saved is None else AgentSession.from_dict(saved)
+
+    def turn(self, prompt: str, *, stream: bool = False) -> str:
+        return asyncio.run(self._turn(prompt, stream))
+
+    async def _turn(self, prompt: str, stream: bool) -> str:
+        if not stream:
+            return (await self._agent.run(prompt, session=self._session, options=self._options)).messages[-1].text
+        running = self._agent.run(prompt, session=self._session, options=self._options, stream=True)
+        updates = [update async for update in running]
+        assert len(updates) > 1
+        return (await running.get_final_response()).messages[-1].text
+
+    def stored(self) -> Mapping[str, str]:
+        messages = self._session.state["in_memory"]["messages"]
+        contents = [content for message in messages for content in message.contents]
+        return {content.call_id: content.result for content in contents if content.type == "function_result"}
+
+    def again(self) -> AgentFrameworkThread:
+        saved = json.loads(json.dumps(self._session.to_dict()))
+        return AgentFrameworkThread(self._make, self._options, self._settings, saved)
+
+
+class TestChatCompletions(adapters.AdapterContract):
+    """Chat Completions."""
+
+    client: Any = OpenAIChatCompletionClient
+    options: ClassVar[dict[str, Any]] = {}
+
+    def begin(self, url: str, **settings: Any) -> AgentFrameworkThread:
+        def make() -> Any:
+            return self.client(model="gpt-x", api_key="k", base_url=f"{url}/v1")
+
+        return AgentFrameworkThread(make, self.options, settings)
+
+
+class TestResponses(TestChatCompletions):
+    """Responses, stored by nobody but the session."""
+
+    client = OpenAIChatClient
+    options: ClassVar = {"store": False}
+
+
+class TestAnthropic(TestChatCompletions):
+    """Messages, with thinking on a budget."""
+
+    options: ClassVar = {"max_tokens": 5_000, "thinking": {"type": "enabled", "budget_tokens": 1_024}}
+
+    def begin(self, url: str, **settings: Any) -> AgentFrameworkThread:
+        anthropic = pytest.importorskip("agent_framework_anthropic", reason="needs agent-framework-anthropic")
+        from anthropic import AsyncAnthropic
+
+        def make() -> Any:
+            client = AsyncAnthropic(api_key="k", base_url=url, max_retries=0)
+            return anthropic.AnthropicClient(model="claude-x", anthropic_client=client)
+
+        return AgentFrameworkThread(make, self.options, settings)
+
+    def serving(self, replies: Iterator[Reply]) -> ScriptedServer:
+        return ScriptedServer(replace(reply, reasoning=f"Thought {n}. " * 9) for n, reply in enumerate(replies))
+
+
+def agent(server: ScriptedServer, *providers: Any, client: Any = OpenAIChatCompletionClient, **settings: Any) -> Agent:
+    model = client(model="gpt-x", api_key="k", base_url=f"{server.url}/v1")
+    return Agent(model, "Be good.", context_providers=providers, **{"tools": [read], **settings})
+
+
+def mark(id_: str, **arguments: Any) -> Call:
+    return Call("delimiter", arguments, id_)
+
+
+def test_a_sub_agent_has_a_window_of_its_own() -> None:
+    look = {"action": "start", "name": "look", "type": "expl"}
+    replies = [
+        Reply(calls=(mark("d1", **look), Call("helper", {"task": "Help."}, "h1"))),
+        Reply(calls=(mark("d2", **look),)),
+        Reply("Helped."),
+        Reply("Done."),
+    ]
+    with ScriptedServer(replies) as server:
+        lifecycle = ContextLifecycle()
+        helper = agent(server, lifecycle, name="helper", description="Helps.")
+        parent = agent(server, lifecycle, name="parent", tools=[helper.as_tool(propagate_session=True)])
+        answer = asyncio.run(parent.run("Go.", session=parent.create_session()))
+    assert answer.text.endswith("Done.")
+    assert not server.refusals
+    assert server.requests[2].results["d2"].startswith("Started")
+    assert server.requests[3].results["d1"].startswith("Started")
+
+
+def test_malformed_arguments_are_told_and_the_run_goes_on() -> None:
+    calls = (Call("delimiter", '{"action": ', "d1"), Call("read", {"path": "a"}, "r1"))
+    with ScriptedServer([Reply(calls=calls), Reply("Done.")]) as server:
+        asyncio.run(agent(server, ContextLifecycle()).run("Go."))
+    assert not server.refusals
+    assert "JSON" in server.requests[1].results["d1"]
+    assert server.requests[1].results["r1"] == adapters.content_of("a")
+
+
+def test_a_mark_is_answered_after_an_approval_in_another_process() -> None:
+    careful = FunctionTool(name="careful", func=read, approval_mode="always_require")
+    calls = (mark("d1", action="start", name="look", type="expl"), Call("careful", {"path": "a"}, "c1"))
+
+    async def live(server: ScriptedServer) -> None:
+        first = agent(server, ContextLifecycle(), tools=[careful])
+        session = first.create_session()
+        asked = await first.run("Go.", session=session)
+        assert len(server.requests) == 1
+        again = AgentSession.from_dict(json.loads(json.dumps(session.to_dict())))
+        second = agent(server, ContextLifecycle(), tools=[careful])
+        answers = [Message("user", [each.to_function_approval_response(True)]) for each in asked.user_input_requests]
+        assert (await second.run(answers, session=again)).text.endswith("Done.")
+
+    with ScriptedServer([Reply(calls=calls), Reply("Done.")]) as server:
+        asyncio.run(live(server))
+    assert not server.refusals
+    assert server.requests[1].results["d1"].startswith("Started")
+    assert server.requests[1].results["c1"] == adapters.content_of("a")
+
+
+def test_it_stands_aside_where_the_service_stores_the_conversation() -> None:
+    with ScriptedServer([Reply("One."), Reply("Two.")]) as server:
+        asked = agent(server, ContextLifecycle(), client=OpenAIChatClient)
+        with pytest.warns(UserWarning, match=r'options=\{"store": False\}') as told:
+            asyncio.run(asked.run("Go."))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            asyncio.run(asked.run("Go."))
+    assert len(told) == 1
+    assert server.requests[0].tools == ("read",)
+
+
+def test_it_stands_aside_where_the_history_is_loaded_within_each_call() -> None:
+    with ScriptedServer([Reply(calls=(Call("read", {"path": "a"}, "r1"),)), Reply("Done.")]) as server:
+        providers = (InMemoryHistoryProvider(), ContextLifecycle())
+        asked = agent(server, *providers, require_per_service_call_history_persistence=True)
+        with pytest.warns(UserWarning, match="require_per_service_call_history_persistence"):
+            asyncio.run(asked.run("Go.", session=asked.create_session()))
+    assert server.requests[1].results == {"r1": adapters.content_of("a")}
+
+
+@pytest.mark.parametrize("where", ["agent", "provider"])
+def test_a_compaction_beside_it_is_told(where: str) -> None:
+    strategy = SlidingWindowStrategy(keep_last_groups=20)
+    with ScriptedServer([Reply("Done.")]) as server:
+        if where == "agent":
+            asked = agent(server, ContextLifecycle(), compaction_strategy=strategy)
+        else:
+            asked = agent(server, CompactionProvider(before_strategy=strategy), ContextLifecycle())
+        with pytest.warns(UserWarning, match="compaction_strategy"):
+            asyncio.run(asked.run("Go."))
+
+
+def test_another_agents_fork_of_a_session_has_the_view_of_its_own_past() -> None:
+    replies = [
+        Reply(calls=(mark("d1", action="start", name="look", type="expl"),)),
+        Reply("One."),
+        *[Reply(calls=(mark(f"d{n}", action="end", description="Seen."),)) for n in (2, 3)],
+        Reply("Two."),
+        Reply("Two."),
+    ]
+
+    async def live(server: ScriptedServer) -> None:
+        asked = agent(server, ContextLifecycle())
+        session = asked.create_session()
+        await asked.run("Go.", session=session)
+        fork = AgentSession.from_dict(session.to_dict())
+        await asyncio.gather(*(asked.run("End.", session=each) for each in (session, fork)))
+
+    with ScriptedServer(replies) as server:
+        asyncio.run(live(server))
+    ends = [{name: text for name, text in it.results.items() if name != "d1"} for it in server.requests[-2:]]
+    assert all(text.startswith("Ended") for end in ends for text in end.values())
+    assert all(len(end) == 1 for end in ends)
+
+
+class Memories(ContextProvider):
+    """Looks something up for each run."""
+
+    def __init__(self) -> None:
+        super().__init__("memories")
+        self.runs = 0
+
+    async def before_run(self, *, context: SessionContext, **_: Any) -> None:
+        self.runs += 1
+        context.extend_messages(self, [Message("user", [f"Memory {self.runs}."])])
+
+
+def test_what_another_provider_adds_to_a_run_is_no_part_of_the_history() -> None:
+    def replies() -> Iterator[Reply]:
+        for n in range(2):
+            yield Reply("I look.", calls=(Call("read", {"path": "a"}, f"r{n}"),))
+            yield Reply("Done.")
+
+    def live(*providers: Any) -> list[tuple[str, ...]]:
+        async def run(asked: Agent) -> None:
+            session = asked.create_session()
+            for prompt in ("Go.", "Again."):
+                await asked.run(prompt, session=session)
+
+        with ScriptedServer(replies()) as server:
+            asyncio.run(run(agent(server, Memories(), *providers)))
+        return [request.texts(Kind.USER) for request in server.requests]
+
+    taken: list[Any] = []
+    assert live(ContextLifecycle(on_event=taken.append)) == live()
+    assert not [event for event in taken if isinstance(event, (HistoryForked, HistoryReplaced))]
+
+
+def test_reasoning_of_a_run_goes_with_what_followed_it() -> None:
+    def replies() -> Iterator[Reply]:
+        for n in range(6):
+            end = {"action": "end", "name": f"look-{n}", "description": "Seen."}
+            for call in (
+                mark(f"s{n}", action="start", name=f"look-{n}", type="expl"),
+                Call("read", {"path": f"a{n}"}, f"r{n}"),
+                mark(f"e{n}", **end),
+            ):
+                yield Reply(reasoning=f"Thought {n}. " * 9, calls=(call,))
+        yield Reply("Done.", reasoning="So.")
+
+    with ScriptedServer(replies()) as server:
+        asked = agent(server, ContextLifecycle(4_000), client=OpenAIChatClient, default_options={"store": False})
+        asyncio.run(asked.run("Go."))
+    assert not server.refusals
+    assert max(request.tokens for request in server.requests) <= 4_000
+    assert "r0" not in server.requests[-1].results
+    assert server.requests[-1].texts(Kind.REASONING)

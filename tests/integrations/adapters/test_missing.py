@@ -1,0 +1,25 @@
+"""What an adapter says where its framework is not installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("module", "framework", "extra"),
+    [
+        ("wane.integrations.agent_framework", "agent_framework", "agent-framework"),
+        ("wane.formats.agent_framework", "agent_framework", "agent-framework"),
+        ("wane.integrations.google_adk", "google.adk", "google-adk"),
+        ("wane.formats.google_adk", "google.genai", "google-adk"),
+        ("wane.integrations.langchain", "langchain", "langchain"),
+    ],
+)
+def test_the_command_that_installs_it_is_told(module: str, framework: str, extra: str) -> None:
+    code = f"import sys; sys.modules[{framework!r}] = None; import {module}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert f"{module} needs the" in done.stderr
+    assert f'pip install "wane[{extra}]"' in done.stderr

@@ -1,0 +1,61 @@
+"""What stands in one request alone: taken out ahead of a conversation, and put back where it stood."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from wane import Conversation
+from wane.integrations.passing import joined, parted
+
+
+def said(role: str, text: str) -> dict[str, Any]:
+    return {"role": role, "content": text}
+
+
+TASK, MEMORY = said("user", "(task)"), said("user", "(memory)")
+GO, DONE, AGAIN = said("user", "Go."), said("assistant", "Done."), said("user", "Again.")
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [TASK],
+        [TASK, MEMORY, GO],
+        [GO, DONE, MEMORY, AGAIN],
+        [GO, DONE, TASK, MEMORY, AGAIN],
+        [GO, DONE, AGAIN, MEMORY],
+        [TASK, DONE, MEMORY],
+        [TASK, GO, DONE, MEMORY, AGAIN, DONE],
+        [GO, DONE],
+    ],
+)
+def test_all_stands_where_it_stood(messages: list[dict[str, Any]]) -> None:
+    history, passing = parted(messages, lambda message: not message["content"].startswith("("))
+    assert not any(message["content"].startswith("(") for message in history)
+    conversation = Conversation(remind_at=None)
+    conversation.ingest(history)
+    assert joined(conversation.request(), passing, conversation) == messages
+
+
+def test_a_reminder_stays_last() -> None:
+    conversation = Conversation(budget=1_000, remind_at=0.1)
+    messages = [GO, said("assistant", "x" * 2_000), AGAIN, MEMORY]
+    history, passing = parted(messages, lambda message: message is not MEMORY)
+    conversation.ingest(history)
+    request = conversation.request()
+    assert request.reminder is not None
+    assert joined(request, passing, conversation)[:-1] == messages
+
+
+def test_what_left_the_view_moves_nothing() -> None:
+    calls = [{"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}]
+    work = [{"role": "assistant", "tool_calls": calls}, {"role": "tool", "tool_call_id": "c1", "content": "x" * 8_000}]
+    conversation = Conversation(budget=1_000, remind_at=None)
+    messages = [GO, *work, DONE, MEMORY, AGAIN, said("assistant", "Look."), AGAIN]
+    history, passing = parted(messages, lambda message: message is not MEMORY)
+    conversation.ingest(history)
+    sent = joined(conversation.request(), passing, conversation)
+    assert len(sent) < len(messages)
+    assert sent[sent.index(MEMORY) + 1] == AGAIN
