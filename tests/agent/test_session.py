@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.agent.conftest import config, dumped
+from tests.marks import first_quick
 from wane.agent.events import SessionEvent, Spent, TextDelta, ToolCalled, ToolReturned
 from wane.agent.saving.interrupted import INTERRUPTED
 from wane.agent.session import AgentSession, Outcome, TurnResult
@@ -82,7 +83,7 @@ def stopped_after(session: AgentSession, prompt: str, seen: Callable[[SessionEve
     return run(session, prompt, on_event=watch)
 
 
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", first_quick(*APIS))
 def test_many_tasks_in_one_session_and_the_same_view_after_resuming(project: Path, api: str) -> None:
     events: list[SessionEvent] = []
     with ScriptedServer([reply for number in range(6) for reply in task(number)] + [Reply("Again.")]) as server:
@@ -109,7 +110,7 @@ def test_many_tasks_in_one_session_and_the_same_view_after_resuming(project: Pat
         assert asked == [f"task {number}" for number in range(6)] + ["and again"]
 
 
-@pytest.mark.parametrize("marks", [True, False], ids=["never ends", "never marks"])
+@pytest.mark.parametrize("marks", first_quick(True, False), ids=["never ends", "never marks"])
 def test_a_restart_before_every_task_changes_no_reminder(project: Path, marks: bool) -> None:
     def said(*, restarts: bool) -> list[str]:
         look = Call("read_file", {"path": "long.py", "limit": 90})

@@ -12,6 +12,7 @@ from typing import get_args
 import pytest
 
 from tests.agent.conftest import config
+from tests.marks import first_quick
 from wane.agent.events import SessionEvent
 from wane.agent.options import ANNOTATED, BY_EPISODE, Strategy
 from wane.agent.session import AgentSession, Outcome, SessionConfig, TurnResult
@@ -96,7 +97,7 @@ def test_the_agent_knows_the_strategies_that_are_ours() -> None:
 
 
 @pytest.mark.parametrize("api", ["openai_responses_model", "anthropic_model"])
-@pytest.mark.parametrize("strategy", KEPT)
+@pytest.mark.parametrize("strategy", first_quick(*KEPT))
 def test_every_request_is_one_that_the_provider_takes(project: Path, strategy: str, api: str) -> None:
     events: list[SessionEvent] = []
     model = Model(TASKS, marks=strategy == "fold")
@@ -116,6 +117,7 @@ def test_every_request_is_one_that_the_provider_takes(project: Path, strategy: s
         assert (FOLDING[:60] in server.requests[0].system) == (strategy == "fold")
 
 
+@pytest.mark.full
 def test_what_each_strategy_shows(project: Path) -> None:
     last: dict[str, Request] = {}
     for strategy in KEPT:
@@ -140,7 +142,7 @@ def test_what_each_strategy_shows(project: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("strategy", KEPT)
+@pytest.mark.parametrize("strategy", first_quick(*KEPT))
 def test_a_resumed_session_goes_on_as_if_it_had_never_stopped(project: Path, tmp_path: Path, strategy: str) -> None:
     def served(stops: tuple[int, ...]) -> tuple[list[Request], AgentSession]:
         with ScriptedServer(Model(TASKS, marks=strategy == "fold")) as server:
@@ -198,7 +200,7 @@ def changed(given: SessionConfig, strategy: str) -> SessionConfig:
     return replace(given, settings=replace(given.settings, strategy=strategy), chosen=frozenset({"strategy"}))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("strategy", ["truncate", "compact", "clear-tools"])
+@pytest.mark.parametrize("strategy", first_quick("truncate", "compact", "clear-tools"))
 def test_another_strategy_begins_with_all_that_has_happened(project: Path, strategy: str) -> None:
     with ScriptedServer(Model(TASKS, marks=False)) as server:
         given = config(project, server.openai_model(), strategy=strategy, budget=BUDGET)

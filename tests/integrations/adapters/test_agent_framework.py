@@ -90,6 +90,7 @@ class TestChatCompletions(adapters.AdapterContract):
         return AgentFrameworkThread(make, self.options, settings)
 
 
+@pytest.mark.full
 class TestResponses(TestChatCompletions):
     """Responses, stored by nobody but the session."""
 
@@ -97,6 +98,7 @@ class TestResponses(TestChatCompletions):
     options: ClassVar = {"store": False}
 
 
+@pytest.mark.full
 class TestAnthropic(TestChatCompletions):
     """Messages, with thinking on a budget."""
 

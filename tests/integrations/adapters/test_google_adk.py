@@ -190,6 +190,7 @@ class TestGemini(adapters.AdapterContract):
         return ADKThread(LlmAgent(name="agent", model=model, instruction="Be good.", tools=[read, grep]), settings)
 
 
+@pytest.mark.full
 class TestAnthropic(adapters.AdapterContract):
     """Messages, with thinking on a budget."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
 from langchain.agents import create_agent
 from langchain_anthropic import ChatAnthropic
 from langchain_core.messages import AIMessageChunk, ToolMessage
@@ -66,6 +67,7 @@ class TestChat(adapters.AdapterContract):
         return LangChainThread(self.model(url), settings)
 
 
+@pytest.mark.full
 class TestResponses(TestChat):
     """Responses, its items as they come."""
 
@@ -85,12 +87,14 @@ class TestResponses(TestChat):
         )
 
 
+@pytest.mark.full
 class TestResponsesStandard(TestResponses):
     """Responses, in LangChain's own blocks."""
 
     version = "v1"
 
 
+@pytest.mark.full
 class TestAnthropic(TestChat):
     """Messages, with thinking."""
 

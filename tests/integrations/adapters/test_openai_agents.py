@@ -95,6 +95,7 @@ class TestResponses(adapters.AdapterContract):
         return AgentsThread(self.model, url, settings, SQLiteSession("1"), folder)
 
 
+@pytest.mark.full
 class TestChat(TestResponses):
     """Chat Completions."""
 

@@ -85,6 +85,7 @@ class TestChat(adapters.AdapterContract):
         return StrandsThread(self.model(url), settings, self.folder / str(self.sessions))
 
 
+@pytest.mark.full
 class TestResponses(TestChat):
     """Responses."""
 
@@ -94,6 +95,7 @@ class TestResponses(TestChat):
         )
 
 
+@pytest.mark.full
 class TestAnthropic(TestChat):
     """Messages, with thinking."""
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.marks import first_quick
 from tests.proxy.server.support import MARK, Answer, Asked, ask, provider, proxy, response, run
 from wane.testing import Call, Reply, Usage
 from wane.testing.anthropic import Anthropic
@@ -96,7 +97,7 @@ def check(protocol: Protocol, answer: Answer, asked: int) -> None:
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
-@pytest.mark.parametrize("text", [None, "Looking."])
+@pytest.mark.parametrize("text", first_quick("Looking.", None))
 def test_a_stream_that_breaks_in_a_round_of_own_calls_alone_is_never_an_empty_reply(
     name: str, text: str | None
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.marks import first_quick
 from tests.proxy.agents import RESULT, Worker
 from tests.proxy.world import CLIENTS, AnthropicClient, Client, Exchange, Upstream, exchange, run_turn
 from wane import ConfigError
@@ -123,7 +124,8 @@ async def unrecorded(index: SessionIndex, client: Client, upstream: Upstream) ->
 
 @every_client
 @pytest.mark.parametrize(
-    ("kind", "share", "dies"), [(Worker, 0.2, False), (Worker, 0.2, True), (Endless, 0.2, False), (Builder, 1.5, False)]
+    ("kind", "share", "dies"),
+    first_quick((Worker, 0.2, False), (Worker, 0.2, True), (Endless, 0.2, False), (Builder, 1.5, False)),
 )
 def test_a_restart_before_every_request_changes_no_reminder(
     make: type[Client], kind: type[Worker], share: float, dies: bool, tmp_path: Path

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.marks import first_quick
 from tests.proxy.agents import Worker
 from tests.proxy.world import AnthropicClient, Exchange, Upstream, exchange
 from wane.journal import SessionStore
@@ -64,7 +65,7 @@ async def session(
 
 @pytest.mark.parametrize("make", [ThinkingClient, RemindingClient])
 @pytest.mark.parametrize("reasons", [False, True], ids=["at its begin", "between calls"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", first_quick(*range(4)))
 def test_no_request_is_sent_that_the_provider_refuses(make: type[AnthropicClient], reasons: bool, seed: int) -> None:
     client = make()
     upstream = Upstream(client.provider, Worker(seed, steps=60, reasons=reasons))
@@ -76,6 +77,7 @@ def test_no_request_is_sent_that_the_provider_refuses(make: type[AnthropicClient
     assert all(request.body["thinking"] == ENABLED for request in upstream.requests)
 
 
+@pytest.mark.full
 def test_what_is_kept_for_the_provider_is_the_same_after_a_restart(tmp_path: Path) -> None:
     bodies = []
     for restarts in (False, True):

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from tests.marks import first_quick
 from wane.agent.session import AgentSession
 from wane.cli.demo.show import LineShow, LiveShow
 from wane.core import FitReport
@@ -108,7 +109,9 @@ def test_ctrl_c_does_not_reach_what_it_runs(tmp_path: Path) -> None:
         assert int(workspace.verify(1).output) != os.getpgid(0)
 
 
-@pytest.mark.parametrize(("width", "height", "encoding"), [(80, 24, "utf-8"), (120, 40, "utf-8"), (80, 24, "ascii")])
+@pytest.mark.parametrize(
+    ("width", "height", "encoding"), first_quick((80, 24, "utf-8"), (120, 40, "utf-8"), (80, 24, "ascii"))
+)
 def test_the_picture_fits_the_terminal(width: int, height: int, encoding: str) -> None:
     screen = io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="strict")
     console = Console(file=screen, force_terminal=True, width=width, height=height, legacy_windows=False)
