@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import traceback
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,10 +51,12 @@ def main() -> None:
         child = os.fork()
         if child == 0:
             try:
+                print(f"pid {os.getpid()}", flush=True)
                 asyncio.run(work(config(url, Path(project), Path(sessions))))
+            except BaseException:
+                traceback.print_exc()
             finally:
                 os._exit(1)
-        print(f"pid {child}", flush=True)
         _, status = os.waitpid(child, 0)
         print(f"ended {os.waitstatus_to_exitcode(status)}", flush=True)
 

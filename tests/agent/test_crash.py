@@ -80,6 +80,7 @@ class Worker:
     def _until(self, word: str) -> list[str]:
         lines = [self._line()]
         while not lines[-1].startswith(word):
+            assert not lines[-1].startswith("ended"), f"the agent ended by itself: {lines}"
             lines.append(self._line())
         return lines
 
