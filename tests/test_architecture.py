@@ -148,8 +148,8 @@ def test_a_part_imports_only_what_stands_below_it() -> None:
     assert not wrong
 
 
-def test_no_module_imports_itself_in_a_circle() -> None:
-    """Nor does it with what is imported only as a function runs. What types alone need does not count."""
+def test_there_are_no_import_cycles() -> None:
+    """Imports inside functions count, too; imports for type checking alone do not."""
     modules = {module_of(path): path for path in sources()}
     graph = {
         module: sorted(found for found in runtime_imports(path) if found in modules and found != module)
@@ -166,7 +166,7 @@ def module_of(path: Path) -> str:
 
 
 def runtime_imports(path: Path) -> Iterator[str]:
-    """What a file imports when it runs; a package that it is in itself is not told."""
+    """What a file imports when it runs, without the packages that it is in."""
     for node in executed(tree(path)):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]

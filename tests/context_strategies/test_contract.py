@@ -145,6 +145,15 @@ def test_nothing_goes_while_all_fits(name: str, items: list[Item]) -> None:
 RESUMABLE = ("none", "truncate", "compact", "clear-tools", "fold")
 
 
+def told_of(name: str, items: list[Item], settings: Settings) -> Resumable:
+    """A new strategy that knows the items, and has done nothing."""
+    revived = get_strategy(name, replace(settings, budget=10**9))
+    assert isinstance(revived, Resumable)
+    for item in items:
+        revived.add(item, part_of(item))
+    return revived
+
+
 @pytest.mark.parametrize("name", RESUMABLE)
 @times(0.7)
 @given(case=cases(histories()))
@@ -152,10 +161,7 @@ def test_what_was_done_can_be_done_again(name: str, case: tuple[list[Item], Sett
     items, settings = case
     life = live(name, items, settings)
     assert isinstance(life.strategy, Resumable)
-    revived = get_strategy(name, replace(settings, budget=10**9))
-    assert isinstance(revived, Resumable)
-    for item in items:
-        revived.add(item, part_of(item))
+    revived = told_of(name, items, settings)
     for sight in life.sights:
         assert (sight.done is not None) == (sight.ran and name != "fold")
         if sight.done is not None:
@@ -173,10 +179,7 @@ def test_what_stands_brings_a_new_strategy_to_where_it_was(name: str, case: tupl
     items, settings = case
     life = live(name, items, settings)
     assert isinstance(life.strategy, Resumable)
-    revived = get_strategy(name, replace(settings, budget=10**9))
-    assert isinstance(revived, Resumable)
-    for item in items:
-        revived.add(item, part_of(item))
+    revived = told_of(name, items, settings)
     standing = life.strategy.standing
     assert standing is not None or not any(sight.done is not None for sight in life.sights)
     if standing is not None:

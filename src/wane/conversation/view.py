@@ -34,6 +34,11 @@ def places(view: Iterable[Slot]) -> list[int]:
     return [slot for slot in view if isinstance(slot, int)]
 
 
+def _item_of(slot: Slot) -> int | None:
+    """The item that a slot shows, or stands for; None for a text that stands for none."""
+    return slot if isinstance(slot, int) else slot.index
+
+
 Parts: TypeAlias = list[tuple[int, Part]]
 """Parts of one message, with the indexes of their items."""
 
@@ -150,9 +155,7 @@ class ViewMessages(Generic[MessageT]):
         if led and len(view) < transcript.item_count:
             kept = set(places(view))
             if more := opening(transcript, kept):
-                return self.read(
-                    sorted([*view, *more], key=lambda slot: slot if isinstance(slot, int) else slot.index or 0)
-                )
+                return self.read(sorted([*view, *more], key=lambda slot: _item_of(slot) or 0))
         if not self._engine.evicts and any(isinstance(slot, Substitute) for slot in view):
             return self.read(view)
         if self._stale:
@@ -182,12 +185,12 @@ class ViewMessages(Generic[MessageT]):
         return built
 
     def _number(self, slot: Slot) -> int:
-        place = slot if isinstance(slot, int) else slot.index
-        return -1 if place is None else self._transcript.message_of(place)
+        item = _item_of(slot)
+        return -1 if item is None else self._transcript.message_of(item)
 
     def _kept(self, number: int, slots: Iterable[Slot]) -> MessageT | None:
         transcript = self._transcript
-        placed = {transcript.position(slot if isinstance(slot, int) else slot.index or 0): slot for slot in slots}
+        placed = {transcript.position(_item_of(slot) or 0): slot for slot in slots}
         message, size = transcript.messages[number], transcript.size(number)
         return shown_of(transcript.format, message, placed, size, self._engine.name)
 

@@ -211,16 +211,17 @@ class Transcript(Outline, Generic[MessageT]):
         Args:
             number: position of the message.
         """
-        return [(part.item(self._counter, number), part) for part in self._parts(number)]
+        return [(part.item(self._counter, number), part) for part in self.parts(number)]
 
     def parts(self, number: int) -> list[Part]:
         """Return the parts of a message as they stand in the history (R15)."""
-        return self._parts(number)
+        answered = self._answered is not None and self._answered <= number
+        return standing(self.format.parts(self.messages[number]), answered=answered)
 
     def part(self, index: int) -> Part:
         """Return an item with its content."""
         number = self._owner[index]
-        return self._parts(number)[index - self._first[number]]
+        return self.parts(number)[index - self._first[number]]
 
     def view(self, visible: Sequence[int]) -> list[MessageT]:
         """Return the messages of some items, in order; a message that is kept whole is the same object.
@@ -247,13 +248,9 @@ class Transcript(Outline, Generic[MessageT]):
         """Return items as readable text, exact and in order, for a recall."""
         blocks = []
         for number, group in groupby(indexes, self._owner.__getitem__):
-            parts = self._parts(number)
+            parts = self.parts(number)
             blocks += [readable(parts[index - self._first[number]]) for index in group]
         return "\n\n".join(blocks)
-
-    def _parts(self, number: int) -> list[Part]:
-        answered = self._answered is not None and self._answered <= number
-        return standing(self.format.parts(self.messages[number]), answered=answered)
 
 
 def keep_some(format: Format[MessageT], message: MessageT, kept: Sequence[int]) -> MessageT | None:  # noqa: A002

@@ -2,8 +2,8 @@
 
     agent = Agent(client, tools=tools, context_providers=[ContextLifecycle(budget="80k")])
 
-The session's messages stay whole, wherever they are stored; each model call gets a view of them. What the view is like
-is kept in the provider's own state of the `AgentSession`, so that any process goes on with it.
+The session's messages stay whole, wherever they are stored; each model call gets a view of them. The state of the view
+is kept in the provider's own part of the `AgentSession`, so that any process can continue it.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from typing import Any, Final, Unpack
-from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 from wane.conversation import Adapter, Call, Conversation, calls_of
-from wane.core import DEFAULT_BUDGET, DELIMITER
+from wane.core import DEFAULT_BUDGET
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
-from wane.integrations.lifecycle import LifecycleSettings, Warner, maker
+from wane.integrations.lifecycle import LifecycleSettings, Warner, after_answer, maker, resumed
 from wane.integrations.passing import joined, parted
 
 try:
@@ -83,7 +82,7 @@ class ContextLifecycle(ContextProvider):
             FunctionTool(name=tool.name, description=tool.description, input_model=tool.schema, func=_not_through_us)
             for tool in sample.own_tools
         ]
-        # Of each session by agent: what spares the work of restoring it for each run.
+        # Conversations of each session by agent, which need not be restored for each run.
         self._known: WeakKeyDictionary[AgentSession, dict[str, tuple[str, Conversation[Message]]]] = WeakKeyDictionary()
 
     async def before_run(
@@ -158,12 +157,10 @@ class _Run:
         assert conversation is not None
         conversation.observe(_held(response.usage_details or {}))
         calls = calls_of(conversation.format, response.messages)
-        conversation.foresee(calls)
+        kept = after_answer(conversation, calls)
         self._calls = {call.id: call for call in calls}
-        told = {call.id: conversation.answer(call) for call in calls if call.name == DELIMITER and call.id}
-        mark = uuid4().hex
-        self._known[self._agent] = mark, conversation
-        self._state[self._agent] = {"mark": mark, "state": conversation.state(), "told": told}
+        self._known[self._agent] = kept["mark"], conversation
+        self._state[self._agent] = kept
 
     def answer(self, name: str, arguments: Any, call_id: str | None) -> str:
         """Return the result of a call of our own. After an approval, a run begins with the tools of the last answer."""
@@ -183,16 +180,14 @@ class _Run:
         """The agent's conversation, which has taken in these messages."""
         conversation = self._conversation
         if conversation is None:
-            conversation = self._make()
-            if kept := self._kept:
-                conversation.restore(kept["state"], messages)
+            conversation = resumed(self._make, self._kept, messages)
         self._warner.ingested(conversation.ingest(messages))
         self._conversation = conversation
         return conversation
 
 
 class _Requests(ChatMiddleware):
-    """Sends a view of the messages in place of the whole of them."""
+    """Sends a view of the messages instead of all of them."""
 
     def __init__(self, run: _Run) -> None:
         self._run = run
@@ -212,7 +207,7 @@ class _Requests(ChatMiddleware):
 
 
 class _Answers(FunctionMiddleware):
-    """Answers `delimiter` and `recall`; every other tool runs as it does."""
+    """Answers `delimiter` and `recall`; every other tool runs as usual."""
 
     def __init__(self, run: _Run, tools: Sequence[FunctionTool]) -> None:
         self._run, self._own = run, frozenset(tool.name for tool in tools)

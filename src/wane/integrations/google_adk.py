@@ -2,8 +2,8 @@
 
     app = App(name="app", root_agent=agent, plugins=[ContextLifecycle(budget="80k")])
 
-The session's events stay whole; each model call gets a view of what they say. What the view is like is kept in the
-session's state, for each agent and branch, so that any process goes on with it.
+The session's events stay whole; each model call gets a view of their contents. The state of the view is kept in the
+session's state, for each agent and branch, so that any process can continue it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any, Final, Unpack
 from uuid import uuid4
 
 from wane.conversation import Adapter, Call, Conversation, Tool
-from wane.core import DEFAULT_BUDGET, DELIMITER
+from wane.core import DEFAULT_BUDGET
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
-from wane.integrations.lifecycle import LifecycleSettings, Warner, maker
+from wane.integrations.lifecycle import LifecycleSettings, Warner, after_answer, maker, resumed
 from wane.integrations.passing import joined, parted
 
 try:
@@ -35,7 +35,7 @@ from wane.formats.google_adk import GoogleADKFormat, is_of_another_agent
 
 __all__ = ["ContextLifecycle"]
 
-_KEPT: Final = 64  # conversations in memory: what spares the work of restoring one for each call
+_KEPT: Final = 64  # conversations in memory, which need not be restored for each call
 _STORED: Final = (
     "the Interactions API keeps the conversation and requests hold only what is new, so nothing can be evicted. Set "
     "use_interactions_api of the model to False"
@@ -70,7 +70,7 @@ class ContextLifecycle(BasePlugin):
         sample = self._make()
         self._instructions = sample.instructions
         self._tools = {tool.name: _OwnTool(tool) for tool in sample.own_tools}
-        # By session and agent, with the mark of the state that each was left with: one that was rewound has another.
+        # By session and agent, with the mark of the state that each one left: a rewound session has another mark.
         self._known: OrderedDict[tuple[str, ...], tuple[str, Conversation[types.Content]]] = OrderedDict()
 
     async def before_model_callback(self, *, callback_context: CallbackContext, llm_request: LlmRequest) -> None:
@@ -114,16 +114,14 @@ class ContextLifecycle(BasePlugin):
             # The kit would give it one later; this one it leaves out of requests, as it does its own.
             call.id = call.id or f"adk-{uuid4()}"
         calls: list[Call[types.Content]] = [Call(call.name or "", call.args, call.id) for call in made]
-        conversation.foresee(calls)
-        told = {call.id: conversation.answer(call) for call in calls if call.name == DELIMITER}
-        mark = uuid4().hex
-        self._remember(place, mark, conversation)
-        callback_context.state[_key(callback_context)] = {"mark": mark, "state": conversation.state(), "told": told}
+        kept = after_answer(conversation, calls)
+        self._remember(place, kept["mark"], conversation)
+        callback_context.state[_key(callback_context)] = kept
 
     async def before_tool_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
     ) -> dict[str, Any] | None:
-        """Answer `delimiter` and `recall`; every other tool runs as it does."""
+        """Answer `delimiter` and `recall`; every other tool runs as usual."""
         if tool.name not in self._tools:
             return None
         text = _kept(tool_context).get("told", {}).get(tool_context.function_call_id)
@@ -138,9 +136,7 @@ class ContextLifecycle(BasePlugin):
         place, kept = _place(context), _kept(context)
         mark, conversation = self._known.get(place, ("", None))
         if conversation is None or mark != kept.get("mark", ""):
-            conversation = self._make()
-            if kept:
-                conversation.restore(kept["state"], history)
+            conversation = resumed(self._make, kept, history)
         self._warner.ingested(conversation.ingest(history))
         self._remember(place, kept.get("mark", ""), conversation)
         return conversation

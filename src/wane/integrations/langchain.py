@@ -2,8 +2,8 @@
 
     agent = create_agent(model, tools, middleware=[ContextLifecycle(budget="80k")])
 
-The thread's messages stay whole in the checkpoint; each model call gets a view of them. What the view is like is kept
-beside them in a private channel of the state, so that any process goes on with any thread, also from an earlier
+The thread's messages stay whole in the checkpoint; each model call gets a view of them. The state of the view is kept
+beside them, in a private channel of the thread's state. So any process can continue any thread, even from an earlier
 checkpoint.
 """
 
@@ -14,12 +14,11 @@ import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, Final, NotRequired, Unpack
-from uuid import uuid4
 
 from wane.conversation import Adapter, Call, Conversation, Request, calls_of
 from wane.core import DEFAULT_BUDGET
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
-from wane.integrations.lifecycle import LifecycleSettings, Warner, maker
+from wane.integrations.lifecycle import LifecycleSettings, Warner, after_answer, maker, resumed
 
 try:
     from langchain.agents.middleware import AgentMiddleware, AgentState, ExtendedModelResponse
@@ -35,11 +34,11 @@ from wane.formats.langchain import LangChainFormat
 
 __all__ = ["ContextLifecycle", "LifecycleState"]
 
-_KEPT: Final = 64  # conversations in memory: what spares the work of restoring one for each call
+_KEPT: Final = 64  # conversations in memory, which need not be restored for each call
 
 
 class LifecycleState(AgentState[Any]):
-    """An agent's state with what Wane keeps in it: in the checkpoint, in neither input nor output."""
+    """An agent's state, with what Wane keeps: it is in the checkpoint, but not in the agent's input or output."""
 
     wane: NotRequired[Annotated[dict[str, Any], PrivateStateAttr]]
 
@@ -82,7 +81,7 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
             for tool in sample.own_tools
         ]
         self._own = frozenset(tool.name for tool in sample.own_tools)
-        # By the mark of the state that each was left with: a checkpoint that is older has another mark.
+        # By the mark of the state that each one left: an older checkpoint has another mark.
         self._known: OrderedDict[str, Conversation[BaseMessage]] = OrderedDict()
         self._lock = threading.RLock()  # tools of one answer run in threads
 
@@ -91,7 +90,7 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any] | ExtendedModelResponse[Any]:
-        """Send a view of the thread in place of the whole of it."""
+        """Send a view of the thread instead of all of it."""
         if (conversation := self._managed(request)) is None:
             return handler(request)
         response = handler(self._view(conversation, request))
@@ -100,7 +99,7 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any] | ExtendedModelResponse[Any]:
-        """Send a view of the thread in place of the whole of it."""
+        """Send a view of the thread instead of all of it."""
         if (conversation := self._managed(request)) is None:
             return await handler(request)
         response = await handler(self._view(conversation, request))
@@ -109,23 +108,23 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
     def wrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]]
     ) -> ToolMessage | Command[Any]:
-        """Answer `delimiter` and `recall`; every other tool runs as it does."""
+        """Answer `delimiter` and `recall`; every other tool runs as usual."""
         return self._answer(request) or handler(request)
 
     async def awrap_tool_call(
         self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]]
     ) -> ToolMessage | Command[Any]:
-        """Answer `delimiter` and `recall`; every other tool runs as it does."""
+        """Answer `delimiter` and `recall`; every other tool runs as usual."""
         return self._answer(request) or await handler(request)
 
     # In a graph of one's own
 
     def request(self, state: Mapping[str, Any], system: str = "") -> Request[BaseMessage]:
-        """Return what a node is to send for a state of `messages` and `wane`, behind a system message.
+        """Return what a node should send for a state with `messages` and `wane`, after a system message.
 
         Args:
             state: the node's state.
-            system: what the system message says; `instructions` is to be part of it.
+            system: the text of the system message, which should include `instructions`.
         """
         with self._lock:
             conversation = self._conversation(state, state["messages"])
@@ -133,7 +132,7 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
             return conversation.request()
 
     def update(self, state: Mapping[str, Any], *answer: BaseMessage) -> dict[str, Any]:
-        """Return the state's update after the model's answer to `request`: beside its messages, what Wane keeps."""
+        """Return the update of the state after the model has answered `request`: its messages, and what Wane keeps."""
         with self._lock:
             return {"messages": list(answer), **self._left(self._conversation(state, state["messages"]), answer)}
 
@@ -158,9 +157,7 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
         kept = state.get("wane") or {}
         conversation = self._known.get(kept.get("mark", ""))
         if conversation is None:
-            conversation = self._make()
-            if kept:
-                conversation.restore(kept["state"], messages)
+            conversation = resumed(self._make, kept, messages)
         self._warner.ingested(conversation.ingest(messages))
         return conversation
 
@@ -178,16 +175,14 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
             return request.override(messages=conversation.request().messages, system_message=system)
 
     def _left(self, conversation: Conversation[BaseMessage], answer: Sequence[BaseMessage]) -> dict[str, Any]:
-        """What to keep in the state: the tools of an answer may run in tasks that see nothing else."""
+        """What to keep in the thread's state after an answer."""
         calls = calls_of(conversation.format, [message for message in answer if isinstance(message, AIMessage)])
-        conversation.foresee(calls)
-        told = {call.id: conversation.answer(call) for call in calls if call.name == "delimiter" and call.id}
-        mark = uuid4().hex
+        kept = after_answer(conversation, calls)
         self._known = OrderedDict((m, each) for m, each in self._known.items() if each is not conversation)
-        self._known[mark] = conversation
+        self._known[kept["mark"]] = conversation
         if len(self._known) > _KEPT:
             self._known.popitem(last=False)
-        return {"wane": {"mark": mark, "state": conversation.state(), "told": told}}
+        return {"wane": kept}
 
     def _answer(self, request: ToolCallRequest) -> ToolMessage | None:
         call = request.tool_call

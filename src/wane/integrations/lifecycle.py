@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
-from typing import TypedDict, Unpack
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypedDict, Unpack
+from uuid import uuid4
 
-from wane.conversation import Adapter, Change, Conversation
+from wane.conversation import Adapter, Call, Change, Conversation
 from wane.conversation.events import Listener
-from wane.core import Counter, Policy, ToolClass
+from wane.core import DELIMITER, Counter, Policy, ToolClass
 from wane.core.errors import WaneError
 from wane.formats.base import Format, MessageT
 from wane.strategies.base import Annotate
@@ -52,6 +53,38 @@ def maker(
         settings: everything else.
     """
     return lambda: Conversation(format, budget=budget, adapter=adapter, **settings)
+
+
+def resumed(
+    make: Callable[[], Conversation[MessageT]], kept: Mapping[str, Any], messages: Sequence[MessageT]
+) -> Conversation[MessageT]:
+    """Return a new conversation that goes on from what `after_answer` returned, if there is any.
+
+    Args:
+        make: makes a conversation.
+        kept: what the framework has kept; empty if nothing.
+        messages: the history, to be given to `ingest` next.
+    """
+    conversation = make()
+    if kept:
+        conversation.restore(kept["state"], messages)
+    return conversation
+
+
+def after_answer(conversation: Conversation[MessageT], calls: Sequence[Call[MessageT]]) -> dict[str, Any]:
+    """Judge the calls of an answer, and return what a framework keeps: the tools may run where only that is known.
+
+    Args:
+        conversation: the conversation.
+        calls: all calls of the answer, in order.
+
+    Returns:
+        `state`, for `resumed`; `told`, the results of `delimiter` calls by id; and `mark`, which tells this state from
+        every other one.
+    """
+    conversation.foresee(calls)
+    told = {call.id: conversation.answer(call) for call in calls if call.name == DELIMITER and call.id}
+    return {"mark": uuid4().hex, "state": conversation.state(), "told": told}
 
 
 class Warner:

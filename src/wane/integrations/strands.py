@@ -101,7 +101,7 @@ class _Window:
         self._warner = warner
 
     def ask(self, context: InvokeModelContext) -> InvokeModelContext:
-        """Send a view of the agent's messages in place of them all."""
+        """Send a view of the agent's messages instead of all of them."""
         if context.model.stateful:
             self._warner.warn(_SERVED)
             return self._without_tools(context)

@@ -1,1 +1,1 @@
-"""A session on disk: begun, recorded, gone on with."""
+"""A session on disk: beginning, recording and resuming it."""

@@ -15,11 +15,10 @@ from wane.proxy.wire.base import Body, Mending, Message, OwnCall, Reply, Round, 
 from wane.proxy.wire.chat.message import REASONING_LISTS, merged
 from wane.proxy.wire.chat.reply import StreamedChat, WholeChat
 from wane.proxy.wire.chat.weave import says_something, weave
-from wane.proxy.wire.openai.errors import error_body, is_about_reasoning
+from wane.proxy.wire.openai.errors import is_about_reasoning
 from wane.proxy.wire.openai.texts import without_markers
+from wane.proxy.wire.openai.wire import OpenAIWire
 from wane.proxy.wire.usage import Tally, summed
-
-"""How the model is told of own tools: in a message of its own, or at the end of the client's system message."""
 
 _SYSTEM: Final = ("system", "developer")
 _FIXED: Final = ("tools", "response_format")
@@ -31,7 +30,7 @@ class _Equipped(dict[str, Any]):
     guidance: str = ""
 
 
-class OpenAIChatWire:
+class OpenAIChatWire(OpenAIWire):
     """The Chat Completions protocol, with what compatible services add to it."""
 
     name = "openai"
@@ -145,19 +144,6 @@ class OpenAIChatWire:
         """Return the messages that answer own calls, one each."""
         return tuple({"role": "tool", "tool_call_id": call.id, "content": text} for call, text in answers)
 
-    def required(
-        self,
-        body: Body,  # noqa: ARG002 - the protocol demands nothing
-        history: Sequence[Message],  # noqa: ARG002
-        shown: Sequence[tuple[int, Message]],  # noqa: ARG002
-    ) -> Mapping[int, Sequence[int]]:
-        """Return nothing: any view will do."""
-        return {}
-
-    def foreseen(self, body: Body, sent: Body) -> Mending | None:  # noqa: ARG002 - any view will do
-        """Return nothing: no view is invalid."""
-        return None
-
     def mending(
         self,
         status: int,
@@ -172,20 +158,12 @@ class OpenAIChatWire:
         seals = frozenset(seal for message in messages if (seal := _seal(message)) is not None)
         return partial(_omitting, seals) if seals else None
 
-    def headers(self, body: Body) -> Mapping[str, str]:  # noqa: ARG002 - the protocol has none
-        """Return no headers: none depend on the body."""
-        return {}
-
     def reply(self, body: Body, own: frozenset[str], tally: Tally = summed) -> Reply:
         """Return what makes the client's reply."""
         if not body.get("stream"):
             return WholeChat(own, tally)
         options = body.get("stream_options")
         return StreamedChat(own, tally, wants_usage=bool(isinstance(options, Mapping) and options.get("include_usage")))
-
-    def error(self, status: int, message: str) -> bytes:
-        """Return an error body in OpenAI's shape."""
-        return error_body(status, message)
 
     def _guided(self, messages: Sequence[Message], guidance: str) -> list[Message]:
         lead = 0

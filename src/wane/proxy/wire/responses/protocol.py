@@ -12,8 +12,9 @@ from wane.core.errors import FormatError
 from wane.formats.openai_responses import OpenAIResponsesFormat, group
 from wane.formats.writing import WritingFormat
 from wane.proxy.wire.base import Body, Mending, Message, OwnCall, Reply, Round, WovenRound
-from wane.proxy.wire.openai.errors import error_body, is_about_reasoning
+from wane.proxy.wire.openai.errors import is_about_reasoning
 from wane.proxy.wire.openai.texts import without_markers
+from wane.proxy.wire.openai.wire import OpenAIWire
 from wane.proxy.wire.responses.brought import bringing, offered, rebrought, with_tools
 from wane.proxy.wire.responses.items import call_id_of, seal_of, without_reasoning
 from wane.proxy.wire.responses.reply import StreamedResponse, WholeResponse
@@ -31,7 +32,7 @@ _FIXED: Final = ("instructions", "tools", "text")
 _HOSTED: Final = ("web_search", "file_search", "code_interpreter", "image_generation", "mcp")
 
 
-class OpenAIResponsesWire:
+class OpenAIResponsesWire(OpenAIWire):
     """The Responses protocol, of clients that send their whole input with every request."""
 
     name = "openai_responses"
@@ -134,19 +135,6 @@ class OpenAIResponsesWire:
             {"items": [{"type": "function_call_output", "call_id": call.id, "output": text}]} for call, text in answers
         )
 
-    def required(
-        self,
-        body: Body,  # noqa: ARG002 - the protocol demands nothing
-        history: Sequence[Message],  # noqa: ARG002
-        shown: Sequence[tuple[int, Message]],  # noqa: ARG002
-    ) -> Mapping[int, Sequence[int]]:
-        """Return nothing: any view will do."""
-        return {}
-
-    def foreseen(self, body: Body, sent: Body) -> Mending | None:  # noqa: ARG002 - any view will do
-        """Return nothing: no view is invalid."""
-        return None
-
     def mending(
         self,
         status: int,
@@ -161,17 +149,9 @@ class OpenAIResponsesWire:
         seals = frozenset(seal for item in items if (seal := seal_of(item)) is not None)
         return partial(_omitting, seals) if seals else None
 
-    def headers(self, body: Body) -> Mapping[str, str]:  # noqa: ARG002 - the protocol has none
-        """Return no headers: none depend on the body."""
-        return {}
-
     def reply(self, body: Body, own: frozenset[str], tally: Tally = summed) -> Reply:
         """Return what makes the client's reply."""
         return StreamedResponse(body, own, tally) if body.get("stream") else WholeResponse(body, own, tally)
-
-    def error(self, status: int, message: str) -> bytes:
-        """Return an error body in OpenAI's shape."""
-        return error_body(status, message)
 
 
 def _omitting(seals: frozenset[int], body: Body, sent: Body) -> Body:  # noqa: ARG001 - as all mendings
