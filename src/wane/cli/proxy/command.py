@@ -95,7 +95,7 @@ def _introduce(proxy: Running, options: ProxyOptions) -> None:
     lines = [
         f"Listening on {proxy.url}, for {server.upstream}",
         f"  view      {kept}",
-        f"  sessions  {_place(options.store)}",
+        f"  sessions  {_place(options.store, options.keep)}",
         f"  status    {base}/wane/",
         "",
         "Set in the client:",
@@ -108,13 +108,16 @@ def _introduce(proxy: Running, options: ProxyOptions) -> None:
     sys.stdout.flush()
 
 
-def _place(store: str | None) -> str:
-    """Return where sessions are stored, without secrets."""
+def _place(store: str | None, keep: float) -> str:
+    """Return where sessions are stored, without secrets, and until when."""
     from wane.proxy.store.location import parse_location, scheme_of
 
     if store is None:
         return "in memory only"
     if scheme_of(store) is not None:
-        return parse_location(store).name
-    root = default_root(os.environ) if store == "disk" else Path(store).expanduser()
-    return str(SessionStore(root.absolute()).directory(Path.cwd()))
+        place = parse_location(store).name
+    else:
+        root = default_root(os.environ) if store == "disk" else Path(store).expanduser()
+        place = str(SessionStore(root.absolute()).directory(Path.cwd()))
+    days = f"{keep / 86_400:g}"
+    return f"{place}, {f'each until {days} days after its last use' if keep else 'for ever'} (--keep)"
