@@ -95,7 +95,8 @@ def _introduce(proxy: Running, options: ProxyOptions) -> None:
     lines = [
         f"Listening on {proxy.url}, for {server.upstream}",
         f"  view      {kept}",
-        f"  sessions  {_place(options.store, options.keep)}",
+        f"  sessions  {_place(options.store)}",
+        *([] if options.store is None else [f"            {_until(options.keep)} (--keep)"]),
         f"  status    {base}/wane/",
         "",
         "Set in the client:",
@@ -108,16 +109,18 @@ def _introduce(proxy: Running, options: ProxyOptions) -> None:
     sys.stdout.flush()
 
 
-def _place(store: str | None, keep: float) -> str:
-    """Return where sessions are stored, without secrets, and until when."""
+def _place(store: str | None) -> str:
+    """Return where sessions are stored, without secrets."""
     from wane.proxy.store.location import parse_location, scheme_of
 
     if store is None:
         return "in memory only"
     if scheme_of(store) is not None:
-        place = parse_location(store).name
-    else:
-        root = default_root(os.environ) if store == "disk" else Path(store).expanduser()
-        place = str(SessionStore(root.absolute()).directory(Path.cwd()))
-    days = f"{keep / 86_400:g}"
-    return f"{place}, {f'each until {days} days after its last use' if keep else 'for ever'} (--keep)"
+        return parse_location(store).name
+    root = default_root(os.environ) if store == "disk" else Path(store).expanduser()
+    return str(SessionStore(root.absolute()).directory(Path.cwd()))
+
+
+def _until(keep: float) -> str:
+    """Return until when stored sessions are kept."""
+    return f"deleted {keep / 86_400:g} days after their last use" if keep else "kept for ever"
