@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import wane
 from tests.conversation.support import DIALECTS, Dialect, Log, Session, histories, is_answer, live, parts_of
 from tests.strategies import times
-from wane import ConfigError, FormatError, Kind, Policy, UnknownEpisodeError
-from wane.conversation import Adapter, Call, Conversation, Conversations
+from wane import ConfigError, FormatError, Kind, Policy, UnknownEpisodeError, chars
+from wane.conversation import Adapter, Call, Conversation, Conversations, Request
 from wane.conversation.events import (
     BudgetUnmet,
     EpisodeClosed,
@@ -471,6 +471,45 @@ def test_a_model_that_marks_nothing_is_reminded_at_the_end_of_a_request() -> Non
     assert not any(_reminders(annotate="infer"))
     assert not any(_reminders(strategy="truncate"))
     assert not any(_reminders(remind_at=None))
+
+
+@times(0.7)
+@given(
+    session=histories(),
+    budget=st.integers(60, 600),
+    strategy=st.sampled_from(("cwl", "paper", "fold")),
+    usage=st.sampled_from((0, 90, 400)),
+)
+def test_a_reminder_takes_no_request_over_the_budget(session: Session, budget: int, strategy: str, usage: int) -> None:
+    conversation = Conversation(budget=budget, strategy=strategy, remind_at=0.001)
+    for stop, message in enumerate(session):
+        if is_answer("openai", message):
+            conversation.ingest(session[:stop])
+            request = conversation.request()
+            if request.for_summary:
+                request = conversation.summarised("In short.")
+            assert request.tokens <= budget or conversation.tokens > budget
+            assert (request.tokens > conversation.tokens) == (request.reminder is not None)
+            conversation.observe(usage)
+
+
+def test_a_reminder_waits_until_it_fits() -> None:
+    def worked(size: int) -> Request[dict[str, Any]]:
+        conversation = Conversation(budget=1_000)
+        conversation.append(user("Go."))
+        conversation.request()
+        conversation.append(said(None, ("c0", "read", {"path": "a"})))
+        conversation.append(result("c0", "x" * 4 * size))
+        return conversation.request()
+
+    note = worked(500).reminder
+    assert note is not None
+    bare = worked(970)
+    assert bare.reminder is None, "it would not fit"
+    room = 1_000 - bare.tokens + 970 - chars(f"\n\n{note}")
+    assert worked(room).tokens == 1_000
+    assert worked(room).messages[-1] == user(note)
+    assert worked(room + 1).reminder is None
 
 
 def _reminders(**settings: Any) -> list[str | None]:
