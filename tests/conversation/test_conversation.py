@@ -445,6 +445,44 @@ def test_a_listener_that_fails_is_told_again_and_nothing_is_lost() -> None:
     assert heard == [type(event).__name__ for event in plain]
 
 
+# What several passes leave
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_ends_whose_starts_have_left_say_what_they_ended(named: bool) -> None:
+    conversation = Conversation(budget=2_000)
+    for n in range(12):
+        name = {"name": f"look-{n}"}
+        conversation.append(user(f"Task {n}."))
+        for arguments in (
+            {"action": "start", "type": "expl", **name},
+            {"action": "end", "description": f"{n} is in a.py:{n}.", **(name if named else {})},
+        ):
+            conversation.request()
+            conversation.append(said(None, (f"{arguments['action']}-{n}", "delimiter", arguments)))
+            if arguments["action"] == "start":
+                conversation.append(said(None, (f"read-{n}", "read", {"path": "a.py"})))
+                conversation.append(result(f"read-{n}", "x" * 1_200))
+        conversation.request()
+        conversation.append(said(f"Done {n}."))
+    conversation.append(user("On."))
+    view = conversation.request().view
+    gone = [episode for episode in conversation.episodes if episode.removed and episode.description]
+    assert len(gone) >= 4
+    calls = {call["id"]: call["function"]["arguments"] for it in view for call in it.get("tool_calls", ())}
+    results = {it["tool_call_id"]: it["content"] for it in view if it["role"] == "tool"}
+    kept = [n for n in range(len(gone)) if f"end-{n}" in calls]
+    # The pair says what was ended, even if the call leaves out the name.
+    assert kept
+    for n in kept:
+        assert f"start-{n}" not in calls
+        assert f"{n} is in a.py:{n}." in calls[f"end-{n}"]
+        assert (f"look-{n}" in calls[f"end-{n}"]) == named
+        assert results[f"end-{n}"] == f'Ended exploration "look-{n}"; its start and steps may leave your view.'
+    # What stays of a task in between is the user's.
+    assert [it["content"] for it in view if it["role"] == "user"] == [f"Task {n}." for n in range(12)] + ["On."]
+
+
 # Reminders
 
 

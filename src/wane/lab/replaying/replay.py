@@ -224,7 +224,7 @@ class _Run:
             self._budget,
             first=calls[0].first,
             latest=latest,
-            pinned=fitted.report and fitted.report.pinned,
+            pinned=fitted.report.pinned if fitted.report else None,
         )
         return Counter([reason])
 
