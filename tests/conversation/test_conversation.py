@@ -540,11 +540,13 @@ def test_a_reminder_waits_until_it_fits() -> None:
         conversation.append(result("c0", "x" * 4 * size))
         return conversation.request()
 
-    note = worked(500).reminder
+    noted, bare = worked(500), worked(970)
+    note = noted.reminder
     assert note is not None
-    bare = worked(970)
     assert bare.reminder is None, "it would not fit"
-    room = 1_000 - bare.tokens + 970 - chars(f"\n\n{note}")
+    cost = noted.tokens - bare.tokens + 970 - 500
+    assert chars(note) <= cost <= chars(note) + 5
+    room = 1_000 - bare.tokens + 970 - cost
     assert worked(room).tokens == 1_000
     assert worked(room).messages[-1] == user(note)
     assert worked(room + 1).reminder is None

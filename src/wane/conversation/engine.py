@@ -251,7 +251,8 @@ class Engine:
         if reminder is None:
             return 0
         overhead, before = self.overhead, self.tokens
-        self.overhead += self._counter(f"\n\n{reminder}")  # some formats join it to the text before it
+        # Written as widely as any door does: joined to the text before it, or in a tag.
+        self.overhead += self._counter(f"\n\n<system>{reminder}</system>")
         after, self.overhead = self.tokens, overhead
         return after - before
 

@@ -25,9 +25,8 @@ class Reminder:
 
     It reminds a model that has filled a share of the budget outside any episode (a quarter of that share the first
     time, if it has started none), and a model with an active episode when a pass had to take unfinished work (R16).
-    After a reminder the share must fill again before the next one, then twice the share, four times the share, and so
-    on until the model starts an episode. Work before the first request is not counted: the model did not know about
-    episodes then.
+    Each reminder doubles what must fill before the next one; after the early one it is the share. An accepted start
+    sets it back to the share. Work before the first request is not counted: the model did not know about episodes then.
 
     Args:
         share: the share; None never reminds.
