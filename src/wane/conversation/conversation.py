@@ -444,7 +444,7 @@ class Conversation(Generic[M]):
         return Request(
             self._wire(view, outcome.reminder),
             view,
-            outcome.after,
+            outcome.after + line.engine.added_by(outcome.reminder),
             outcome.report,
             outcome.reminder,
             len(line.requests),
@@ -647,8 +647,7 @@ class Conversation(Generic[M]):
         format_ = self.format
         if not isinstance(format_, WritingFormat):
             return list(view)
-        # If an answer is last, the provider continues it, so nothing may come after it.
-        return format_.wire(view if reminder is None or self.ended else [*view, format_.turn(reminder)])
+        return format_.wire(view if reminder is None else [*view, format_.turn(reminder)])
 
     def _append(self, message: M, tokens: int = 0, at: float | None = None) -> list[Call[M]]:
         parts = self.format.parts(message)
