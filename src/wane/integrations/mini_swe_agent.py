@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any, Final
 
-from wane.conversation import Adapter, Conversation, Conversations, Request, calls_of
+from wane.conversation import Adapter, Conversation, Conversations, calls_of
 from wane.conversation.reminder import REMIND_AT
 from wane.core import DEFAULT_BUDGET, Kind, Policy
 from wane.core.errors import ConfigError, FormatError, HistoryError, MissingExtraError
@@ -93,8 +93,9 @@ class ContextLifecycle(LitellmModel):
         )
         sample = make()
         self.instructions = sample.instructions
+        self._tools = [BASH_TOOL, *sample.tools]
         self._own = frozenset(tool.name for tool in sample.own_tools)
-        self._conversations = Conversations(make)
+        self._conversations = Conversations(lambda: self._ready(make()))
         self._warner = Warner()
         self._lock = threading.RLock()  # agents may run in threads
 
@@ -106,19 +107,20 @@ class ContextLifecycle(LitellmModel):
             except (FormatError, HistoryError) as error:
                 self._warner.aside(error)
                 return super().query(messages, **kwargs)
-            request, tools = self._request(conversation)
-        message = super().query(_with_guidance(request.messages, self.instructions), tools=tools, **kwargs)
+            view = _with_guidance(conversation.request().messages, self.instructions)
+        message = super().query(view, tools=self._tools, **kwargs)
         with self._lock:
             conversation.foresee(calls_of(conversation.format, [message]))
         return message
 
-    def _request(self, conversation: Conversation[Message]) -> tuple[Request[Message], list[Any]]:
-        tools, given = [BASH_TOOL, *conversation.tools], self.config.model_kwargs
-        conversation.overhead = f"{self.instructions}{json.dumps(tools)}"
+    def _ready(self, conversation: Conversation[Message]) -> Conversation[Message]:
+        """Tell a new conversation what its requests carry, and what the model demands of them."""
+        conversation.overhead = f"{self.instructions}{json.dumps(self._tools)}"
+        given = self.config.model_kwargs
         # Either makes Claude think on a budget.
         thinking = (given.get("thinking") or {}).get("type") == "enabled"
         conversation.keep_opening = thinking or given.get("reasoning_effort") not in (None, "none")
-        return conversation.request(), tools
+        return conversation
 
     def _query(self, messages: list[Message], *, tools: Sequence[Any] = (BASH_TOOL,), **kwargs: Any) -> Any:
         # `LitellmModel` has no place for tools.

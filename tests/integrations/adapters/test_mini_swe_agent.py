@@ -141,6 +141,14 @@ class TestChat(adapters.AdapterContract):
 class TestAnthropic(TestChat):
     """Messages, with thinking."""
 
-    name = "anthropic/claude-x"
+    name = "anthropic/claude-sonnet-4-5"
     reasoning = True
     model_kwargs: Mapping[str, Any] = {"max_tokens": 5_000, "thinking": {"type": "enabled", "budget_tokens": 1_024}}
+
+
+@pytest.mark.full
+class TestResponses(TestChat):
+    """Responses, by LiteLLM's own translation."""
+
+    name = "openai/responses/gpt-x"
+    reasoning = True
