@@ -18,8 +18,8 @@ from typing import Any, Final
 
 from wane.conversation import Adapter, Conversation, Conversations, calls_of
 from wane.conversation.reminder import REMIND_AT
-from wane.core import DEFAULT_BUDGET, Kind, Policy
-from wane.core.errors import ConfigError, FormatError, HistoryError, MissingExtraError
+from wane.core import DEFAULT_BUDGET, Kind, Policy, ToolClass
+from wane.core.errors import FormatError, HistoryError, MissingExtraError
 from wane.formats.base import Part
 from wane.formats.openai import Message, OpenAIFormat
 from wane.integrations.lifecycle import Warner, maker
@@ -29,7 +29,7 @@ try:
     import litellm
     from minisweagent.models.litellm_model import LitellmModel, LitellmModelConfig
     from minisweagent.models.utils.actions_toolcall import BASH_TOOL
-    from pydantic import ImportString
+    from pydantic import ImportString, field_serializer, field_validator
 except ImportError as error:
     raise MissingExtraError("wane.integrations.mini_swe_agent", "mini-swe-agent") from error
 
@@ -43,7 +43,7 @@ class ContextLifecycleConfig(LitellmModelConfig):
 
     Attributes:
         budget: tokens that a request may hold: a number, or text such as `80k`.
-        policy: what a pass evicts, and how far: `paper`, or the fields of `Policy` that differ from the default.
+        policy: what a pass evicts, and how far: the fields of `Policy` that differ from the default, or `paper`.
         annotate: `model`, the agent marks its work, or `infer`, its commands tell.
         recall: whether the agent gets the tool `recall`, for what was evicted.
         remind_at: share of the budget that unannotated work may fill before the agent is reminded; null for never.
@@ -53,13 +53,27 @@ class ContextLifecycleConfig(LitellmModelConfig):
     """
 
     budget: int | str = DEFAULT_BUDGET
-    policy: dict[str, Any] | str | None = None
+    policy: Policy | None = None
     annotate: Annotate = "model"
     recall: bool = False
     remind_at: float | None = REMIND_AT
-    tool_classes: dict[str, str] | None = None
+    tool_classes: dict[str, ToolClass | str] | None = None
     counter: str = "chars"
     on_event: ImportString[Any] | None = None
+
+    @field_validator("policy", mode="before")
+    @classmethod
+    def _policy(cls, given: Any) -> Any:
+        if given == "paper":
+            return Policy.paper()
+        if isinstance(given, dict) and (unknown := given.keys() - {field.name for field in fields(Policy)}):
+            raise ValueError(f"a policy has no field {', '.join(sorted(unknown))}")
+        return given
+
+    @field_serializer("on_event", when_used="json")
+    def _told(self, listener: Any) -> str | None:
+        # A trajectory is JSON, and a listener may be any callable.
+        return None if listener is None else f"{listener.__module__}.{getattr(listener, '__qualname__', listener)}"
 
 
 class ContextLifecycle(LitellmModel):
@@ -73,7 +87,7 @@ class ContextLifecycle(LitellmModel):
         settings: those of `ContextLifecycleConfig`, by name.
 
     Raises:
-        ConfigError: for a setting that cannot work.
+        ValueError: for a setting that cannot work.
     """
 
     def __init__(self, *, config_class: Callable[..., Any] = ContextLifecycleConfig, **settings: Any) -> None:
@@ -83,7 +97,7 @@ class ContextLifecycle(LitellmModel):
             MiniFormat(),
             _Adapter(),
             config.budget,
-            policy=_policy(config.policy),
+            policy=config.policy,
             annotate=config.annotate,
             recall=config.recall,
             remind_at=config.remind_at,
@@ -103,7 +117,9 @@ class ContextLifecycle(LitellmModel):
         """Ask the model with a view of an agent's messages, and judge the marks of its answer."""
         with self._lock:
             try:
-                conversation = self._conversations.of([message for message in messages if message.get("role") != "exit"])
+                conversation = self._conversations.of(
+                    [message for message in messages if message.get("role") != "exit"]
+                )
             except (FormatError, HistoryError) as error:
                 self._warner.aside(error)
                 return super().query(messages, **kwargs)
@@ -187,18 +203,6 @@ class _Adapter(Adapter[Message]):
 
     def time(self, message: Message) -> float | None:
         return (message.get("extra") or {}).get("timestamp")
-
-
-def _policy(given: dict[str, Any] | str | None) -> Policy | None:
-    if given == "paper":
-        return Policy.paper()
-    if isinstance(given, str):
-        raise ConfigError(f"policy is {given!r}; it must be paper, or a mapping of what differs from the default")
-    try:
-        return None if given is None else Policy(**given)
-    except TypeError as error:
-        known = ", ".join(field.name for field in fields(Policy))
-        raise ConfigError(f"policy has a field that is unknown: {error}; known: {known}") from error
 
 
 def _with_guidance(messages: Sequence[Message], instructions: str) -> list[Message]:
