@@ -252,7 +252,7 @@ def test_an_interrupted_answer_is_answered_in_full(tmp_path: Path) -> None:
         agent.run("Go.")
     assert server.requests[-1].results["d"].startswith("Started")
     assert server.requests[-1].results["b"] == "action was not executed"
-    assert server.requests[-1].texts(Kind.USER) == ["Go.", "No."]
+    assert server.requests[-1].texts(Kind.USER) == ("Go.", "No.")
     assert not server.refusals
 
 
