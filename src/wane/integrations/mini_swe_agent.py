@@ -122,12 +122,13 @@ class ContextLifecycle(LitellmModel):
                 )
             except (FormatError, HistoryError) as error:
                 self._warner.aside(error)
-                return super().query(messages, **kwargs)
+                unmanaged: Message = super().query(messages, **kwargs)
+                return unmanaged
             view = _with_guidance(conversation.request().messages, self.instructions)
-        message = super().query(view, tools=self._tools, **kwargs)
+        answer: Message = super().query(view, tools=self._tools, **kwargs)
         with self._lock:
-            conversation.foresee(calls_of(conversation.format, [message]))
-        return message
+            conversation.foresee(calls_of(conversation.format, [answer]))
+        return answer
 
     def _ready(self, conversation: Conversation[Message]) -> Conversation[Message]:
         """Tell a new conversation what its requests carry, and what the model demands of them."""
@@ -167,7 +168,7 @@ class ContextLifecycle(LitellmModel):
         self, message: Message, outputs: list[dict[str, Any]], template_vars: dict[str, Any] | None = None
     ) -> list[Message]:
         """Return the results of an answer's calls, in their order: outputs of commands, and answers to own calls."""
-        made = super().format_observation_messages(message, outputs, template_vars)
+        made: list[Message] = super().format_observation_messages(message, outputs, template_vars)
         own = [call for call in calls_of(MiniFormat(), [message]) if call.name in self._own]
         if not own:
             return made

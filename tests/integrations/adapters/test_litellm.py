@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -178,9 +176,3 @@ def test_what_has_no_tools_or_is_no_history_is_sent_as_it_is() -> None:
 def test_a_setting_that_cannot_work_is_refused() -> None:
     with pytest.raises(ConfigError, match="did you mean 80k"):
         ContextLifecycle("80")
-
-
-def test_without_litellm_the_install_command_is_said() -> None:
-    code = "import sys; sys.modules['litellm'] = None; import wane.integrations.litellm"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert 'Install it with: pip install "wane[litellm]"' in done.stderr

@@ -327,9 +327,3 @@ def test_what_its_commands_tell_is_inferred(tmp_path: Path) -> None:
     assert "c0" not in server.requests[-1].results
     assert len(results_of(agent)) == 13
     assert not server.refusals
-
-
-def test_without_mini_swe_agent_the_install_command_is_said() -> None:
-    code = "import sys; sys.modules['minisweagent'] = None; import wane.integrations.mini_swe_agent"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert 'Install it with: pip install "wane[mini-swe-agent]"' in done.stderr
