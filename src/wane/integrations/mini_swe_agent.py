@@ -115,16 +115,15 @@ class ContextLifecycle(LitellmModel):
 
     def query(self, messages: list[Message], **kwargs: Any) -> Message:
         """Ask the model with a view of an agent's messages, and judge the marks of its answer."""
-        with self._lock:
-            try:
-                conversation = self._conversations.of(
-                    [message for message in messages if message.get("role") != "exit"]
-                )
-            except (FormatError, HistoryError) as error:
-                self._warner.aside(error)
-                unmanaged: Message = super().query(messages, **kwargs)
-                return unmanaged
-            view = _with_guidance(conversation.request().messages, self.instructions)
+        try:
+            with self._lock:
+                # What ends a run is told to nobody.
+                conversation = self._conversations.of([it for it in messages if it.get("role") != "exit"])
+                view = _with_guidance(conversation.request().messages, self.instructions)
+        except (FormatError, HistoryError) as error:
+            self._warner.aside(error)
+            unmanaged: Message = super().query(messages, **kwargs)
+            return unmanaged
         answer: Message = super().query(view, tools=self._tools, **kwargs)
         with self._lock:
             conversation.foresee(calls_of(conversation.format, [answer]))
