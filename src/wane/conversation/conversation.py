@@ -572,6 +572,7 @@ class Conversation(Generic[M]):
             One digest for each message after the known ones, the longest part of the history first.
         """
         messages, length = self.read(history), self.length
+        self._digest.of(self._line.transcript.messages, length)  # once for all that is known
         digest = copy(self._digest)
         return [digest.of(messages, count) for count in range(length + 1, len(messages) + 1)][::-1]
 
