@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import atan2, comb, cos, hypot, inf, pi, sin, sqrt
+from math import atan2, comb, cos, hypot, pi, sin, sqrt
 from random import Random
 from statistics import NormalDist, fmean, stdev, variance
 from typing import Final, Literal, TypeAlias
@@ -334,7 +334,7 @@ def t_quantile(share: float, df: float) -> float:
     """
     if share < 0.5:
         return -t_quantile(1 - share, df)
-    if df == inf or df > _MANY:
+    if df > _MANY:
         return NormalDist().inv_cdf(share)
     low, high = 0.0, 1.0
     while _t_below(high, int(df)) < share:
@@ -387,7 +387,7 @@ def _welch(first: Error | None, second: Error | None) -> Error | None:
         return None
     ours, theirs = first.se**2, second.se**2
     below = ours**2 / first.df + theirs**2 / second.df
-    return Error(sqrt(ours + theirs), (ours + theirs) ** 2 / below if below else inf)
+    return Error(sqrt(ours + theirs), (ours + theirs) ** 2 / below if below else first.df + second.df)
 
 
 def _sandwich(sums: Sequence[float], spread: float) -> Error | None:
