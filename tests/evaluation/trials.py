@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 from collections import defaultdict
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -17,6 +18,7 @@ CSV = Path(__file__).parents[3] / "shared" / "evaluation" / "results" / "tb2-tma
 needs_trials = pytest.mark.skipif(not CSV.exists(), reason=f"no real trials: {CSV} is absent")
 
 BENCHMARK = "terminal-bench-2.0"
+LINE = "New task, in a fresh environment; files of earlier tasks are gone."
 
 
 @cache
@@ -36,20 +38,26 @@ def tables() -> dict[str, dict[str, dict[int, float]]]:
 
 
 def write(folder: Path, model: str, protocol: str = "isolated", name: str = "model") -> None:
-    """Write the trials of a model as results of five runs; `name` is what the results call it."""
+    """Write the trials of a model as results of five runs in seeded orders; `name` is what the results call it.
+
+    The trials were made in sessions of their own, whatever the protocol is said to be: so there is no drift in them.
+    """
     arm = Arm(BENCHMARK, name, "cwl", 80_000, "single" if protocol == "single" else "isolated")
-    runs: dict[int, list[Trial]] = defaultdict(list)
+    runs: dict[int, list[dict[str, str]]] = defaultdict(list)
     seen: dict[str, int] = defaultdict(int)
     for row in (row for row in rows() if row["model"] == model):
         seen[row["task"]] += 1
-        run = seen[row["task"]]
-        runs[run].append(_trial(arm, run, len(runs[run]) + 1, row))
-    for run, trials in runs.items():
+        runs[seen[row["task"]]].append(row)
+    for run, of_run in runs.items():
+        Random(run).shuffle(of_run)
         path = folder / f"{model}-{protocol}" / f"run-{run}" / "results.jsonl"
-        order = tuple(trial.task for trial in trials)
-        begin(path, Run(VERSION, arm, run, order, None, "", 0.03, datetime.fromisoformat("2026-06-10T00:00:00Z")))
-        for trial in trials:
-            append(path, trial)
+        order = tuple(row["task"] for row in of_run)
+        begin(
+            path,
+            Run(VERSION, arm, run, order, run, LINE, 0.03, datetime(2026, 6, 10, tzinfo=UTC), {"harbor": "0.24.0"}),
+        )
+        for position, row in enumerate(of_run, start=1):
+            append(path, _trial(arm, run, position, row))
 
 
 def _trial(arm: Arm, run: int, position: int, row: dict[str, str]) -> Trial:

@@ -96,7 +96,7 @@ def report(places: Iterable[Path]) -> Report:
         remarks += _incomplete(rows[-1], runs)
     return Report(
         rows=tuple(rows),
-        runs=tuple(it.run for it in found),
+        runs=tuple(sorted((it.run for it in found), key=lambda run: (_place(run.arm), run.run))),
         views=tuple(views),
         paper=tuple(PaperRow(row, _chance(row, arms)) for row in PUBLISHED),
         cannot=tuple(cannot_show(rows)),

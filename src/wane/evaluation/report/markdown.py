@@ -147,12 +147,13 @@ def _runs(runs: Sequence[Run]) -> Iterator[str]:
     for run in runs:
         versions = ", ".join(f"{name} {version}" for name, version in run.versions.items())
         order = "the order given" if run.seed is None else f"order of seed {run.seed}"
-        line = f'; told of a new environment: "{run.new_environment}"' if run.new_environment else ""
         arm = run.arm
         yield (
             f"{arm.benchmark}, {arm.model}, {arm.strategy}, {arm.protocol}, run {run.run}: {run.created:%Y-%m-%d}, "
-            f"{order}, margin {points(run.margin)} points{f'; {versions}' if versions else ''}{line}"
+            f"{order}, margin {points(run.margin)} points{f'; {versions}' if versions else ''}"
         )
+    for line in dict.fromkeys(run.new_environment for run in runs):
+        yield f'Told of a new environment: "{line}"' if line else "Not told of a new environment."
 
 
 def _interval(interval: Interval | None, *, signed: bool = False) -> str:

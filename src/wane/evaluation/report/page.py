@@ -35,7 +35,7 @@ def _facts(report: Report) -> list[tuple[str, Any]]:
         ("Benchmarks", ", ".join(dict.fromkeys(row.arm.benchmark for row in rows))),
         ("Models", ", ".join(dict.fromkeys(row.arm.model for row in rows))),
         ("Trials", f"{sum(row.score.trials for row in rows):,}"),
-        ("Tokens read", f"{sum(row.usage.input_tokens for row in rows):,}"),
+        ("Input tokens", f"{sum(row.usage.input_tokens for row in rows):,}"),
     ]
     if costs:
         facts.append(("Cost", f"${sum(costs) + broken_off:,.2f}"))

@@ -36,6 +36,6 @@ PUBLISHED: Final = (
     Published("terminal-bench-2.0", "Terminal-Bench 2.0", 89, 5, 0.6825, 0.6840),
     Published("swe-bench-lite", "SWE-bench Lite", 50, 3, 0.43, 0.40),
     Published("recovery-bench", "Recovery-Bench", None, 3, 0.668, 0.6975),
-    Published("longcli", "LongCLI-Bench", 20, 3, 0.20, 0.20),
+    Published("longcli-bench", "LongCLI-Bench", 20, 3, 0.20, 0.20),
 )
 """All rows. No variance was published, nor the runs' own scores."""

@@ -58,7 +58,7 @@ def _of_difference(row: Row, compared: Compared) -> Iterator[str]:
         "five such experiments."
     )
     if (narrow := apart.interval(0.9)) is not None and narrow.width / 2 >= apart.margin:
-        yield f"A margin of {points(apart.margin)} points is finer than that: even equal arms could not be shown equal."
+        yield f"At a margin of {points(apart.margin)} points, even equal arms could not be shown equal by so few runs."
     if apart.by_run is None:
         yield "Trials of one session depend on each other, which one run cannot show: the error is rather too small."
 

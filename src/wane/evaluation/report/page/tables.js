@@ -23,12 +23,19 @@ function paperTable() {
   wideTable(body, "The paper's rows", head, list);
 }
 
+// Runs of an arm that were told the same share a line.
 function runsTable() {
   const body = section("runs", "Runs", "What each run was told before its first trial.");
-  const head = h("tr", {}, ["Run", "Begun", "Order", "Margin", "Versions"].map((name, at) => h("th", { scope: "col", class: at ? null : "name" }, name)));
-  const list = data.runs.map((run) => h("tr", {}, h("th", { scope: "row", class: "name" }, `${named(run.arm)} · run ${run.run}`),
-    [run.created.slice(0, 10), run.seed === null ? "as given" : `seed ${run.seed}`, `±${trim(100 * run.margin)}`, Object.entries(run.versions).map((pair) => pair.join(" ")).join(", ") || "–"].map((text) => h("td", {}, text))));
+  const head = h("tr", {}, ["Arm", "Runs", "Begun", "Orders", "Margin", "Versions"].map((name, at) => h("th", { scope: "col", class: at ? null : "name" }, name)));
+  const told = (run) => [named(run.arm), `±${trim(100 * run.margin)}`, Object.entries(run.versions).map((pair) => pair.join(" ")).join(", ") || "–"];
+  const alike = new Map();
+  for (const run of data.runs) alike.set(told(run).join("\n"), [...(alike.get(told(run).join("\n")) || []), run]);
+  const list = [...alike.values()].map((runs) => {
+    const [name, margin, versions] = told(runs[0]), days = runs.map((run) => run.created.slice(0, 10)).sort();
+    const seeds = [...new Set(runs.map((run) => (run.seed === null ? "as given" : run.seed)))].join(", ");
+    const begun = days[0] === days[days.length - 1] ? days[0] : `${days[0]} to ${days[days.length - 1]}`;
+    return h("tr", {}, h("th", { scope: "row", class: "name" }, name), [runs.map((run) => run.run).join(", "), begun, /\d/.test(seeds) ? `seeds ${seeds}` : seeds, margin, versions].map((text) => h("td", {}, text)));
+  });
   wideTable(body, "Runs", head, list);
-  const lines = [...new Set(data.runs.map((run) => run.new_environment))];
-  for (const line of lines) body.append(h("p", { class: "small" }, line ? `Told of a new environment: “${line}”` : "Not told of a new environment."));
+  for (const line of new Set(data.runs.map((run) => run.new_environment))) body.append(h("p", { class: "small" }, line ? `Told of a new environment: “${line}”` : "Not told of a new environment."));
 }
