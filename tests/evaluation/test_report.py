@@ -139,10 +139,20 @@ def test_what_is_incomplete_is_said(tmp_path: Path) -> None:
 def test_one_run_and_one_order_are_told_for_what_they_are(tmp_path: Path) -> None:
     write(tmp_path, SINGLE, rewards(0.5), tasks=20, runs=1)
     write(tmp_path, ISOLATED, rewards(0.5, 3), tasks=20, runs=1)
-    [isolated, single] = report([tmp_path]).cannot
-    assert "With one run, how far its runs lie apart is not known." in isolated
-    assert "Every run has the same order" in single
+    [isolated, single] = [it.text for it in report([tmp_path]).cannot]
+    assert "With one run, it is not known how far runs lie apart." in isolated
+    assert "One run has one order" in single
     assert "which one run cannot show" in single
+
+
+def test_what_holds_of_all_arms_is_said_once(tmp_path: Path) -> None:
+    for budget in (40_000, 80_000):
+        write(tmp_path, replace(SINGLE, budget=budget), rewards(0.5, budget), tasks=20, runs=1)
+    both, *each = report([tmp_path]).cannot
+    assert both.of == "All arms, single"
+    assert both.text.startswith("With one run, ")
+    assert len(each) == 2
+    assert not any("With one run" in it.text for it in each)
 
 
 @trials.needs_trials
@@ -165,7 +175,10 @@ def test_real_trials(tmp_path: Path) -> None:
     for it in (isolated, single):
         assert it["drift_ci95"][0] < 0 < it["drift_ci95"][1]
     assert [it["chance"] is None for it in found.to_dict()["paper"]["rows"]] == [False, True, True, True]
-    assert "With n = 5, differences to isolated sessions under 4.6 points cannot be told from chance" in found.cannot[1]
+    assert (
+        "With n = 5, differences to isolated sessions under 4.6 points cannot be told from chance"
+        in found.cannot[1].text
+    )
 
 
 class TestJournals:
@@ -268,6 +281,7 @@ def test_the_page_draws_everything(browser: Browser, tmp_path: Path, width: int,
     assert browser.run("document.querySelectorAll('#budgets .plot svg').length") == 2
     for name in ("limits", "took", "marks", "paper", "runs"):
         assert browser.run(f"document.querySelectorAll('#{name} tbody tr, #{name} li').length") > 0, name
+    assert not browser.run("/NaN|undefined|null|Infinity/.exec(document.getElementById('main').textContent)")
     # Wide tables scroll by themselves, and nothing drawn sticks out.
     assert browser.run("document.documentElement.scrollWidth") == width
     assert browser.run(STICKS_OUT) == []

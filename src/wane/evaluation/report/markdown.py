@@ -44,7 +44,7 @@ def to_markdown(report: Report) -> str:
         _table(_PAPER, map(_paper, report.paper)),
         _OF_PAPER,
         "## What this cannot show",
-        _list(report.cannot),
+        _list(f"**{it.of}**: {it.text}" for it in report.cannot),
         "## Runs",
         _list(_runs(report.runs)),
     ]

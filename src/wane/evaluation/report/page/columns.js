@@ -62,11 +62,13 @@ function named(row) {
   return [...parts, row.strategy, budgetOf(row), row.protocol].join(" · ");
 }
 
-// One session is a whole line, isolated ones a broken one; the colour is the strategy's.
+// One session is a whole line, isolated ones a broken one; the colour is the strategy's, paler for smaller budgets.
 const MODELS = ["cwl", "paper", "compact", "truncate", "clear-tools", "fold", "none"];
 function drawn(row) {
   // Where all have one strategy, colours tell the models apart.
   const models = [...new Set(data.rows.map((it) => it.model))];
   const key = several("strategy") || models.length < 2 ? row.strategy : MODELS[models.indexOf(row.model) % MODELS.length];
-  return { stroke: look(key).stroke, dash: row.protocol === "isolated" ? DASHES[1] : "" };
+  const budgets = [...new Set(data.rows.map((it) => it.budget ?? Infinity))].sort((a, b) => b - a);
+  const full = 100 - (60 * budgets.indexOf(row.budget ?? Infinity)) / Math.max(2, budgets.length);
+  return { stroke: `color-mix(in srgb, ${look(key).stroke} ${full}%, var(--surface))`, dash: row.protocol === "isolated" ? DASHES[1] : "" };
 }
