@@ -99,7 +99,7 @@ class Difference:
     Attributes:
         value: the first's score minus the second's.
         by_task: its error, paired by task, if other tasks could have been drawn; None with one task. Never less than
-            if half a task more had come out each way.
+            1 / (tasks + 2).
         by_run: its error if the tasks are given; None if an arm has one run.
         unpaired: its standard error if the tasks were not the same, for comparison; None with one task.
         tasks: number of tasks that both tried.
@@ -385,7 +385,7 @@ def _by_run(table: Table, means: Mapping[str, float]) -> Error | None:
 def _at_least(error: Error | None, least: float) -> Error | None:
     """An error, but for no less: of tasks that all come out the same in both arms, it would be 0.
 
-    The least is what half a task more of every outcome makes of no difference at all (Agresti and Min 2005).
+    So much it is for no difference when half a task is added to each of a pair's four outcomes (Agresti and Min 2005).
     """
     return error and Error(max(error.se, least), error.df)
 
