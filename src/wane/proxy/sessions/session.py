@@ -298,6 +298,10 @@ class Session:
 
     # What was recorded
 
+    def blank(self) -> Session:
+        """Return a session of the same settings that knows nothing yet."""
+        return Session(self.wire, self._settings, infer=self.infer)
+
     def follow(self, records: Iterable[Record]) -> None:
         """Redo what this process or another has recorded of this session.
 

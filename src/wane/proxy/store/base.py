@@ -18,6 +18,10 @@ class SessionBusyError(StoreError):
     """A session that another process holds and will not let go."""
 
 
+class SessionChangedError(StoreError):
+    """A session to which another process has added since this one read it: read what is new, and decide again."""
+
+
 class SessionLostError(StoreError):
     """A session that the store lost since this process last had it, in whole or from some record on.
 
@@ -40,14 +44,14 @@ class Log(Protocol):
     header: Header
 
     def hold(self) -> AbstractAsyncContextManager[Sequence[Record]]:
-        """Be the only one, of all processes, to read and write this session.
+        """Be the only task of this process to read and write this session.
 
         Entering gives the records that were appended since this log was last held, by others; all of them when it
         is held for the first time. Held for the moments that a request is made ready, or its reply recorded, never
         while a model answers.
 
         Raises:
-            SessionBusyError: if another holds it for longer than a request takes to be made ready.
+            SessionBusyError: if another task holds it for longer than a request takes to be made ready.
             SessionLostError: if the session is no longer there, or what is there does not go on from where this log
                 knows it to end. Where one process at a time has a session, nobody looks for that.
             StoreError: if the store cannot be reached or read.
@@ -58,11 +62,15 @@ class Log(Protocol):
         """Add records, all or none of them; only while it is held.
 
         Raises:
-            SessionBusyError: if it is no longer held, because this process stood still for too long.
+            SessionChangedError: if another process has added to it since it was held; nothing is added then.
             SessionLostError: if the session is no longer there.
             StoreError: if it cannot be written, such as for a full disk; if it is not held. After a hold that failed,
                 the error is the one that it failed with.
         """
+        ...
+
+    def rewind(self) -> None:
+        """Have the next hold give all records again, as the first one did."""
         ...
 
     async def settle(self) -> None:

@@ -15,10 +15,9 @@ from typing import Final
 from wane.journal import Clock, Journal, Record, SessionStore, read, utc_now
 from wane.proxy.store.base import Log, SessionBusyError, StoreError
 from wane.proxy.store.names import FOUND, checked_root, new_id, root_of
-from wane.proxy.store.work import Turns, are_heavy, as_store_errors, beside, not_held, unbroken
+from wane.proxy.store.work import WAIT, Turns, are_heavy, as_store_errors, beside, not_held, unbroken
 
 _LOGGER: Final = logging.getLogger(__name__)
-_WAIT: Final = 15.0
 
 
 class DiskStore:
@@ -40,7 +39,7 @@ class DiskStore:
         *,
         cwd: Path | None = None,
         clock: Clock = utc_now,
-        wait: float = _WAIT,
+        wait: float = WAIT,
         fsync: bool = True,
     ) -> None:
         self._sessions = sessions
@@ -183,6 +182,9 @@ class _DiskLog:
             raise not_held(self.id)
         with as_store_errors():
             await beside(are_heavy(records), lambda: self._journal.extend(records))
+
+    def rewind(self) -> None:
+        """Do nothing: no other process adds to it, so that nobody asks for this."""
 
     async def settle(self) -> None:
         with as_store_errors():

@@ -14,11 +14,11 @@ from psycopg.conninfo import conninfo_to_dict
 from wane.core.errors import ConfigError
 from wane.proxy.store import postgres_statements as sql
 from wane.proxy.store.base import StoreError
-from wane.proxy.store.leased import TURN, End, Taken
 from wane.proxy.store.location import Location
 from wane.proxy.store.names import FOUND, root_of
 from wane.proxy.store.outage import PATIENCE, Outage, Patience
 from wane.proxy.store.postgres_pool import Connection, Pool
+from wane.proxy.store.shared import End, News
 from wane.proxy.store.work import lost, within
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ _PURGED_AT_ONCE: Final = 50
 """Sessions: few enough to be deleted within a request. If there were more, the next one goes on."""
 
 
-class PostgresShelf:
+class PostgresDatabase:
     """Logs of lines in PostgreSQL. No connection is made before the first one is needed, nor any table.
 
     Args:
@@ -53,7 +53,7 @@ class PostgresShelf:
         self._purged = float("-inf")
 
     def __repr__(self) -> str:
-        return f"PostgresShelf({self.name!r})"
+        return f"PostgresDatabase({self.name!r})"
 
     async def find(self, root: str) -> Sequence[str]:
         """Return the ids of a root's sessions, the last written first."""
@@ -68,34 +68,21 @@ class PostgresShelf:
 
     async def fetch(self, session_id: str, limit: int | None = None) -> Sequence[bytes]:
         """Return the lines of a log, or the first of them."""
-        rows = await self._rows(sql.LINES, {"id": session_id, "known": 0, "limit": limit})
+        rows = await self._rows(sql.LINES, {"id": session_id, "limit": limit})
         return [row[0].encode("ascii") for row in rows]
 
-    async def take(self, session_id: str, token: str, known: int, lease: float) -> Taken | None:
-        """Give a session to a holder; None if another has it."""
-        ends = await self._rows(sql.TAKE, {"id": session_id, "token": token, "lease": lease})
-        if not ends:
-            if await self._rows(sql.WAIT, {"id": session_id, "token": token, "turn": TURN}):
-                return None
-            if await self._rows(sql.THERE, {"id": session_id}):
-                return None
+    async def news(self, session_id: str, known: int) -> News:
+        """Return where a log ends, and the lines after so many known ones."""
+        rows = await self._rows(sql.NEWS, {"id": session_id, "known": known})
+        if not rows:
             raise lost(session_id, self.name)
-        ((count, tail),) = ends
-        lines = []
-        if count > known:
-            rows = await self._rows(sql.LINES, {"id": session_id, "known": known, "limit": None})
-            lines = [row[0].encode("ascii") for row in rows]
-        return Taken(End(count, int(tail, 16)), lines)
+        ((count, tail, lines),) = rows
+        return News(End(count, int(tail, 16)), [line.encode("ascii") for line in lines])
 
-    async def renew(self, session_id: str, token: str, lease: float) -> None:
-        """Prolong a lease."""
-        await self._rows(sql.RENEW, {"id": session_id, "token": token, "lease": lease})
-
-    async def push(self, session_id: str, token: str, after: End, lines: Sequence[bytes]) -> bool:
+    async def append(self, session_id: str, after: End, lines: Sequence[bytes]) -> bool:
         """Add lines to a log."""
         values = {
             "id": session_id,
-            "token": token,
             "known": after.lines,
             "before": f"{after.checksum:08x}",
             "lines": [line.decode("ascii") for line in lines],
@@ -103,11 +90,7 @@ class PostgresShelf:
             "tail": _tail(lines[-1]),
         }
         # Added now; or added before, by a try whose answer was lost.
-        return bool(await self._rows(sql.PUSH, values) or await self._rows(sql.PUSHED, values))
-
-    async def drop(self, session_id: str, token: str) -> None:
-        """End a lease, and give up a turn."""
-        await self._rows(sql.DROP, {"id": session_id, "token": token})
+        return bool(await self._rows(sql.APPEND, values) or await self._rows(sql.APPENDED, values))
 
     async def settle(self, session_id: str) -> None:
         """Wait until what was added is on the server's disk, and wherever else the server waits for."""
