@@ -132,7 +132,7 @@ def test_what_is_incomplete_is_said(tmp_path: Path) -> None:
     assert "the last line is cut off" in said
     assert "hold the same run" in said
     assert "no trial yet" in said
-    assert "1 planned trials are missing" in said
+    assert "planned trials without a result: 1; the score is of the others" in said
     assert row(found)["runs"] == 2
 
 

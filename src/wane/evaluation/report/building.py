@@ -140,7 +140,7 @@ def _incomplete(row: Row, runs: Sequence[RunResults]) -> list[str]:
     arm, found = row.arm, []
     name = f"{arm.benchmark}, {arm.model}, {arm.strategy}, {arm.protocol}"
     if row.missing:
-        found.append(f"{name}: {row.missing:,} planned trials are missing, and the score is of the others.")
+        found.append(f"{name}: planned trials without a result: {row.missing:,}; the score is of the others.")
     if row.unpriced and row.usage.cost is not None:
         found.append(f"{name}: the cost of {row.unpriced:,} of {row.score.trials:,} trials is not known.")
     if len({it.run.margin for it in runs}) > 1:
