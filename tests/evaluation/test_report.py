@@ -102,8 +102,10 @@ def test_one_session_is_held_against_isolated_ones_of_its_strategy_and_budget(tm
         return dict(single["difference"])
 
     assert (against()["to"]["strategy"], against()["value"]) == ("none", 0.5)
+    assert "+50.00 (of none at no budget)" in to_markdown(report([tmp_path]))
     write(tmp_path, ISOLATED, lambda task, _: float(task < "task-3"))
     assert (against()["to"]["budget"], against()["value"]) == (80_000, 0.25)
+    assert "+25.00 |" in to_markdown(report([tmp_path]))
 
 
 def test_the_margin_is_the_one_set_before(tmp_path: Path) -> None:

@@ -129,6 +129,7 @@ def _baseline(arm: Arm, arms: Iterable[Arm]) -> Arm | None:
         lambda it: (it.strategy, it.budget) == (arm.strategy, arm.budget),
         lambda it: it.strategy == "none",
         lambda it: it.strategy == arm.strategy,
+        lambda it: it.budget == arm.budget,
         lambda _: True,
     ):
         if chosen := [it for it in alike if fits(it)]:
