@@ -16,6 +16,8 @@ import pytest
         ("wane.integrations.google_adk", "google.adk", "google-adk"),
         ("wane.formats.google_adk", "google.genai", "google-adk"),
         ("wane.integrations.langchain", "langchain", "langchain"),
+        ("wane.integrations.litellm", "litellm", "litellm"),
+        ("wane.integrations.mini_swe_agent", "minisweagent", "mini-swe-agent"),
     ],
 )
 def test_the_command_that_installs_it_is_told(module: str, framework: str, extra: str) -> None:

@@ -42,10 +42,10 @@ def database_of(where: str, patience: Patience = PATIENCE) -> Database:
     if where.startswith("postgresql"):
         from wane.proxy.store.postgres import PostgresDatabase
 
-        return PostgresDatabase(location, patience)
+        return PostgresDatabase(location, patience=patience)
     from wane.proxy.store.redis import RedisDatabase
 
-    return RedisDatabase(location, patience)
+    return RedisDatabase(location, patience=patience)
 
 
 def new_root() -> str:

@@ -153,6 +153,30 @@ def test_a_session_that_is_not_there_is_said(place: Place) -> None:
     asyncio.run(act())
 
 
+def test_sessions_are_listed_by_age_and_deleted(place: Place) -> None:
+    async def act() -> None:
+        async with opened(place) as store:
+            root = new_root()
+            logs = [await store.create(root, "openai") for _ in range(3)]
+            for log in logs:
+                await add(log, note(1, text="x" * 1_000))
+                await log.close()
+                await asyncio.sleep(0.02)
+            ids = {log.id for log in logs}
+            found = [session for session in await store.unwritten(0) if session.id in ids]
+            assert [session.id for session in found] == [log.id for log in logs]
+            assert all(session.size > 1_000 and session.written.tzinfo is not None for session in found)
+            assert not [session for session in await store.unwritten(3_600) if session.id in ids]
+            await store.delete(logs[1].id)
+            assert set(await store.find(root)) == {logs[0].id, logs[2].id}
+            for attempt in (store.delete(logs[1].id), store.read(logs[1].id), store.delete("no-session")):
+                with pytest.raises(StoreError, match="there is no session"):
+                    await attempt
+            assert topics(await store.read(logs[2].id)) == ["1"]
+
+    asyncio.run(act())
+
+
 def test_only_who_holds_a_session_adds_to_it(place: Place) -> None:
     async def act() -> None:
         async with opened(place) as store:

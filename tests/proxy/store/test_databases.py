@@ -219,7 +219,7 @@ def test_many_expired_sessions_are_deleted_in_several_goes(postgres_server: Post
         for _ in range(60):
             await plain.create(root, "openai")
         await asyncio.sleep(0.3)
-        store = open_store(f"{postgres_server.url}?expire_days=0.000003")
+        store = open_store(postgres_server.url, keep=0.25)
         for _ in range(8):
             await store.create(new_root(), "openai")
         assert list(await plain.find(root)) == []
@@ -330,18 +330,17 @@ def test_every_step_may_be_done_twice(shared: Place) -> None:
 
 
 def test_sessions_expire(shared: Place) -> None:
-    # Two and a half seconds.
-    where = f"{shared.where}?expire_days=0.00003"
+    keep = 2.5
 
     async def act() -> None:
-        store, root = open_store(where), new_root()
+        store, root = open_store(shared.where, keep), new_root()
         log = await store.create(root, "openai")
         await add(log, note(1))
         assert list(await store.find(root)) == [log.id]
-        kept = await open_store(f"{shared.where}?expire_days=0").create(new_root(), "openai")
+        kept = await open_store(shared.where, keep=0).create(new_root(), "openai")
         await asyncio.sleep(2.7)
         # PostgreSQL deletes them when a process begins its first session, and every hour from then on.
-        await open_store(where).create(new_root(), "openai")
+        await open_store(shared.where, keep).create(new_root(), "openai")
         assert list(await store.find(root)) == []
         for attempt in (store.read(log.id), store.open(log.id), add(log, note(2))):
             with pytest.raises(StoreError, match="expired"):

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Protocol
 
 from wane.core.errors import WaneError
 from wane.journal import Header, Record
+
+KEEP: Final = 30 * 86_400.0
+"""Seconds after which a session that nobody wrote to is deleted, unless settings say otherwise."""
 
 
 class StoreError(WaneError):
@@ -28,6 +33,21 @@ class SessionLostError(StoreError):
     It expired or was deleted, or the database was emptied, failed over or restored to a former state. The log is of no
     more use, and says so at every hold: what goes on of the session is to be stored in a new one.
     """
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSession:
+    """A session in a store.
+
+    Attributes:
+        id: its id.
+        written: when it was last written.
+        size: bytes that it takes.
+    """
+
+    id: str
+    written: datetime
+    size: int
 
 
 class Log(Protocol):
@@ -140,6 +160,23 @@ class Store(Protocol):
 
         Raises:
             StoreError: if there is none of that id, or it cannot be read.
+        """
+        ...
+
+    async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
+        """Return the sessions that nobody has written to for so many seconds, the oldest first.
+
+        Raises:
+            StoreError: if the store cannot be reached or read.
+        """
+        ...
+
+    async def delete(self, session_id: str) -> None:
+        """Delete a session, which frees the bytes that `unwritten` tells of.
+
+        Raises:
+            SessionBusyError: if another process has it for itself.
+            StoreError: if there is none of that id, or it cannot be deleted.
         """
         ...
 

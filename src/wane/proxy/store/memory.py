@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from wane.journal import Header, Record, new_header
-from wane.proxy.store.base import Log, StoreError
+from wane.proxy.store.base import Log, StoredSession, StoreError
 from wane.proxy.store.names import checked_root, new_id
 from wane.proxy.store.work import WAIT, Turns, not_held
 
@@ -50,6 +50,18 @@ class MemoryStore:
 
     async def read(self, session_id: str) -> Sequence[Record]:
         """Refuse: no session can be read.
+
+        Raises:
+            StoreError: always.
+        """
+        raise _nothing_kept(session_id)
+
+    async def unwritten(self, seconds: float) -> Sequence[StoredSession]:  # noqa: ARG002
+        """Return nothing: no session is kept."""
+        return ()
+
+    async def delete(self, session_id: str) -> None:
+        """Refuse: no session is kept.
 
         Raises:
             StoreError: always.

@@ -13,7 +13,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from wane.core.errors import ConfigError
 from wane.proxy.store import postgres_statements as sql
-from wane.proxy.store.base import StoreError
+from wane.proxy.store.base import KEEP, StoredSession, StoreError
 from wane.proxy.store.location import Location
 from wane.proxy.store.names import FOUND, root_of
 from wane.proxy.store.outage import PATIENCE, Outage, Patience
@@ -36,15 +36,17 @@ class PostgresDatabase:
 
     Args:
         location: where it is.
+        keep: seconds after which a session that nobody wrote to is deleted; 0 for never.
         patience: how long it is waited for.
 
     Raises:
         ConfigError: for an option that the client library does not know.
     """
 
-    def __init__(self, location: Location, patience: Patience = PATIENCE) -> None:
+    def __init__(self, location: Location, keep: float = KEEP, patience: Patience = PATIENCE) -> None:
         self.name = location.name
         self._location = location
+        self._keep = keep
         self._pool = Pool(_parameters(location, patience.limit))
         self._limit = patience.limit
         self._outage = Outage(patience.pause)
@@ -91,6 +93,14 @@ class PostgresDatabase:
         }
         # Added now; or added before, by a try whose answer was lost.
         return bool(await self._rows(sql.APPEND, values) or await self._rows(sql.APPENDED, values))
+
+    async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
+        """Return the sessions that nobody has written to for so many seconds."""
+        return [StoredSession(*row) for row in await self._rows(sql.UNWRITTEN, {"seconds": seconds})]
+
+    async def delete(self, session_id: str) -> bool:
+        """Delete a session."""
+        return bool(await self._rows(sql.DELETE, {"id": session_id}))
 
     async def settle(self, session_id: str) -> None:
         """Wait until what was added is on the server's disk, and wherever else the server waits for."""
@@ -154,12 +164,12 @@ class PostgresDatabase:
             )
 
     async def _purge(self) -> None:
-        expiry, now = self._location.expiry, time.monotonic()
-        if not expiry or now - self._purged < _PURGE_SECONDS:
+        now = time.monotonic()
+        if not self._keep or now - self._purged < _PURGE_SECONDS:
             return
         self._purged = now
         try:
-            deleted = await self._rows(sql.PURGE, {"expiry": expiry, "limit": _PURGED_AT_ONCE})
+            deleted = await self._rows(sql.PURGE, {"expiry": self._keep, "limit": _PURGED_AT_ONCE})
             if len(deleted) == _PURGED_AT_ONCE:
                 self._purged = float("-inf")
         except StoreError as error:
@@ -178,8 +188,7 @@ def _parameters(location: Location, limit: float) -> dict[str, Any]:
         parameters: dict[str, Any] = dict(conninfo_to_dict(location.url))
     except psycopg.Error:
         raise ConfigError(
-            f"the store {location.name} has an option in its URL that PostgreSQL's client library does not know."
-            " Wane's own is expire_days"
+            f"the store {location.name} has an option in its URL that PostgreSQL's client library does not know"
         ) from None
     # Commits are waited for in `settle`. As a start parameter, which a pooler that would leak it to others refuses.
     parameters["options"] = f"{parameters.get('options') or ''} -c synchronous_commit=off".strip()

@@ -91,3 +91,10 @@ WHERE id IN (
 )
 RETURNING id
 """
+
+UNWRITTEN: Final = """
+SELECT id, written, (SELECT sum(octet_length(line)) FROM wane_line WHERE session = id)::bigint FROM wane_session
+WHERE written < clock_timestamp() - make_interval(secs => %(seconds)s) ORDER BY written
+"""
+
+DELETE: Final = "DELETE FROM wane_session WHERE id = %(id)s RETURNING id"

@@ -9,6 +9,8 @@ The braces are in the keys themselves: by them a cluster keeps in one place what
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 from redis.asyncio import BlockingConnectionPool, Redis
@@ -19,11 +21,11 @@ from redis.exceptions import ConnectionError as GoneError
 from redis.exceptions import TimeoutError as SlowError
 
 from wane.core.errors import ConfigError
-from wane.proxy.store.base import StoreError
+from wane.proxy.store.base import KEEP, StoredSession, StoreError
 from wane.proxy.store.location import Location
 from wane.proxy.store.names import FOUND, root_of
 from wane.proxy.store.outage import PATIENCE, Outage, Patience
-from wane.proxy.store.redis_scripts import APPEND, BEGIN, NEWS
+from wane.proxy.store.redis_scripts import APPEND, BEGIN, DELETE, NEWS
 from wane.proxy.store.shared import End, News
 from wane.proxy.store.work import lost, within
 
@@ -36,22 +38,23 @@ class RedisDatabase:
 
     Args:
         location: where it is.
+        keep: seconds after which a session that nobody wrote to is deleted; 0 for never.
         patience: how long it is waited for; the option `socket_timeout` of the URL goes before its limit.
 
     Raises:
         ConfigError: for an option that the client library does not know.
     """
 
-    def __init__(self, location: Location, patience: Patience = PATIENCE) -> None:
+    def __init__(self, location: Location, keep: float = KEEP, patience: Patience = PATIENCE) -> None:
         self.name = location.name
         self._location = location
-        self._expiry = round(location.expiry * 1000)
+        self._expiry = round(keep * 1000)
         # Its types promise both an answer and one that is waited for.
         pool = _pool(location, patience.limit)
         self._limit: float = pool.connection_kwargs["socket_timeout"]
         self._outage = Outage(patience.pause)
         self._client: Any = Redis(connection_pool=pool)
-        self._scripts = {script: self._client.register_script(script) for script in (BEGIN, NEWS, APPEND)}
+        self._scripts = {script: self._client.register_script(script) for script in (BEGIN, NEWS, APPEND, DELETE)}
 
     def __repr__(self) -> str:
         return f"RedisDatabase({self.name!r})"
@@ -87,12 +90,31 @@ class RedisDatabase:
         end = (after.lines, f"{after.checksum:08x}")
         return bool(await self._run(APPEND, session_id, ("lines", "ids"), session_id, self._expiry, *end, *lines))
 
+    async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
+        """Return the sessions that nobody has written to for so many seconds."""
+        whole, microseconds = await self._asked(self._client.time)
+        found, now = [], whole + microseconds / 1_000_000
+        for key in await self._asked(self._every_root):
+            for raw, milliseconds in await self._asked(partial(self._client.zrange, key, 0, -1, withscores=True)):
+                session_id, written = raw.decode(), milliseconds / 1000
+                lines = self._key(root_of(session_id), session_id, "lines")
+                if now - written > seconds and (size := await self._asked(partial(self._client.memory_usage, lines))):
+                    found.append(StoredSession(session_id, datetime.fromtimestamp(written, UTC), size))
+        return sorted(found, key=lambda session: session.written)
+
+    async def delete(self, session_id: str) -> bool:
+        """Delete a session."""
+        return bool(await self._run(DELETE, session_id, ("lines", "ids"), session_id))
+
     async def settle(self, session_id: str) -> None:
         """Do nothing: how safe a write is that was answered, is a matter of the server's settings."""
 
     async def close(self) -> None:
         """Let go of connections."""
         await self._client.connection_pool.disconnect()
+
+    async def _every_root(self) -> Sequence[bytes]:
+        return sorted([key async for key in self._client.scan_iter(f"{self._location.prefix}:{{*}}:ids", 1000)])
 
     def _key(self, root: str, *names: str) -> str:
         return ":".join((self._location.prefix, f"{{{root}}}", *names))
@@ -153,6 +175,6 @@ def _pool(location: Location, limit: float) -> BlockingConnectionPool:
     except (TypeError, ValueError, RedisError):
         raise ConfigError(
             f"the store {location.name} has an option in its URL that the Redis client does not know, or with a value"
-            " that it does not take. Wane's own are expire_days and prefix"
+            " that it does not take. Wane's own is prefix"
         ) from None
     return pool

@@ -59,3 +59,9 @@ for place = first, #ARGV do redis.call('RPUSH', lines, ARGV[place]) end
 """
 """Add lines to a log: keys lines and ids; id, expiry, how many lines it has and the checksum of the last, the new
 lines. 1 if they are there now, 0 if it ends otherwise."""
+
+DELETE: Final = """
+redis.call('ZREM', KEYS[2], ARGV[1])
+return redis.call('DEL', KEYS[1])
+"""
+"""Delete a session: keys lines and ids; id. 1 if it was there."""

@@ -30,7 +30,7 @@ from wane.journal import (
     write_line,
     write_lines,
 )
-from wane.proxy.store.base import Log, SessionChangedError, SessionLostError, StoreError
+from wane.proxy.store.base import Log, SessionChangedError, SessionLostError, StoredSession, StoreError
 from wane.proxy.store.names import checked_root, new_id, root_of
 from wane.proxy.store.work import HEAVY, WAIT, Turns, are_heavy, as_store_errors, beside, lost, not_held, unbroken
 
@@ -98,6 +98,14 @@ class Database(Protocol):
 
     async def append(self, session_id: str, after: End, lines: Sequence[bytes]) -> bool:
         """Add lines to a log that ends so; False, and nothing is added, if it ends otherwise."""
+        ...
+
+    async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
+        """Return the sessions that nobody has written to for so many seconds, the oldest first."""
+        ...
+
+    async def delete(self, session_id: str) -> bool:
+        """Delete a session; False if there is none of that id."""
         ...
 
     async def settle(self, session_id: str) -> None:
@@ -173,6 +181,24 @@ class SharedStore:
         first, *rest = await self._fetch(session_id)
         self._header(session_id, first)
         return await _records(rest, checksum_of(first), 2, _place(session_id, self._database))
+
+    async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
+        """Return the sessions that nobody has written to for so many seconds, the oldest first.
+
+        Raises:
+            StoreError: if the database cannot be reached.
+        """
+        return await self._database.unwritten(seconds)
+
+    async def delete(self, session_id: str) -> None:
+        """Delete a session; a process that has it in memory finds that it is lost, and stores it anew.
+
+        Raises:
+            StoreError: if there is none of that id, or the database cannot be reached.
+        """
+        root_of(session_id)
+        if not await self._database.delete(session_id):
+            raise StoreError(f"there is no {_place(session_id, self._database)}")
 
     async def close(self) -> None:
         """Let go of connections."""
