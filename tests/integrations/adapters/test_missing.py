@@ -15,6 +15,8 @@ import pytest
         ("wane.formats.agent_framework", "agent_framework", "agent-framework"),
         ("wane.integrations.google_adk", "google.adk", "google-adk"),
         ("wane.formats.google_adk", "google.genai", "google-adk"),
+        ("wane.integrations.inspect_ai", "inspect_ai", "inspect-ai"),
+        ("wane.formats.inspect_ai", "inspect_ai", "inspect-ai"),
         ("wane.integrations.langchain", "langchain", "langchain"),
         ("wane.integrations.litellm", "litellm", "litellm"),
         ("wane.integrations.mini_swe_agent", "minisweagent", "mini-swe-agent"),
