@@ -139,7 +139,7 @@ def slots(message: object) -> list[tuple[Place, Part]]:
         found = list(_answer(message))
         parts = couple_reasoning([part for _, part in found], _sealed(message, found))
         return [(place, part) for (place, _), part in zip(found, parts, strict=True)]
-    if not isinstance(message, _ROLES):
+    if not isinstance(message, (ChatMessageSystem, ChatMessageUser, ChatMessageTool)):
         raise FormatError(f"a message must be one of Inspect's, found {type_name(message)}")
     return [(("whole", 0), _whole(message))]
 

@@ -56,7 +56,8 @@ _asking: ContextVar[Conversation[ChatMessage] | None] = ContextVar("wane_inspect
 
 class _Adapter(Adapter[ChatMessage]):
     def key(self, message: ChatMessage) -> str | None:
-        return message.id
+        identity: str | None = message.id
+        return identity
 
 
 class ContextLifecycle(ToolSource):
@@ -208,9 +209,7 @@ def _answered(state: AgentState, output: ModelOutput) -> AgentState:
 
 def _held(output: ModelOutput) -> int:
     """All input tokens of a request, of which `input_tokens` leaves out the cached ones."""
-    if output.input_context_tokens is not None:
-        return output.input_context_tokens
     usage = output.usage
-    if usage is None:
-        return 0
-    return usage.input_tokens + (usage.input_tokens_cache_read or 0) + (usage.input_tokens_cache_write or 0)
+    if output.input_context_tokens is not None or usage is None:
+        return int(output.input_context_tokens or 0)
+    return int(usage.input_tokens + (usage.input_tokens_cache_read or 0) + (usage.input_tokens_cache_write or 0))
