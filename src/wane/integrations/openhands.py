@@ -118,7 +118,7 @@ class ContextLifecycle(CondenserBase):
         on_event: see there. It is not saved with the agent.
 
     Raises:
-        ConfigError: for a setting that cannot work.
+        ValueError: for a setting that cannot work, as `pydantic.ValidationError`.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
