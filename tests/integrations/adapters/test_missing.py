@@ -17,6 +17,8 @@ import pytest
         ("wane.formats.google_adk", "google.genai", "google-adk"),
         ("wane.integrations.inspect_ai", "inspect_ai", "inspect-ai"),
         ("wane.formats.inspect_ai", "inspect_ai", "inspect-ai"),
+        ("wane.integrations.openhands", "openhands", "openhands"),
+        ("wane.formats.openhands", "openhands", "openhands"),
         ("wane.integrations.langchain", "langchain", "langchain"),
         ("wane.integrations.litellm", "litellm", "litellm"),
         ("wane.integrations.mini_swe_agent", "minisweagent", "mini-swe-agent"),
