@@ -12,6 +12,7 @@ import json
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
+from operator import is_
 from typing import Any, ClassVar, Final
 
 from wane.conversation import Adapter, Call, Conversation
@@ -71,6 +72,8 @@ class _Window:
         self._settings: ContextLifecycle | None = None
         self._adapter = _Adapter()
         self._conversation: Conversation[Message] | None = None
+        self._tools: list[Any] = []
+        self._definitions = ""
 
     def taken(self, lifecycle: ContextLifecycle, llm: Any) -> Conversation[Message]:
         """Return the conversation under these settings, which has taken in all events."""
@@ -88,13 +91,20 @@ class _Window:
         """Return the events of the next request, and keep what another process needs to go on."""
         conversation, state = self.taken(lifecycle, llm), self.state()
         assert state is not None
-        conversation.overhead = _definitions(state.agent)
+        conversation.overhead = self._defined([*state.agent.tools_map.values()])
         if llm is not None:
             conversation.keep_opening = bool(llm.extended_thinking_budget) and "claude" in llm.model
         request = conversation.request()
         # The state is saved whole whenever this is assigned.
         state.agent_state = {**state.agent_state, _STATE: {"state": conversation.state()}}
         return request.messages
+
+    def _defined(self, tools: list[Any]) -> str:
+        """The definitions of tools, as text to count: the SDK takes milliseconds to make them."""
+        if len(tools) != len(self._tools) or not all(map(is_, tools, self._tools)):
+            made = [tool.to_openai_tool(add_security_risk_prediction=True) for tool in tools]
+            self._tools, self._definitions = tools, json.dumps(made)
+        return self._definitions
 
 
 _windows: dict[str, _Window] = {}
@@ -297,11 +307,6 @@ def _end(key: str, window: _Window) -> None:
     with _lock:
         if _windows.get(key) is window:
             del _windows[key]
-
-
-def _definitions(agent: Any) -> str:
-    """The definitions of an agent's tools, as text to count."""
-    return json.dumps([tool.to_openai_tool(add_security_risk_prediction=True) for tool in agent.tools_map.values()])
 
 
 register_tool(_TOOLS, DelimiterTool)
