@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final
 from wane.conversation import Adapter, Call, Conversation
 from wane.conversation.reminder import REMIND_AT
 from wane.conversation.tools import DELIMITER_TOOL, RECALL_TOOL
-from wane.core import DEFAULT_BUDGET, DELIMITER, Policy
+from wane.core import DEFAULT_BUDGET, Policy
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
 from wane.integrations.lifecycle import Warner, maker, resumed
 from wane.strategies.base import Annotate
@@ -40,7 +40,8 @@ __all__ = ["ContextLifecycle"]
 _TOOLS: Final = "context_lifecycle"  # the name that stands for Wane's tools in an agent's `tools`
 _STATE: Final = "wane"  # in a conversation's `agent_state`
 _LACKING: Final = (
-    "the agent has Wane's condenser but not its tools, so nothing is evicted. Make it with lifecycle.equip(agent)"
+    "the agent has Wane's condenser but no tools of Wane's for this conversation, so nothing is evicted. Make it with "
+    "lifecycle.equip(agent), one agent for each conversation"
 )
 _NOWHERE: Final = (
     "Error: this tool works only for an agent whose condenser is `ContextLifecycle`. Do not call it again."
@@ -107,8 +108,8 @@ class _Window:
         return self._definitions
 
 
-_windows: dict[str, _Window] = {}
-"""By the conversation's id."""
+_windows: Final[weakref.WeakValueDictionary[str, _Window]] = weakref.WeakValueDictionary()
+"""By the conversation's id; each lasts as long as the conversation's state is in memory."""
 
 
 class ContextLifecycle(CondenserBase):
@@ -117,15 +118,8 @@ class ContextLifecycle(CondenserBase):
     It is an agent's condenser, its tools (`tools`) and a suffix of its system prompt (`instructions`); `equip` gives an
     agent all three. One object serves any number of agents; each conversation has a window of its own.
 
-    Attributes:
-        budget: tokens that a request may hold: a number, or text such as `"80k"`.
-        policy: see `wane.integrations.lifecycle.LifecycleSettings`, also for what follows.
-        annotate: see there.
-        recall: see there.
-        remind_at: see there.
-        tool_classes: see there.
-        counter: see there. A function is not saved with the agent.
-        on_event: see there. It is not saved with the agent.
+    Attributes are the arguments of every adapter: `budget`, and `wane.integrations.lifecycle.LifecycleSettings`. An
+    `on_event`, and a `counter` that is a function, are not saved with the agent.
 
     Raises:
         ValueError: for a setting that cannot work, as `pydantic.ValidationError`.
@@ -149,6 +143,7 @@ class ContextLifecycle(CondenserBase):
 
     @field_serializer("counter")
     def _named(self, counter: Any) -> str:
+        # A function cannot be saved.
         return counter if isinstance(counter, str) else "chars"
 
     @property
@@ -159,7 +154,7 @@ class ContextLifecycle(CondenserBase):
     @property
     def instructions(self) -> str:
         """What an agent's system prompt should say; empty if it gets no tools."""
-        return self._make(_Adapter())().instructions
+        return str(self._make(_Adapter())().instructions)
 
     def equip(self, agent: Agent) -> Agent:
         """Return the agent with a managed context.
@@ -185,7 +180,7 @@ class ContextLifecycle(CondenserBase):
     def condense(self, view: View, agent_llm: LLM | None = None) -> View:
         """Return the events of the next request: a view, so that nothing enters the conversation's events."""
         with _lock:
-            window = next((it for it in _windows.values() if (state := it.state()) and state.view is view), None)
+            window = next((it for it in [*_windows.values()] if (state := it.state()) and state.view is view), None)
             if window is None:
                 _warner.warn(_LACKING)
                 return view
@@ -239,40 +234,36 @@ class LifecycleObservation(Observation):
 
 class _Answer(ToolExecutor[Any, LifecycleObservation]):
     def __call__(self, action: Any, conversation: Any = None) -> LifecycleObservation:
-        return LifecycleObservation.from_text(_answered(action, conversation))
+        with _lock:
+            told: LifecycleObservation = LifecycleObservation.from_text(_answered(action, conversation))
+        return told
 
 
 def _answered(action: Any, running: Any) -> str:
-    lifecycle = running.agent.condenser if running is not None else None
-    with _lock:
-        window = _windows.get(str(running.state.id)) if running is not None else None
-        if window is None or not isinstance(lifecycle, ContextLifecycle):
-            return _NOWHERE
-        try:
-            conversation = window.taken(lifecycle, running.agent.llm)
-        except (FormatError, HistoryError):
-            return _NOWHERE
-        # A tool is told neither its call nor the call's id.
-        made = [event for event in running.state.view.events if isinstance(event, ActionEvent)]
-        event = next((it for it in reversed(made) if it.action is action), None)
-        event = event or next(it for it in reversed(made) if it.action == action)
-        call: Call[Message] = Call(event.tool_name, event.tool_call.arguments, event.tool_call_id)
-        return conversation.answer(call)
+    lifecycle = running.agent.condenser
+    if not isinstance(lifecycle, ContextLifecycle):
+        return _NOWHERE
+    window = _windows.get(str(running.state.id)) or _begin(running.state)
+    try:
+        conversation = window.taken(lifecycle, running.agent.llm)
+    except (FormatError, HistoryError):
+        return _NOWHERE
+    # A tool is told neither its call nor the call's id.
+    made = [event for event in reversed(running.state.view.events) if isinstance(event, ActionEvent)]
+    event = next((it for it in made if it.action is action), None) or next(it for it in made if it.action == action)
+    return conversation.answer(Call(event.tool_name, event.tool_call.arguments, event.tool_call_id))
 
 
 class DelimiterTool(ToolDefinition[DelimiterAction, LifecycleObservation]):
-    """The tool `delimiter`, or nothing but a window where an agent's episodes are inferred."""
+    """The tool `delimiter`; it makes the others, too."""
 
-    name = DELIMITER
+    name = DELIMITER_TOOL.name
 
     @classmethod
     def create(cls, conv_state: Any = None, names: Sequence[str] = (), **_: Any) -> Sequence[Any]:
-        """Give a conversation its window, and return the tools of these names."""
+        """Give a conversation its window, and return the tools of these names, of which there may be none."""
         _begin(conv_state)
-        made = {
-            DELIMITER_TOOL.name: (cls, DELIMITER_TOOL, DelimiterAction),
-            RECALL_TOOL.name: (RecallTool, RECALL_TOOL, RecallAction),
-        }
+        rows = [(DelimiterTool, DELIMITER_TOOL, DelimiterAction), (RecallTool, RECALL_TOOL, RecallAction)]
         return [
             kind(
                 description=tool.description,
@@ -281,32 +272,23 @@ class DelimiterTool(ToolDefinition[DelimiterAction, LifecycleObservation]):
                 annotations=ToolAnnotations(readOnlyHint=True),
                 executor=_Answer(),
             )
-            for kind, tool, action in map(made.__getitem__, names)
+            for kind, tool, action in rows
+            if tool.name in names
         ]
 
 
-class RecallTool(ToolDefinition[RecallAction, LifecycleObservation]):
+class RecallTool(DelimiterTool):
     """The tool `recall`."""
 
     name = RECALL_TOOL.name
 
-    @classmethod
-    def create(cls, conv_state: Any = None, **_: Any) -> Sequence[Any]:
-        """Return the tool."""
-        return DelimiterTool.create(conv_state, [RECALL_TOOL.name])
 
-
-def _begin(state: Any) -> None:
-    with _lock:
-        key, window = str(state.id), _Window(state)
-        _windows[key] = window
-    weakref.finalize(state, _end, key, window)
-
-
-def _end(key: str, window: _Window) -> None:
-    with _lock:
-        if _windows.get(key) is window:
-            del _windows[key]
+def _begin(state: Any) -> _Window:
+    key, window = str(state.id), _Window(state)
+    _windows[key] = window
+    # Its end keeps it alive until then.
+    weakref.finalize(state, lambda _: None, window)
+    return window
 
 
 register_tool(_TOOLS, DelimiterTool)
