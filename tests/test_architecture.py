@@ -56,7 +56,9 @@ FLOORS: dict[str, set[str]] = {
         "",
     },
     "scripted": {"conversation", "core", "formats", "journal", "lab", "prices", "integrations", "agent", "testing"},
+    "evaluation": {"core", "formats", "journal", "lab", "strategies"},
     "cli": {
+        "evaluation",
         "conversation",
         "core",
         "counters",

@@ -94,7 +94,7 @@ def test_requests_stay_within_the_budget_and_the_callers_messages_whole(name: st
     with ScriptedServer(script()) as server:
         messages = asyncio.run(talk(server.url, name, stream=stream, told=told))
     assert not server.refusals
-    assert all(request.tokens <= BUDGET + adapters.ESTIMATED for request in server.requests)
+    assert all(request.tokens <= BUDGET for request in server.requests)
     assert server.requests[-1].tools == ("read",)
     assert "a00" not in server.requests[-1].results
     assert server.requests[-1].texts(Kind.USER) == tuple(adapters.prompt_of(n) for n in range(TURNS))
@@ -114,7 +114,7 @@ def test_streams_without_a_pause_are_counted_by_an_estimate() -> None:
     with ScriptedServer(script()) as server:
         asyncio.run(talk(server.url, "openai/gpt-x", stream=True))
     assert not server.refusals
-    assert all(request.tokens <= BUDGET + adapters.ESTIMATED for request in server.requests)
+    assert all(request.tokens <= BUDGET for request in server.requests)
     assert "a00" not in server.requests[-1].results
 
 
@@ -137,7 +137,7 @@ def test_conversations_side_by_side_have_a_window_each() -> None:
         asyncio.run(both(one.url, other.url))
     for server in (one, other):
         assert not server.refusals
-        assert all(request.tokens <= BUDGET + adapters.ESTIMATED for request in server.requests)
+        assert all(request.tokens <= BUDGET for request in server.requests)
 
 
 def test_the_router_is_filtered_too() -> None:
@@ -155,7 +155,7 @@ def test_the_router_is_filtered_too() -> None:
     litellm.callbacks = [ContextLifecycle(BUDGET)]
     with ScriptedServer(Reply(calls=(Call("read", {"path": f"f{n}"}, f"f{n}"),)) for n in range(8)) as server:
         asyncio.run(ask(server.url))
-    assert all(request.tokens <= BUDGET + adapters.ESTIMATED for request in server.requests)
+    assert all(request.tokens <= BUDGET for request in server.requests)
     assert not server.refusals
 
 

@@ -189,7 +189,7 @@ def test_the_command_takes_it_from_one_line_of_its_yaml(tmp_path: Path) -> None:
         done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert not server.refusals
-    assert all(request.tokens <= 4_000 + adapters.ESTIMATED for request in server.requests)
+    assert all(request.tokens <= 4_000 for request in server.requests)
     assert "c0" not in server.requests[-1].results
     assert {"bash", "delimiter", "recall"} == set(server.requests[-1].tools)
     trajectory = json.loads((tmp_path / "out.json").read_text())
@@ -323,7 +323,7 @@ def test_what_its_commands_tell_is_inferred(tmp_path: Path) -> None:
         agent = agent_of(model_of(server.url, budget=4_000, annotate="infer"), tmp_path)
         agent.run("Look.")
     assert {request.tools for request in server.requests} == {("bash",)}
-    assert all(request.tokens <= 4_000 + adapters.ESTIMATED for request in server.requests)
+    assert all(request.tokens <= 4_000 for request in server.requests)
     assert "c0" not in server.requests[-1].results
     assert len(results_of(agent)) == 13
     assert not server.refusals

@@ -64,7 +64,7 @@ def test_a_loop_works_within_the_budget(api: str, model: str, environ: dict[str,
     assert done.stdout.splitlines()[-1:] == ["9 Done 2."], done.stdout + done.stderr
     assert not server.refusals
     assert server.remaining == 0
-    assert all(request.tokens <= BUDGET + adapters.ESTIMATED for request in server.requests)
+    assert all(request.tokens <= BUDGET for request in server.requests)
     assert server.requests[1].results["start-0"].startswith("Started")
     assert "a0" not in server.requests[-1].results
     assert [text for text in server.requests[-1].texts(Kind.USER) if text.startswith("Turn")] == [

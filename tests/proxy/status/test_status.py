@@ -131,7 +131,7 @@ def test_a_managed_request_is_counted() -> None:
         exchange.round(
             Round({}, usage=TokenUsage(40_100, 200, cache_read=30_000, cache_write=9_000)), "claude-sonnet-4-5"
         )
-        exchange.round(Round({}))
+        exchange.round(Round({}), "")
         assert traffic.open_requests() == 1
         exchange.outcome = "managed"
     exchange.close()

@@ -1,0 +1,1 @@
+"""Benchmarks: what became of each trial, what that shows, and how much it cannot show."""

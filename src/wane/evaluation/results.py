@@ -1,0 +1,371 @@
+r"""Results of a benchmark on disk: one file a run, JSON lines, a header and then a line for each trial.
+
+    {"kind":"run","version":1,"arm":{…},"run":1,"order":["regex-log",…],…}
+    {"kind":"trial","arm":{…},"run":1,"position":1,"task":"regex-log","reward":1.0,…}
+    {"kind":"abandoned","arm":{…},"run":1,"task":"extract-elf","why":"killed",…}
+
+A run is one pass through all tasks: a session in the protocol `single`, an attempt in `isolated`. Lines are only
+appended, so a run that dies leaves at worst a last line that is cut off: reading passes over it and says so, and the
+next append takes it away.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal, TypeAlias, TypeVar
+
+from wane.core.errors import WaneError
+from wane.journal.codec import SchemaError, decode, encode
+
+VERSION: Final = 1
+"""Version of the file format that this Wane writes, and the only one that it reads."""
+
+FILE_NAME: Final = "results.jsonl"
+"""Name of a run's file; its folder holds the run's journal and whatever else belongs to it."""
+
+Protocol: TypeAlias = Literal["isolated", "single"]
+"""Whether each task has a session of its own, or one session goes through all of them."""
+
+ErrorKind: TypeAlias = Literal["timeout", "limit", "cancelled", "environment", "verifier", "agent"]
+"""What ended a trial: its time, a limit of cost or calls, a person, the environment, the grading, or the agent."""
+
+T = TypeVar("T")
+
+
+class ResultsError(WaneError, ValueError):
+    """A file of results that cannot be read, or to which a record does not belong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """What is held against another: everything but the task and the run.
+
+    Attributes:
+        benchmark: name of the benchmark, such as `terminal-bench-2.0`.
+        model: the model, as `provider:model`.
+        strategy: how the context is kept, such as `cwl`; another agent's name where it is not Wane that works.
+        budget: tokens that the view may hold; None for no budget.
+        protocol: `isolated` or `single`.
+    """
+
+    benchmark: str
+    model: str
+    strategy: str
+    budget: int | None
+    protocol: Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What the model calls of a trial took.
+
+    Attributes:
+        model_calls: requests sent, the strategy's own included.
+        input_tokens: tokens of all requests, including those read from or written to a cache.
+        cached_tokens: input tokens read from the provider's cache.
+        cache_write_tokens: input tokens written to it.
+        output_tokens: tokens of all answers.
+        cost: dollars; None if a price is not known.
+    """
+
+    model_calls: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    output_tokens: int = 0
+    cost: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ContextFigures:
+    """What became of the context in a trial.
+
+    Attributes:
+        passes: how often the strategy evicted anything.
+        evicted_tokens: tokens that left the view.
+        peak_view: tokens of the largest request.
+        over_budget: requests over the budget.
+        read_again: results that the agent fetched again after they had left the view.
+    """
+
+    passes: int = 0
+    evicted_tokens: int = 0
+    peak_view: int = 0
+    over_budget: int = 0
+    read_again: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StepReward:
+    """What the verifier gave one step of a task of several steps; None if it was not graded."""
+
+    name: str
+    reward: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One task, tried once.
+
+    Attributes:
+        arm: what was tried.
+        run: number of the run, from 1.
+        position: place of the task in the run's order, from 1.
+        task: name of the task.
+        reward: what the verifier gave, 0 to 1; None if nothing was graded, which `score` counts as 0.
+        error: name of the exception that ended the trial, such as `AgentTimeoutError`; "" for none. A trial may have
+            both: a timeout is graded too.
+        error_message: what it said, in a line.
+        started: when the agent began; None if it did not or is not known.
+        seconds: how long the agent worked; None if it is not known.
+        usage: what its model calls took, in this task alone.
+        context: what became of its context, in this task alone; None if that is not known.
+        steps: of a task of several steps, each one's reward.
+        journal: the session's journal after this task, as a path relative to the folder of the file; "" for none. In
+            `single` it holds the earlier tasks as well.
+        items_before: items that the journal held before this task.
+        directory: the trial's own folder, as a path relative to the folder of the file; "" for none.
+    """
+
+    kind: ClassVar[str] = "trial"
+
+    arm: Arm
+    run: int
+    position: int
+    task: str
+    reward: float | None
+    error: str = ""
+    error_message: str = ""
+    started: datetime | None = None
+    seconds: float | None = None
+    usage: Usage = field(default_factory=Usage)
+    context: ContextFigures | None = None
+    steps: tuple[StepReward, ...] = ()
+    journal: str = ""
+    items_before: int = 0
+    directory: str = ""
+
+    @property
+    def score(self) -> float:
+        """The reward; 0 where there is none."""
+        return self.reward or 0.0
+
+    @property
+    def error_kind(self) -> ErrorKind | None:
+        """What kind of error ended it; None if none did."""
+        return error_kind(self.error) if self.error else None
+
+
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    """A trial that was broken off and is tried again: it has no score, but was paid for.
+
+    Attributes:
+        arm: what was tried.
+        run: number of the run.
+        task: name of the task.
+        why: why it was broken off, in a few words.
+        usage: what its model calls took.
+        seconds: how long the agent worked; None if it is not known.
+    """
+
+    kind: ClassVar[str] = "abandoned"
+
+    arm: Arm
+    run: int
+    task: str
+    why: str
+    usage: Usage = field(default_factory=Usage)
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """First line of a file: what a run is to do, written before its first trial.
+
+    Attributes:
+        version: version of the file format.
+        arm: what is tried.
+        run: number of the run, from 1.
+        order: names of all its tasks, in the order of the run.
+        seed: seed of that order; None if it was given.
+        new_environment: the line that tells the model of a new environment, ahead of each task; "" for none.
+        margin: differences of scores below this are held to be none, from 0 to 1; set before the first trial.
+        created: when it began, in UTC.
+        versions: versions of what took part, by name: `wane`, `harbor`, `python`, the benchmark's.
+        settings: further settings of the run, such as limits, as JSON data; for the reader alone.
+    """
+
+    kind: ClassVar[str] = "run"
+
+    version: int
+    arm: Arm
+    run: int
+    order: tuple[str, ...]
+    seed: int | None
+    new_environment: str
+    margin: float
+    created: datetime
+    versions: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RunResults:
+    """What a file holds.
+
+    Attributes:
+        path: the file.
+        run: its header.
+        trials: its trials, in order; of a task that stands there twice, the last.
+        abandoned: what was broken off.
+        remark: what was passed over, in a sentence; "" for nothing.
+    """
+
+    path: Path
+    run: Run
+    trials: tuple[Trial, ...]
+    abandoned: tuple[Abandoned, ...] = ()
+    remark: str = ""
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Tasks of the order that have no trial."""
+        done = {trial.task for trial in self.trials}
+        return tuple(task for task in self.run.order if task not in done)
+
+
+def error_kind(name: str) -> ErrorKind:
+    """Return what kind of error an exception is, by its class name; one that is not known is the agent's."""
+    for kind, words in _ERROR_WORDS.items():
+        if any(word in name for word in words):
+            return kind
+    return "agent"
+
+
+# In order: a VerifierTimeoutError is the verifier's, an EnvironmentStartTimeoutError the environment's.
+_ERROR_WORDS: Final[Mapping[ErrorKind, tuple[str, ...]]] = {
+    "cancelled": ("Cancelled", "KeyboardInterrupt"),
+    "limit": ("Limit",),
+    "verifier": ("Verifier", "Reward"),
+    "environment": ("Environment", "Docker", "Daytona", "Sandbox", "Healthcheck"),
+    "timeout": ("Timeout",),
+}
+
+
+def begin(path: Path, run: Run) -> None:
+    """Write the header of a new file.
+
+    Raises:
+        FileExistsError: if there is one.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("xb") as file:
+        _write(file.fileno(), _line(run))
+
+
+def append(path: Path, record: Trial | Abandoned) -> None:
+    """Append a record, after taking away a last line that is cut off. It is on disk when this returns.
+
+    Raises:
+        FileNotFoundError: if the file has not begun.
+    """
+    with path.open("r+b") as file:
+        data = file.read()
+        end = data.rfind(b"\n") + 1
+        file.truncate(end)
+        file.seek(end)
+        _write(file.fileno(), _line(record))
+
+
+def read(path: Path) -> RunResults:
+    """Read a file.
+
+    Raises:
+        OSError: if it cannot be read.
+        ResultsError: if it is not a file of results, is of another version, or a line before the last is damaged.
+    """
+    whole, _, rest = path.read_bytes().rpartition(b"\n")
+    lines = whole.split(b"\n") if whole else []
+    if not lines:
+        raise ResultsError(f"{path}: no results: its first line, the run's header, is missing")
+    run = _read_header(path, lines[0])
+    trials: dict[str, Trial] = {}
+    abandoned: list[Abandoned] = []
+    for number, line in enumerate(lines[1:], start=2):
+        data = _parsed(path, number, line)
+        kind = data.pop("kind", None)
+        if kind == Abandoned.kind:
+            abandoned.append(_decoded(path, number, Abandoned, data))
+            continue
+        if kind != Trial.kind:
+            raise ResultsError(f"{path}, line {number}: a record of unknown kind {kind!r}")
+        trial = _decoded(path, number, Trial, data)
+        if (trial.arm, trial.run) != (run.arm, run.run):
+            raise ResultsError(f"{path}, line {number}: a trial of another run than the file's header says")
+        trials.pop(trial.task, None)
+        trials[trial.task] = trial
+    remark = f"{path}: the last line is cut off, and was passed over" if rest else ""
+    return RunResults(path, run, tuple(trials.values()), tuple(abandoned), remark)
+
+
+def find(places: Iterable[Path]) -> Iterator[Path]:
+    """Yield the files of results in some folders, at any depth, and those named themselves; each once.
+
+    Raises:
+        ResultsError: if a place holds none.
+    """
+    seen: set[Path] = set()
+    for place in places:
+        found = [place] if place.is_file() else sorted(place.rglob(FILE_NAME))
+        if not found:
+            raise ResultsError(f"{place}: no {FILE_NAME} in it")
+        for path in found:
+            if (resolved := path.resolve()) not in seen:
+                seen.add(resolved)
+                yield path
+
+
+def _read_header(path: Path, line: bytes) -> Run:
+    data = _parsed(path, 1, line)
+    if data.pop("kind", None) != Run.kind:
+        raise ResultsError(f'{path}: not results of a run: it does not begin with {{"kind":"run",…}}')
+    if data.get("version") != VERSION:
+        raise ResultsError(
+            f"{path}: version {data.get('version')!r} of the format of results; this Wane reads version {VERSION}"
+        )
+    return _decoded(path, 1, Run, data)
+
+
+def _parsed(path: Path, number: int, line: bytes) -> dict[str, Any]:
+    try:
+        data = json.loads(line)
+    except ValueError as error:
+        raise ResultsError(f"{path}, line {number}: not JSON: {error}") from None
+    if not isinstance(data, dict):
+        raise ResultsError(f"{path}, line {number}: not a JSON object")
+    return data
+
+
+def _decoded(path: Path, number: int, cls: type[T], data: dict[str, Any]) -> T:
+    try:
+        return decode(cls, data)
+    except SchemaError as error:
+        raise ResultsError(f"{path}, line {number}: {error}") from None
+
+
+def _line(record: Run | Trial | Abandoned) -> bytes:
+    return json.dumps({"kind": record.kind, **encode(record)}, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def _write(descriptor: int, line: bytes) -> None:
+    # In one write, so that a crash cannot leave two halves of lines.
+    view = memoryview(line)
+    while view:
+        view = view[os.write(descriptor, view) :]
+    os.fsync(descriptor)

@@ -1,0 +1,157 @@
+"""Files of results: what is written comes back, and a crash costs at most the line it was writing."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from wane.evaluation.results import (
+    VERSION,
+    Abandoned,
+    Arm,
+    ContextFigures,
+    ResultsError,
+    Run,
+    StepReward,
+    Trial,
+    Usage,
+    append,
+    begin,
+    error_kind,
+    find,
+    read,
+)
+
+ARM = Arm("terminal-bench-2.0", "anthropic:claude", "cwl", 80_000, "single")
+RUN = Run(
+    VERSION,
+    ARM,
+    1,
+    ("a", "b", "c"),
+    7,
+    "New task, in a fresh environment.",
+    0.03,
+    datetime(2026, 11, 22, 8, tzinfo=UTC),
+    {"wane": "0.1.0"},
+    {"usd_per_run": 55},
+)
+FULL = Trial(
+    ARM,
+    1,
+    1,
+    "a",
+    1.0,
+    error="AgentTimeoutError",
+    error_message="after 900 s",
+    started=datetime(2026, 11, 22, 8, 1, tzinfo=UTC),
+    seconds=900.5,
+    usage=Usage(12, 100_000, 80_000, 5_000, 2_000, 0.25),
+    context=ContextFigures(2, 30_000, 79_000, 1, 3),
+    steps=(StepReward("first", 1.0), StepReward("second", None)),
+    journal="sessions/x.jsonl",
+    items_before=40,
+    directory="001-a",
+)
+
+
+def written(tmp_path: Path, *records: Trial | Abandoned) -> Path:
+    path = tmp_path / "run-1" / "results.jsonl"
+    begin(path, RUN)
+    for record in records:
+        append(path, record)
+    return path
+
+
+def test_what_is_written_comes_back(tmp_path: Path) -> None:
+    broken_off = Abandoned(ARM, 1, "b", "killed", Usage(3, cost=0.1), 12.0)
+    plain = Trial(ARM, 1, 2, "b", None)
+    found = read(written(tmp_path, FULL, broken_off, plain))
+    assert found.run == RUN
+    assert found.trials == (FULL, plain)
+    assert found.abandoned == (broken_off,)
+    assert found.missing == ("c",)
+    assert not found.remark
+    assert [trial.score for trial in found.trials] == [1.0, 0.0]
+
+
+def test_a_file_cut_anywhere_loses_the_last_line_alone(tmp_path: Path) -> None:
+    path = written(tmp_path, FULL, Trial(ARM, 1, 2, "b", 0.0))
+    data = path.read_bytes()
+    last = data.rindex(b"\n", 0, -1) + 1
+    for end in range(last + 1, len(data)):
+        path.write_bytes(data[:end])
+        found = read(path)
+        assert found.trials == (FULL,)
+        assert "cut off" in found.remark
+    append(path, Trial(ARM, 1, 2, "b", 1.0))
+    found = read(path)
+    assert [trial.reward for trial in found.trials] == [1.0, 1.0]
+    assert not found.remark
+
+
+def test_a_run_is_not_begun_twice(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    with pytest.raises(FileExistsError):
+        begin(path, RUN)
+    with pytest.raises(FileNotFoundError):
+        append(tmp_path / "none.jsonl", FULL)
+
+
+def test_of_a_task_tried_again_the_last_trial_counts(tmp_path: Path) -> None:
+    again = Trial(ARM, 1, 1, "a", 0.0)
+    assert read(written(tmp_path, FULL, again)).trials == (again,)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "header, is missing"),
+        (b'{"kind":"run"', "header, is missing"),
+        (b'{"kind":"session","version":2}\n', "does not begin with"),
+        (b'{"kind":"run","version":99}\n', "version 99"),
+        (b"[]\n", "not a JSON object"),
+    ],
+)
+def test_another_file_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "results.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(ResultsError, match=said):
+        read(path)
+
+
+def test_a_damaged_line_in_the_middle_is_an_error_that_names_it(tmp_path: Path) -> None:
+    path = written(tmp_path, FULL, FULL)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0] + lines[1][:30] + b"\n" + lines[2])
+    with pytest.raises(ResultsError, match="line 2: not JSON"):
+        read(path)
+    path.write_bytes(lines[0] + lines[1].replace(b'"run":1', b'"run":2') + lines[2])
+    with pytest.raises(ResultsError, match="line 2: a trial of another run"):
+        read(path)
+
+
+def test_files_are_found_at_any_depth_and_once(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    assert list(find([tmp_path, path, path.parent])) == [path]
+    with pytest.raises(ResultsError, match=r"no results\.jsonl"):
+        list(find([tmp_path / "nowhere"]))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("AgentTimeoutError", "timeout"),
+        ("VerifierTimeoutError", "verifier"),
+        ("RewardFileNotFoundError", "verifier"),
+        ("EnvironmentStartTimeoutError", "environment"),
+        ("DaytonaError", "environment"),
+        ("CancelledError", "cancelled"),
+        ("CostLimitError", "limit"),
+        ("NonZeroAgentExitCodeError", "agent"),
+    ],
+)
+def test_errors_have_kinds(name: str, kind: str) -> None:
+    assert error_kind(name) == kind
+    assert Trial(ARM, 1, 1, "a", None, error=name).error_kind == kind
