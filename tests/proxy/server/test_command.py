@@ -28,7 +28,7 @@ from wane.proxy.server.run import ListenError, ProxyOptions, in_thread
 from wane.proxy.server.settings import ServerSettings
 
 WANE = [sys.executable, "-m", "wane.cli.main"]
-WAITING = "waiting up to 3 s for 1 request; Ctrl-C again does not wait\n"
+WAITING = "waiting up to 3 s for 1 request; press Ctrl-C again to stop at once\n"
 MISSING = """
 import sys
 sys.modules.update(dict.fromkeys(["uvicorn"]))
