@@ -177,7 +177,7 @@ def test_without_a_place_for_sessions_the_agent_is_not_started(tmp_path: Path, e
     environ["WANE_SESSION_DIR"] = "/dev/null/nowhere"
     done = run(environ, "--", "claude", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "sessions cannot be stored: /dev/null is no directory that can be written in" in done.stderr
+    assert "sessions cannot be stored: /dev/null is not a writable directory" in done.stderr
 
 
 def test_an_agent_that_asks_elsewhere_is_told_of(tmp_path: Path, environ: dict[str, str]) -> None:

@@ -136,7 +136,7 @@ def test_a_store_that_cannot_be_reached_is_told_at_the_start(store: str, variabl
     assert done.returncode == failure.FAILED
     assert done.stdout == ""
     address = store.replace(f"me:{TOKEN}@", "")
-    assert done.stderr.startswith(f"wane: sessions cannot be stored: the store {address} does not serve: ")
+    assert done.stderr.startswith(f"wane: sessions cannot be stored: the store {address} does not work: ")
     assert TOKEN not in done.stderr
 
 

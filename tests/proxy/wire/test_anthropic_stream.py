@@ -438,7 +438,7 @@ def test_an_event_that_is_no_json_is_passed_on_and_breaks_the_reply(broken: byte
     begun, rest = said(*make(text("Hi")).events[:4]), said(*make(text("Hi")).events[4:])
     client = reply()
     out = client.feed(begun + broken + rest)
-    with pytest.raises(BrokenReplyError, match="no JSON object"):
+    with pytest.raises(BrokenReplyError, match="not a JSON object"):
         client.end()
     assert out + client.rest() == begun + broken + rest
 

@@ -210,29 +210,29 @@ class Managed:
         for _ in range(_RETRIES):
             if answer.ok or answer.status >= 500 or answer.encoding:
                 break
-            mended = await self._mended(turn, answer, content)
-            if mended is None:
+            corrected = await self._corrected(turn, answer, content)
+            if corrected is None:
                 break
-            content = mended
+            content = corrected
             answer = await self._send(headers.added(sent, self._more), content)
         return answer
 
-    async def _mended(self, turn: Turn, answer: Answer, content: bytes) -> bytes | None:
+    async def _corrected(self, turn: Turn, answer: Answer, content: bytes) -> bytes | None:
         """The corrected request to send instead of a refused one; None to pass the refusal on to the client."""
         try:
             error = await answer.peek(_LONGEST_ERROR)
             with _own_failures():
                 body = jsons.loads(content)
-                mending = self._wire.mending(answer.status, error, body, self._body)
-                mended = body if mending is None else mending(body, self._body)
-                again = None if mended is body else jsons.dumps(mended)
+                correction = self._wire.correction(answer.status, error, body, self._body)
+                corrected = body if correction is None else correction(body, self._body)
+                again = None if corrected is body else jsons.dumps(corrected)
         except BaseException:
             await answer.close()
             raise
-        if again is not None and mending is not None:
+        if again is not None and correction is not None:
             await answer.close()
-            turn.refused(mending)
-            self._more = self._wire.headers(mended)
+            turn.refused(correction)
+            self._more = self._wire.headers(corrected)
         return again
 
     async def _send(self, sent: headers.Headers, content: bytes) -> Answer:
@@ -286,7 +286,7 @@ class Managed:
             with _own_failures():
                 round_ = self._reply.end()
         except BrokenReplyError as error:
-            if not error.told and (self._line.rounds > 1 or self._reply.hides):
+            if not error.reported and (self._line.rounds > 1 or self._reply.hides):
                 _LOGGER.warning("%s: the provider's reply was not understood: %s", self._line.what, error)
                 raise self._unusable("sent a reply that is not understood") from error
             # Unchanged: the client may understand it.

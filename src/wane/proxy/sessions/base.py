@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from wane.proxy.sessions.money import Money
-from wane.proxy.wire.base import NO_USAGE, Body, Mending, Round, TokenUsage, Wire
+from wane.proxy.wire.base import NO_USAGE, Body, Correction, Round, TokenUsage, Wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,11 @@ class Turn(Protocol):
     own: frozenset[str]
     facts: Facts
 
-    def refused(self, mending: Mending) -> None:
+    def refused(self, correction: Correction) -> None:
         """Apply a correction to all later requests, since the provider has refused reasoning without it.
 
         Args:
-            mending: the correction; the request was already sent again with it.
+            correction: the correction; the request was already sent again with it.
         """
         ...
 

@@ -18,7 +18,7 @@ from wane.proxy.sessions.base import EpisodeStatus, Facts, SessionStatus, ViewSt
 from wane.proxy.sessions.identity import Arrival
 from wane.proxy.sessions.session import Session
 from wane.proxy.store.base import Log, SessionChangedError, SessionLostError, StoreError
-from wane.proxy.wire.base import Body, Mending, Message
+from wane.proxy.wire.base import Body, Correction, Message
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _UNSTORED: Final = "the session could not be stored"
@@ -46,7 +46,7 @@ class CachedSession:
         remark: something to tell once.
         lost: whether the store no longer has it.
         views: of its latest requests in this process.
-        mendings: corrections without which the provider has refused requests.
+        corrections: corrections without which the provider has refused requests.
     """
 
     root: str
@@ -64,7 +64,7 @@ class CachedSession:
     remark: str = ""
     lost: bool = False
     views: deque[ViewStatus] = field(default_factory=lambda: deque(maxlen=_MOST_VIEWS))
-    mendings: list[Mending] = field(default_factory=list)
+    corrections: list[Correction] = field(default_factory=list)
     _waiting: list[Record] = field(default_factory=list)
     _given_up: bool = False
     _outdated: bool = False
@@ -141,11 +141,11 @@ class CachedSession:
         """
         wire = self.session.wire
         placed = wire.place(body, messages)
-        for mending in self.mendings:
-            placed = mending(placed, body)
-        if (foreseen := wire.foreseen(placed, body)) is not None:
-            self.mendings += [] if ahead else [foreseen]
-            placed = foreseen(placed, body)
+        for correction in self.corrections:
+            placed = correction(placed, body)
+        if (expected := wire.correction_ahead(placed, body)) is not None:
+            self.corrections += [] if ahead else [expected]
+            placed = expected(placed, body)
         return placed
 
     def told_once(self) -> str:
@@ -153,11 +153,11 @@ class CachedSession:
         remark, self.remark = self.remark, ""
         return remark
 
-    async def settle(self) -> None:
+    async def sync(self) -> None:
         """Make what was appended safe from a crash of the machine."""
         if self.log is not None and not self._waiting:
             try:
-                await self.log.settle()
+                await self.log.sync()
             except StoreError as error:
                 _LOGGER.warning("%s", error)
 

@@ -38,7 +38,7 @@ _TRIES: Final = 10  # to be the one that adds to a session, where several proces
 _CANDIDATES: Final = 8  # sessions of one beginning that are looked into
 _MOST_IN_MEMORY: Final = 1_000  # sessions
 _AT_ONCE: Final = 200  # new messages that are taken in before others have their turn
-_LARGE: Final = 2_000_000  # bytes of a body that is worked on beside the event loop
+_LARGE: Final = 2_000_000  # bytes of a body that is processed in a thread
 _EDITED_SHARE: Final = 0.05  # share of the budget by which edits may change a session before it is taken in anew
 
 
@@ -70,7 +70,7 @@ class SessionIndex:
         self._clock = clock
         self._sessions: dict[str, CachedSession] = {}
         self._gates: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._settling: set[asyncio.Task[None]] = set()
+        self._syncing: set[asyncio.Task[None]] = set()
 
     async def turn(self, wire: Wire, body: Body, *, size: int = 0) -> SessionTurn:
         """Find the session of a request, take in its new messages, and make the view ready.
@@ -147,13 +147,13 @@ class SessionIndex:
         )
         too_many = len(self._sessions) - _MOST_IN_MEMORY
         for number, cached in enumerate(sessions):
-            idle = self._store.keeps and (now - cached.last).total_seconds() > self._settings.idle
+            idle = self._store.persistent and (now - cached.last).total_seconds() > self._settings.idle
             if idle or number < too_many:
                 await self._forget(cached)
 
     async def close(self) -> None:
         """Drop all sessions from memory."""
-        await asyncio.gather(*self._settling)
+        await asyncio.gather(*self._syncing)
         for cached in list(self._sessions.values()):
             await self._forget(cached)
         await self._store.close()
@@ -161,9 +161,9 @@ class SessionIndex:
     async def _finished(self, cached: CachedSession) -> None:
         """A turn of a session is over: make its records safe, without making anybody wait."""
         cached.last = self._clock()
-        task = asyncio.create_task(cached.settle())
-        self._settling.add(task)
-        task.add_done_callback(self._settling.discard)
+        task = asyncio.create_task(cached.sync())
+        self._syncing.add(task)
+        task.add_done_callback(self._syncing.discard)
 
     # Which session a request belongs to
 
@@ -288,7 +288,7 @@ class SessionIndex:
         self, cached: CachedSession, alignment: Alignment, arrivals: Sequence[Arrival], root: str
     ) -> CachedSession:
         """A fork of a session, with all that happened to the messages that they share."""
-        if not self._store.keeps:
+        if not self._store.persistent:
             return await self._retaken(cached, arrivals, root, alignment.common)
         try:
             records = notes.prefix(await self._store.read(cached.id), alignment.common)

@@ -13,7 +13,7 @@ from wane.proxy.sessions.base import Facts
 from wane.proxy.sessions.cached import CachedSession
 from wane.proxy.sessions.history import WovenHistory
 from wane.proxy.store.base import SessionChangedError
-from wane.proxy.wire.base import MAX_ROUNDS, Body, Mending, Message, OwnCall, Round, Wire, WovenRound
+from wane.proxy.wire.base import MAX_ROUNDS, Body, Correction, Message, OwnCall, Round, Wire, WovenRound
 from wane.recall import RECALL
 
 MOST_RECALLS: Final = 4
@@ -74,9 +74,9 @@ class SessionTurn:
         self._recalls = 0
         cached.turns.add(self)
 
-    def refused(self, mending: Mending) -> None:
+    def refused(self, correction: Correction) -> None:
         """Apply a correction to all later requests."""
-        self._cached.mendings.append(mending)
+        self._cached.corrections.append(correction)
 
     async def answered(self, round_: Round) -> Body | None:
         """Take in a reply of the provider; return the next body, or None if the client's reply is complete."""
