@@ -43,7 +43,7 @@ def test_one_step_asks_again_after_a_pause() -> None:
         outage.started()
     clock.now += 3
     outage.failed(StoreError("it hangs still"), asked)
-    with pytest.raises(StoreError, match=r"^it hangs still; it was"):
+    with pytest.raises(StoreError, match=r"^it hangs still; it is"):
         outage.started()
     clock.now += 4
     outage.started()

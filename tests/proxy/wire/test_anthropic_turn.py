@@ -8,7 +8,7 @@ import pytest
 
 from tests.proxy.wire.anthropic_replies import WIRE, call, text, thinking
 from tests.proxy.wire.test_anthropic_request import UNLED, corrected, model, result, said, user
-from wane.proxy.wire.anthropic.turn import required, unled
+from wane.proxy.wire.anthropic.turn import readings_without, required
 from wane.proxy.wire.base import Body, Message
 
 ENABLED = {"type": "enabled", "budget_tokens": 2_000}
@@ -45,7 +45,7 @@ def kept(history: list[Message], *numbers: int) -> dict[int, list[int]]:
     ],
 )
 def test_whether_a_turn_begins_with_thinking(messages: list[Message], readings: set[bool]) -> None:
-    assert unled(messages) == readings
+    assert readings_without(messages) == readings
 
 
 def test_the_thinking_of_a_turn_stays_with_the_least_that_may_follow_it() -> None:
