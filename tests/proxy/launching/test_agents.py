@@ -105,7 +105,7 @@ def test_a_settings_file_of_claude_wins_and_is_won_over(home: Path) -> None:
     assert json.loads(start.before[1]) == {"env": {"ANTHROPIC_BASE_URL": PROXY}}
     write(how.folder / ".claude" / "settings.local.json", {"env": {"ANTHROPIC_BASE_URL": "https://project.test"}})
     assert ClaudeCode().upstream(how) == "https://project.test"
-    with pytest.raises(ConfigError, match="take the variable out of the file"):
+    with pytest.raises(ConfigError, match="remove the variable from the file"):
         started(ClaudeCode(), command(home, "--settings", "mine.json"))
 
 
@@ -243,7 +243,7 @@ def test_pi_keeps_the_providers_of_its_configuration(home: Path) -> None:
     assert f'"mine", {{"baseUrl": "{PROXY}/v1"}}' in extension(started(Pi(), command(home)))
     odd = command(home, "--model", "odd/x")
     assert Pi().upstream(odd) == "https://odd.test"
-    with pytest.raises(ConfigError, match="say --api"):
+    with pytest.raises(ConfigError, match="give --api"):
         started(Pi(), odd)
     assert f'"odd", {{"baseUrl": "{PROXY}"}}' in extension(
         started(Pi(), command(home, "--model", "odd/x", api="anthropic"))
