@@ -233,9 +233,7 @@ class ContextLifecycle(AbstractCapability[Any]):
         run = self._running()
         if self.summarise is None:
             strategy = run.conversation.strategy
-            raise ConfigError(
-                f"the strategy {strategy!r} needs summaries; give ContextLifecycle a function `summarise`"
-            )
+            raise ConfigError(f"the strategy {strategy!r} needs summaries; give ContextLifecycle a `summarise`")
         *messages, asking = request.view
         return await self.summarise(model, messages, run.conversation.format.parts(asking)[0].text)
 
