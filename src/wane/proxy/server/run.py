@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import socket
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -22,6 +23,7 @@ from wane.proxy.server.apis import Wires, known_wires
 from wane.proxy.server.app import ProxyApp
 from wane.proxy.server.settings import ServerSettings
 from wane.proxy.server.status import About, status_app
+from wane.proxy.server.telemetry import Telemetry, is_wanted, providers
 from wane.proxy.server.traffic import Traffic
 from wane.proxy.sessions.base import Sessions
 from wane.proxy.sessions.index import SessionIndex
@@ -117,8 +119,11 @@ async def running(options: ProxyOptions, sock: socket.socket | None = None) -> A
     store = await opened_store(options)
     sessions = SessionIndex(store, options.context, strict=options.server.strict)
     wires = known_wires()
-    async with serving(options.server, sessions, wires, options.context, sock=sock, ready=store.check) as proxy:
-        yield proxy
+    with _telemetry(os.environ) as telemetry:
+        async with serving(
+            options.server, sessions, wires, options.context, sock=sock, ready=store.check, telemetry=telemetry
+        ) as proxy:
+            yield proxy
 
 
 async def opened_store(options: ProxyOptions) -> Store:
@@ -149,6 +154,7 @@ async def serving(
     *,
     sock: socket.socket | None = None,
     ready: Callable[[], Awaitable[None]] | None = None,
+    telemetry: Telemetry | None = None,
 ) -> AsyncIterator[Running]:
     """Serve these sessions in this event loop, until the block ends; they are closed then.
 
@@ -159,6 +165,7 @@ async def serving(
         context: how contexts are kept.
         sock: a socket that already listens; None for a new one.
         ready: raises a StoreError if sessions cannot be stored.
+        telemetry: is told of managed requests; None for no traces.
 
     Raises:
         WaneError: if it cannot listen, or an option cannot work.
@@ -171,7 +178,7 @@ async def serving(
         sock = sock or listen(settings.listen)
         stack.callback(sock.close)
         settings = replace(settings, listen=Address(settings.listen.host, sock.getsockname()[1]))
-        traffic = Traffic()
+        traffic = Traffic(telemetry=telemetry)
         about = About(str(settings.upstream), context, datetime.now(UTC))
         status: Any = status_app(sessions, traffic, about)
         app = ProxyApp(settings, sessions, wires, upstream, traffic, status, ready)
@@ -292,6 +299,20 @@ def _raise_limits() -> None:
     if soft != hard:
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+@contextmanager
+def _telemetry(environ: Mapping[str, str]) -> Iterator[Telemetry | None]:
+    """What is told of managed requests, if OpenTelemetry's variables ask for it; it is flushed at the end."""
+    if not is_wanted(environ):
+        yield None
+        return
+    tracers, meters = providers(environ)
+    try:
+        yield Telemetry(tracers, meters)
+    finally:
+        tracers.shutdown()
+        meters.shutdown()
 
 
 @contextmanager
