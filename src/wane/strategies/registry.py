@@ -15,12 +15,17 @@ from wane.strategies.base import Settings, Strategy
 _OURS: Final = {
     "none": ("none", "Uncapped", "everything is sent, whatever the budget"),
     "truncate": ("truncate", "Truncate", "the oldest messages go, whatever they hold"),
+    "streaming": ("truncate", "streaming", "the first messages and the latest stay, as StreamingLLM keeps tokens"),
     "compact": ("compact", "Compact", "the model writes a summary that replaces all but the most recent messages"),
+    "memgpt": ("memgpt", "MemGPT", "the oldest messages are flushed into a recursive summary, and searchable (MemGPT)"),
+    "resum": ("resum", "ReSum", "everything becomes the question and a summary, and work starts again (ReSum)"),
+    "acon": ("acon", "Acon", "guidelines compress long tool results as they come, and then the history (ACON)"),
     "clear-tools": (
         "clear_tools",
         "ClearTools",
         "old tool results are cleared, as in Anthropic's context editing",
     ),
+    "mask": ("clear_tools", "mask", "all but the latest ten tool results become placeholders (observation masking)"),
     "fold": ("fold", "Fold", "a finished episode collapses at once to its end (Context-Folding)"),
     "paper": ("window", "", "episodes are evicted in the smallest steps (the paper's Algorithm 1)"),
     "cwl": ("window", "", "episodes are evicted in batches, by the default policy or the one given"),

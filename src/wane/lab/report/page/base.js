@@ -59,10 +59,13 @@ const PEERS = ["langchain-trim", "langchain-edit", "harness-window", "harness-cl
 const AKIN = { "langchain-trim": "truncate", "langchain-edit": "clear-tools", "harness-window": "truncate" };
 AKIN["harness-clear"] = "clear-tools";
 AKIN["openai-agents-trim"] = "fold";
+// So do the strategies that are akin to another of ours.
+const VARIANTS = { streaming: "truncate", mask: "clear-tools", memgpt: "compact", resum: "compact", acon: "compact" };
+Object.assign(AKIN, VARIANTS);
 
 function look(name) {
   const akin = AKIN[name] || (OWN.includes(name) ? name : "none");
-  const dash = PEERS.includes(name) ? DASHES[1 + (PEERS.indexOf(name) % 3)] : name === "none" ? DASHES[2] : "";
+  const dash = PEERS.includes(name) ? DASHES[1 + (PEERS.indexOf(name) % 3)] : VARIANTS[name] ? DASHES[1 + (Object.keys(VARIANTS).indexOf(name) % 3)] : name === "none" ? DASHES[2] : "";
   return { stroke: `var(--s-${akin})`, dash };
 }
 
