@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Final
 
 from wane.core import Policy
@@ -36,13 +37,21 @@ _PEERS: Final = {
     "harness-window": ("harness", "HarnessWindow", "pydantic-ai-harness's SlidingWindowCompaction"),
     "harness-clear": ("harness", "HarnessClear", "pydantic-ai-harness's ClearToolResults"),
     "openai-agents-trim": ("openai_agents", "OpenAIAgentsTrim", "OpenAI Agents' ToolOutputTrimmer, without a budget"),
+    "strands-window": ("strands", "StrandsWindow", "Strands' SlidingWindowConversationManager, at the budget"),
+    "ctxkernel": ("ctxkernel", "CtxKernel", "ctxkernel's ContextEngine: what its log proves dead goes"),
 }
+_LIBRARIES: Final = {"harness": "pydantic_ai_harness", "openai_agents": "agents"}  # where the name is another one
 
 STRATEGY_NAMES: Final = tuple(_OURS)
 """Wane's own strategies, in the order of reports."""
 
 PEER_NAMES: Final = tuple(_PEERS)
 """Strategies of other libraries, which need the `peers` extra."""
+
+
+def installed_peers() -> tuple[str, ...]:
+    """Return the peers whose libraries are installed, in the order of reports."""
+    return tuple(name for name, (module, _, _) in _PEERS.items() if find_spec(_LIBRARIES.get(module, module)))
 
 
 def describe(name: str) -> str:
