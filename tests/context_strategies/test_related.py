@@ -12,6 +12,7 @@ from tests.context_strategies import support as rules
 from tests.context_strategies.support import broken, kept, live, look, part_of, untruthful
 from tests.context_strategies.test_contract import answered, cases
 from tests.strategies import histories, times
+from wane.conversation import Conversation
 from wane.core import Item, Kind, chars
 from wane.core.errors import ConfigError, HistoryError
 from wane.formats.base import Part
@@ -19,7 +20,7 @@ from wane.strategies.acon import GUIDELINE, OBSERVATION, Acon
 from wane.strategies.base import Fitted, Resumable, Settings, Strategy, Substitute, Summarising, SummaryNeeded
 from wane.strategies.clear_tools import ClearTools, masked
 from wane.strategies.memgpt import INSTRUCTIONS as FLUSH
-from wane.strategies.memgpt import MemGPT
+from wane.strategies.memgpt import WARN_AT, WARNING, MemGPT
 from wane.strategies.registry import get_strategy
 from wane.strategies.resum import INSTRUCTIONS as RESTART
 from wane.strategies.resum import ReSum
@@ -287,3 +288,29 @@ def test_compressed_observations_can_be_put_back(case: tuple[list[Item], Setting
 @pytest.mark.parametrize("name", ["memgpt", "resum", "acon"])
 def test_they_ask_for_summaries(name: str) -> None:
     assert isinstance(get_strategy(name), Summarising)
+
+
+def test_a_queue_warns_once_before_each_flush_and_offers_a_search() -> None:
+    conversation = Conversation(budget=2_000, strategy="memgpt")
+    assert [tool.name for tool in conversation.own_tools] == ["recall"]
+    conversation.append({"role": "user", "content": "Go."})
+    warned, flushed = [], []
+    for number in range(24):
+        request = conversation.request()
+        if request.for_summary:
+            flushed.append(number)
+            request = conversation.summarised("What was done.")
+        if request.reminder is not None:
+            assert WARNING in request.reminder
+            assert request.tokens > WARN_AT * 2_000
+            warned.append(number)
+        conversation.append({"role": "assistant", "content": f"note {number} " + "x" * 1_200})
+        conversation.append({"role": "user", "content": "On."})
+    # After a flush the window is not full, so the model is warned again ahead of the next one.
+    assert len(flushed) >= 2
+    assert len(warned) in (len(flushed), len(flushed) + 1)
+    assert all(warned[place] < flushed[place] for place in range(len(flushed)))
+    assert "note 0" not in str(conversation.request().messages)
+    assert "note 0" in conversation.search("note 0 ")
+    conversation.manage = False
+    assert conversation.own_tools == ()
