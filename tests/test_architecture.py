@@ -42,6 +42,7 @@ FLOORS: dict[str, set[str]] = {
         "strategies",
         "integrations",
         "recall",
+        "tools",
     },
     "proxy": {
         "conversation",

@@ -167,6 +167,54 @@ def test_a_turn_with_approvals_and_the_commands(repository: Path) -> None:
     assert (repository / "app.py").read_text().endswith("42\n")
 
 
+def test_what_always_covers_is_told_and_holds_in_later_sessions_where_wanted(repository: Path) -> None:
+    def shell(command: str) -> Reply:
+        return Reply(calls=(Call("shell", {"command": command}),))
+
+    async def scene(at: Terminal) -> None:
+        at.say("go")
+        shown = await at.asked("v  never: touch with any arguments, in this project for good")
+        assert "  touch x && ls\nThis asks for one part of it (1 of 2):\n  touch x\n" in shown
+        assert "a  always: touch with any arguments, until the session ends" in shown
+        assert at.asks("Allow it? y/a/p/s/n/v, or")
+        at.say("p")
+        await at.asked("one part of it (2 of 2):\n  ls\n")
+        at.say("a")
+        shown = await at.asked("  xargs rm")
+        assert "always" not in shown.partition("xargs rm")[2]
+        assert at.asks("Allow it? y/s/n, or")
+        at.say("a")
+        await at.until("This question has no such answer.")
+        at.say("n")
+        await at.until("One.")
+        at.say("/permissions")
+        shown = await at.until("forgotten", "the session ends")
+        assert re.search(r"1 +allow +touch \* +forgotten", shown)
+        assert re.search(r"allow +ls \* +the session ends", shown)
+        at.type(CTRL_D)
+
+    async def later(at: Terminal) -> None:
+        at.say("go")
+        await at.asked("This asks for one part of it:\n  ls\n")
+        at.say("v")
+        await at.until("Two.")
+        at.say("/permissions forget 1")
+        shown = await at.until("1  deny  ls *")
+        assert "touch" not in shown
+        at.say("/permissions forget 7")
+        await at.until("is not understood")
+        at.type(CTRL_D)
+
+    replies = [shell("touch x && ls"), shell("ls | xargs rm"), Reply("One."), shell("touch y && ls"), Reply("Two.")]
+    with ScriptedServer(replies) as server:
+        with terminal(server, repository) as at:
+            play(at, scene)
+        assert (repository / "x").exists()
+        with terminal(server, repository) as at:
+            play(at, later)
+    assert not (repository / "y").exists()
+
+
 def test_a_delimiter_call_that_is_refused_is_told_in_a_line(repository: Path) -> None:
     replies = [
         Reply(calls=(delimiter(action="end"), delimiter(action="start", name="a\x1b[1m", type="expl"))),

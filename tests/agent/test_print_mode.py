@@ -60,11 +60,25 @@ def test_what_would_need_approval_is_refused_with_a_reason(
         told = capsys.readouterr()
         assert told.out == "I could not.\n"
         refused = "1 command and 1 file change were refused because nobody could be asked for approval"
-        assert told.err == f"wane: {refused}; -y/--yolo allows them\n"
+        assert told.err == f"wane: {refused}; --allow or -y/--yolo allows them\n"
         assert main(["-p", "do it", *model, "-C", str(repository), "-y"]) == 0
         assert (repository / "made").exists()
     told = capsys.readouterr()
     assert (told.out, told.err) == ("I could not.\n", "")
+
+
+def test_rules_allow_and_deny_without_asking(repository: Path, wired: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    calls = tuple(
+        Call("shell", {"command": command}) for command in ("touch a", "touch b && rm a", "touch $(touch c; echo d)")
+    )
+    with ScriptedServer([Reply(calls=calls), Reply("Done.")]) as server:
+        flags = ["--allow", "touch *", "--allow", "rm *", "--deny", "rm *"]
+        assert main(["-p", "do it", *wired(server), "-C", str(repository), *flags]) == 0
+        ran, denied, unasked = server.requests[1].results.values()
+    assert ran == "(no output)"
+    assert "a rule of the user denies it: rm *" in denied
+    assert "--allow" in unasked, "echo is not allowed"
+    assert {path.name for path in repository.iterdir() if len(path.name) == 1} == {"a"}
 
 
 def test_json_counts_what_was_refused(repository: Path, wired: Any, capsys: pytest.CaptureFixture[str]) -> None:

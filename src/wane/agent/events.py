@@ -98,8 +98,15 @@ class Spent:
     budget: int
 
 
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """Something did not work that the user should know, told as a sentence."""
+
+    text: str
+
+
 SessionEvent: TypeAlias = (
-    TextDelta | ThinkingDelta | ToolCalled | ToolReturned | CommandOutput | Spent | lifecycle.Event
+    TextDelta | ThinkingDelta | ToolCalled | ToolReturned | CommandOutput | Spent | Warned | lifecycle.Event
 )
 """Anything that a turn tells."""
 
@@ -148,6 +155,8 @@ def event_json(event: SessionEvent) -> dict[str, Any] | None:
             return {"type": "tool_result", "id": call_id, "tool": tool, "result": result, "failed": failed}
         case CommandOutput(text):
             return {"type": "command_output", "text": text}
+        case Warned(text):
+            return {"type": "warning", "text": text}
         case Spent(totals, view, budget):
             return {"type": "usage", **usage_json(totals), "view_tokens": view, "budget": budget}
         case lifecycle.EpisodeOpened(episode):

@@ -17,7 +17,7 @@ from pydantic_ai.exceptions import RunCancelled
 
 from wane.agent.assembly import build_agent
 from wane.agent.costs import Totals, budget_tokens
-from wane.agent.events import OnEvent, SessionEvent, Spent, forward
+from wane.agent.events import OnEvent, SessionEvent, Spent, Warned, forward
 from wane.agent.models import resolve_model
 from wane.agent.options import BY_EPISODE
 from wane.agent.saving.checkpoint import Checkpoint, CostLimitError
@@ -49,6 +49,7 @@ class AgentSession:
         conversation: its context.
         journal: its session file; None if it keeps none.
         history: all messages so far.
+        permissions: what it may do unasked.
         warnings: what the user should know about this start, as sentences.
     """
 
@@ -71,7 +72,9 @@ class AgentSession:
         self._token: CancellationToken | None = None
         self._told = self.totals
         self.conversation.listeners.append(self._tell)
-        self._agent = build_agent(config.cwd, self.settings, tools, self.conversation, self._checkpoint, config.ask)
+        self.permissions = opened.permissions
+        self.permissions.warn = lambda text: self._emit(Warned(text))
+        self._agent = build_agent(config.cwd, tools, self.conversation, self._checkpoint, self.permissions)
         self._settle(self.conversation.messages)
 
     # Beginning and end

@@ -105,6 +105,14 @@ AGENT: Final = (
     Flag(("-C", "--cwd"), "cwd", "Work in DIR instead of here.", "DIR", Path),
     Flag(("-l", "--cost-limit"), "cost_limit", "Make no more model calls once this much is spent.", "DOLLARS", float),
     Flag(("-y", "--yolo"), "yolo", "Run commands and write files without asking. With -p they are refused otherwise."),
+    Flag(
+        ("--allow",),
+        "allow",
+        "Do not ask for what matches: 'git diff *', 'edit:docs/*', 'mcp:github_*'. May be repeated.",
+        "PATTERN",
+        repeatable=True,
+    ),
+    Flag(("--deny",), "deny", "Refuse what matches, also with --yolo. May be repeated.", "PATTERN", repeatable=True),
     Flag(("--budget",), "budget", "Tokens that the view may hold: 80k, the default, or 50% of the window.", "TOKENS"),
     Flag(("--policy",), "policy", _POLICY, "POLICY", choices=POLICIES),
     Flag(

@@ -25,6 +25,7 @@ from pydantic_ai_harness.tool_output_limits import Band, ToolOutputLimits, Trunc
 from typing_extensions import override
 
 from wane.agent.tools import ripgrep
+from wane.core import DELIMITER
 from wane.recall import RECALL
 
 if TYPE_CHECKING:
@@ -56,6 +57,9 @@ NOT_UTF8: Final = "[\ufffd stands for bytes that are not valid UTF-8; edit_file 
 _FILE_TOOLS: Final = ("read_file", "write_file", "edit_file", "create_directory")
 _RIPGREP_TOOLS: Final = ("list_files", "grep")
 _PYTHON_TOOLS: Final = ("find_files", "search_files")
+
+OWN_TOOLS: Final = frozenset({*_FILE_TOOLS, *_RIPGREP_TOOLS, *_PYTHON_TOOLS, SHELL_TOOL, DELIMITER, RECALL})
+"""The agent's own tools; all others are those of MCP servers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +112,7 @@ def coding_tools(directory: Path, budget: int, *, with_ripgrep: bool = True) -> 
             ),
             Shell[Any](
                 cwd=directory,
-                # Asking first (`wane.agent.tools.approval`) is the gate; a list of names would only look like one.
+                # Asking first (`wane.agent.approval`) is the gate; a list of names would only look like one.
                 denied_commands=[],
                 default_timeout=SHELL_TIMEOUT,
                 env=ripgrep.undone(os.environ),

@@ -187,6 +187,33 @@ def _model(host: Host, text: str) -> None:
     host.console.print(f"The model is {printable(session.model.model_id)}{size}.")
 
 
+def _permissions(host: Host, text: str) -> None:
+    permissions = host.session.permissions
+    kept = permissions.remembered
+    word, _, number = text.partition(" ")
+    rules = [("allow", rule) for rule in (kept.allow if kept else ())]
+    rules += [("deny", rule) for rule in (kept.deny if kept else ())]
+    if word:
+        if word != "forget" or not number.isdecimal() or not 1 <= int(number) <= len(rules) or kept is None:
+            raise ConfigError(f"/permissions {text} is not understood; write /permissions forget and a rule's number")
+        try:
+            kept.forget(rules.pop(int(number) - 1)[1])
+        except OSError as error:
+            raise ConfigError(f"cannot write {kept.path}: {error.strerror or error}") from error
+    table = picture.plain_table(">", "", "*rule", "until")
+    for position, (kind, rule) in enumerate(rules, start=1):
+        table.add_row(str(position), kind, printable(rule.text), "forgotten")
+    for kind, others in (("allow", permissions.allow), ("deny", permissions.deny)):
+        for rule in others:
+            table.add_row("", kind, printable(rule.text), "the session ends")
+    if permissions.yolo:
+        host.console.print("All is allowed (--yolo), but for what is denied below.")
+    elif not table.row_count:
+        host.console.print("No rule allows or denies anything: commands and file changes are asked for.")
+    if table.row_count:
+        host.console.print(table)
+
+
 def _recall(host: Host, text: str) -> None:
     name, _, offset = text.rpartition(" ")
     if not (name and offset.isdigit()):
@@ -247,6 +274,7 @@ COMMANDS: Final = (
     Command("/cwl", "[on|off]", "Show or switch context management.", _cwl),
     Command("/model", "[provider:model]", "Show or change the model.", _model),
     Command("/recall", "NAME [OFFSET]", "Show what an episode held, evicted or not.", _recall, True),
+    Command("/permissions", "[forget N]", "Show what is allowed and denied, or forget a rule.", _permissions),
     Command("/sessions", "", "List the sessions of this directory.", _sessions, True),
     Command("/resume", "[ID]", "Resume another session.", _resume),
     Command("/new", "", "Begin another session.", lambda host, _: host.begin()),

@@ -20,14 +20,15 @@ from prompt_toolkit.patch_stdout import patch_stdout
 from rich.console import Console
 from rich.text import Text
 
+from wane.agent.approval.permissions import Approval, ApprovalRequest
 from wane.agent.events import SessionEvent
 from wane.agent.session import AgentSession, SessionConfig
-from wane.agent.tools.approval import Approval, ApprovalRequest
 from wane.cli import failure
 from wane.cli.chat import narration
 from wane.cli.chat.commands import COMMANDS, chosen, find_command, session_table
 from wane.cli.chat.footer import footer
 from wane.cli.chat.narration import Narration, safe
+from wane.cli.chat.questions import answer_to, prompt_of
 from wane.cli.chat.recap import recap_lines, recap_of
 from wane.cli.chat.starting import open_session, store_of
 from wane.cli.failure import UsageError
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from wane.journal import SessionInfo
 
 _STOPPED: Final = "the user stopped the turn"
-_ASK: Final = "Allow it? [y]es, [a]lways, [n]o, or say what to do instead "
 _CHOOSE: Final = "Resume which one? Its number or id, or nothing to stay here "
 
 
@@ -95,6 +95,7 @@ class Chat:
         self._save = options.save
         self._marks = narration.UNICODE if is_unicode(console.encoding) else narration.ASCII
         self._narration = Narration(console.print, self._marks)
+        self._asked: ApprovalRequest | None = None
         self._question: asyncio.Future[Approval] | None = None
         self._choices: Sequence[SessionInfo] | None = None
         self._turn: asyncio.Task[None] | None = None
@@ -164,7 +165,11 @@ class Chat:
 
     def _said(self, line: str) -> None:
         if self._asking:
-            self._answer(_approval(line))
+            assert self._asked is not None
+            if (approval := answer_to(self._asked, line)) is not None:
+                self._answer(approval)
+            else:
+                self.console.print("This question has no such answer.", style="yellow")
         elif not line and self._choices is None:
             return
         elif self._turn is None or _looks(line):
@@ -224,7 +229,7 @@ class Chat:
 
     async def _ask(self, request: ApprovalRequest) -> Approval:
         self._narration.question(request)
-        self._question = asyncio.get_running_loop().create_future()
+        self._asked, self._question = request, asyncio.get_running_loop().create_future()
         # The user's unfinished line is not the answer.
         buffer = self._prompt.default_buffer
         self._kept = buffer.text
@@ -233,14 +238,14 @@ class Chat:
         try:
             return await self._question
         finally:
-            self._question = None
+            self._asked = self._question = None
 
     # Output
 
     def _message(self) -> FormattedText:
         parts = [("", f"{safe(self._narration.partial)}\n")] if self._narration.partial else []
-        if self._asking:
-            parts.append(("ansiyellow bold", _ASK))
+        if self._asking and self._asked is not None:
+            parts.append(("ansiyellow bold", prompt_of(self._asked)))
         elif self._choices is not None:
             parts.append(("ansiyellow bold", _CHOOSE))
         parts.append(("ansicyan bold" if self._turn is None else "ansibrightblack", "> "))
@@ -304,14 +309,3 @@ def _looks(line: str) -> bool:
         return line.startswith("/") and find_command(line)[0].looks
     except WaneError:
         return True  # tell the error at once
-
-
-def _approval(line: str) -> Approval:
-    word = line.lower()
-    if word in ("y", "yes"):
-        return Approval(allowed=True)
-    if word in ("a", "always"):
-        return Approval(allowed=True, always=True)
-    if word in ("", "n", "no"):
-        return Approval(allowed=False)
-    return Approval(allowed=False, reason=f"the user refused it and says: {line}")

@@ -9,11 +9,12 @@ from typing import Final
 
 from rich.text import Text
 
-from wane.agent.events import SessionEvent, TextDelta, ToolCalled, ToolReturned
-from wane.agent.tools.approval import ApprovalRequest, Effect
+from wane.agent.approval.permissions import ApprovalRequest
+from wane.agent.events import SessionEvent, TextDelta, ToolCalled, ToolReturned, Warned
 from wane.agent.tools.toolset import SHELL_TOOL
 from wane.agent.turn import Outcome, TurnResult
 from wane.cli.chat.footer import spent
+from wane.cli.chat.questions import question_lines
 from wane.cli.terminal.text import counted, printable
 from wane.conversation.events import BudgetUnmet, EpisodeClosed, EpisodeOpened, PassRan, StrategyActed
 from wane.core import DELIMITER
@@ -21,9 +22,6 @@ from wane.core.report import brief
 
 MAX_LINES: Final = 6
 """Lines of a command's output to show."""
-
-MAX_DIFF_LINES: Final = 60
-"""Lines of a diff to show for approval."""
 
 _MAX_ARGUMENTS: Final = 100
 # How a refusing verdict of the delimiter begins (`wane.core.delimiter`).
@@ -89,17 +87,8 @@ class Narration:
     def question(self, request: ApprovalRequest) -> None:
         """Write what the user is asked to approve."""
         self.flush()
-        if request.effect is Effect.COMMAND:
-            self._write(Text("The agent wants to run:", style="bold yellow"))
-            for line in request.subject.split("\n")[:MAX_DIFF_LINES]:
-                self._write(Text(f"  {safe(line)}"))
-            return
-        self._write(Text(f"The agent wants to change {printable(request.subject)}:", style="bold yellow"))
-        lines = request.detail.split("\n")
-        for line in lines[:MAX_DIFF_LINES]:
-            self._write(Text(f"  {safe(line)}", style=_diff_style(line)))
-        if len(lines) > MAX_DIFF_LINES:
-            self._write(Text(f"  ({len(lines) - MAX_DIFF_LINES} more lines)", style="dim"))
+        for line in question_lines(request):
+            self._write(line)
 
     def flush(self) -> None:
         """Write the unfinished line."""
@@ -132,6 +121,8 @@ class Narration:
             case StrategyActed(strategy, _, _, before, after):
                 told = f"{strategy}: the view went from {before:,} to {after:,} tokens"
                 return Text(f"{marks.evicted} {told}", style="yellow")
+            case Warned(text):
+                return Text(printable(text), style="yellow")
             case BudgetUnmet(report) if not self._unmet:
                 self._unmet = True
                 return Text(f"{marks.evicted} {printable(report.shortfall)}", style="yellow")
@@ -173,9 +164,3 @@ def _named(name: str) -> str:
 
 def _cut(text: str) -> str:
     return text if len(text) <= _MAX_ARGUMENTS else f"{text[: _MAX_ARGUMENTS - 1]}…"
-
-
-def _diff_style(line: str) -> str:
-    if line.startswith(("+++", "---", "@@")):
-        return "dim"
-    return {"+": "green", "-": "red"}.get(line[:1], "")

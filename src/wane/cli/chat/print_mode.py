@@ -11,8 +11,8 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
+from wane.agent.approval.permissions import Approval, ApprovalRequest, Effect, refuse
 from wane.agent.events import SessionEvent, event_json, usage_json
-from wane.agent.tools.approval import Approval, ApprovalRequest, Effect, refuse
 from wane.agent.turn import Outcome, TurnResult
 from wane.cli import failure
 from wane.cli.chat.starting import open_session
@@ -82,11 +82,11 @@ class _Refusals:
         return await refuse(request)
 
     def told(self) -> str:
-        kinds = {Effect.COMMAND: "command", Effect.WRITE: "file change"}
+        kinds = {Effect.COMMAND: "command", Effect.TOOL: "MCP call", Effect.WRITE: "file change"}
         counts = {kinds[effect]: count for effect, count in sorted(self.effects.items())}
         what = " and ".join(counted(count, kind) for kind, count in counts.items())
         were = "was" if self.effects.total() == 1 else "were"
-        return f"{what} {were} refused because nobody could be asked for approval; -y/--yolo allows them"
+        return f"{what} {were} refused because nobody could be asked for approval; --allow or -y/--yolo allows them"
 
 
 async def _run(session: AgentSession, prompt: str, options: AgentOptions, refusals: _Refusals) -> int:

@@ -14,8 +14,8 @@ from wane.agent.session import AgentSession, SessionConfig
 from wane.journal import SessionStore, default_root
 
 if TYPE_CHECKING:
+    from wane.agent.approval.permissions import Approver
     from wane.agent.options import AgentOptions
-    from wane.agent.tools.approval import Approver
 
 
 def store_of(options: AgentOptions) -> SessionStore:
