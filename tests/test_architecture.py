@@ -77,6 +77,7 @@ FLOORS: dict[str, set[str]] = {
         "prices",
         "",
     },
+    "__main__": {"cli"},
     # The package itself offers the dry run, which it loads when it is asked for.
     "": {"core", "planning", "conversation"},
 }

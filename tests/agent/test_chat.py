@@ -7,6 +7,7 @@ import io
 import os
 import re
 import select
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 
+from wane.agent.models import ModelError
 from wane.agent.options import AgentOptions
 from wane.cli.chat.footer import footer, short
 from wane.cli.chat.interactive import Chat, run_chat
@@ -454,6 +456,26 @@ def test_the_footer(repository: Path) -> None:
 )
 def test_short_numbers(tokens: int, shown: str) -> None:
     assert short(tokens) == shown
+
+
+def test_the_prompt_does_not_wait_for_what_loads_slowly() -> None:
+    slow = "pydantic_ai", "pydantic_ai_harness", "openai", "anthropic", "genai_prices", "rich.markdown"
+    code = f"import sys, wane.cli.chat.interactive; print(*sorted(set({slow}) & set(sys.modules)))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == ""
+
+
+def test_a_session_that_cannot_be_opened_ends_the_chat_with_the_reason(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
+        chat = Chat(AgentOptions(repository, model="nobody:x"), Console(file=io.StringIO()))
+        with pytest.raises(ModelError, match="'nobody:x' is unknown"):
+            asyncio.run(chat.run())
+    for name in [name for name in os.environ if name.endswith("_API_KEY")]:
+        monkeypatch.delenv(name)
+    with pytest.raises(ModelError, match="no model is named"):
+        Chat(AgentOptions(repository), Console(file=io.StringIO()))
 
 
 def test_a_chat_needs_a_terminal(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:

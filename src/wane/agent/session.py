@@ -17,12 +17,13 @@ from pydantic_ai.exceptions import RunCancelled
 
 from wane.agent.assembly import build_agent
 from wane.agent.costs import Totals, budget_tokens
-from wane.agent.events import OnEvent, SessionEvent, Spent, Warned, forward
+from wane.agent.events import OnEvent, SessionEvent, Spent, Warned
 from wane.agent.models import resolve_model
 from wane.agent.options import BY_EPISODE
 from wane.agent.saving.checkpoint import Checkpoint, CostLimitError
 from wane.agent.saving.interrupted import closed
 from wane.agent.saving.opening import Opened, SessionConfig, begin, go_on, note_agent
+from wane.agent.streaming import forward
 from wane.agent.tools.toolset import coding_tools
 from wane.agent.turn import Outcome, TurnResult, explain
 from wane.conversation.events import Event, UsageObserved
@@ -272,7 +273,7 @@ class AgentSession:
                 return self._stopped(captured, Outcome.COST_LIMIT, str(error))
             except Exception as error:
                 # Whatever went wrong ends the turn, not the session.
-                return self._stopped(captured, Outcome.FAILED, explain(error))
+                return self._stopped(captured, Outcome.FAILED, explain(error, self.model))
 
     def _stopped(self, history: Sequence[ModelMessage], outcome: Outcome, error: str) -> tuple[Outcome, str, str]:
         # A run that was stopped before it began has no messages.

@@ -11,7 +11,7 @@ from pydantic_ai.exceptions import SkipToolExecution
 from pydantic_ai_harness.filesystem import FileChangeRequestEvent
 from typing_extensions import override
 
-from wane.agent.tools.toolset import OWN_TOOLS, SHELL_TOOL
+from wane.agent.tools.names import OWN_TOOLS, SHELL_TOOL
 
 if TYPE_CHECKING:
     from pydantic_ai import RunContext

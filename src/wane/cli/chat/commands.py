@@ -1,4 +1,7 @@
-"""The chat's commands, which begin with a slash."""
+"""The chat's commands, which begin with a slash.
+
+What they show with is imported when they run, so that the prompt is there quickly.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,8 @@ from rich.text import Text
 
 from wane.agent.options import BY_EPISODE
 from wane.cli.chat.footer import short
-from wane.cli.sessions.listing import of_the_agent
-from wane.cli.terminal import layout, picture
-from wane.cli.terminal.picture import Block, Role
 from wane.cli.terminal.text import local_time, printable
-from wane.core import FitReport, Item
 from wane.core.errors import ConfigError
-from wane.formats.base import Transcript
-from wane.formats.pydantic_ai import PydanticAIFormat
-from wane.strategies.registry import describe
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,6 +22,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from wane.agent.session import AgentSession
+    from wane.cli.terminal.picture import Block
+    from wane.core import FitReport, Item
     from wane.journal import SessionInfo, SessionStore
 
 _ROWS: Final = 40
@@ -34,9 +32,12 @@ _ROWS: Final = 40
 class Host(Protocol):
     """The chat, as the commands use it."""
 
-    session: AgentSession
     console: Console
     store: SessionStore
+
+    @property
+    def session(self) -> AgentSession:
+        """The current session."""
 
     def begin(self) -> None:
         """Begin another session."""
@@ -87,6 +88,8 @@ def find_command(line: str) -> tuple[Command, str]:
 
 
 def _context(host: Host, _: str) -> None:
+    from wane.cli.terminal import layout, picture
+
     session = host.session
     report = session.next_pass()
     blocks = view_blocks(session, report)
@@ -109,6 +112,9 @@ def view_blocks(session: AgentSession, report: FitReport) -> list[Block]:
         session: the session.
         report: what the pass would do.
     """
+    from wane.cli.terminal import layout
+    from wane.cli.terminal.picture import Block, Role
+
     items = _items(session)
     window = session.window
     visible = set(window.visible)
@@ -121,11 +127,16 @@ def view_blocks(session: AgentSession, report: FitReport) -> list[Block]:
 
 
 def _items(session: AgentSession) -> list[Item]:
+    from wane.formats.base import Transcript
+    from wane.formats.pydantic_ai import PydanticAIFormat
+
     transcript = Transcript(PydanticAIFormat())
     return [item for message in session.conversation.messages for item in transcript.append(message)]
 
 
 def _outlook(session: AgentSession, report: FitReport) -> str:
+    from wane.strategies.registry import describe
+
     window = session.window
     state = f"The view holds {session.tokens:,} of {window.budget:,} tokens."
     strategy = session.settings.strategy
@@ -144,6 +155,8 @@ def _outlook(session: AgentSession, report: FitReport) -> str:
 
 
 def _episodes(host: Host, _: str) -> None:
+    from wane.cli.terminal import layout, picture
+
     session = host.session
     if not session.episodes:
         host.console.print("No episode has been started yet.")
@@ -164,6 +177,8 @@ def _budget(host: Host, text: str) -> None:
 
 
 def _cwl(host: Host, text: str) -> None:
+    from wane.strategies.registry import describe
+
     if text not in ("", "on", "off"):
         raise ConfigError(f"/cwl {text} is not understood; write /cwl on or /cwl off")
     if text:
@@ -188,6 +203,8 @@ def _model(host: Host, text: str) -> None:
 
 
 def _permissions(host: Host, text: str) -> None:
+    from wane.cli.terminal import picture
+
     permissions = host.session.permissions
     kept = permissions.remembered
     word, _, number = text.partition(" ")
@@ -226,6 +243,8 @@ def _recall(host: Host, text: str) -> None:
 
 
 def _sessions(host: Host, _: str) -> None:
+    from wane.cli.sessions.listing import of_the_agent
+
     infos = of_the_agent(host.store.sessions(host.session.cwd))
     if not infos:
         host.console.print("There are no sessions in this directory.")
@@ -235,6 +254,8 @@ def _sessions(host: Host, _: str) -> None:
 
 def session_table(infos: Sequence[SessionInfo], current: str | None) -> object:
     """Return a numbered table of sessions to choose from; the current one is marked."""
+    from wane.cli.terminal import picture
+
     table = picture.plain_table(">", "id", "last written", ">messages", "*title")
     for number, info in enumerate(infos, start=1):
         mark = "*" if info.id == current else ""
@@ -249,6 +270,8 @@ def chosen(infos: Sequence[SessionInfo], answer: str) -> str:
 
 
 def _resume(host: Host, text: str) -> None:
+    from wane.cli.sessions.listing import of_the_agent
+
     infos = of_the_agent(host.store.sessions(host.session.cwd))
     if text:
         host.resume(host.store.find(chosen(infos, text)))
@@ -259,6 +282,8 @@ def _resume(host: Host, text: str) -> None:
 
 
 def _help(host: Host, _: str) -> None:
+    from wane.cli.terminal import picture
+
     table = picture.plain_table("", "*")
     table.show_header = False
     for command in COMMANDS:

@@ -22,17 +22,14 @@ from rich.text import Text
 
 from wane.agent.approval.permissions import Approval, ApprovalRequest
 from wane.agent.events import SessionEvent
-from wane.agent.session import AgentSession, SessionConfig
 from wane.cli import failure
 from wane.cli.chat import narration
 from wane.cli.chat.commands import COMMANDS, chosen, find_command, session_table
 from wane.cli.chat.footer import footer
 from wane.cli.chat.narration import Narration, safe
 from wane.cli.chat.questions import answer_to, prompt_of
-from wane.cli.chat.recap import recap_lines, recap_of
-from wane.cli.chat.starting import open_session, store_of
+from wane.cli.chat.starting import check_options, load_agent, open_session, store_of
 from wane.cli.failure import UsageError
-from wane.cli.sessions.listing import of_the_agent
 from wane.cli.terminal.signals import INTERRUPT, handled
 from wane.cli.terminal.text import is_unicode
 from wane.core.errors import WaneError
@@ -41,6 +38,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.key_binding import KeyPressEvent
 
     from wane.agent.options import AgentOptions
+    from wane.agent.session import AgentSession, SessionConfig
     from wane.journal import SessionInfo
 
 _STOPPED: Final = "the user stopped the turn"
@@ -68,6 +66,8 @@ def _chosen(options: AgentOptions) -> AgentOptions:
     """Let the user choose a session if `--resume` was given without an id."""
     if options.resume != "":
         return options
+    from wane.cli.sessions.listing import of_the_agent
+
     infos = of_the_agent(store_of(options).sessions(options.cwd))
     if not infos:
         raise UsageError("this directory has no session to resume; start one with: wane")
@@ -85,14 +85,19 @@ class Chat:
         console: console for lines; they appear above the prompt if standard output is patched.
 
     Attributes:
-        session: the current session.
         store: the saved sessions.
+
+    Raises:
+        WaneError: for what `check_options` finds.
     """
 
     def __init__(self, options: AgentOptions, console: Console) -> None:
         self.console = console
         self.store = store_of(options)
-        self._save = options.save
+        self._options = options
+        self._settings = check_options(options)
+        self._session: AgentSession | None = None
+        self._failure: BaseException | None = None
         self._marks = narration.UNICODE if is_unicode(console.encoding) else narration.ASCII
         self._narration = Narration(console.print, self._marks)
         self._asked: ApprovalRequest | None = None
@@ -102,10 +107,9 @@ class Chat:
         self._waiting: deque[str] = deque()
         self._over = False
         self._kept = ""
-        self.session = open_session(options, self._ask)
         self._prompt: PromptSession[str] = PromptSession(
             message=self._message,
-            bottom_toolbar=lambda: footer(self.session),
+            bottom_toolbar=lambda: footer(self._session) if self._session else "starting…",
             key_bindings=self._keys(),
             completer=WordCompleter([command.name for command in COMMANDS], sentence=True),
             complete_while_typing=True,
@@ -113,33 +117,72 @@ class Chat:
         )
 
     async def run(self) -> int:
-        """Read and run the user's input until the end, and return the exit code."""
+        """Read and run the user's input until the end, and return the exit code.
+
+        The prompt is there at once; what is typed before the agent has been loaded waits.
+
+        Raises:
+            WaneError: if the session cannot be opened.
+        """
         with handled(INTERRUPT, self._interrupted):
-            self._greet()
+            opening = asyncio.get_running_loop().create_task(self._open())
             try:
                 while not self._over:
                     line = await self._prompt.prompt_async(default=self._unkept(), handle_sigint=False)
                     self._said(line.strip())
             except EOFError:
+                self._over = True
                 self.stop()
             finally:
+                await opening
                 if self._turn is not None:
                     await self._turn
-                self.session.close()
-            session = self.session
-            recorded = session.id is not None and session.history
-            told = f"Resume with: wane --resume {session.id}" if recorded else "Nothing was recorded."
+                if self._session is not None:
+                    self._session.close()
+            if self._failure is not None:
+                raise self._failure
+            session = self._session
+            recorded = session is not None and session.id is not None and session.history
+            told = f"Resume with: wane --resume {self.session.id}" if recorded else "Nothing was recorded."
             self.console.print(told, style="dim")
         return failure.OK
 
+    async def _open(self) -> None:
+        try:
+            await asyncio.to_thread(load_agent, self._settings)
+            if self._over:
+                return
+            self._session = open_session(self._options, self._ask)
+        except BaseException as error:
+            # Told by `run`, when the prompt has gone.
+            self._failure, self._over = error, True
+            self._leave()
+            return
+        self._greet()
+        self._do_waiting()
+
+    def _leave(self) -> None:
+        if self._prompt.app.is_running:
+            self._prompt.app.exit(result="")
+
     # For commands
+
+    @property
+    def session(self) -> AgentSession:
+        """The current session, once it has been opened."""
+        assert self._session is not None
+        return self._session
 
     def begin(self) -> None:
         """Begin another session, with the settings of this one."""
+        from wane.agent.session import AgentSession
+
         self._change(AgentSession.create(self._config()))
 
     def resume(self, path: Path) -> None:
         """Resume another session."""
+        from wane.agent.session import AgentSession
+
         if self.session.journal is not None and self.session.journal.path == path:
             raise UsageError("you are in this session already")
         self._change(AgentSession.resume(path, self._config()))
@@ -159,7 +202,8 @@ class Chat:
         self._waiting.clear()
         if self._asking:
             self._answer(Approval(allowed=False, reason=_STOPPED))
-        self.session.cancel()
+        if self._session is not None:
+            self._session.cancel()
 
     # Input
 
@@ -172,6 +216,8 @@ class Chat:
                 self.console.print("This question has no such answer.", style="yellow")
         elif not line and self._choices is None:
             return
+        elif self._session is None:
+            self._waiting.append(line)
         elif self._turn is None or _looks(line):
             self._do(line)
         else:
@@ -216,8 +262,8 @@ class Chat:
             self._turn = None
             self._prompt.app.invalidate()
         self._do_waiting()
-        if self._over and self._prompt.app.is_running:
-            self._prompt.app.exit(result="")
+        if self._over:
+            self._leave()
 
     def _do_waiting(self) -> None:
         while self._waiting and self._turn is None and not self._over:
@@ -263,6 +309,8 @@ class Chat:
         self.console.print(f"wane in {session.cwd}, {name}. /help lists the commands.", style="dim")
         for warning in session.warnings:
             self.console.print(Text(safe(warning), style="yellow"))
+        from wane.cli.chat.recap import recap_lines, recap_of
+
         if (recap := recap_of(session)) is not None:
             for line in recap_lines(recap):
                 self.console.print(line, no_wrap=True, overflow="ellipsis")
@@ -295,12 +343,14 @@ class Chat:
         return keys
 
     def _config(self) -> SessionConfig:
-        store = self.store if self._save else None
+        from wane.agent.saving.opening import SessionConfig
+
+        store = self.store if self._options.save else None
         return SessionConfig(self.session.cwd, self.session.settings, store, self._ask)
 
     def _change(self, session: AgentSession) -> None:
         self.session.close()
-        self.session = session
+        self._session = session
         self._greet()
 
 

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from wane.agent.approval.permissions import ApprovalRequest
 from wane.agent.events import SessionEvent, TextDelta, ToolCalled, ToolReturned, Warned
-from wane.agent.tools.toolset import SHELL_TOOL
+from wane.agent.tools.names import SHELL_TOOL
 from wane.agent.turn import Outcome, TurnResult
 from wane.cli.chat.footer import spent
 from wane.cli.chat.questions import question_lines

@@ -9,9 +9,12 @@ import select
 import stat
 import sys
 from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from wane.agent.approval.permissions import Approval, ApprovalRequest, Effect, refuse
+from wane.agent.costs import Totals
 from wane.agent.events import SessionEvent, event_json, usage_json
 from wane.agent.turn import Outcome, TurnResult
 from wane.cli import failure
@@ -47,6 +50,36 @@ def run_print(options: AgentOptions) -> int:
         return asyncio.run(_run(session, prompt, options, refusals))
     finally:
         session.close()
+
+
+def write_failed_start(options: Mapping[str, Any], error: Exception) -> None:
+    """Write the result of a task that could not be begun, with the fields of any other, if JSON is asked for.
+
+    Args:
+        options: values of the command line.
+        error: why it could not.
+    """
+    if options.get("output_format", "text") == "text":
+        return
+    nothing = usage_json(Totals())
+    about = {"session_id": None, "cwd": str(Path(options.get("cwd", Path())).absolute()), "model": options.get("model")}
+    result = {
+        "outcome": Outcome.FAILED.value,
+        "result": "",
+        "error": str(error),
+        "refused_actions": 0,
+        "usage": nothing,
+        "session_usage": nothing,
+        "view_tokens": 0,
+        "budget": None,
+    }
+    write_json({"type": "result", **about, **result})
+
+
+def write_json(data: Mapping[str, Any]) -> None:
+    """Write one line to standard output, at once, for readers who follow the stream."""
+    sys.stdout.write(f"{json.dumps(data, ensure_ascii=False)}\n")
+    sys.stdout.flush()
 
 
 def with_stdin(prompt: str, stdin: TextIO | None) -> str:
@@ -112,7 +145,7 @@ class _Output:
 
     def begin(self) -> None:
         if self._format == "stream-json":
-            self._write({"type": "session", **self._about()})
+            write_json({"type": "session", **self._about()})
 
     def event(self, event: SessionEvent) -> None:
         if isinstance(event, BudgetUnmet) and self._format == "text":
@@ -120,11 +153,11 @@ class _Output:
                 say(event.report.shortfall)
             self._warned = True
         if self._format == "stream-json" and (data := event_json(event)) is not None:
-            self._write(data)
+            write_json(data)
 
     def end(self, result: TurnResult) -> None:
         if self._format != "text":
-            self._write({"type": "result", **self._about(), **self._result(result)})
+            write_json({"type": "result", **self._about(), **self._result(result)})
         elif result.outcome is Outcome.DONE:
             # A terminal would obey control characters; a file or pipe gets the text unchanged.
             text = printable(result.output, keep="\n\t") if sys.stdout.isatty() else result.output
@@ -150,8 +183,3 @@ class _Output:
             "view_tokens": self._session.tokens,
             "budget": window.budget,
         }
-
-    def _write(self, data: dict[str, Any]) -> None:
-        # Each line at once, for readers who follow the stream.
-        sys.stdout.write(f"{json.dumps(data, ensure_ascii=False)}\n")
-        sys.stdout.flush()
