@@ -60,6 +60,14 @@ class Terminal:
         """Whether the prompt asks something in these words."""
         return words in "".join(text for _, text in self.chat._message())
 
+    async def shows(self, words: str) -> None:
+        """Wait until the lines above the prompt hold these words."""
+        for _ in range(3_000):
+            if self.asks(words):
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError(f"{words} did not come above the prompt")
+
     async def there(self, path: Path) -> None:
         """Wait until a command has made a file."""
         while not path.exists():
@@ -245,7 +253,7 @@ def test_ctrl_c_stops_the_turn_and_not_the_chat(repository: Path) -> None:
         at.say("wait")
         await at.there(repository / "begun")
         at.say("later")
-        await at.until("runs after this turn")
+        await at.shows("next: later")
         at.say("/episodes")
         await at.until("not finished")
         at.type(CTRL_C)
@@ -253,7 +261,7 @@ def test_ctrl_c_stops_the_turn_and_not_the_chat(repository: Path) -> None:
         at.type("half a word")
         at.type(CTRL_C)
         at.type(CTRL_C)
-        await at.until("Ctrl-D quits")
+        await at.until("Ctrl-C again quits")
         at.say("go on")
         await at.until("Again.")
         at.type(CTRL_D)
@@ -431,6 +439,122 @@ def test_quitting_in_the_middle_of_a_turn_leaves_a_session_to_resume(repository:
         assert "Interrupted" in next(iter(server.requests[1].results.values()))
 
 
+def test_what_is_not_finished_stands_above_the_prompt(repository: Path) -> None:
+    command = "seq 20; while ! test -e go; do sleep 0.05; done; echo end"
+
+    async def scene(at: Terminal) -> None:
+        at.say("work")
+        await at.shows("(14 lines above)\n    15\n")
+        assert at.asks("shell seq 20; while")
+        assert at.asks("Ctrl-C stops")
+        at.say("later")
+        await at.shows("next: later")
+        at.type("\x1b[A")  # up
+        while at.asks("next: later"):
+            await asyncio.sleep(0.01)
+        at.say(" or now")
+        await at.shows("next: later or now")
+        (repository / "go").touch()
+        shown = await at.until("Second.")
+        assert "(15 lines above; Ctrl-O shows all)\n    16\n" in shown
+        assert "> later or now\n" in shown
+        assert not at.asks("Ctrl-C stops")
+        at.type("\x0f")  # Ctrl-O
+        await at.until("    1\n    2\n", "    end\n")
+        at.type(CTRL_D)
+
+    replies = [Reply(calls=(Call("shell", {"command": command}),)), Reply("First."), Reply("Second.")]
+    with ScriptedServer(replies) as server, terminal(server, repository, yolo=True) as at:
+        play(at, scene)
+        assert "later or now" in server.requests[-1].texts(Kind.USER)
+
+
+def test_edits_show_their_diff_once(repository: Path) -> None:
+    replies = [
+        Reply(calls=(Call("edit_file", {"path": "app.py", "old_text": "41", "new_text": "42"}),)),
+        Reply(calls=(Call("edit_file", {"path": "app.py", "old_text": "42", "new_text": "43"}),)),
+        Reply(calls=(Call("write_file", {"path": "new.py", "content": "a\nb\n"}),)),
+        Reply("Done."),
+    ]
+
+    async def scene(at: Terminal) -> None:
+        at.say("go")
+        await at.asked("+    return 42")
+        at.say("s")
+        shown = await at.until("Done.")
+        assert "+    return 42" not in shown
+        assert "    -    return 42\n    +    return 43\n" in shown
+        assert "    +a\n    +b\n" in shown
+        at.type(CTRL_D)
+
+    with ScriptedServer(replies) as server, terminal(server, repository) as at:
+        play(at, scene)
+
+
+def test_a_command_of_the_users_own_is_read_with_the_next_words(repository: Path) -> None:
+    async def scene(at: Terminal) -> None:
+        at.say("!echo one; exit 3")
+        await at.until("one\n    [exit code: 3]")
+        at.say("!touch begun; sleep 60")
+        await at.there(repository / "begun")
+        at.type(CTRL_C)
+        await at.until("[exit code: -2]")
+        at.say("what was that?")
+        await at.until("An error.")
+        at.type(CTRL_D)
+
+    with ScriptedServer([Reply("An error.")]) as server, terminal(server, repository) as at:
+        play(at, scene)
+        (request,) = server.requests
+        texts = request.texts(Kind.USER)
+        assert "<local-command-stdout>\nThe user ran: echo one; exit 3\none\n[exit code: 3]" in texts[0]
+        assert "what was that?" in texts[-1]
+
+
+def test_ctrl_c_twice_at_an_empty_prompt_quits(repository: Path) -> None:
+    async def scene(at: Terminal) -> None:
+        at.say("go")
+        await at.until("One.")
+        at.type(CTRL_C)
+        await at.until("Ctrl-C again quits")
+        at.say("/budget")
+        await at.until("of 80,000 tokens")
+        at.type(CTRL_C)
+        await at.until("Ctrl-C again quits")
+        at.type(CTRL_C)
+        await at.until("wane --resume")
+
+    with ScriptedServer([Reply("One.")]) as server, terminal(server, repository) as at:
+        assert play(at, scene) == 0
+
+
+def test_answers_to_questions_are_not_in_the_history(repository: Path) -> None:
+    async def scene(at: Terminal) -> None:
+        at.say("first thing")
+        await at.asked("touch a")
+        at.say("y")
+        await at.until("Done.")
+        at.type("\x12thing")  # Ctrl-R
+        at.type(f"{ENTER}{ENTER}")
+        await at.until("Again.")
+        at.type("\x1b[A")
+        at.say("!")
+        await at.until("And again.")
+        at.type(CTRL_D)
+
+    replies = [
+        Reply(calls=(Call("shell", {"command": "touch a"}),)),
+        Reply("Done."),
+        Reply("Again."),
+        Reply("And again."),
+    ]
+    with ScriptedServer(replies) as server, terminal(server, repository) as at:
+        play(at, scene)
+        assert [text for text in server.requests[-1].texts(Kind.USER) if "<" not in text] == [
+            "first thing", "first thing", "first thing!",
+        ]  # fmt: skip
+
+
 def test_the_footer(repository: Path) -> None:
     usage = Usage(input=12_345, output=678, cache_read=10_000, cache_write=2_000)
     replies = [
@@ -444,6 +568,8 @@ def test_the_footer(repository: Path) -> None:
         assert re.fullmatch(
             r"↑24\.7k ↓1\.4k R20k W4k \$0\.\d+  12\.3k/80k  expl look  openai:gpt-4\.1", footer(at.chat.session)
         )
+        assert re.fullmatch(r"↑24\.7k ↓1\.4k R20k W4k \$0\.\d+  12\.3k/80k  expl look", footer(at.chat.session, 60))
+        assert re.fullmatch(r"\$0\.\d+  12\.3k/80k", footer(at.chat.session, 20))
         at.type(CTRL_D)
 
     with ScriptedServer(replies) as server, terminal(server, repository, save=False) as at:

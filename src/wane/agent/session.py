@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic_ai import CancellationToken, RunContext, UsageLimits, capture_run_messages
 from pydantic_ai.exceptions import RunCancelled
+from pydantic_ai.messages import ModelRequest, UserPromptPart
 
 from wane.agent.assembly import build_agent
 from wane.agent.costs import Totals, budget_tokens
@@ -72,6 +73,7 @@ class AgentSession:
         self._on_event: OnEvent | None = None
         self._token: CancellationToken | None = None
         self._told = self.totals
+        self._notes: list[ModelMessage] = []
         self.conversation.listeners.append(self._tell)
         self.permissions = opened.permissions
         self.permissions.warn = lambda text: self._emit(Warned(text))
@@ -193,6 +195,10 @@ class AgentSession:
             self._on_event = self._token = None
         return TurnResult(outcome, output, error, self.totals.minus(before))
 
+    def note(self, text: str) -> None:
+        """Have the model read a text ahead of the user's next words: marked as a notice (R15), it can be evicted."""
+        self._notes.append(ModelRequest([UserPromptPart(encodable(text))]))
+
     def cancel(self) -> None:
         """Stop the turn that is going on, from any thread; the session stays."""
         if self._token is not None:
@@ -248,6 +254,7 @@ class AgentSession:
     # How it does it
 
     async def _turn(self, prompt: str, token: CancellationToken) -> tuple[Outcome, str, str | None]:
+        notes, self._notes = self._notes, []
         with capture_run_messages() as captured:
             try:
                 self._checkpoint.check_cost()
@@ -256,7 +263,7 @@ class AgentSession:
                     result = await self._agent.run(
                         prompt,
                         model=self.model,
-                        message_history=self.history,
+                        message_history=[*self.history, *notes],
                         usage_limits=UsageLimits(request_limit=None),
                         cancellation_token=token,
                         event_stream_handler=self._stream,

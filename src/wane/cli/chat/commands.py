@@ -26,6 +26,13 @@ if TYPE_CHECKING:
     from wane.core import FitReport, Item
     from wane.journal import SessionInfo, SessionStore
 
+KEYS: Final = """\
+@path names a file. !command runs a command of yours; the model reads its output with your next words.
+Enter sends, Alt-Enter begins a new line, Ctrl-R searches what you typed before.
+Ctrl-C stops the turn, or clears the line; twice at an empty prompt, it quits, as Ctrl-D does.
+During a turn, what you type waits; Up takes it back. Ctrl-O shows the whole of a folded output."""
+"""What /help tells about keys."""
+
 _ROWS: Final = 40
 
 
@@ -289,7 +296,7 @@ def _help(host: Host, _: str) -> None:
     for command in COMMANDS:
         table.add_row(f"{command.name} {command.arguments}".rstrip(), command.help)
     host.console.print(table)
-    host.console.print("Enter sends, Alt-Enter begins a new line, Ctrl-C stops the turn, Ctrl-D quits.")
+    host.console.print(KEYS)
 
 
 COMMANDS: Final = (

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.completion import WordCompleter
+from prompt_toolkit.completion import ThreadedCompleter
 from prompt_toolkit.formatted_text import FormattedText
-from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.patch_stdout import patch_stdout
@@ -21,27 +20,36 @@ from rich.console import Console
 from rich.text import Text
 
 from wane.agent.approval.permissions import Approval, ApprovalRequest
-from wane.agent.events import SessionEvent
+from wane.agent.events import CommandOutput, SessionEvent, ToolCalled, ToolReturned
+from wane.agent.tools.names import SHELL_TOOL
 from wane.cli import failure
 from wane.cli.chat import narration
+from wane.cli.chat.activity import Activity
 from wane.cli.chat.commands import COMMANDS, chosen, find_command, session_table
 from wane.cli.chat.footer import footer
-from wane.cli.chat.narration import Narration, safe
+from wane.cli.chat.keys import chat_keys
+from wane.cli.chat.narration import MAX_ALL, Narration, safe
+from wane.cli.chat.own_command import Ran, run_own
 from wane.cli.chat.questions import answer_to, prompt_of
 from wane.cli.chat.starting import check_options, load_agent, open_session, store_of
+from wane.cli.chat.typed import ChatCompleter, history_at
 from wane.cli.failure import UsageError
 from wane.cli.terminal.signals import INTERRUPT, handled
 from wane.cli.terminal.text import is_unicode
 from wane.core.errors import WaneError
 
 if TYPE_CHECKING:
-    from prompt_toolkit.key_binding import KeyPressEvent
+    from prompt_toolkit.buffer import Buffer
 
     from wane.agent.options import AgentOptions
     from wane.agent.session import AgentSession, SessionConfig
     from wane.journal import SessionInfo
 
 _STOPPED: Final = "the user stopped the turn"
+_LINES: Final = "\t\n"
+_TICK: Final = 0.1
+"""Seconds between two pictures of the spinner."""
+_MOST_QUEUED: Final = 3
 _CHOOSE: Final = "Resume which one? Its number or id, or nothing to stay here "
 
 
@@ -98,22 +106,26 @@ class Chat:
         self._settings = check_options(options)
         self._session: AgentSession | None = None
         self._failure: BaseException | None = None
-        self._marks = narration.UNICODE if is_unicode(console.encoding) else narration.ASCII
-        self._narration = Narration(console.print, self._marks)
+        self._unicode = is_unicode(console.encoding)
+        self._narration = Narration(console.print, narration.UNICODE if self._unicode else narration.ASCII)
+        self._activity: Activity | None = None
         self._asked: ApprovalRequest | None = None
         self._question: asyncio.Future[Approval] | None = None
         self._choices: Sequence[SessionInfo] | None = None
         self._turn: asyncio.Task[None] | None = None
+        self._own: asyncio.Task[Ran] | None = None
         self._waiting: deque[str] = deque()
-        self._over = False
+        self._over = self._leaving = False
         self._kept = ""
         self._prompt: PromptSession[str] = PromptSession(
             message=self._message,
-            bottom_toolbar=lambda: footer(self._session) if self._session else "starting…",
-            key_bindings=self._keys(),
-            completer=WordCompleter([command.name for command in COMMANDS], sentence=True),
+            bottom_toolbar=self._footer,
+            key_bindings=chat_keys(self),
+            completer=ThreadedCompleter(ChatCompleter(self._names, options.cwd)),
             complete_while_typing=True,
-            refresh_interval=0.5,
+            history=history_at(self.store.root if options.save else None, self._remembers),
+            # What is above the prompt at that moment would stay: `_said` writes the line itself.
+            erase_when_done=True,
         )
 
     async def run(self) -> int:
@@ -160,6 +172,7 @@ class Chat:
             return
         self._greet()
         self._do_waiting()
+        self._prompt.app.invalidate()
 
     def _leave(self) -> None:
         if self._prompt.app.is_running:
@@ -195,6 +208,8 @@ class Chat:
         """End the chat."""
         self._over = True
 
+    # For keys
+
     def stop(self) -> None:
         """Stop the current turn, and drop the queued lines; they are shown, so that the user can repeat them."""
         for line in self._waiting:
@@ -202,27 +217,62 @@ class Chat:
         self._waiting.clear()
         if self._asking:
             self._answer(Approval(allowed=False, reason=_STOPPED))
+        if self._own is not None:
+            self._own.cancel()
         if self._session is not None:
             self._session.cancel()
+
+    def interrupt(self, buffer: Buffer) -> None:
+        """Handle Ctrl-C: stop the turn, or clear the line; at an idle prompt, say how to quit, and then quit."""
+        if self._turn is not None:
+            self.stop()
+        elif buffer.text or self._choices is not None:
+            buffer.reset()
+            self._choices = None
+        elif self._leaving:
+            self._over = True
+            self._leave()
+            return
+        else:
+            self.console.print("Ctrl-C again quits, and so does Ctrl-D.", style="dim")
+            self._leaving = True
+            return
+        self._leaving = False
+
+    def take_back(self, buffer: Buffer) -> bool:
+        """Take the last queued line back into an empty prompt; False if there is none."""
+        if buffer.text or not self._waiting:
+            return False
+        buffer.insert_text(self._waiting.pop())
+        return True
+
+    def unfold(self) -> None:
+        """Write the whole of what was last shown in part."""
+        lines = self._narration.folded
+        for line in lines[-MAX_ALL:]:
+            self.console.print(Text(f"    {safe(line)}", style="dim"))
+        if not lines:
+            self.console.print("Nothing was folded.", style="dim")
+        elif len(lines) > MAX_ALL:
+            self.console.print(f"    (the last {MAX_ALL:,} of {len(lines):,} lines)", style="dim")
 
     # Input
 
     def _said(self, line: str) -> None:
+        self._leaving = False
         if self._asking:
             assert self._asked is not None
+            self.console.print(Text(f"> {safe(line)}", style="cyan"))
             if (approval := answer_to(self._asked, line)) is not None:
                 self._answer(approval)
             else:
                 self.console.print("This question has no such answer.", style="yellow")
         elif not line and self._choices is None:
             return
-        elif self._session is None:
+        elif self._session is None or (self._turn is not None and not _looks(line)):
             self._waiting.append(line)
-        elif self._turn is None or _looks(line):
-            self._do(line)
         else:
-            self._waiting.append(line)
-            self.console.print("(runs after this turn; Ctrl-C stops the turn and drops this)", style="dim")
+            self._do(line)
 
     @property
     def _asking(self) -> bool:
@@ -234,6 +284,8 @@ class Chat:
 
     def _do(self, line: str) -> None:
         choices, self._choices = self._choices, None
+        if line:
+            self.console.print(Text(f"> {safe(line, keep=_LINES)}", style="cyan"))
         if choices is None and not line.startswith("/"):
             self._turn = asyncio.get_running_loop().create_task(self._work(line))
             return
@@ -254,16 +306,46 @@ class Chat:
             self._choices, self._kept = choices, line
             raise
 
-    async def _work(self, task: str) -> None:
+    async def _work(self, line: str) -> None:
+        loop = asyncio.get_running_loop()
+        self._activity = Activity(loop.time(), self.session.totals, self.session.totals)
+        ticking = loop.create_task(self._tick())
         try:
-            result = await self.session.run(task, self._narrate)
-            self._narration.end(result)
+            if line.startswith("!"):
+                await self._run_own(line[1:].strip())
+            else:
+                self._narration.end(await self.session.run(line, self._narrate))
         finally:
-            self._turn = None
+            ticking.cancel()
+            self._turn = self._activity = None
             self._prompt.app.invalidate()
         self._do_waiting()
         if self._over:
             self._leave()
+
+    async def _run_own(self, command: str) -> None:
+        if not command or self._activity is None:
+            return
+        self._activity.doing = safe(command)
+        self._own = asyncio.get_running_loop().create_task(
+            run_own(command, self.session.cwd, lambda text: self._narrate(CommandOutput(text)))
+        )
+        try:
+            ran = await self._own
+        except OSError as error:
+            self.console.print(Text(safe(f"cannot run it: {error.strerror or error}"), style="red"))
+            return
+        finally:
+            self._own = None
+        ended = f"[exit code: {ran.code}]" if ran.code else ""
+        shown = "\n".join(filter(None, (ran.output.rstrip("\n"), ended))) or "(no output)"
+        self._narrate(ToolReturned("", SHELL_TOOL, shown, failed=bool(ran.code)))
+        self.session.note(ran.notice)
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK)
+            self._prompt.app.invalidate()
 
     def _do_waiting(self) -> None:
         while self._waiting and self._turn is None and not self._over:
@@ -271,6 +353,9 @@ class Chat:
 
     def _narrate(self, event: SessionEvent) -> None:
         self._narration.event(event)
+        if self._activity is not None:
+            shown = narration.called(event.tool, event.arguments) if isinstance(event, ToolCalled) else ""
+            self._activity.event(event, shown)
         self._prompt.app.invalidate()
 
     async def _ask(self, request: ApprovalRequest) -> Approval:
@@ -289,13 +374,31 @@ class Chat:
     # Output
 
     def _message(self) -> FormattedText:
-        parts = [("", f"{safe(self._narration.partial)}\n")] if self._narration.partial else []
+        size = self._prompt.app.output.get_size()
+        live = self._narration.live(size.columns)[-max(2, size.rows // 2) :]
+        parts = [("ansibrightblack" if line.startswith("    ") else "", f"{line}\n") for line in live]
+        queued = [_cut(f"next: {safe(line)}", size.columns - 1) for line in list(self._waiting)[-_MOST_QUEUED:]]
+        parts += [("ansibrightblack", f"{line}\n") for line in queued]
         if self._asking and self._asked is not None:
             parts.append(("ansiyellow bold", prompt_of(self._asked)))
+        elif self._activity is not None:
+            at = asyncio.get_running_loop().time()
+            parts.append(("ansimagenta", f"{self._activity.line(at, size.columns, unicode=self._unicode)}\n"))
         elif self._choices is not None:
             parts.append(("ansiyellow bold", _CHOOSE))
         parts.append(("ansicyan bold" if self._turn is None else "ansibrightblack", "> "))
         return FormattedText(parts)
+
+    def _footer(self) -> str:
+        if self._session is None:
+            return "starting…" if self._unicode else "starting..."
+        return footer(self._session, self._prompt.app.output.get_size().columns)
+
+    def _names(self) -> list[tuple[str, str]]:
+        return [(command.name, command.help) for command in COMMANDS]
+
+    def _remembers(self, line: str) -> bool:
+        return bool(line.strip()) and not self._asking and self._choices is None
 
     def _unkept(self) -> str:
         if self._asking:
@@ -323,25 +426,6 @@ class Chat:
         else:
             self.stop()
 
-    def _keys(self) -> KeyBindings:
-        keys = KeyBindings()
-
-        @keys.add("c-c")
-        def _(event: KeyPressEvent) -> None:
-            if self._turn is not None:
-                self.stop()
-            elif event.current_buffer.text or self._choices is not None:
-                event.current_buffer.reset()
-                self._choices = None
-            else:
-                self.console.print("Ctrl-D quits.", style="dim")
-
-        @keys.add("escape", "enter")
-        def _(event: KeyPressEvent) -> None:
-            event.current_buffer.insert_text("\n")
-
-        return keys
-
     def _config(self) -> SessionConfig:
         from wane.agent.saving.opening import SessionConfig
 
@@ -359,3 +443,7 @@ def _looks(line: str) -> bool:
         return line.startswith("/") and find_command(line)[0].looks
     except WaneError:
         return True  # tell the error at once
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 1]}…"
