@@ -511,6 +511,24 @@ def test_a_command_of_the_users_own_is_read_with_the_next_words(repository: Path
         assert "what was that?" in texts[-1]
 
 
+def test_the_users_own_commands(repository: Path) -> None:
+    (repository / ".wane" / "commands").mkdir(parents=True)
+    (repository / ".wane" / "commands" / "fix.md").write_text("Fix $ARGUMENTS, and test it.")
+    (repository / ".wane" / "commands" / "quit.md").write_text("The chat's own commands come first.")
+
+    async def scene(at: Terminal) -> None:
+        at.say("/help")
+        await at.until("/fix", "Fix $ARGUMENTS, and test it.")
+        at.say("/fix the login")
+        await at.until("> /fix the login", "Done.")
+        at.say("/quit")
+        await at.until("wane --resume")
+
+    with ScriptedServer([Reply("Done.")]) as server, terminal(server, repository) as at:
+        assert play(at, scene) == 0
+        assert "Fix the login, and test it." in server.requests[0].texts(Kind.USER)
+
+
 def test_ctrl_c_twice_at_an_empty_prompt_quits(repository: Path) -> None:
     async def scene(at: Terminal) -> None:
         at.say("go")

@@ -34,12 +34,12 @@ USER_FILE: Final = "config.toml"
 CONFIG_DIR_VARIABLE: Final = "WANE_CONFIG_DIR"
 """Environment variable that overrides where the user's settings are."""
 
-_ADDED: Final = frozenset({"allow", "deny"})
+_ADDED: Final = frozenset({"allow", "deny", "mcp"})
 """Settings of which each place adds to those before it, instead of replacing them."""
 
 _MOST_SHOWN: Final = 200  # characters of a value that an error tells
 
-NEVER_BY_PROJECT: Final = frozenset({"yolo", "allow"})
+NEVER_BY_PROJECT: Final = frozenset({"yolo", "allow", "mcp"})
 """Settings that a project may not make: a cloned repository must not have commands run without asking."""
 
 
@@ -58,6 +58,7 @@ class Settings:
         yolo: whether commands, file changes and tools of MCP servers need no approval.
         allow: rules of what needs none (`wane.agent.approval.rules`), from all places together.
         deny: rules of what is refused even with `yolo`, likewise.
+        mcp: files with MCP servers, besides the user's `mcp.json`, likewise.
         cost_limit: dollars after which a session makes no further model call; None for no limit.
         tool_classes: classes of tools by name, on top of the defaults.
     """
@@ -72,6 +73,7 @@ class Settings:
     yolo: bool = False
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+    mcp: tuple[str, ...] = ()
     cost_limit: float | None = None
     tool_classes: Mapping[str, str] = field(default_factory=dict)
 
@@ -249,6 +251,12 @@ def _rules(value: object) -> tuple[str, ...]:
     return tuple(Rule.read(text).text for text in value)
 
 
+def _files(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(path, str) and path for path in value):
+        raise ConfigError('it must be a list of paths such as ["~/servers.json"]')
+    return tuple(value)
+
+
 def _classes(value: object) -> Mapping[str, str]:
     if not isinstance(value, dict):
         raise ConfigError('it must be a table such as {run_query = "bulk"}')
@@ -276,6 +284,7 @@ _CHECKS: Final[Mapping[str, Callable[[object], Any]]] = {
     "yolo": _flag,
     "allow": _rules,
     "deny": _rules,
+    "mcp": _files,
     "cost_limit": _dollars,
     "tool_classes": _classes,
 }

@@ -56,6 +56,7 @@ class AgentOptions:
         yolo: run commands and write files without asking (`-y/--yolo`).
         allow: patterns of what needs no approval (`--allow`).
         deny: patterns of what is refused (`--deny`).
+        mcp: files with MCP servers (`--mcp`).
         budget: tokens the view may hold, as `parse_budget` reads them: `80k`, `50%` (`--budget`).
         policy: name of the eviction policy (`--policy`).
         strategy: how the context is kept (`--strategy`); `none` with `--no-cwl`.
@@ -74,6 +75,7 @@ class AgentOptions:
     yolo: bool | None = None
     allow: Sequence[str] | None = None
     deny: Sequence[str] | None = None
+    mcp: Sequence[str] | None = None
     budget: str | int | None = None
     policy: PolicyName | None = None
     strategy: Strategy | None = None

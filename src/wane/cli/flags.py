@@ -113,6 +113,13 @@ AGENT: Final = (
         repeatable=True,
     ),
     Flag(("--deny",), "deny", "Refuse what matches, also with --yolo. May be repeated.", "PATTERN", repeatable=True),
+    Flag(
+        ("--mcp",),
+        "mcp",
+        "Use the MCP servers in FILE too, such as the project's .mcp.json. May be repeated.",
+        "FILE",
+        repeatable=True,
+    ),
     Flag(("--budget",), "budget", "Tokens that the view may hold: 80k, the default, or 50% of the window.", "TOKENS"),
     Flag(("--policy",), "policy", _POLICY, "POLICY", choices=POLICIES),
     Flag(

@@ -5,6 +5,7 @@ What they show with is imported when they run, so that the prompt is there quick
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from rich.text import Text
 
 from wane.agent.options import BY_EPISODE
+from wane.agent.tools.mcp import USER_FILE as MCP_FILE
 from wane.cli.chat.footer import short
 from wane.cli.terminal.text import local_time, printable
 from wane.core.errors import ConfigError
@@ -238,6 +240,20 @@ def _permissions(host: Host, text: str) -> None:
         host.console.print(table)
 
 
+def _mcp(host: Host, _: str) -> None:
+    from wane.cli.terminal import picture
+
+    servers = host.session.servers.servers
+    if not servers:
+        host.console.print(f"No MCP servers are configured; --mcp FILE or {MCP_FILE} beside your settings names them.")
+        return
+    table = picture.plain_table("server", "*tools")
+    for server in servers:
+        told = f"does not work: {server.problem}" if server.problem else ", ".join(server.tools) or "not started yet"
+        table.add_row(printable(server.name), printable(told))
+    host.console.print(table)
+
+
 def _recall(host: Host, text: str) -> None:
     name, _, offset = text.rpartition(" ")
     if not (name and offset.isdigit()):
@@ -289,12 +305,15 @@ def _resume(host: Host, text: str) -> None:
 
 
 def _help(host: Host, _: str) -> None:
+    from wane.cli.chat.custom import custom_commands
     from wane.cli.terminal import picture
 
     table = picture.plain_table("", "*")
     table.show_header = False
     for command in COMMANDS:
         table.add_row(f"{command.name} {command.arguments}".rstrip(), command.help)
+    for own in custom_commands(host.session.cwd, os.environ):
+        table.add_row(printable(own.name), printable(own.help))
     host.console.print(table)
     host.console.print(KEYS)
 
@@ -307,6 +326,7 @@ COMMANDS: Final = (
     Command("/model", "[provider:model]", "Show or change the model.", _model),
     Command("/recall", "NAME [OFFSET]", "Show what an episode held, evicted or not.", _recall, True),
     Command("/permissions", "[forget N]", "Show what is allowed and denied, or forget a rule.", _permissions),
+    Command("/mcp", "", "List the MCP servers and their tools.", _mcp, True),
     Command("/sessions", "", "List the sessions of this directory.", _sessions, True),
     Command("/resume", "[ID]", "Resume another session.", _resume),
     Command("/new", "", "Begin another session.", lambda host, _: host.begin()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections import deque
 from collections.abc import Sequence
@@ -21,15 +22,17 @@ from rich.text import Text
 
 from wane.agent.approval.permissions import Approval, ApprovalRequest
 from wane.agent.events import CommandOutput, SessionEvent, ToolCalled, ToolReturned
+from wane.agent.images import images_in
 from wane.agent.tools.names import SHELL_TOOL
 from wane.cli import failure
 from wane.cli.chat import narration
 from wane.cli.chat.activity import Activity
 from wane.cli.chat.commands import COMMANDS, chosen, find_command, session_table
+from wane.cli.chat.custom import CustomCommand, custom_commands
 from wane.cli.chat.footer import footer
 from wane.cli.chat.keys import chat_keys
 from wane.cli.chat.narration import MAX_ALL, Narration, safe
-from wane.cli.chat.own_command import Ran, run_own
+from wane.cli.chat.own_command import run_own
 from wane.cli.chat.questions import answer_to, prompt_of
 from wane.cli.chat.starting import check_options, load_agent, open_session, store_of
 from wane.cli.chat.typed import ChatCompleter, history_at
@@ -113,7 +116,7 @@ class Chat:
         self._question: asyncio.Future[Approval] | None = None
         self._choices: Sequence[SessionInfo] | None = None
         self._turn: asyncio.Task[None] | None = None
-        self._own: asyncio.Task[Ran] | None = None
+        self._stopping = asyncio.Event()
         self._waiting: deque[str] = deque()
         self._over = self._leaving = False
         self._kept = ""
@@ -171,6 +174,9 @@ class Chat:
             self._leave()
             return
         self._greet()
+        told = len(self.session.warnings)
+        await self.session.connect()
+        self._warn(self.session.warnings[told:])
         self._do_waiting()
         self._prompt.app.invalidate()
 
@@ -217,8 +223,7 @@ class Chat:
         self._waiting.clear()
         if self._asking:
             self._answer(Approval(allowed=False, reason=_STOPPED))
-        if self._own is not None:
-            self._own.cancel()
+        self._stopping.set()
         if self._session is not None:
             self._session.cancel()
 
@@ -269,7 +274,7 @@ class Chat:
                 self.console.print("This question has no such answer.", style="yellow")
         elif not line and self._choices is None:
             return
-        elif self._session is None or (self._turn is not None and not _looks(line)):
+        elif self._session is None or (self._turn is not None and (self._custom(line) or not _looks(line))):
             self._waiting.append(line)
         else:
             self._do(line)
@@ -286,7 +291,7 @@ class Chat:
         choices, self._choices = self._choices, None
         if line:
             self.console.print(Text(f"> {safe(line, keep=_LINES)}", style="cyan"))
-        if choices is None and not line.startswith("/"):
+        if choices is None and (not line.startswith("/") or self._custom(line)):
             self._turn = asyncio.get_running_loop().create_task(self._work(line))
             return
         try:
@@ -297,6 +302,21 @@ class Chat:
                 self._choose(line, choices)
         except WaneError as error:
             self.console.print(Text(safe(str(error)), style="red"))
+
+    def _custom(self, line: str) -> CustomCommand | None:
+        """Return the user's own command that a line names; the chat's come first."""
+        word = line.split(maxsplit=1)[0] if line.startswith("/") else ""
+        if any(command.name == word for command in COMMANDS):
+            return None
+        return next((command for command in custom_commands(self._cwd, os.environ) if command.name == word), None)
+
+    def _filled(self, line: str) -> str:
+        command = self._custom(line)
+        return line if command is None else command.filled(line.removeprefix(command.name).strip())
+
+    @property
+    def _cwd(self) -> Path:
+        return self._options.cwd if self._session is None else self._session.cwd
 
     def _choose(self, line: str, choices: Sequence[SessionInfo]) -> None:
         try:
@@ -314,7 +334,10 @@ class Chat:
             if line.startswith("!"):
                 await self._run_own(line[1:].strip())
             else:
-                self._narration.end(await self.session.run(line, self._narrate))
+                images = images_in(line, self.session.cwd)
+                for path in images:
+                    self.console.print(Text(safe(f"(image {path})"), style="dim"))
+                self._narration.end(await self.session.run(self._filled(line), self._narrate, images))
         finally:
             ticking.cancel()
             self._turn = self._activity = None
@@ -327,16 +350,14 @@ class Chat:
         if not command or self._activity is None:
             return
         self._activity.doing = safe(command)
-        self._own = asyncio.get_running_loop().create_task(
-            run_own(command, self.session.cwd, lambda text: self._narrate(CommandOutput(text)))
-        )
+        self._stopping.clear()
         try:
-            ran = await self._own
+            ran = await run_own(
+                command, self.session.cwd, lambda text: self._narrate(CommandOutput(text)), self._stopping
+            )
         except OSError as error:
             self.console.print(Text(safe(f"cannot run it: {error.strerror or error}"), style="red"))
             return
-        finally:
-            self._own = None
         ended = f"[exit code: {ran.code}]" if ran.code else ""
         shown = "\n".join(filter(None, (ran.output.rstrip("\n"), ended))) or "(no output)"
         self._narrate(ToolReturned("", SHELL_TOOL, shown, failed=bool(ran.code)))
@@ -395,7 +416,8 @@ class Chat:
         return footer(self._session, self._prompt.app.output.get_size().columns)
 
     def _names(self) -> list[tuple[str, str]]:
-        return [(command.name, command.help) for command in COMMANDS]
+        own = [(command.name, command.help) for command in custom_commands(self._cwd, os.environ)]
+        return [*((command.name, command.help) for command in COMMANDS), *own]
 
     def _remembers(self, line: str) -> bool:
         return bool(line.strip()) and not self._asking and self._choices is None
@@ -410,13 +432,16 @@ class Chat:
         session = self.session
         name = f"session {session.id}" if session.id else "the session is not saved"
         self.console.print(f"wane in {session.cwd}, {name}. /help lists the commands.", style="dim")
-        for warning in session.warnings:
-            self.console.print(Text(safe(warning), style="yellow"))
+        self._warn(session.warnings)
         from wane.cli.chat.recap import recap_lines, recap_of
 
         if (recap := recap_of(session)) is not None:
             for line in recap_lines(recap):
                 self.console.print(line, no_wrap=True, overflow="ellipsis")
+
+    def _warn(self, warnings: Sequence[str]) -> None:
+        for warning in warnings:
+            self.console.print(Text(safe(warning), style="yellow"))
 
     def _interrupted(self) -> None:
         """Handle Ctrl-C as a signal: from another process, or while lines are written above the prompt."""

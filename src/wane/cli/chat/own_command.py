@@ -7,6 +7,7 @@ import codecs
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -45,13 +46,14 @@ class Ran:
         return f"<{_NOTICE}>\n{told}\n</{_NOTICE}>"
 
 
-async def run_own(command: str, directory: Path, on_output: Callable[[str], object]) -> Ran:
-    """Run a command in the user's shell, and return how it ended. A cancelled task interrupts it.
+async def run_own(command: str, directory: Path, on_output: Callable[[str], object], stopping: asyncio.Event) -> Ran:
+    """Run a command in the user's shell, and return how it ended.
 
     Args:
         command: the command line.
         directory: where it runs.
         on_output: told what it prints, as it comes.
+        stopping: set to interrupt it, and to kill it if that does not end it.
     """
     process = await asyncio.create_subprocess_shell(
         command,
@@ -63,6 +65,7 @@ async def run_own(command: str, directory: Path, on_output: Callable[[str], obje
         start_new_session=True,
     )
     assert process.stdout is not None
+    stopper = asyncio.create_task(_stop(process.pid, stopping))
     decoder, kept = codecs.getincrementaldecoder("utf-8")("replace"), ""
     try:
         while chunk := await process.stdout.read(8_192):
@@ -70,23 +73,18 @@ async def run_own(command: str, directory: Path, on_output: Callable[[str], obje
             kept = f"{kept}{text}"[-MAX_KEPT:]
             on_output(text)
         await process.wait()
-    except asyncio.CancelledError:
-        await _stop(process)
+    finally:
+        stopper.cancel()
     return Ran(command, kept, process.returncode or 0)
 
 
-async def _stop(process: asyncio.subprocess.Process) -> None:
-    for number in (signal.SIGINT, getattr(signal, "SIGKILL", signal.SIGTERM)):
-        try:
+async def _stop(group: int, stopping: asyncio.Event) -> None:
+    await stopping.wait()
+    for name in ("SIGINT", "SIGKILL"):
+        # Windows has neither groups nor a way to kill harder.
+        with suppress(ProcessLookupError):
             if os.name == "posix":
-                os.killpg(process.pid, number)
+                os.killpg(group, getattr(signal, name))
             else:
-                process.terminate()
-            await asyncio.wait_for(process.wait(), _PATIENCE)
-        except ProcessLookupError:
-            await process.wait()
-            return
-        except TimeoutError:
-            continue
-        else:
-            return
+                os.kill(group, signal.SIGTERM)
+        await asyncio.sleep(_PATIENCE)

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from wane.agent.approval.permissions import Approval, ApprovalRequest, Effect, refuse
 from wane.agent.costs import Totals
-from wane.agent.events import SessionEvent, event_json, usage_json
+from wane.agent.events import SessionEvent, Warned, event_json, usage_json
+from wane.agent.images import images_in
 from wane.agent.turn import Outcome, TurnResult
 from wane.cli import failure
 from wane.cli.chat.starting import open_session
@@ -129,7 +130,7 @@ async def _run(session: AgentSession, prompt: str, options: AgentOptions, refusa
     output.begin()
     # What has happened is recorded, and the result is still printed.
     with handled(INTERRUPT + END, session.cancel):
-        result = await session.run(prompt, output.event)
+        result = await session.run(prompt, output.event, images_in(options.prompt or "", session.cwd))
     output.end(result)
     return EXIT_CODES.get(result.outcome, failure.FAILED)
 
@@ -148,6 +149,8 @@ class _Output:
             write_json({"type": "session", **self._about()})
 
     def event(self, event: SessionEvent) -> None:
+        if isinstance(event, Warned) and self._format == "text":
+            say(event.text)
         if isinstance(event, BudgetUnmet) and self._format == "text":
             if not self._warned:
                 say(event.report.shortfall)
