@@ -52,6 +52,8 @@ def test_every_part_of_a_line_is_found(line: str, found: list[str]) -> None:
         "if ls",
         "$(",
         "a\0b",
+        "ls\rrm x",
+        "ls\u00a0x",
         "(" * 5_000 + ")" * 5_000,
     ],
 )

@@ -34,6 +34,8 @@ _TEXT: Final = known.word_set("""
 """)
 """Nodes of words, which may hold substitutions. `$'…'` is none: where `sh` is dash, it ends at another quote."""
 
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]|[^\S \t\n]")
+"""What is no text, and spaces that separate words for one reader and not for another."""
 _AMBIGUOUS: Final = re.compile(r"[;&|<>()`\n]|\$\(")
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED_IN_QUOTES: Final = re.compile(r'\\([$`"\\])')
@@ -59,7 +61,7 @@ def parts_of(line: str) -> tuple[Part, ...] | None:
     """Return everything that a command line runs or writes, without repetitions; None if it cannot be read for sure."""
     source = line.encode("utf-8", "replace")
     root = _parser().parse(source).root_node
-    if root.has_error or "\0" in line:
+    if root.has_error or _CONTROL.search(line):
         return None
     try:
         found = tuple(dict.fromkeys(_parts(root)))
