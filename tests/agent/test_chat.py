@@ -75,7 +75,7 @@ class Terminal:
 
     async def asked(self, words: str) -> str:
         new = await self.until(words)
-        while self.chat._question is None:
+        while not self.chat._question.open:
             await asyncio.sleep(0.01)
         return new
 

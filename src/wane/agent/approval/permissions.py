@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import posixpath
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from glob import escape
@@ -114,6 +114,8 @@ class Permissions:
 
     async def command(self, line: str) -> str | None:
         """Return why a command must not run; None if it may. Each part of it is asked for by itself."""
+        if self.yolo and not self._denying:
+            return None
         from wane.agent.approval.commands import parts_of
 
         async with self._one_at_a_time:
@@ -145,11 +147,11 @@ class Permissions:
         )
 
     @property
-    def _allowing(self) -> Iterable[Rule]:
+    def _allowing(self) -> Sequence[Rule]:
         return [*self.allow, *(self.remembered.allow if self.remembered else ())]
 
     @property
-    def _denying(self) -> Iterable[Rule]:
+    def _denying(self) -> Sequence[Rule]:
         return [*self.deny, *(self.remembered.deny if self.remembered else ())]
 
     def _allows(self, part: Part) -> bool:
@@ -160,7 +162,7 @@ class Permissions:
     async def _unreadable(self, line: str) -> str | None:
         """A line whose parts are not known: no rule can be about it, but `*`."""
         free = Effect.COMMAND in self._everything or any(rule.text == "*" for rule in self._allowing)
-        if (self.yolo and not self._denying) or (free and not self._denying):
+        if free and not self._denying:
             return None
         return await self._answer(ApprovalRequest(Effect.COMMAND, line, part=line), None)
 

@@ -27,13 +27,13 @@ from wane.agent.tools.names import SHELL_TOOL
 from wane.cli import failure
 from wane.cli.chat import narration
 from wane.cli.chat.activity import Activity
+from wane.cli.chat.asking import Asking
 from wane.cli.chat.commands import COMMANDS, chosen, find_command, session_table
 from wane.cli.chat.custom import CustomCommand, custom_commands
 from wane.cli.chat.footer import footer
 from wane.cli.chat.keys import chat_keys
 from wane.cli.chat.narration import MAX_ALL, Narration, safe
 from wane.cli.chat.own_command import run_own
-from wane.cli.chat.questions import answer_to, prompt_of
 from wane.cli.chat.starting import check_options, load_agent, open_session, store_of
 from wane.cli.chat.typed import ChatCompleter, history_at
 from wane.cli.failure import UsageError
@@ -112,8 +112,7 @@ class Chat:
         self._unicode = is_unicode(console.encoding)
         self._narration = Narration(console.print, narration.UNICODE if self._unicode else narration.ASCII)
         self._activity: Activity | None = None
-        self._asked: ApprovalRequest | None = None
-        self._question: asyncio.Future[Approval] | None = None
+        self._question = Asking()
         self._choices: Sequence[SessionInfo] | None = None
         self._turn: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
@@ -221,8 +220,8 @@ class Chat:
         for line in self._waiting:
             self.console.print(Text(safe(f"(dropped) {line}"), style="dim"))
         self._waiting.clear()
-        if self._asking:
-            self._answer(Approval(allowed=False, reason=_STOPPED))
+        if self._question.open:
+            self._question.answer(Approval(allowed=False, reason=_STOPPED))
         self._stopping.set()
         if self._session is not None:
             self._session.cancel()
@@ -265,12 +264,9 @@ class Chat:
 
     def _said(self, line: str) -> None:
         self._leaving = False
-        if self._asking:
-            assert self._asked is not None
+        if self._question.open:
             self.console.print(Text(f"> {safe(line)}", style="cyan"))
-            if (approval := answer_to(self._asked, line)) is not None:
-                self._answer(approval)
-            else:
+            if not self._question.take(line):
                 self.console.print("This question has no such answer.", style="yellow")
         elif not line and self._choices is None:
             return
@@ -278,14 +274,6 @@ class Chat:
             self._waiting.append(line)
         else:
             self._do(line)
-
-    @property
-    def _asking(self) -> bool:
-        return self._question is not None and not self._question.done()
-
-    def _answer(self, approval: Approval) -> None:
-        assert self._question is not None
-        self._question.set_result(approval)
 
     def _do(self, line: str) -> None:
         choices, self._choices = self._choices, None
@@ -381,16 +369,12 @@ class Chat:
 
     async def _ask(self, request: ApprovalRequest) -> Approval:
         self._narration.question(request)
-        self._asked, self._question = request, asyncio.get_running_loop().create_future()
         # The user's unfinished line is not the answer.
         buffer = self._prompt.default_buffer
         self._kept = buffer.text
         buffer.reset()
         self._prompt.app.invalidate()
-        try:
-            return await self._question
-        finally:
-            self._asked = self._question = None
+        return await self._question.ask(request)
 
     # Output
 
@@ -400,8 +384,8 @@ class Chat:
         parts = [("ansibrightblack" if line.startswith("    ") else "", f"{line}\n") for line in live]
         queued = [_cut(f"next: {safe(line)}", size.columns - 1) for line in list(self._waiting)[-_MOST_QUEUED:]]
         parts += [("ansibrightblack", f"{line}\n") for line in queued]
-        if self._asking and self._asked is not None:
-            parts.append(("ansiyellow bold", prompt_of(self._asked)))
+        if self._question.open:
+            parts.append(("ansiyellow bold", self._question.prompt))
         elif self._activity is not None:
             at = asyncio.get_running_loop().time()
             parts.append(("ansimagenta", f"{self._activity.line(at, size.columns, unicode=self._unicode)}\n"))
@@ -420,10 +404,10 @@ class Chat:
         return [*((command.name, command.help) for command in COMMANDS), *own]
 
     def _remembers(self, line: str) -> bool:
-        return bool(line.strip()) and not self._asking and self._choices is None
+        return bool(line.strip()) and not self._question.open and self._choices is None
 
     def _unkept(self) -> str:
-        if self._asking:
+        if self._question.open:
             return ""
         kept, self._kept = self._kept, ""
         return kept
