@@ -19,7 +19,7 @@ from wane.core.errors import CounterError, FormatError, JournalError, SessionNot
 from wane.counters import get_counter
 from wane.formats import FORMAT_NAMES, detect_format
 from wane.formats.recordings import is_journal, recording_agent
-from wane.lab.readers import STDIN, find_files, head, plain_file, read_plain
+from wane.lab.readers import STDIN, find_files, head, is_foreign, plain_file, read_plain
 from wane.lab.session import RecordedSession
 
 _SPACE: Final = re.compile(r"\s*")
@@ -102,6 +102,8 @@ def read_one(name: str, format: str = "auto") -> Messages | RecordedSession:  # 
 def _read(plain: Path, format_: str, shown: str) -> Messages | RecordedSession:
     if format_ in FORMAT_NAMES:
         return Messages(_parse(_decode(plain.read_bytes(), shown), shown), format_)
+    if is_foreign(plain):
+        return _only(read_plain(plain, format_, shown), shown)
     beginning = head(plain) if format_ == "auto" else []
     if format_ == "journal" or is_journal(beginning):
         try:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from wane.core import Counter, chars
-from wane.core.errors import FormatError, JournalError, SessionNotFoundError
+from wane.core.errors import FormatError, JournalError, MissingExtraError, SessionNotFoundError
 from wane.inference import is_annotated
 from wane.lab.counting import count
 from wane.lab.readers import find_files, join, read_file, without_sub_agents
@@ -124,7 +124,7 @@ def gather(
         SessionNotFoundError: if a path matches no file.
         JournalError: if a file given by name cannot be read.
         FormatError: if a file given by name is in an unknown format, or all files of a folder or pattern are.
-        MissingExtraError: if a format needs an extra that is not installed.
+        MissingExtraError: if the format of a file given by name needs an extra that is not installed.
     """
     files, named = _files(paths)
     found: list[Found] = []
@@ -132,7 +132,7 @@ def gather(
     for number, file in enumerate(files):
         try:
             found += [Found(session, str(file)) for session in read_file(file, format)]
-        except (FormatError, JournalError) as error:
+        except (FormatError, JournalError, MissingExtraError) as error:
             if file in named:
                 raise
             unread.append(Unread(str(file), str(error)))
