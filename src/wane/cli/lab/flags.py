@@ -9,13 +9,13 @@ from wane.cli.flags import FORMAT, JSON, WHO_MARKS, Flag
 
 ENGINES: Final = ("processes", "ray")
 PRICE: Final = "anthropic:claude-sonnet-4-5"
-"""The default model whose prices count."""
+"""The model whose prices count if a session recorded none with known prices."""
 
 SESSIONS: Final = Flag(
     ("SESSION...",),
     "sessions",
-    "Sessions: files, folders, patterns such as 'runs/**/*.jsonl', ids from wane sessions, or a dash for standard "
-    "input.",
+    "Sessions: files, folders, patterns such as 'runs/**/*.jsonl', ids from wane sessions --all, or a dash for "
+    "standard input.",
     "SESSION...",
     repeatable=True,
 )
@@ -48,7 +48,12 @@ _READING: Final = (
     _SIDECHAINS,
 )
 _PRICING: Final = (
-    Flag(("--price",), "price", f"The model whose prices count. The default is {PRICE}.", "PROVIDER:MODEL"),
+    Flag(
+        ("--price",),
+        "price",
+        f"The model whose prices count. The default is the one that a session recorded, or {PRICE}.",
+        "PROVIDER:MODEL",
+    ),
     Flag(("--cache-hour",), "cache_hour", "Write the cache for an hour, if the provider offers that."),
 )
 _REPLAYING: Final = (
@@ -134,7 +139,7 @@ VIEW: Final = (
     Flag(
         ("SESSION",),
         "name",
-        "A session of wane by its id or the beginning of it, or the file of any agent's session.",
+        "The session of any agent: its id or the beginning of it, as wane sessions --all lists them, or its file.",
         "SESSION",
     ),
     Flag(("--output",), "output", "Write the page to FILE; the default is a private temporary file.", "FILE"),

@@ -14,6 +14,7 @@ from wane.cli.lab.common import (
     dollars,
     figure_table,
     prepare,
+    prices_told,
     print_json,
     print_lines,
     range_of,
@@ -84,7 +85,7 @@ def run_replay(options: ReplayOptions) -> int:
 
 def _print(result: Comparison, read: list[str]) -> None:
     print_lines(read)
-    print_lines([f"Budget {result.budget:,} tokens, prices of {result.pricing.prices.name}.", ""])
+    print_lines([f"Budget {result.budget:,} tokens, prices {prices_told(result.studied, result.pricing)}", ""])
     baseline = result.totals(BASELINE)
     table = figure_table(*COLUMNS)
     for name in result.names:

@@ -14,6 +14,7 @@ from wane.cli.lab.common import (
     dollars,
     figure_table,
     prepare,
+    prices_told,
     print_json,
     print_lines,
     range_of,
@@ -79,7 +80,7 @@ def run_sweep(options: SweepOptions) -> int:
 
 
 def _print(result: Sweep) -> None:
-    print_lines([f"Prices of {result.pricing.prices.name}.", ""])
+    print_lines([f"Prices {prices_told(result.studied, result.pricing)}", ""])
     best = result.frontier
     table = figure_table(*COLUMNS)
     last = None

@@ -7,13 +7,14 @@ from typing import Final
 REPLAY: Final = """\
 Replay recorded sessions under every strategy: what each would have cost and lost.
 
-Sessions may come from Claude Code, Codex, pi, Wane and its proxy, or be messages of OpenAI, Anthropic or Pydantic AI;
-wane sessions --all lists those on this machine. It needs no key and no network, and changes nothing. The agent's
-recorded output stays the same: what it would have done with another view is unknown, only what it used and would have
-missed.
+Sessions may come from Claude Code, Codex, pi, GitHub Copilot CLI, Gemini CLI, OpenCode, Goose, aider, Wane and its
+proxy, or be messages of OpenAI, Anthropic or Pydantic AI; wane sessions --all lists those on this machine. It needs no
+key and no network, and changes nothing. The agent's recorded output stays the same: what it would have done with
+another view is unknown, only what it used and would have missed.
 
 Examples:
   wane replay session.jsonl
+  wane replay 3f9c 20261122_1
   wane replay ~/.claude/projects --budget 50k --price openai:gpt-6.1-sol
   wane replay runs/ --join --strategy cwl,compact,truncate --json
 

@@ -12,9 +12,10 @@ from pathlib import Path
 from wane.cli import failure
 from wane.cli.failure import InputError
 from wane.cli.lab.common import check_report, dollars
+from wane.cli.lab.reading import located
 from wane.cli.terminal.text import printable, say
 from wane.core.errors import JournalError
-from wane.journal import ConfigRecord, SessionStore, UsageRecord, default_root, read
+from wane.journal import ConfigRecord, UsageRecord, read
 from wane.lab.counting import count
 from wane.lab.replaying.gathering import gather
 
@@ -38,7 +39,7 @@ def run_view(options: ViewOptions) -> int:
         OSError: if the page cannot be written.
     """
     check_report(options.output)
-    path = session_file(options.name)
+    path = Path(located(options.name))
     gathered = gather([path], options.format, sidechains=True)
     if not gathered.found:
         raise InputError(f"there is nothing to see: no model was called in {path}")
@@ -56,18 +57,6 @@ def run_view(options: ViewOptions) -> int:
     if (options.open_page or options.output is None) and not _shown(page):
         say("there is no browser to show it in; open the file above in one")
     return failure.OK
-
-
-def session_file(name: str) -> Path:
-    """Return the file of a session: an existing file, or Wane's own session by its id or the beginning of it.
-
-    Raises:
-        SessionNotFoundError: if there is none, or more than one.
-    """
-    path = Path(name)
-    if path.suffix or os.sep in name or path.exists():
-        return path
-    return SessionStore(default_root(os.environ)).find(name)
 
 
 def _known(path: Path) -> tuple[int | None, list[tuple[str, str]]]:

@@ -86,9 +86,16 @@ class Lineage:
         self.others: list[Branch] = []
         self._sweep = _SWEEP
 
-    def advance(self, slots: list[Slot], tokens_of: Sequence[int], now: float) -> int:
-        """Make a view the current one, and return how many leading slots it shares with the previous one."""
-        head = common_prefix(slots, self.current.view)
+    def advance(self, slots: list[Slot], tokens_of: Sequence[int], now: float, same: int = 0) -> int:
+        """Make a view the current one, and return how many leading slots it shares with the previous one.
+
+        Args:
+            slots: the view.
+            tokens_of: tokens of the items, by index.
+            now: the time, in seconds.
+            same: leading slots that are known to be those of the previous view.
+        """
+        head = common_prefix(slots, self.current.view, same)
         self.current.shared = head
         for branch in self.others:
             # Both were compared with the current view. They can share more only if they leave it at the same slot.

@@ -49,6 +49,7 @@ class PrefixCache:
         *,
         anchors: Iterable[int] = (),
         aside: bool = False,
+        same: int = 0,
     ) -> CacheUse:
         """Make a request, and return what it reads and writes.
 
@@ -60,15 +61,16 @@ class PrefixCache:
                 those nearest the end count.
             aside: whether the strategy makes the call, for a summary for example. It uses the cache and renews its
                 entries, but does not count as a request of the session.
+            same: leading slots that are known to be those of the session's last request.
         """
         slots = view if isinstance(view, list) else list(view)
         self._now = max(self._now, at or 0.0)
         before = self._lineage.current
-        head = self._lineage.advance(slots, tokens_of, self._now)
+        head = self._lineage.advance(slots, tokens_of, self._now, same if self._main is before else 0)
         if not aside:
-            same = head if self._main is before else common_prefix(slots, self._main.view)
+            shared = head if self._main is before else common_prefix(slots, self._main.view, same)
             self.requests += 1
-            self.prefix_breaks += same < self._main_size
+            self.prefix_breaks += shared < self._main_size
             self._main, self._main_size = self._lineage.current, len(slots)
         return self._with_breakpoints(anchors) if self.rules.breakpoints else self._automatic()
 

@@ -26,6 +26,7 @@ from wane.lab.session import RecordedSession
 __all__ = [
     "READER_NAMES",
     "STDIN",
+    "briefly",
     "find_files",
     "head",
     "is_foreign",
@@ -99,6 +100,11 @@ def read_session(path: str | Path, format: str = "auto") -> list[RecordedSession
     if not found and refused:
         raise FormatError(f"none of the {len(files)} files of {path} holds a session; the first of them: {refused}")
     return without_sub_agents(found)
+
+
+def briefly(error: Exception) -> str:
+    """Return why a file cannot be read, without the list of all that can be."""
+    return str(error).partition(f". {_EXPECTED}")[0]
 
 
 def without_sub_agents(sessions: Sequence[RecordedSession]) -> list[RecordedSession]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wane.lab.counting import Material
-from wane.lab.replaying.compare import BASELINE, Comparison, price_dict
+from wane.lab.replaying.compare import BASELINE, Comparison, price_dict, shared_pricing
 from wane.lab.replaying.gathering import annotator_of
 from wane.lab.replaying.replay import Replay
 from wane.lab.report.facts import Fact, facts_of, facts_of_comparison, facts_of_sweep
@@ -58,7 +58,7 @@ def write_report(
         "title": "Strategies compared",
         "facts": facts_of_comparison(comparison),
         "budget": comparison.budget,
-        **price_dict(comparison.pricing),
+        **price_dict(shared_pricing(comparison.studied, comparison.pricing)),
         "columns": columns_dict(),
         "strategies": rows({name: comparison.totals(name) for name in comparison.names}, baseline, comparison.budget),
     }
@@ -133,7 +133,7 @@ def write_sweep_report(path: str | Path, sweep: Sweep) -> None:
         "title": "Budgets swept",
         "facts": facts_of_sweep(sweep),
         "budget": None,
-        **price_dict(sweep.pricing),
+        **price_dict(shared_pricing(sweep.studied, sweep.pricing)),
         "columns": columns_dict(),
         "budgets": list(sweep.budgets),
         "points": points,
