@@ -407,6 +407,14 @@ class TestTune:
         config = done.out.partition("config.toml):")[2]
         assert tomllib.loads(config)["budget"] in {1000, 2000}
 
+    def test_a_choice_at_the_edge_of_what_was_tried_says_how_to_try_more(self, run: Run, chat: Path) -> None:
+        done = json.loads(run("tune", chat, "--budgets", "2k,20k", "--json", "--workers", "1").out)
+        edge = "smallest" if done["recommended"]["budget"] == 2000 else "largest"
+        more = {"smallest": "--budgets 1000..2000", "largest": "--budgets 20000..40000"}[edge]
+        (told,) = [reason for reason in done["reasons"] if "budget that was tried" in reason]
+        assert f"This is the {edge} budget that was tried" in told
+        assert told.endswith(f"may be better still: try {more}.")
+
     def test_sessions_that_fill_no_window(self, run: Run, folder: Path) -> None:
         text = flat(run("tune", folder, "--budgets", "60k,80k", "--workers", "1").out)
         assert "Recommended: a budget of 80,000 tokens, with the default policy." in text
