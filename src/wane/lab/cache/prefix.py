@@ -38,8 +38,8 @@ class PrefixCache:
         self._system = system
         self._lineage = Lineage(overhead)
         self._now = 0.0
-        self._main = self._lineage.current
         self._main_size = 0
+        self._main_view: list[Slot] | None = None  # of the session's last request, if the last one was aside
 
     def request(
         self,
@@ -65,13 +65,14 @@ class PrefixCache:
         """
         slots = view if isinstance(view, list) else list(view)
         self._now = max(self._now, at or 0.0)
-        before = self._lineage.current
-        head = self._lineage.advance(slots, tokens_of, self._now, same if self._main is before else 0)
+        if aside and self._main_view is None:
+            self._main_view = list(self._lineage.current.view)
+        head = self._lineage.advance(slots, tokens_of, self._now, same if self._main_view is None else 0)
         if not aside:
-            shared = head if self._main is before else common_prefix(slots, self._main.view, same)
+            shared = head if self._main_view is None else common_prefix(slots, self._main_view, same)
             self.requests += 1
             self.prefix_breaks += shared < self._main_size
-            self._main, self._main_size = self._lineage.current, len(slots)
+            self._main_view, self._main_size = None, len(slots)
         return self._with_breakpoints(anchors) if self.rules.breakpoints else self._automatic()
 
     def _automatic(self) -> CacheUse:
@@ -79,7 +80,7 @@ class PrefixCache:
         rules, current, now = self.rules, self._lineage.current, self._now
         alive = [current, *self._lineage.others]
         current.shared = len(current.view)
-        covered = [min(it.entries[-1].end, it.shared) for it in alive if it.entries and it.entries[-1].expires >= now]
+        covered = [min(entry.end, it.shared) for it in alive for entry in it.entries if entry.expires >= now]
         same = current.sums[max(covered)] if covered else 0
         read = (same + rules.hidden) // rules.grid * rules.grid - rules.hidden
         # The whole prefix is cached from now on; entries that cover less of it add nothing.
