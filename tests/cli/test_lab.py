@@ -23,9 +23,10 @@ from wane.agent.config import load_settings
 from wane.agent.options import AgentOptions
 from wane.cli import flags
 from wane.cli.lab import flags as lab_flags
-from wane.cli.lab.common import dollars, range_of, rounded, share
+from wane.cli.lab.common import range_of, rounded
 from wane.cli.lab.pareto import Mark, letters_for, pareto_picture
 from wane.core import Policy
+from wane.lab.money import dollars, share
 from wane.lab.readers import READER_NAMES
 from wane.lab.replaying.engine import ENGINES
 from wane.strategies.registry import STRATEGY_NAMES
@@ -239,7 +240,7 @@ class TestReplay:
         assert done.code == 0, done.err
         assert page.read_text(encoding="utf-8").lower().startswith("<!doctype html>")
         assert "function_7" in page.read_text(encoding="utf-8")
-        run("replay", chat, "--strategy", "cwl", "--budget", "2k", "--report", page, "--no-contents")
+        run("replay", chat, "--strategy", "cwl", "--budget", "2k", "--report", page, "--redact")
         assert "function_7" not in page.read_text(encoding="utf-8")
 
     def test_options_reach_the_replay(self, run: Run, chat: Path) -> None:

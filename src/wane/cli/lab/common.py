@@ -23,6 +23,7 @@ from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, printable
 from wane.core import Kind
 from wane.core.errors import ConfigError
+from wane.lab.money import share
 from wane.lab.replaying.engine import Engine, get_engine
 from wane.lab.replaying.gathering import Gathered, Studied, gather, study
 from wane.lab.replaying.replay import Pricing
@@ -196,22 +197,6 @@ def rounded(tokens: float) -> str:
     if tokens < 999_500:
         return f"{tokens / 1000:.0f}k"
     return f"{tokens / 1e6:.1f}M"
-
-
-def dollars(amount: float) -> str:
-    """Return dollars to the cent; amounts below a dollar to three digits."""
-    if amount and abs(amount) < 0.995:
-        return f"${amount:.3g}" if abs(amount) >= 0.0001 else f"${amount:.1e}"
-    return f"${amount:,.2f}" if abs(amount) < 10_000 else f"${amount:,.0f}"
-
-
-def share(value: float) -> str:
-    """Return a share in percent, to a tenth if it is not whole."""
-    text = f"{100 * value:.1f}"
-    # A loss is never rounded away to 100%.
-    if text == "100.0" and value < 1:
-        text = "99.9"
-    return f"{text.removesuffix('.0')}%"
 
 
 def range_of(low: float, high: float) -> str:

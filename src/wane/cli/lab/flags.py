@@ -39,7 +39,9 @@ _LOW_WATER: Final = Flag(
     float,
 )
 _REPORT: Final = Flag(("--report",), "report", "Also write the result as one HTML page that needs no network.", "FILE")
-_NO_CONTENTS: Final = Flag(("--no-contents",), "no_contents", "Leave the contents of the sessions out of the report.")
+_REDACT: Final = Flag(
+    ("--redact",), "redact", "Leave out of the page what was said and done, to share it: texts, titles and names."
+)
 
 _SIDECHAINS: Final = Flag(("--sidechains",), "sidechains", "Count sessions of sub-agents as sessions of their own.")
 _READING: Final = (
@@ -82,7 +84,7 @@ REPLAY: Final = (
     *_READING,
     *_RUNNING,
     _REPORT,
-    _NO_CONTENTS,
+    _REDACT,
     JSON,
 )
 SWEEP: Final = (
@@ -142,8 +144,10 @@ VIEW: Final = (
         "The session of any agent: its id or the beginning of it, as wane sessions --all lists them, or its file.",
         "SESSION",
     ),
+    _BUDGET,
+    _PRICING[0],
     Flag(("--output",), "output", "Write the page to FILE; the default is a private temporary file.", "FILE"),
     Flag(("--open",), "open_page", "Open the page in the browser; without --output this is the default."),
     FORMAT,
-    _NO_CONTENTS,
+    _REDACT,
 )

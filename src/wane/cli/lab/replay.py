@@ -11,7 +11,6 @@ from wane.cli.lab.common import (
     LabOptions,
     beyond_line,
     check_report,
-    dollars,
     figure_table,
     prepare,
     prices_told,
@@ -20,12 +19,12 @@ from wane.cli.lab.common import (
     range_of,
     read_lines,
     rounded,
-    share,
 )
 from wane.cli.terminal.console import stdout_console
 from wane.cli.terminal.progress import Bar
 from wane.core import parse_budget
 from wane.lab.figures import Totals
+from wane.lab.money import dollars, share
 from wane.lab.replaying.compare import BASELINE, Comparison, compare, parse_strategies
 from wane.strategies.base import Settings
 
@@ -48,7 +47,7 @@ class ReplayOptions(LabOptions):
     strategy: str = "all"
     budget: str = "80k"
     report: str | None = None
-    no_contents: bool = False
+    redact: bool = False
 
 
 def run_replay(options: ReplayOptions) -> int:
@@ -79,7 +78,7 @@ def run_replay(options: ReplayOptions) -> int:
         from wane.lab.report import write_report
 
         # Last, so that a full disk does not cost the user the table.
-        write_report(options.report, result, contents=not options.no_contents)
+        write_report(options.report, result, contents=not options.redact)
     return failure.OK
 
 

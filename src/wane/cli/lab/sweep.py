@@ -11,7 +11,6 @@ from wane.cli.lab.common import (
     LabOptions,
     beyond_line,
     check_report,
-    dollars,
     figure_table,
     prepare,
     prices_told,
@@ -20,11 +19,11 @@ from wane.cli.lab.common import (
     range_of,
     read_lines,
     rounded,
-    share,
 )
 from wane.cli.lab.pareto import Mark, pareto_picture
 from wane.cli.terminal.console import stdout_console
 from wane.cli.terminal.progress import Bar
+from wane.lab.money import dollars, share
 from wane.lab.replaying.compare import parse_strategies
 from wane.lab.sweep import Point, Sweep, parse_budgets, sweep
 from wane.strategies.base import Settings

@@ -94,11 +94,12 @@ Exit codes:
 VIEW: Final = """\
 Look at a session in the browser: what each call saw, what had been evicted by then, and why.
 
-The page shows what happened, with passes, compactions and usage as recorded. It is one file that needs no network. It
-holds the contents of the session, unless --no-contents is given.
+The page shows what happened, with passes, compactions and usage as recorded, and beside it what Wane would have shown
+at a budget, with the costs of both. For a session that Wane managed, it shows what never evicting would have cost. It
+is one file that needs no network. It holds the contents of the session, unless --redact is given.
 
 Examples:
   wane view 3f9c
   wane view ~/.claude/projects/my-project/0a1b.jsonl --output session.html
-  wane view session.jsonl --no-contents --open
+  wane view session.jsonl --redact --output to-share.html
 """

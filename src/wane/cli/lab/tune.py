@@ -7,19 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from wane.cli import failure
-from wane.cli.lab.common import (
-    LabOptions,
-    dollars,
-    prepare,
-    prices_told,
-    print_json,
-    print_lines,
-    read_lines,
-    rounded,
-    share,
-)
+from wane.cli.lab.common import LabOptions, prepare, prices_told, print_json, print_lines, read_lines, rounded
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted
+from wane.lab.money import dollars, share
 from wane.lab.sweep import parse_budgets
 from wane.lab.tune import BUDGETS, Alternative, Candidate, Tuning, full_cost, kept_of, tune
 from wane.strategies.base import Settings
