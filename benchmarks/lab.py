@@ -4,7 +4,8 @@ Sections:
   reading  a session file of 100 MB in each format that harnesses write
   replay   the 89 joined Terminal-Bench runs under all of our strategies, by the command; from ../shared/sessions
            (relative to the repository) or the folder that the variable WANE_BENCH_SESSIONS names
-  long     300,000 short messages, alternately the user's and the model's, by the command: most calls are over the budget
+  long     300,000 short messages, alternately the user's and the model's, by the command; most calls are over the
+           budget
 """
 
 from __future__ import annotations
