@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from wane.core import Kind
-from wane.lab.cache import CacheUse
 from wane.lab.counting import Material
 from wane.lab.money import dollars, share
 from wane.lab.replaying.replay import Pricing, Replay
 from wane.lab.session import RecordedSession
+from wane.prices import CacheUse
 
 _SAVES: Final = 0.99
 """Share of the cost below which there is a saving to speak of."""
