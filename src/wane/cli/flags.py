@@ -188,6 +188,11 @@ FORMATS: Final = (
     "claude-code",
     "codex",
     "pi",
+    "copilot-cli",
+    "gemini-cli",
+    "opencode",
+    "goose",
+    "aider",
     "journal",
     "openai",
     "anthropic",
@@ -208,8 +213,8 @@ PLAN: Final = (
     Flag(
         ("FILE",),
         "file",
-        "Messages as JSON or JSONL, a session of Claude Code, Codex or pi, or a session of wane by its file or id; a "
-        "dash reads standard input.",
+        "Messages as JSON or JSONL, or the session of any agent that wane replay reads, by its file or id; a dash "
+        "reads standard input.",
         "FILE",
     ),
     BUDGET,
