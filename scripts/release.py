@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-LARGEST: Final = 1_000_000
-"""Bytes that the wheel may have."""
+LARGEST: Final = 2**20
+"""Bytes that the wheel may have: one MiB."""
 
 # Run in a clean environment, away from the repository: the library, the command, and no module that nobody asked for.
 _USE: Final = """
@@ -111,11 +111,12 @@ def check_installed(wheel: Path, expected: str) -> None:
         folder = Path(name)
         python = environment(folder / "venv")
         run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel, cwd=folder)
-        told = run(python, "-I", "-c", _USE, cwd=folder), run(python, "-I", "-m", "wane", "--version", cwd=folder)
+        command = python.with_name("wane" + python.suffix)
+        told = run(python, "-I", "-c", _USE, cwd=folder), run(command, "--version", cwd=folder)
         if told[0] != expected or not told[1].endswith(expected):
             raise ReleaseError(f"the installed wheel tells version {told}, not {expected}")
         (folder / "a.json").write_text('[{"role": "user", "content": "Hello."}]', encoding="utf-8")
-        run(python.with_name("wane" + python.suffix), "plan", "a.json", "--budget", "10k", cwd=folder)
+        run(command, "plan", "a.json", "--budget", "10k", cwd=folder)
 
 
 def extras() -> Iterator[str]:
