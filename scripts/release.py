@@ -23,6 +23,9 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 LARGEST: Final = 2**20
 """Bytes that the wheel may have: one MiB."""
 
+NEWER: Final = {"openhands": (3, 12)}
+"""Extras that need a newer Python than Wane does."""
+
 # Run in a clean environment, away from the repository: the library, the command, and no module that nobody asked for.
 _USE: Final = """
 import sys, wane
@@ -134,9 +137,12 @@ def check_extras(wheel: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="wane-release-") as name:
         python = environment(Path(name) / "venv")
         for extra in extras():
+            if sys.version_info < NEWER.get(extra, ()):
+                print(f"  {extra}: not tried, it needs Python {'.'.join(map(str, NEWER[extra]))}")
+                continue
             try:
                 run(python, "-m", "pip", "install", "--dry-run", "--quiet", f"{wheel}[{extra}]", cwd=Path(name))
-                print(f"  {extra}: resolved")
+                print(f"  {extra}: resolved", flush=True)
             except ReleaseError as error:
                 failed.append(f"{extra}: {str(error).splitlines()[-1]}")
     if failed:
