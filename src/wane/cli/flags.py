@@ -47,11 +47,27 @@ class Flag:
 
 
 POLICIES: Final = ("default", "paper")
-STRATEGIES: Final = ("none", "truncate", "compact", "clear-tools", "fold", "paper", "cwl")
+STRATEGIES: Final = (
+    *(
+        "none",
+        "truncate",
+        "streaming",
+        "compact",
+        "memgpt",
+        "resum",
+        "acon",
+        "clear-tools",
+        "mask",
+        "fold",
+        "paper",
+        "cwl",
+    ),
+)
 _STRATEGY: Final = (
     "How to manage the context: cwl (evict episodes, the default), paper (the same in the smallest steps), fold "
-    "(collapse episodes when they end), truncate (drop the oldest messages), compact (let the model summarise them), "
-    "clear-tools (drop old tool results) or none."
+    "(collapse episodes when they end), truncate (drop the oldest messages), streaming (keep the first and the latest "
+    "messages), compact (let the model summarise them), memgpt, resum, acon (as the papers of these names do), clear-"
+    "tools (drop old tool results), mask (drop all but the latest ten, whatever the budget) or none."
 )
 _POLICY: Final = "How to evict: default (in batches) or paper (in the smallest steps)."
 
@@ -89,6 +105,21 @@ AGENT: Final = (
     Flag(("-C", "--cwd"), "cwd", "Work in DIR instead of here.", "DIR", Path),
     Flag(("-l", "--cost-limit"), "cost_limit", "Make no more model calls once this much is spent.", "DOLLARS", float),
     Flag(("-y", "--yolo"), "yolo", "Run commands and write files without asking. With -p they are refused otherwise."),
+    Flag(
+        ("--allow",),
+        "allow",
+        "Do not ask for what matches: 'git diff *', 'edit:docs/*', 'mcp:github_*'. May be repeated.",
+        "PATTERN",
+        repeatable=True,
+    ),
+    Flag(("--deny",), "deny", "Refuse what matches, also with --yolo. May be repeated.", "PATTERN", repeatable=True),
+    Flag(
+        ("--mcp",),
+        "mcp",
+        "Use the MCP servers in FILE too, such as the project's .mcp.json. May be repeated.",
+        "FILE",
+        repeatable=True,
+    ),
     Flag(("--budget",), "budget", "Tokens that the view may hold: 80k, the default, or 50% of the window.", "TOKENS"),
     Flag(("--policy",), "policy", _POLICY, "POLICY", choices=POLICIES),
     Flag(
@@ -157,6 +188,11 @@ FORMATS: Final = (
     "claude-code",
     "codex",
     "pi",
+    "copilot-cli",
+    "gemini-cli",
+    "opencode",
+    "goose",
+    "aider",
     "journal",
     "openai",
     "anthropic",
@@ -177,8 +213,8 @@ PLAN: Final = (
     Flag(
         ("FILE",),
         "file",
-        "Messages as JSON or JSONL, a session of Claude Code, Codex or pi, or a session of wane by its file or id; a "
-        "dash reads standard input.",
+        "Messages as JSON or JSONL, or the session of any agent that wane replay reads, by its file or id; a dash "
+        "reads standard input.",
         "FILE",
     ),
     BUDGET,

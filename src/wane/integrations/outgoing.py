@@ -56,7 +56,7 @@ class Outgoing:
     ) -> list[ModelMessage]:
         """Return the messages of a request.
 
-        Messages after the last response are sent as other capabilities left them.
+        Messages after the last response are sent as other capabilities left them, as far as the view shows them.
 
         Args:
             view: the conversation's view.
@@ -67,7 +67,9 @@ class Outgoing:
         settled = _settled(history)
         if _same(messages[:settled], history[:settled]):
             known = self._conversation.messages
-            shown = [*_without(view, known[_settled(known) :]), *messages[settled:]]
+            tail = known[_settled(known) :]
+            head = _without(view, tail)
+            shown = [*head, *as_shown(messages[settled:], tail, view[len(head) :])]
         else:
             shown = as_shown(messages, self._conversation.messages, view)
         shown = shown if note is None else with_note(shown, note)

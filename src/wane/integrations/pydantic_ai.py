@@ -279,8 +279,8 @@ class _Run:
     ) -> None:
         self.conversation = conversation
         self.outgoing = outgoing
-        # An agent that marks no episodes cannot recall them.
-        self.tools = conversation.own_tools if conversation.delimits else ()
+        # An agent that marks no episodes needs no tools, unless its strategy makes it search.
+        self.tools = conversation.own_tools if conversation.delimits or conversation.searches else ()
         self.history: list[ModelMessage] | None = None
         self._listener = listener
         self._past = past

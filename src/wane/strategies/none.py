@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wane.core import Item
@@ -23,6 +23,7 @@ class Uncapped:
         self.budget = settings.budget
         self.overhead = settings.overhead
         self._view: list[Slot] = []
+        self._sent = 0  # length of the last view
 
     def add(self, item: Item, part: Part) -> None:  # noqa: ARG002 - the interface's
         """Take in the next item."""
@@ -30,11 +31,16 @@ class Uncapped:
 
     def fit(self, *, cold: bool = False) -> Fitted:  # noqa: ARG002 - the interface's
         """Return the whole history."""
-        return Fitted(self._view)
+        same, self._sent = self._sent, len(self._view)
+        return Fitted(self._view, same=same)
 
     @property
     def standing(self) -> None:
         """None: there is nothing to repeat."""
+
+    def current(self) -> Sequence[Slot]:
+        """Return the view as it stands."""
+        return self._view
 
     def redo(self, done: Mapping[str, Any]) -> None:
         """Do nothing."""

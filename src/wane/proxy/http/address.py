@@ -74,6 +74,12 @@ class Address:
         """Whether only this machine can reach it."""
         return is_loopback(self.host)
 
+    @property
+    def url(self) -> str:
+        """Its base URL on this machine."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104
+        return f"http://{bracketed(host)}:{self.port}"
+
     def __str__(self) -> str:
         return f"{bracketed(self.host)}:{self.port}"
 

@@ -85,8 +85,9 @@ function levelsOf(it) {
 
 function episodeName(bar) {
   if (bar.name) return `‘${bar.name}’`;
-  const count = `${bar.number + 1}`;
-  return bar.type === "work" ? `work outside episodes (${count})` : `${bar.type === "act" ? "act" : "exploration"} ${count}`;
+  const from = Math.max(1, bar.opened), to = Math.max(from, bar.closed < 0 ? callCount() : bar.closed);
+  const calls = from === to ? `call ${n0(from)}` : `calls ${n0(from)} to ${n0(to)}`;
+  return `${{ work: "work", act: "act" }[bar.type] || "exploration"} at ${calls}`;
 }
 const levelName = (level) => ({ remove: "removed" })[data.levels[level]] || data.levels[level];
 const episodeType = (bar) => ({ act: "act", expl: "exploration", work: "outside episodes" })[bar.type];
@@ -114,6 +115,7 @@ function reason(of, it, now, index) {
     oldest: `Dropped as one of the oldest messages ${when}, ${size}.`,
     summary: `Replaced by a summary, with all around it, ${when}, ${size}.`,
     cleared: `Cleared ${when}, ${size}; a placeholder stands there.`,
+    compressed: `Compressed ${when}, ${size}; a model's text stands there, or in a summary.`,
     folded: `Folded ${when}, as its episode had ended.`,
     reasoning: `Left out ${when}: reasoning of earlier turns is not sent again.`,
     other: `Taken out by ${shown(it.name)} ${when}, ${size}.`,
@@ -141,6 +143,7 @@ function told(of, it, entry) {
   const gone = `${many(count, "item")} of ${n0(tokens)} tokens`;
   const placed = (entry.placed || []).length;
   if ((entry.how || it.how) === "summary") return `Just before it, ${gone} gave way to a summary.`;
+  if (placed && (entry.how || it.how) === "compressed") return `Just before it, ${gone} gave way to ${many(placed, "text")} of a model.`;
   if (placed) return `Just before it, ${gone} ${count === 1 ? "was" : "were"} replaced by ${many(placed, "placeholder")}.`;
   if (!count) return "";
   if (entry.how === "reasoning") return `Just before it, ${gone} were left out: reasoning of earlier turns.`;
