@@ -23,7 +23,6 @@ from pathlib import Path
 
 from comparison_frameworks import FRAMEWORKS, Contender, contenders
 from comparison_work import MOST_CALLS, Figures, Model, Workbench
-
 from wane.scripted.closed_loop.work import make_work
 from wane.testing import ScriptedServer
 

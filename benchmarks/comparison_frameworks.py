@@ -106,6 +106,9 @@ def _langchain() -> Iterator[Contender]:
     yield Contender("LangChain", "the same, 12 results kept", made(cleared(keep=12)))
     yield Contender("LangChain", "`trim_messages`", made(trimmed))
     yield Contender("LangChain", "**Wane**", made(lambda _, budget: [ContextLifecycle(budget)]))
+    yield Contender(
+        "LangChain", "**Wane**, `recall=True`", made(lambda _, budget: [ContextLifecycle(budget, recall=True)])
+    )
 
 
 def _openai_agents() -> Iterator[Contender]:

@@ -1,4 +1,4 @@
-"""The work that `comparison.py` has an agent do, in memory: files, tools, tests, and what is counted of its requests."""
+"""What an agent does in `comparison.py`, in memory: files, tools, tests, and what is counted of its requests."""
 
 from __future__ import annotations
 

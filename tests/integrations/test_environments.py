@@ -19,7 +19,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 TESTS = "tests/integrations/adapters"
-MOST = 240.0
+MOST = 280.0
 """Seconds that all environments together may take to install."""
 
 # By module: the environment, which is an extra of the project, and its tests.
