@@ -40,7 +40,7 @@ COLUMNS = (
     "largest request",
     "requests that lack a user turn",
     "prefix reused",
-    "new input tokens",
+    "priced input",
     "summary calls",
     "files read again",
 )
@@ -87,7 +87,7 @@ def row(framework: str, way: str, it: Figures) -> str:
         f"{it.largest / 1e3:.1f}k",
         f"{it.missing:,}",
         f"{reuse:.0%}",
-        f"{(it.tokens - it.reused) / 1e3:,.0f}k",
+        f"{it.priced / 1e3:,.0f}k",
         summaries,
         f"{it.again} ({it.again_tokens / 1e3:,.0f}k)",
     ]
@@ -104,14 +104,15 @@ def environments() -> Iterator[Path]:
 def main() -> None:
     """Run all that are installed, here or in an environment of their own, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="frameworks or ways whose names hold this")
+    parser.add_argument("--only", action="append", default=[], help="frameworks or ways whose names hold this")
     parser.add_argument("--tasks", type=int, default=TASKS)
     parser.add_argument("--python", action="append", default=[], help="another interpreter whose frameworks to run")
     parser.add_argument("--json", action="store_true", help="print what is installed here, a line of JSON each")
     options = parser.parse_args()
     found: dict[tuple[str, str], Figures] = {}
     for contender in contenders():
-        if options.only in f"{contender.framework} {contender.way}":
+        name = f"{contender.framework} {contender.way}"
+        if not options.only or any(it in name for it in options.only):
             figures = play(contender, options.tasks, BUDGET, TOKENS * options.tasks // TASKS)
             found[contender.framework, contender.way] = figures
             if options.json:
@@ -121,10 +122,13 @@ def main() -> None:
     if options.json:
         return
     for python in [*options.python, *environments()]:
-        command = [str(python), __file__, "--json", "--only", options.only, "--tasks", str(options.tasks)]
+        command = [str(python), __file__, "--json", "--tasks", str(options.tasks)]
+        command += [f"--only={it}" for it in options.only]
         for line in subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines():
             framework, way, figures = json.loads(line)
             found.setdefault((framework, way), Figures(**figures))
+    if not found:
+        sys.exit("no framework is installed, or none has this name")
     print(f"| {' | '.join(COLUMNS)} |\n|---|---|{'--:|' * (len(COLUMNS) - 2)}")
     for (framework, way), figures in found.items():
         print(row(framework, way, figures))

@@ -22,6 +22,9 @@ MOST_CALLS = 60
 SUMMARY_CHARS = 8_000
 """A summary is as long as those of common harnesses, some 2,000 tokens."""
 
+CACHE_READ, CACHE_WRITE = 0.1, 1.25
+"""Prices of an input token, as shares of that of one without a cache, as in the figures of the demo."""
+
 ASKED = "What the user has asked for:"
 _TASK = re.compile(r"(Task (\d+)\. Add [^\n<]*)")
 _TICKET = re.compile(r"ticket for (?:the )?(\w+)(?:: | is )(\d+)")
@@ -145,6 +148,14 @@ class Figures:
     again: int = 0
     again_tokens: int = 0
     refused: int = 0
+
+    @property
+    def priced(self) -> float:
+        """Input tokens by price: what repeats the beginning of the request before as a cache read, the rest as a write.
+
+        What a summary is made from is a request of its own, which repeats nothing.
+        """
+        return CACHE_READ * self.reused + CACHE_WRITE * (self.tokens - self.reused + self.summary_tokens)
 
 
 @dataclass
