@@ -15,6 +15,7 @@ import asyncio
 import gc
 import json
 import logging
+import os
 import statistics
 import subprocess
 import sys
@@ -27,7 +28,7 @@ from typing import Any
 
 MESSAGES = 1_000
 CALLS = 40
-ROUNDS = 3
+ROUNDS = 5
 AMPLE, USUAL = 10_000_000, 80_000
 TEXT = "what a tool has returned, and what nobody needs for long; " * 40
 ASKED = "Go on."
@@ -280,12 +281,76 @@ def google_adk() -> Run:
     return lambda budget, clock: asyncio.run(live(budget, clock))
 
 
+def mini_swe_agent() -> Run:
+    """mini-swe-agent, with an environment that runs nothing."""
+    import litellm
+    from minisweagent.agents.default import DefaultAgent
+    from minisweagent.exceptions import Submitted
+    from minisweagent.models.litellm_model import LitellmModel
+
+    from wane.integrations.mini_swe_agent import ContextLifecycle
+
+    class Answers:
+        clock: Clock
+
+        def _query(self, *_: Any, **__: Any) -> Any:
+            number = self.clock.ticks()
+            calls = [bash(-1 if number is None else number, "n")]
+            return litellm.ModelResponse(choices=[{"message": {"role": "assistant", "tool_calls": calls}}])
+
+    class Alone(Answers, LitellmModel):
+        pass
+
+    class Managed(Answers, ContextLifecycle):
+        pass
+
+    class Nowhere:
+        config = None
+
+        def execute(self, action: Any, *_: Any, **__: Any) -> dict[str, Any]:
+            number = int(action["command"].split()[1])
+            if number < 0:
+                raise Submitted({"role": "exit", "content": "Done.", "extra": {}})
+            return {"output": look(number), "returncode": 0, "exception_info": ""}
+
+        def get_template_vars(self, **_: Any) -> dict[str, Any]:
+            return {}
+
+        def serialize(self) -> dict[str, Any]:
+            return {}
+
+    class GoingOn(DefaultAgent):
+        def add_messages(self, *messages: Any) -> list[Any]:
+            if not self.messages:
+                for n in pairs():
+                    call = {"role": "assistant", "content": None, "tool_calls": [bash(n, "c")]}
+                    messages += (call, {"role": "tool", "tool_call_id": f"c{n}", "content": look(n)})
+                messages += ({"role": "user", "content": ASKED},)
+            added: list[Any] = super().add_messages(*messages)
+            return added
+
+    def bash(number: int, kind: str) -> dict[str, Any]:
+        function = {"name": "bash", "arguments": json.dumps({"command": f"look {number}"})}
+        return {"id": f"{kind}{number}", "type": "function", "function": function}
+
+    def run(budget: int | None, clock: Clock) -> None:
+        settings: dict[str, Any] = {"model_name": "openai/x", "cost_tracking": "ignore_errors"}
+        settings["observation_template"] = "{{output.output}}"
+        model: Any = Alone(**settings) if budget is None else Managed(**settings, budget=budget, remind_at=None)
+        model.clock = clock
+        given = {"system_template": "Be good.", "instance_template": "{{task}}", "step_limit": 0, "cost_limit": 0}
+        GoingOn(model, Nowhere(), **given).run(ASKED)
+
+    return run
+
+
 FRAMEWORKS: dict[str, tuple[str, Callable[[], Run]]] = {
     "langchain": ("LangChain", langchain),
     "agents": ("OpenAI Agents", openai_agents),
     "agent_framework": ("Agent Framework", agent_framework),
     "strands": ("Strands", strands),
     "google.adk": ("Google ADK", google_adk),
+    "minisweagent": ("mini-swe-agent", mini_swe_agent),
 }
 
 
@@ -327,6 +392,8 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print what is installed here, a line of JSON each")
     options = parser.parse_args()
     logging.disable(logging.CRITICAL)
+    # LiteLLM would ask the network for prices, mini-swe-agent would greet.
+    os.environ |= {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "MSWEA_SILENT_STARTUP": "1"}
     warnings.simplefilter("ignore")
     found: dict[str, list[float]] = {}
     for module, (name, make) in FRAMEWORKS.items():
