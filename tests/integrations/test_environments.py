@@ -25,7 +25,6 @@ MOST = 280.0
 # By module: the environment, which is an extra of the project, and its tests.
 FRAMEWORKS = {
     "google.adk": ("dev-google-adk", ["test_google_adk.py", "test_google_adk_format.py"]),
-    "strands": ("dev-google-adk", ["test_strands.py"]),
     "inspect_ai": ("dev-google-adk", ["test_inspect_ai.py", "test_inspect_ai_format.py"]),
     "minisweagent": ("dev-litellm", ["test_mini_swe_agent.py"]),
     "litellm": ("dev-litellm", ["test_litellm.py"]),
