@@ -28,7 +28,7 @@ from typing import Any
 
 MESSAGES = 1_000
 CALLS = 40
-ROUNDS = 5
+ROUNDS = 3
 AMPLE, USUAL = 10_000_000, 80_000
 TEXT = "what a tool has returned, and what nobody needs for long; " * 40
 ASKED = "Go on."
