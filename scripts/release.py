@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-LARGEST: Final = 2**20
-"""Bytes that the wheel may have: one MiB."""
+LARGEST: Final = 1_100_000
+"""Bytes that the wheel may have, so that it does not grow unnoticed."""
 
 NEWER: Final = {"openhands": (3, 12)}
 """Extras that need a newer Python than Wane does."""
