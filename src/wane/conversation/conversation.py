@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Generic, get_args
+from typing import TYPE_CHECKING, Any, Generic, get_args
 
 from wane.conversation.adapter import Adapter
 from wane.conversation.alignment import Aligner, ByMessage
@@ -16,7 +16,7 @@ from wane.conversation.engine import ANNOTATED, SEARCHED, Done
 from wane.conversation.events import Emitter, HistoryForked, HistoryReplaced, Listener
 from wane.conversation.reminder import REMIND_AT
 from wane.conversation.request import Change, Request
-from wane.conversation.state import VERSION, Digest, export_timeline, restore_timeline
+from wane.conversation.state import Digest, export_conversation, restore_conversation
 from wane.conversation.timeline import CACHE_LIFETIME, Prepared, Setup, Timeline
 from wane.conversation.tools import DELIMITER_TOOL, RECALL_ALONE, RECALL_TOOL, Tool
 from wane.conversation.view import writing
@@ -33,7 +33,7 @@ from wane.core import (
     ToolClass,
     parse_budget,
 )
-from wane.core.errors import ConfigError, WaneError
+from wane.core.errors import ConfigError
 from wane.core.guidance import guidance
 from wane.counters import get_counter
 from wane.formats import get_format
@@ -51,8 +51,6 @@ else:
     from typing import TypeVar
 
     M = TypeVar("M")
-
-_STATE_ERRORS: Final = (WaneError, LookupError, TypeError, ValueError, AttributeError)
 
 
 class Conversation(Generic[M]):
@@ -317,7 +315,7 @@ class Conversation(Generic[M]):
 
     def read(self, data: Sequence[Any]) -> Sequence[M]:
         """Return the messages of what a host holds, which for `openai_responses` may be a flat list of items."""
-        return self.format.read(data) if isinstance(self.format, WritingFormat) else data
+        return self._setup.read(data)
 
     def append(self, message: M | Sequence[Any], *, input_tokens: int = 0, at: float | None = None) -> list[Call[M]]:
         """Take in the next message of the history.
@@ -584,17 +582,7 @@ class Conversation(Generic[M]):
     def state(self) -> dict[str, Any]:
         """Return what `restore` needs besides the history, as JSON data that is no larger than the view."""
         self._answer_own()
-        messages = self._line.transcript.messages
-        return {
-            "version": VERSION,
-            "format": self.format.name,
-            "strategy": self._setup.strategy,
-            "annotate": self._setup.settings.annotate,
-            "messages": len(messages),
-            "digest": self._digest.of(messages, len(messages)),
-            "verdicts": self._verdicts.export(),
-            **export_timeline(self._line),
-        }
+        return export_conversation(self._line, self._digest, self._verdicts, self._identity)
 
     def restore(self, state: Mapping[str, Any], history: Sequence[Any]) -> bool:
         """Continue another conversation, of this process or another, with the settings of this one.
@@ -606,25 +594,10 @@ class Conversation(Generic[M]):
         Returns:
             Whether the state could be restored. If not, because it fits another history, nothing is changed.
         """
-        same = {
-            "version": VERSION,
-            "format": self.format.name,
-            "strategy": self._setup.strategy,
-            "annotate": self._setup.settings.annotate,
-        }
-        try:
-            count = state["messages"]
-            if any(state[key] != value for key, value in same.items()) or len(messages := self.read(history)) < count:
-                return False
-            known = messages[:count]
-            digest: Digest[M] = Digest(self.format, self._setup.adapter)
-            if digest.of(list(known), count) != state["digest"]:
-                return False
-            line = restore_timeline(self._setup, state, known)
-            verdicts = Verdicts()
-            verdicts.restore(state["verdicts"])
-        except _STATE_ERRORS:
+        restored = restore_conversation(self._setup, state, history, self._identity)
+        if restored is None:
             return False
+        line, digest, verdicts, known = restored
         self._begin(line)
         self._aligner.extend(known)
         self._digest, self._verdicts = digest, verdicts
@@ -648,6 +621,15 @@ class Conversation(Generic[M]):
         self._digest = Digest(self.format, self._setup.adapter)
         self._waiting = WaitingCalls(self.format)
         self._left_out = []
+
+    @property
+    def _identity(self) -> dict[str, str]:
+        """What a state must have in common with the conversation that restores it."""
+        return {
+            "format": self.format.name,
+            "strategy": self._setup.strategy,
+            "annotate": self._setup.settings.annotate,
+        }
 
     def _wire(self, view: list[M], reminder: str | None) -> list[Any]:
         format_ = self.format

@@ -9,14 +9,17 @@ from typing import Any, Final, Generic
 
 from wane.conversation.adapter import Adapter
 from wane.conversation.alignment import content_of
+from wane.conversation.calls import Verdicts
 from wane.conversation.engine import Engine, Shown
 from wane.conversation.timeline import Sent, Setup, Timeline
 from wane.core import ContextWindow, Episode, EpisodeType
-from wane.core.errors import HistoryError
+from wane.core.errors import HistoryError, WaneError
 from wane.formats.base import Format, MessageT
 
 VERSION: Final = 1
 """Version of the data."""
+
+_DAMAGED: Final = (WaneError, LookupError, TypeError, ValueError, AttributeError)  # what a malformed state raises
 
 
 class Digest(Generic[MessageT]):
@@ -59,6 +62,55 @@ class Digest(Generic[MessageT]):
             else json.dumps(content_of(self._format, message), ensure_ascii=False, default=str)
         )
         return f"{'content' if key is None else 'key'}:{text}".encode("utf-8", "surrogatepass")
+
+
+def export_conversation(
+    line: Timeline[MessageT], digest: Digest[MessageT], verdicts: Verdicts, identity: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the state of a conversation.
+
+    Args:
+        line: its timeline.
+        digest: the digest of its messages.
+        verdicts: its verdicts.
+        identity: what another conversation must have in common to restore it.
+    """
+    messages = line.transcript.messages
+    return {
+        "version": VERSION,
+        **identity,
+        "messages": len(messages),
+        "digest": digest.of(messages, len(messages)),
+        "verdicts": verdicts.export(),
+        **export_timeline(line),
+    }
+
+
+def restore_conversation(
+    setup: Setup[MessageT], state: Mapping[str, Any], history: Sequence[Any], identity: Mapping[str, str]
+) -> tuple[Timeline[MessageT], Digest[MessageT], Verdicts, Sequence[MessageT]] | None:
+    """Return the timeline, digest, verdicts and messages of an exported conversation; None if it cannot be restored.
+
+    Args:
+        setup: settings of the timeline.
+        state: the exported state.
+        history: at least the messages that the conversation had taken in.
+        identity: what the state must have in common with the conversation that restores it.
+    """
+    try:
+        count = state["messages"]
+        if any(state[key] != value for key, value in {"version": VERSION, **identity}.items()):
+            return None
+        known = setup.read(history)[:count]
+        digest: Digest[MessageT] = Digest(setup.format, setup.adapter)
+        if len(known) < count or digest.of(known, count) != state["digest"]:
+            return None
+        line = restore_timeline(setup, state, known)
+        verdicts = Verdicts()
+        verdicts.restore(state["verdicts"])
+    except _DAMAGED:
+        return None
+    return line, digest, verdicts, known
 
 
 def export_timeline(line: Timeline[Any]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from wane.conversation.view import ViewMessages, places
 from wane.core import Added, Counter, Item, Kind, Mark
 from wane.core.errors import HistoryError
 from wane.formats.base import Format, MessageT, Part, Transcript
+from wane.formats.writing import WritingFormat
 from wane.recall import RECALL, Archive
 from wane.strategies.base import Settings, SummaryNeeded
 
@@ -58,6 +59,10 @@ class Setup(Generic[MessageT]):
     cache_lifetime: float
     manage: bool
     emit: Callable[..., None]
+
+    def read(self, data: Sequence[Any]) -> Sequence[MessageT]:
+        """Return the messages of what a host holds; see `Conversation.read`."""
+        return self.format.read(data) if isinstance(self.format, WritingFormat) else data
 
     def engine(self, limits: int | None = None) -> Engine:
         """Return an engine for an empty history.
