@@ -44,7 +44,7 @@ FLOORS: dict[str, set[str]] = {
     },
     "proxy": {"conversation", "core", "counters", "formats", "journal", "inference", "strategies", "recall", ""},
     "scripted": {"conversation", "core", "formats", "journal", "lab", "integrations", "agent", "testing"},
-    "evaluation": {"core", "formats", "journal", "lab", "strategies"},
+    "evaluation": {"core", "formats", "journal", "lab", "strategies", ""},
     "cli": {
         "evaluation",
         "conversation",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from wane.cli import failure, flags, texts
+from wane.cli.eval.commands import EVAL_COMMANDS, EVAL_GROUPS
 from wane.cli.failure import UsageError
 from wane.cli.lab.commands import LAB_COMMANDS, LAB_GROUPS
 from wane.cli.parser import Command, Values, parse
@@ -60,7 +61,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def _run(args: Sequence[str]) -> int:
     args, rest = split(args)
-    name, values = parse(args, COMMANDS, LAB_GROUPS)
+    name, values = parse(args, COMMANDS, LAB_GROUPS | EVAL_GROUPS)
     if name is None:
         return _agent(values)
     if rest:
@@ -153,6 +154,7 @@ COMMANDS: Final = (
     Command("proxy", proxy_texts.PROXY, proxy_flags.PROXY, _proxy),
     Command("run", run_texts.RUN, run_flags.RUN, _run_agent),
     *LAB_COMMANDS,
+    *EVAL_COMMANDS,
     Command("demo", texts.DEMO, flags.DEMO, _demo),
 )
 """All commands, in the order of help."""

@@ -15,7 +15,6 @@ from typing import Final
 
 from filelock import FileLock
 
-from wane.core.errors import ConfigError
 from wane.evaluation.sandbox import dockerfile, files
 from wane.evaluation.sandbox.dockerfile import Dockerfile, Instruction
 from wane.evaluation.sandbox.namespace import SEARCH_PATH, Namespace, SandboxError
@@ -55,13 +54,13 @@ def base_folder(bases: Path, image: str) -> Path:
     """Return the folder with the root file system of an image: the one of its name, in `bases`.
 
     Raises:
-        ConfigError: if there is none; the message names those that there are.
+        SandboxError: if there is none; the message names those that there are.
     """
     found = bases / image
     if (found / "bin").exists():
         return found
     there = sorted(each.name for each in bases.glob("*:*")) if bases.is_dir() else []
-    raise ConfigError(
+    raise SandboxError(
         f"no root file system for the image {image} in {bases} (there: {', '.join(there) or 'none'}); "
         "docs/evaluation.md says how to make one"
     )
@@ -78,14 +77,14 @@ async def build(context: Path, bases: Path, cache: Path, *, force: bool = False)
 
     Raises:
         DockerfileError: for a Dockerfile that is not understood.
-        ConfigError: if there is no base.
-        SandboxError: if a step fails.
+        SandboxError: if there is no base, or a step fails.
     """
     described = dockerfile.parse((context / "Dockerfile").read_text(encoding="utf-8"))
     base = base_folder(bases, described.base)
     home = cache / _key(context, base)
     cache.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(f"{home}.lock")
+    # Taken in one thread and let go of in another.
+    lock = FileLock(f"{home}.building", thread_local=False)
     # Another process may be building it, for minutes.
     await asyncio.to_thread(lock.acquire)
     try:

@@ -1,0 +1,1 @@
+"""The group `eval`: benchmarks run, gone on with and reported."""

@@ -1,0 +1,37 @@
+"""The commands of the group `eval`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wane.cli.eval import flags, texts
+from wane.cli.parser import Command, Values
+
+
+def _run(values: Values) -> int:
+    from wane.cli.eval.run import run_config
+
+    return run_config(**values)
+
+
+def _resume(values: Values) -> int:
+    from wane.cli.eval.run import resume
+
+    return resume(**values)
+
+
+def _tasks(values: Values) -> int:
+    from wane.cli.eval.tasks import list_tasks
+
+    return list_tasks(**values)
+
+
+EVAL_COMMANDS: Final = (
+    Command("eval run", texts.RUN, flags.RUN, _run),
+    Command("eval resume", texts.RESUME, flags.RESUME, _resume),
+    Command("eval tasks", texts.TASKS, flags.TASKS, _tasks),
+)
+"""All of them, in the order of help."""
+
+EVAL_GROUPS: Final = {"eval": texts.EVAL}
+"""Help text of the group, by the first of two words."""

@@ -1,0 +1,17 @@
+"""Arguments and options of the group `eval`, with their help."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from wane.cli.flags import JSON, Flag
+
+RUN: Final = (Flag(("CONFIG",), "config", "The configuration, as YAML.", "CONFIG", Path), JSON)
+
+RESUME: Final = (Flag(("DIR",), "folder", "The folder with the results so far.", "DIR", Path), JSON)
+
+TASKS: Final = (
+    Flag(("--config",), "config", "List the tasks of this configuration, in the order of its first run.", "FILE", Path),
+    JSON,
+)

@@ -1,0 +1,58 @@
+"""Help texts of the group `eval`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+EVAL: Final = """\
+Run a benchmark with the agent, in one session or in isolated ones, and tell what the scores show.
+"""
+
+RUN: Final = """\
+Run what a configuration asks for: models, strategies, budgets and protocols over a benchmark's tasks.
+
+Each task gets an environment of its own, and Wane works inside it. In the protocol isolated each task has a session of
+its own; in single, one session goes through all tasks in a seeded order, and a task that is killed leaves nothing in it.
+The tasks, graders and environments are Harbor's. Results are lines in DIR/…/results.jsonl, written as trials end. Given
+again, it goes on where it stopped.
+
+A configuration:
+  benchmark: terminal-bench-2.0
+  path: ~/terminal-bench-2          # wane eval tasks tells where to get it
+  models: [anthropic:claude-sonnet-5-5]
+  strategies: [cwl, none]
+  budgets: [80k]
+  protocols: [isolated, single]
+  runs: 5
+  limits: {cost_per_task: 3, cost_total: 600}
+  environment: {type: docker}
+
+Examples:
+  wane eval run tb2.yaml
+
+Exit codes:
+  0    all trials have a result
+  1    it could not run
+  2    the configuration cannot be used
+  3    a limit of cost ended it
+  130  stopped with Ctrl-C; wane eval resume goes on
+"""
+
+RESUME: Final = """\
+Go on with an evaluation, from wherever it stopped.
+
+A trial that was killed is rolled back and done again; what it cost is kept and counts for the limits.
+
+Examples:
+  wane eval resume tb2-results
+"""
+
+TASKS: Final = """\
+List the benchmarks that are known by name and where to get them, or the tasks that a configuration would run.
+
+No benchmark comes with Wane.
+
+Examples:
+  wane eval tasks
+  wane eval tasks --config tb2.yaml
+"""

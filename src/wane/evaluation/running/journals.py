@@ -1,0 +1,64 @@
+"""What the journal of a session tells of a trial."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from wane.core.errors import WaneError
+from wane.evaluation.results import Usage
+from wane.formats import Transcript, get_format
+from wane.journal import MessageRecord, UsageRecord, read
+
+
+def find_journal(folder: Path) -> Path | None:
+    """Return the newest session file in a folder, at any depth; None if there is none."""
+    found = sorted(folder.rglob("*.jsonl"), key=lambda path: path.stat().st_mtime)
+    return found[-1] if found else None
+
+
+def usage_of(journal: Path | None) -> Usage:
+    """Return what all model calls of a session took; nothing if there is no journal, or it cannot be read."""
+    if journal is None:
+        return Usage(cost=0.0)
+    try:
+        records = [record for record in read(journal).records if isinstance(record, UsageRecord)]
+    except WaneError:
+        return Usage()
+    costs = [record.cost for record in records]
+    return Usage(
+        model_calls=len(records),
+        input_tokens=sum(record.input_tokens for record in records),
+        cached_tokens=sum(record.cache_read_tokens for record in records),
+        cache_write_tokens=sum(record.cache_write_tokens for record in records),
+        output_tokens=sum(record.output_tokens for record in records),
+        cost=None if None in costs else sum(cost for cost in costs if cost is not None),
+    )
+
+
+def since(whole: Usage, before: Usage) -> Usage:
+    """Return what was used after `before`."""
+    known = whole.cost is not None and before.cost is not None
+    return Usage(
+        whole.model_calls - before.model_calls,
+        whole.input_tokens - before.input_tokens,
+        whole.cached_tokens - before.cached_tokens,
+        whole.cache_write_tokens - before.cache_write_tokens,
+        whole.output_tokens - before.output_tokens,
+        (whole.cost or 0.0) - (before.cost or 0.0) if known else None,
+    )
+
+
+def item_count(journal: Path | None) -> int:
+    """Return how many items of the history a session holds.
+
+    Raises:
+        WaneError: if the journal cannot be read.
+    """
+    if journal is None:
+        return 0
+    file = read(journal)
+    format_ = get_format(file.header.format)
+    transcript = Transcript(format_)
+    for message in format_.load([record.message for record in file.records if isinstance(record, MessageRecord)]):
+        transcript.take(message)
+    return transcript.item_count
