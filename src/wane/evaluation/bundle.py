@@ -33,19 +33,25 @@ COMMAND: Final = f"{PLACE}/bin/wane"
 EXTRAS: Final = ("agent", "openai", "anthropic", "google")
 """Extras of Wane whose packages go along, as far as they are installed."""
 
-_LAYOUT: Final = 1
+_LAYOUT: Final = 2
 _PYTHON: Final = f"python{sys.version_info.major}.{sys.version_info.minor}"
 _LEFT_OUT: Final = (
     *("__pycache__", "test", "tests", "idlelib", "tkinter", "_tkinter*", "turtledemo", "lib2to3", "site-packages"),
     *("*.a", "config-*"),
 )
 _LIBRARY: Final = re.compile(r"^\s*(?:(\S+) => )?(/\S+) \(0x[0-9a-f]+\)$", re.MULTILINE)
-_LAUNCHER: Final = """\
-#!/bin/sh
 # Through a loader and libraries of its own; -I and -B leave the environment alone that it works in.
+_PYTHON_SCRIPT: Final = """\
+#!/bin/sh
 here=$(cd "$(dirname "$0")/.." && pwd)
-exec "$here/lib/loader" --library-path "$here/lib" "$here/bin/{python}" -I -B \\
-    -c 'import sys; from wane.cli.main import main; sys.exit(main())' "$@"
+exec "$here/lib/loader" --library-path "$here/lib" "$here/bin/{python}" -B "$@"
+"""
+# The agent's shell is supervised by another Python, started by the name of this one.
+_WANE_SCRIPT: Final = """\
+#!/bin/sh
+here=$(cd "$(dirname "$0")/.." && pwd)
+exec "$here/bin/python" -I -c "import sys; sys.executable = '$here/bin/python'
+from wane.cli.main import main; sys.exit(main())" "$@"
 """
 
 
@@ -133,9 +139,10 @@ def _fill(new: Path, packages: dict[str, Distribution]) -> None:
         Path(wane.__file__).parent, site / "wane", dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__")
     )
     _add_libraries(new)
-    launcher = new / "bin" / "wane"
-    launcher.write_text(_LAUNCHER.format(python=_PYTHON), encoding="utf-8")
-    launcher.chmod(0o755)
+    for name, text in (("python", _PYTHON_SCRIPT), ("wane", _WANE_SCRIPT)):
+        script = new / "bin" / name
+        script.write_text(text.format(python=_PYTHON), encoding="utf-8")
+        script.chmod(0o755)
 
 
 def _copy_package(package: Distribution, site: Path, scripts: Path) -> None:
