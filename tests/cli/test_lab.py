@@ -95,6 +95,29 @@ def chat(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
+def marked(tmp_path: Path) -> Path:
+    """A session whose agent marks an exploration and an act, with one mark too many."""
+    work: list[tuple[str, dict[str, Any]]] = [
+        ("delimiter", {"action": "start", "name": "look", "type": "expl"}),
+        ("read", {"path": "a.py"}),
+        ("delimiter", {"action": "end", "description": "a.py holds it"}),
+        ("delimiter", {"action": "end"}),
+        ("delimiter", {"action": "start", "name": "fix", "type": "act", "dependencies": ["look"]}),
+        ("edit", {"path": "a.py", "old": "x", "new": "y"}),
+        ("delimiter", {"action": "end"}),
+    ]
+    told: list[dict[str, Any]] = [{"role": "user", "content": "fix a.py"}]
+    for number, (tool, arguments) in enumerate(work):
+        function = {"name": tool, "arguments": json.dumps(arguments)}
+        call = {"id": f"c{number}", "type": "function", "function": function}
+        told.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        told.append({"role": "tool", "tool_call_id": f"c{number}", "content": "ok"})
+    path = tmp_path / "marked.json"
+    path.write_text(json.dumps(told), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
 def pi(tmp_path: Path) -> Path:
     path = tmp_path / "pi.jsonl"
     path.write_text("".join(f"{json.dumps(line)}\n" for line in pi_lines()), encoding="utf-8")
@@ -412,6 +435,19 @@ class TestLab:
         usage["cacheWrite"], usage["cacheRead"] = usage["cacheWrite"] + usage["cacheRead"], 0
         pi.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
         assert "  call 3: read 0 of " in run("lab", "validate", pi, "--outliers").out
+
+    def test_annotations(self, run: Run, marked: Path, chat: Path) -> None:
+        done = run("lab", "annotations", marked, chat)
+        assert (done.code, done.err) == (0, "")
+        text = flat(done.out)
+        assert "1 exploration and 1 act, which declare 1 exploration; 0 without an end." in text
+        assert "Refused marks: none active 1." in text
+        data = json.loads(run("lab", "annotations", marked, chat, "--json").out)
+        assert [it["marked"] for it in data["sessions"]] == [1, 0]
+        assert data["total"]["marks"] == data["sessions"][0]["marks"] == 5
+
+    def test_annotations_of_an_agent_that_marks_nothing(self, run: Run, chat: Path) -> None:
+        assert "No episode was marked in 1 session." in run("lab", "annotations", chat).out
 
     def test_nothing_to_compare_with(self, run: Run, chat: Path) -> None:
         done = run("lab", "validate", chat)

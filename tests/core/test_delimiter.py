@@ -34,7 +34,13 @@ def in_act() -> Protocol:
     return protocol
 
 
-STATES = {"new": Protocol, "explored": explored, "in_expl": in_expl, "in_act": in_act}
+def acted() -> Protocol:
+    protocol = in_act()
+    assert protocol.judge(call(action="end")).accepted
+    return protocol
+
+
+STATES = {"new": Protocol, "explored": explored, "in_expl": in_expl, "in_act": in_act, "acted": acted}
 
 REJECTED = [
     ("new", "", "not valid JSON"),
@@ -70,7 +76,30 @@ REJECTED = [
     ("in_expl", call(action="end", description=" <what you learned> "), "is a placeholder"),
     ("in_expl", call(action="end", name="look", description="x"), 'is "look-more", not "look"'),
     ("in_act", call(action="end", description="done"), "takes no description"),
+    ("acted", call(action="start", name="a", type="act", dependencies=["fix"]), "is not a closed expl"),
 ]
+
+REFUSALS = {
+    "not valid JSON": "malformed",
+    "not a JSON object": "malformed",
+    "must be a string": "malformed",
+    "must be a list": "malformed",
+    '"action" must be': "no action",
+    'needs a "name"': "no name",
+    "type was given": "no type",
+    "is no type": "no type",
+    'needs the field "dependencies"': "no dependencies",
+    "was never started": "dependency unknown",
+    "is not a closed expl": "dependency not closed",
+    "no episode is active": "none active",
+    "was used before": "name used",
+    "takes no dependencies": "expl with dependencies",
+    "still active": "still active",
+    'needs a "description"': "no description",
+    "is a placeholder": "placeholder",
+    'is "look-more", not': "other name",
+    "takes no description": "act with description",
+}
 
 
 def filled(lesson: str) -> str:
@@ -91,6 +120,7 @@ def test_a_rejection_says_why_changes_nothing_and_shows_a_call_that_works(
     verdict = protocol.judge(arguments)
     assert not verdict.accepted
     assert why in verdict.text
+    assert verdict.refusal == next(kind for words, kind in REFUSALS.items() if words in why)
     assert (protocol.started, protocol.active) == before
     assert protocol.judge(filled(verdict.text.split("A right call: ")[1])).accepted
 
@@ -103,6 +133,7 @@ def test_the_four_canonical_calls() -> None:
     assert (end.action, end.name, end.description) == ("end", "look", "seen")
     act = protocol.judge(call(action="start", name="fix", type="act", dependencies=["look", " look ", ""]))
     assert act.dependencies == ("look",)
+    assert start.refusal is end.refusal is act.refusal is None
     assert protocol.judge(call(action="end", name=" fix ", description=" ")).accepted
 
 

@@ -1,7 +1,7 @@
 """The paper, pure: items, protocol, episodes, policy, accounting, window. Data in, decisions out."""
 
 from wane.core.accounting import Counter, chars
-from wane.core.delimiter import Verdict
+from wane.core.delimiter import Refusal, Verdict
 from wane.core.episodes import Episode, EpisodeType, Level
 from wane.core.items import DEFAULT_TOOL_CLASSES, DELIMITER, Item, Kind, ToolClass
 from wane.core.marks import Mark
@@ -25,6 +25,7 @@ __all__ = [
     "Mark",
     "Pinned",
     "Policy",
+    "Refusal",
     "Step",
     "ToolClass",
     "Verdict",

@@ -55,6 +55,25 @@ DESCRIPTION: Final = (
 
 HasLeft: TypeAlias = Callable[[str], bool]
 
+Refusal: TypeAlias = Literal[
+    "malformed",
+    "no action",
+    "still active",
+    "no name",
+    "name used",
+    "no type",
+    "expl with dependencies",
+    "no dependencies",
+    "dependency unknown",
+    "dependency not closed",
+    "none active",
+    "other name",
+    "no description",
+    "act with description",
+    "placeholder",
+]
+"""What is wrong with a call that is rejected."""
+
 _NAMES_SHOWN: Final = 8
 
 
@@ -71,6 +90,7 @@ class Verdict:
         dependencies: for an accepted start of an act, the explorations it builds on, in the order given.
         description: for an accepted end of an expl, what it learned.
         left: the `dependencies` that have left the view, except for their descriptions.
+        refusal: what was wrong, when rejected.
     """
 
     accepted: bool
@@ -81,6 +101,7 @@ class Verdict:
     dependencies: tuple[str, ...] = ()
     description: str | None = None
     left: tuple[str, ...] = ()
+    refusal: Refusal | None = None
 
     def answer(self, *, recall: bool) -> str:
         """Return the tool result: `text`, with a hint at the tool `recall` if the model has it and it would help."""
@@ -111,7 +132,8 @@ class Protocol:
             fields = _parse(arguments)
             verdict = self._start(fields, has_left) if fields["action"] == "start" else self._end(fields)
         except _Rejection as rejection:
-            return Verdict(accepted=False, text=f"Error: {rejection.why}. {self._lesson(rejection)}")
+            text = f"Error: {rejection.why}. {self._lesson(rejection)}"
+            return Verdict(accepted=False, text=text, refusal=rejection.kind)
         self._advance(verdict)
         return verdict
 
@@ -128,32 +150,37 @@ class Protocol:
     def _start(self, fields: dict[str, Any], has_left: HasLeft) -> Verdict:
         name, type_ = fields["name"], fields["type"]
         if self.active is not None:
-            raise _Rejection(f"episode {quote(self.active[0])} is still active, and there is one at a time")
+            raise _Rejection(
+                "still active", f"episode {quote(self.active[0])} is still active, and there is one at a time"
+            )
         if not name:
-            raise _Rejection('a start needs a "name"', type=type_)
+            raise _Rejection("no name", 'a start needs a "name"', type=type_)
         if name in self.started:
             why = f"the name {quote(name)} was used before in this session, and names are used once"
-            raise _Rejection(why, name, type_)
+            raise _Rejection("name used", why, name, type_)
         if type_ == "expl":
             return self._start_expl(name, fields["dependencies"])
         if type_ == "act":
             return self._start_act(name, fields["dependencies"], has_left)
         found = f"{quote(type_)} is no type" if type_ else "no type was given"
-        raise _Rejection(f'a start needs a "type", "expl" or "act", and {found}', name)
+        raise _Rejection("no type", f'a start needs a "type", "expl" or "act", and {found}', name)
 
     def _start_expl(self, name: str, dependencies: list[str] | None) -> Verdict:
         if dependencies:
-            raise _Rejection("an expl takes no dependencies, as exploration has nothing behind it", name)
+            why = "an expl takes no dependencies, as exploration has nothing behind it"
+            raise _Rejection("expl with dependencies", why, name)
         text = f"Started exploration {quote(name)}. End it with a description of what you learned."
         return Verdict(True, text, "start", name, EpisodeType.EXPL)
 
     def _start_act(self, name: str, dependencies: list[str] | None, has_left: HasLeft) -> Verdict:
         if dependencies is None:
-            raise _Rejection('an act needs the field "dependencies"', name, "act")
+            raise _Rejection("no dependencies", 'an act needs the field "dependencies"', name, "act")
         for dependency in dependencies:
             if not self.started.get(dependency, False):
-                what = "is not a closed expl" if dependency in self.started else "was never started"
-                raise _Rejection(f"the dependency {quote(dependency)} {what}", name, "act")
+                known = dependency in self.started
+                what = "is not a closed expl" if known else "was never started"
+                kind: Refusal = "dependency not closed" if known else "dependency unknown"
+                raise _Rejection(kind, f"the dependency {quote(dependency)} {what}", name, "act")
         behind = ", ".join(map(quote, dependencies)) or ("nothing" if any(self.started.values()) else "")
         text = f"Started action {quote(name)}, building on {behind}." if behind else f"Started action {quote(name)}."
         left = tuple(filter(has_left, dependencies))
@@ -163,18 +190,19 @@ class Protocol:
 
     def _end(self, fields: dict[str, Any]) -> Verdict:
         if self.active is None:
-            raise _Rejection("no episode is active, so there is nothing to end")
+            raise _Rejection("none active", "no episode is active, so there is nothing to end")
         name, type_ = self.active
         if fields["name"] and fields["name"] != name:
-            raise _Rejection(f"the active episode is {quote(name)}, not {quote(fields['name'])}")
+            raise _Rejection("other name", f"the active episode is {quote(name)}, not {quote(fields['name'])}")
         description = fields["description"] or None
         if type_ is EpisodeType.ACT:
             if description is not None:
-                raise _Rejection("ending an act takes no description")
+                raise _Rejection("act with description", "ending an act takes no description")
         elif description is None:
-            raise _Rejection('ending an expl needs a "description" of what was learned')
+            raise _Rejection("no description", 'ending an expl needs a "description" of what was learned')
         elif description.startswith("<") and description.endswith(">"):
-            raise _Rejection(f"the description {quote(description)} is a placeholder, and would be all that stays")
+            why = f"the description {quote(description)} is a placeholder, and would be all that stays"
+            raise _Rejection("placeholder", why)
         if type_ is EpisodeType.ACT:
             return Verdict(True, f"Ended action {quote(name)}.", "end", name, type_)
         # This call and its result may be all that stays (R9), so the text says where the start went.
@@ -201,8 +229,9 @@ class Protocol:
 class _Rejection(Exception):  # noqa: N818 - control flow, never leaves this file
     """A call that the protocol rejects: why, and what it says about the episode."""
 
-    def __init__(self, why: str, name: str | None = None, type: str | None = None) -> None:  # noqa: A002
+    def __init__(self, kind: Refusal, why: str, name: str | None = None, type: str | None = None) -> None:  # noqa: A002
         super().__init__(why)
+        self.kind: Refusal = kind
         self.why = why
         self.name = name
         self.type = type
@@ -213,13 +242,13 @@ def _parse(arguments: str | None) -> dict[str, Any]:
     try:
         raw = json.loads(arguments or "", parse_constant=_refuse)
     except (ValueError, RecursionError):
-        raise _Rejection("the arguments are not valid JSON") from None
+        raise _Rejection("malformed", "the arguments are not valid JSON") from None
     if not isinstance(raw, dict):
-        raise _Rejection("the arguments are not a JSON object")
+        raise _Rejection("malformed", "the arguments are not a JSON object")
     fields: dict[str, Any] = {name: _string(name, raw.get(name)) for name in ("action", "name", "type", "description")}
     fields["dependencies"] = _names(raw.get("dependencies"))
     if fields["action"] not in ("start", "end"):
-        raise _Rejection('"action" must be "start" or "end"', fields["name"], fields["type"])
+        raise _Rejection("no action", '"action" must be "start" or "end"', fields["name"], fields["type"])
     return fields
 
 
@@ -232,7 +261,7 @@ def _string(name: str, value: object) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        raise _Rejection(f'"{name}" must be a string')
+        raise _Rejection("malformed", f'"{name}" must be a string')
     return value.strip()
 
 
@@ -240,7 +269,7 @@ def _names(value: object) -> list[str] | None:
     if value is None:
         return None
     if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
-        raise _Rejection('"dependencies" must be a list of strings', type="act")
+        raise _Rejection("malformed", '"dependencies" must be a list of strings', type="act")
     stripped = (entry.strip() for entry in value)
     return list(dict.fromkeys(entry for entry in stripped if entry))
 

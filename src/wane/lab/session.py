@@ -109,6 +109,7 @@ class Eviction:
         at: when, in seconds since 1970 UTC; None if unknown.
         steps: the same by episode and level, if recorded.
         budget: tokens that the view could hold; None if not recorded.
+        overflowed: whether it had to take unfinished work, or what such work needs (R16).
     """
 
     position: int
@@ -118,6 +119,7 @@ class Eviction:
     at: float | None = None
     steps: tuple[EvictionStep, ...] = ()
     budget: int | None = None
+    overflowed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

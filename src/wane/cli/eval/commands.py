@@ -20,6 +20,12 @@ def _resume(values: Values) -> int:
     return resume(**values)
 
 
+def _report(values: Values) -> int:
+    from wane.cli.eval.report import run_report
+
+    return run_report(**values)
+
+
 def _tasks(values: Values) -> int:
     from wane.cli.eval.tasks import list_tasks
 
@@ -29,6 +35,7 @@ def _tasks(values: Values) -> int:
 EVAL_COMMANDS: Final = (
     Command("eval run", texts.RUN, flags.RUN, _run),
     Command("eval resume", texts.RESUME, flags.RESUME, _resume),
+    Command("eval report", texts.REPORT, flags.REPORT, _report),
     Command("eval tasks", texts.TASKS, flags.TASKS, _tasks),
 )
 """All of them, in the order of help."""

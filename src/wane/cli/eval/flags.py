@@ -11,6 +11,12 @@ RUN: Final = (Flag(("CONFIG",), "config", "The configuration, as YAML.", "CONFIG
 
 RESUME: Final = (Flag(("DIR",), "folder", "The folder with the results so far.", "DIR", Path), JSON)
 
+REPORT: Final = (
+    Flag(("DIR...",), "places", "Folders with results, at any depth.", "DIR...", Path, repeatable=True),
+    Flag(("--html",), "html", "Also write the report as one HTML page that needs no network.", "FILE"),
+    Flag(("--json",), "as_json", "Print JSON instead of Markdown."),
+)
+
 TASKS: Final = (
     Flag(("--config",), "config", "List the tasks of this configuration, in the order of its first run.", "FILE", Path),
     JSON,

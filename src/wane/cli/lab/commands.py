@@ -39,6 +39,12 @@ def _validate(values: Values) -> int:
     return run_validate(**values)
 
 
+def _annotations(values: Values) -> int:
+    from wane.cli.lab.annotations import run_annotations
+
+    return run_annotations(**values)
+
+
 def _closed_loop(values: Values) -> int:
     from wane.cli.lab.closed_loop import ClosedLoopOptions, run_closed_loop
 
@@ -51,6 +57,7 @@ LAB_COMMANDS: Final = (
     Command("sweep", lab_texts.SWEEP, lab_flags.SWEEP, _sweep),
     Command("tune", lab_texts.TUNE, lab_flags.TUNE, _tune),
     Command("lab validate", lab_texts.VALIDATE, lab_flags.VALIDATE, _validate),
+    Command("lab annotations", lab_texts.ANNOTATIONS, lab_flags.ANNOTATIONS, _annotations),
     Command("lab closed-loop", lab_texts.CLOSED_LOOP, lab_flags.CLOSED_LOOP, _closed_loop),
 )
 """All of them, in the order of help."""

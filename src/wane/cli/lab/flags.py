@@ -41,10 +41,11 @@ _LOW_WATER: Final = Flag(
 _REPORT: Final = Flag(("--report",), "report", "Also write the result as one HTML page that needs no network.", "FILE")
 _NO_CONTENTS: Final = Flag(("--no-contents",), "no_contents", "Leave the contents of the sessions out of the report.")
 
+_SIDECHAINS: Final = Flag(("--sidechains",), "sidechains", "Count sessions of sub-agents as sessions of their own.")
 _READING: Final = (
     FORMAT,
     Flag(("--join",), "join", "Join all sessions into one, as if one agent had done all of it."),
-    Flag(("--sidechains",), "sidechains", "Count sessions of sub-agents as sessions of their own."),
+    _SIDECHAINS,
 )
 _PRICING: Final = (
     Flag(("--price",), "price", f"The model whose prices count. The default is {PRICE}.", "PROVIDER:MODEL"),
@@ -99,6 +100,7 @@ VALIDATE: Final = (
     Flag(("--outliers",), "outliers", "Also list the calls that differ."),
     JSON,
 )
+ANNOTATIONS: Final = (SESSIONS, FORMAT, _SIDECHAINS, JSON)
 CLOSED_LOOP: Final = (
     Flag(("--tasks",), "tasks", "Number of tasks. The default is 89, as in the paper.", "N", int),
     Flag(

@@ -47,7 +47,7 @@ Examples:
 """
 
 LAB: Final = """\
-Check the lab's own simulations, and run the agent in a closed loop.
+Check the lab's own simulations, count how agents mark their work, and run the agent in a closed loop.
 """
 
 VALIDATE: Final = """\
@@ -58,6 +58,17 @@ The requests are rebuilt as the recording agent made them, so that only the rule
 Examples:
   wane lab validate session.jsonl
   wane lab validate ~/.codex/sessions --outliers
+"""
+
+ANNOTATIONS: Final = """\
+Count how well agents marked their own work: what was refused, left unmarked, undeclared, and fetched again.
+
+It needs no key and no network. With it, two wordings of the guidance can be compared by what agents do.
+
+Examples:
+  wane lab annotations session.jsonl
+  wane lab annotations 3f9c
+  wane lab annotations runs/ --json
 """
 
 CLOSED_LOOP: Final = """\

@@ -191,9 +191,9 @@ class _Fold:
             for step in taken
         )
         removed = tuple(index for step in steps for index in step.removed)
-        before, after = record.tokens_before, record.tokens_after
+        before, after, at = record.tokens_before, record.tokens_after, _time(record)
         self.evictions.append(
-            Eviction(self.builder.position, removed, before, after, _time(record), steps, record.budget)
+            Eviction(self.builder.position, removed, before, after, at, steps, record.budget, record.overflowed)
         )
 
 

@@ -12,7 +12,7 @@ from wane.lab.replaying.gathering import annotator_of
 from wane.lab.replaying.replay import Replay
 from wane.lab.report.facts import Fact, facts_of, facts_of_comparison, facts_of_sweep
 from wane.lab.report.outline import Outline, outline_of
-from wane.lab.report.page import frame_size, write_page
+from wane.lab.report.page import frame_size, render, write_page
 from wane.lab.report.recorded import recorded_run
 from wane.lab.report.runs import LEVELS, run_of
 from wane.lab.report.sessions import episodes_of, session_of
@@ -176,4 +176,4 @@ class _Page:
         self.data |= {"sessions": self._sessions, "left_out": self._left_out, "contents_of": None}
         used = frame_size() + len(to_json(self.data).encode()) + _SPARE
         self.data["contents_of"] = texts_within(self._texts, size_limit - used)
-        write_page(path, self.data["title"], to_json(self.data))
+        write_page(path, render(self.data["title"], to_json(self.data)))

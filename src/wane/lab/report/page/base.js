@@ -66,31 +66,6 @@ function look(name) {
   return { stroke: `var(--s-${akin})`, dash };
 }
 
-const DISPLAY = { recorded: "as it happened" };
-const shown = (name) => DISPLAY[name] || name;
-
-// What is looked at: one session, one strategy, one call. Parts listen, and are told what has changed.
-const app = { session: 0, run: 0, call: 0, listeners: [] };
-const recordedSession = () => data.sessions[app.session];
-const run = () => recordedSession().runs[app.run];
-
-// The session, with the episodes that the strategy saw where they are others: inference may heed the budget.
-function session() {
-  const plain = recordedSession(), it = plain && run();
-  if (!it || !it.bars) return plain;
-  it.outlined ||= Object.assign(Object.create(plain), { bars: it.bars, owner: it.owner });
-  return it.outlined;
-}
-const callCount = () => session().first.length;
-
-function go(change) {
-  Object.assign(app, change);
-  app.session = clamp(app.session, 0, data.sessions.length - 1);
-  app.run = clamp(app.run, 0, recordedSession().runs.length - 1);
-  app.call = clamp(Math.round(app.call) || 0, 0, Math.max(0, callCount() - 1));
-  for (const listener of app.listeners) listener(change);
-}
-
 function section(id, title, lead) {
   const body = h("section", { id, "aria-labelledby": `${id}-title` }, h("h2", { id: `${id}-title` }, title));
   if (lead) body.append(h("p", { class: "lead" }, lead));

@@ -1,31 +1,5 @@
 // Puts the page together, and keeps its address in step with what is looked at.
 
-const THEMES = ["auto", "light", "dark"];
-
-function theme(name) {
-  document.documentElement.dataset.theme = THEMES.includes(name) ? name : "auto";
-  document.getElementById("theme").textContent = `Theme: ${document.documentElement.dataset.theme}`;
-  repaint();
-}
-
-// Paper is light; what is drawn with colours of the screen is drawn again for it.
-function onPaper() {
-  const root = document.documentElement;
-  let before = null;
-  addEventListener("beforeprint", () => { before = root.dataset.theme; theme("light"); });
-  addEventListener("afterprint", () => theme(before));
-}
-
-function remembered(key, value) {
-  // A page that is opened from a file may be refused a memory.
-  try {
-    if (value !== undefined) localStorage.setItem(key, value);
-    return localStorage.getItem(key);
-  } catch {
-    return null;
-  }
-}
-
 function heading() {
   const intro = h("section", { class: "intro" }, h("h1", {}, data.title));
   const facts = h("dl", { class: "facts" });
@@ -63,11 +37,6 @@ function fromAddress() {
 }
 
 function start() {
-  document.getElementById("theme").addEventListener("click", () => {
-    const next = THEMES[(THEMES.indexOf(document.documentElement.dataset.theme) + 1) % THEMES.length];
-    remembered("wane-theme", next);
-    theme(next);
-  });
   const some = data.sessions.length > 0 && data.sessions[0].first.length > 0;
   if (some) app.run = Math.max(0, session().runs.findIndex((it) => it.name === "cwl"));
   heading();
@@ -79,13 +48,12 @@ function start() {
     episodesSection();
     scrubberSection();
   } else if (data.report === "view") main.append(h("p", { class: "note" }, "No model was called in this session, so that there is nothing to draw."));
-  theme(remembered("wane-theme") || "auto");
-  onPaper();
+  startTheme();
   if (some) {
     const change = fromAddress();
     go({ call: firstChange(), ...change });
     addEventListener("hashchange", () => { const next = fromAddress(); if (Object.keys(next).length) go(next); });
-  } else if (new URLSearchParams(location.hash.slice(1)).has("theme")) theme(new URLSearchParams(location.hash.slice(1)).get("theme"));
+  }
 }
 
 // Where there is something to see: the first call before which something was taken out.

@@ -77,8 +77,8 @@ function sharpen(canvas, width, height) {
   return context;
 }
 
-function callTicks(width) {
-  const last = Math.max(1, callCount());
-  const marks = ticks(1, last, clamp(width / 90, 2, 12)).filter((value) => value >= 1 && Number.isInteger(value));
-  return last > 1 && (!marks.length || marks[0] > 1) ? [1, ...marks.filter((value) => value > last / 20)] : marks;
+function swatch(stroke, dash) {
+  const line = svg("line", { x1: 1, x2: 19, y1: 5, y2: 5, "stroke-width": 2.5, "stroke-dasharray": dash || null, "stroke-linecap": "butt" });
+  line.style.stroke = stroke;
+  return svg("svg", { width: 20, height: 10, class: "swatch", "aria-hidden": "true" }, line);
 }

@@ -65,9 +65,3 @@ function cell(row, column) {
   }
   return written(value, column.unit);
 }
-
-function swatch(stroke, dash) {
-  const line = svg("line", { x1: 1, x2: 19, y1: 5, y2: 5, "stroke-width": 2.5, "stroke-dasharray": dash || null, "stroke-linecap": "butt" });
-  line.style.stroke = stroke;
-  return svg("svg", { width: 20, height: 10, class: "swatch", "aria-hidden": "true" }, line);
-}

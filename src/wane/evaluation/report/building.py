@@ -1,0 +1,164 @@
+"""Reads the results of runs and puts a report together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from wane.evaluation.report.paper import BUDGET, MARGIN, MODEL, PUBLISHED, Published
+from wane.evaluation.report.rows import Row, row_of, table_of
+from wane.evaluation.report.sessions import View, sessions_of
+from wane.evaluation.report.words import cannot_show
+from wane.evaluation.results import Arm, Run, RunResults, find, read
+from wane.evaluation.statistics import chance, within_variance
+from wane.journal.codec import encode
+
+
+@dataclass(frozen=True, slots=True)
+class PaperRow:
+    """A row of the paper, with what could be said of it.
+
+    Attributes:
+        published: the row.
+        chance: within what distance of each other two equal arms of its size land in 95 of 100 cases, by the
+            spread that trials of this benchmark have here; None if they have none.
+    """
+
+    published: Published
+    chance: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything that a report shows.
+
+    Attributes:
+        rows: the arms, by benchmark and model; isolated ones ahead of the single sessions held against them.
+        runs: the headers of all runs.
+        views: the view over the calls of single sessions.
+        paper: the paper's rows.
+        cannot: what these data cannot show, in sentences.
+        remarks: what is incomplete or was passed over, in sentences.
+    """
+
+    rows: tuple[Row, ...]
+    runs: tuple[Run, ...]
+    views: tuple[View, ...]
+    paper: tuple[PaperRow, ...]
+    cannot: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as JSON-able data."""
+        return {
+            "rows": [row.to_dict() for row in self.rows],
+            "runs": [encode(run) for run in self.runs],
+            "views": [view.to_dict() for view in self.views],
+            "paper": {
+                "model": MODEL,
+                "budget": BUDGET,
+                "margin": MARGIN,
+                "rows": [{**asdict(row.published), "chance": row.chance} for row in self.paper],
+            },
+            "cannot_show": list(self.cannot),
+            "remarks": list(self.remarks),
+        }
+
+
+def report(places: Iterable[Path]) -> Report:
+    """Return the report of all runs in some folders.
+
+    Args:
+        places: folders, or files of results.
+
+    Raises:
+        OSError: if a file cannot be read.
+        ResultsError: if a place holds no results, or a file is damaged or of another version.
+    """
+    found = [read(path) for path in find(places)]
+    remarks = [it.remark for it in found if it.remark]
+    remarks += [f"{it.path}: no trial yet" for it in found if not it.trials]
+    arms: dict[Arm, list[RunResults]] = {}
+    for it in found:
+        if it.trials:
+            arms.setdefault(it.run.arm, []).append(it)
+    rows: list[Row] = []
+    views: list[View] = []
+    for arm in sorted(arms, key=_place):
+        runs = _distinct(arms[arm], remarks)
+        sessions = sessions_of(runs)
+        remarks += sessions.remarks
+        views += sessions.views
+        baseline = _baseline(arm, arms)
+        rows.append(row_of(arm, runs, arms[baseline] if baseline else [], sessions.annotations))
+        remarks += _incomplete(rows[-1], runs)
+    return Report(
+        rows=tuple(rows),
+        runs=tuple(sorted((it.run for it in found), key=lambda run: (_place(run.arm), run.run))),
+        views=tuple(views),
+        paper=tuple(PaperRow(row, _chance(row, arms)) for row in PUBLISHED),
+        cannot=tuple(cannot_show(rows)),
+        remarks=tuple(remarks),
+    )
+
+
+def _place(arm: Arm) -> tuple[str, str, str, str, int]:
+    return (arm.benchmark, arm.model, arm.protocol, arm.strategy, arm.budget or 0)
+
+
+def _distinct(runs: Sequence[RunResults], remarks: list[str]) -> list[RunResults]:
+    """Of several files of the same run, the one with the most trials."""
+    best: dict[int, RunResults] = {}
+    for it in runs:
+        other = best.get(it.run.run)
+        if other is not None:
+            remarks.append(f"{it.path} and {other.path} hold the same run; the one with more trials counts")
+        if other is None or len(it.trials) > len(other.trials):
+            best[it.run.run] = it
+    return [best[number] for number in sorted(best)]
+
+
+def _baseline(arm: Arm, arms: Iterable[Arm]) -> Arm | None:
+    """The isolated sessions that an arm is held against: of the same strategy and budget, or else of none."""
+    if arm.protocol == "isolated":
+        return None
+    alike = [it for it in arms if it.protocol == "isolated" and (it.benchmark, it.model) == (arm.benchmark, arm.model)]
+    for fits in (
+        lambda it: (it.strategy, it.budget) == (arm.strategy, arm.budget),
+        lambda it: it.strategy == "none",
+        lambda it: it.strategy == arm.strategy,
+        lambda _: True,
+    ):
+        if chosen := [it for it in alike if fits(it)]:
+            return min(chosen, key=_place)
+    return None
+
+
+def _incomplete(row: Row, runs: Sequence[RunResults]) -> list[str]:
+    arm, found = row.arm, []
+    name = f"{arm.benchmark}, {arm.model}, {arm.strategy}, {arm.protocol}"
+    if row.missing:
+        found.append(f"{name}: {row.missing:,} planned trials are missing, and the score is of the others.")
+    if row.unpriced and row.usage.cost is not None:
+        found.append(f"{name}: the cost of {row.unpriced:,} of {row.score.trials:,} trials is not known.")
+    if len({it.run.margin for it in runs}) > 1:
+        found.append(f"{name}: its runs set different margins; the smallest counts.")
+    if len({it.run.new_environment for it in runs}) > 1:
+        found.append(f"{name}: its runs told the model of a new environment in different words.")
+    if row.compared and row.compared.difference.tasks < row.score.tasks:
+        shared = row.compared.difference.tasks
+        found.append(f"{name}: only {shared:,} of its {row.score.tasks:,} tasks were tried in isolation too.")
+    return found
+
+
+def _chance(row: Published, arms: dict[Arm, list[RunResults]]) -> float | None:
+    spreads = [
+        spread
+        for arm, runs in arms.items()
+        if arm.benchmark == row.benchmark and (spread := within_variance(table_of(runs))) is not None
+    ]
+    if not spreads or row.tasks is None:
+        return None
+    return chance(max(spreads), row.tasks, row.runs)

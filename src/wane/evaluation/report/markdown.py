@@ -1,0 +1,184 @@
+"""The report as Markdown: tables and sentences, without the pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from wane.evaluation.report.building import PaperRow, Report
+from wane.evaluation.report.paper import BUDGET, MODEL
+from wane.evaluation.report.rows import Row
+from wane.evaluation.report.words import VERDICTS, points
+from wane.evaluation.results import Run
+from wane.evaluation.statistics import Interval
+
+_NONE = "-"
+_OF_SCORES = (
+    "Shares in percent, errors and differences in points. The verdict takes the wider of two intervals: that over "
+    "tasks, paired, and that over runs."
+)
+_OF_PAPER = (
+    f"{MODEL}, {BUDGET:,} tokens; no variance was published. Chance: how far apart two equal arms of that size land in "
+    "95 of 100 cases, by the spread of the trials here."
+)
+
+
+def to_markdown(report: Report) -> str:
+    """Return a report as Markdown."""
+    blocks = [
+        "# Evaluation",
+        "## Scores",
+        _table(_ARM + _SCORE, ([*_arm(row), *_score(row)] for row in report.rows)),
+        _OF_SCORES,
+        "## What it took",
+        _table(_ARM + _TOOK, ([*_arm(row), *_took(row)] for row in report.rows)),
+        "Tokens, dollars, passes and requests are means of a run.",
+    ]
+    if any(row.annotations for row in report.rows):
+        marked = [row for row in report.rows if row.annotations]
+        blocks += [
+            "## How the agent marked its work",
+            _table(_ARM + _MARKED, ([*_arm(it), *_marked(it)] for it in marked)),
+        ]
+    blocks += [
+        "## The paper's rows",
+        _table(_PAPER, map(_paper, report.paper)),
+        _OF_PAPER,
+        "## What this cannot show",
+        _list(report.cannot),
+        "## Runs",
+        _list(_runs(report.runs)),
+    ]
+    if report.remarks:
+        blocks += ["## Remarks", _list(report.remarks)]
+    return "\n\n".join(blocks) + "\n"
+
+
+_ARM = ("Benchmark", "Model", "Strategy", "Budget", "Protocol")
+_SCORE = (
+    *("Tasks x runs", "Score", "SE, tasks", "SE, runs", "95 %", "To isolated", "95 %", "Verdict", "Drift in 10 tasks"),
+    *("pass@k", "pass^k", "Errors"),
+)
+_TOOK = (
+    *("Input", "Cached", "Output", "Cost", "Broken off", "Seconds a task", "Passes", "Evicted", "Peak view"),
+    *("Over budget", "Read again"),
+)
+_MARKED = (
+    *("Marks", "Refused", "Episodes", "Calls each", "Outside", "Undeclared", "Explorations repeated", "Recalls"),
+    *("Held by descriptions", "Overflows"),
+)
+_PAPER = ("Benchmark", "Tasks x runs", "Single session", "Isolated", "Difference", "Chance")
+
+
+def _arm(row: Row) -> list[str]:
+    arm = row.arm
+    budget = _NONE if arm.budget is None else f"{arm.budget:,}"
+    return [arm.benchmark, arm.model, arm.strategy, budget, arm.protocol]
+
+
+def _score(row: Row) -> Iterator[str]:
+    score = row.score
+    yield f"{score.tasks:,} x {score.runs:,}"
+    yield f"{100 * score.value:.2f}"
+    for error in (score.by_task, score.by_run):
+        yield _NONE if error is None else f"{100 * error.se:.2f}"
+    yield _interval(row.interval)
+    if row.compared is None:
+        yield from (_NONE, _NONE, _NONE)
+    else:
+        apart = row.compared.difference
+        yield f"{100 * apart.value:+.2f}"
+        yield _interval(apart.interval(), signed=True)
+        yield f"{VERDICTS[apart.verdict]} (±{points(apart.margin)})"
+    if row.drift is None or row.drift.error is None:
+        yield _NONE
+    else:
+        yield f"{100 * row.drift.slope:+.2f} ({_interval(row.drift.error.interval(row.drift.slope), signed=True)})"
+    most = max(row.passed, default=1)
+    for place in (0, 1):
+        yield f"{100 * row.passed[most][place]:.1f} (k = {most})" if most > 1 else _NONE
+    yield _counts(row.errors) or "none"
+
+
+def _took(row: Row) -> Iterator[str]:
+    runs, usage = row.score.runs, row.usage
+    for tokens in (usage.input_tokens, usage.cached_tokens, usage.output_tokens):
+        yield f"{tokens / runs:,.0f}"
+    for cost in (row.cost_per_run, row.abandoned.cost and row.abandoned.cost / runs):
+        yield _NONE if cost is None else f"${cost:,.2f}"
+    yield _NONE if row.seconds is None else f"{row.seconds:,.0f}"
+    if row.context is None:
+        yield from [_NONE] * 5
+        return
+    yield f"{row.context.passes / runs:,.1f}"
+    yield f"{row.context.evicted_tokens / runs:,.0f}"
+    yield f"{row.context.peak_view:,}"
+    yield f"{row.context.over_budget / runs:,.1f}"
+    yield f"{row.context.read_again / runs:,.1f}"
+
+
+def _marked(row: Row) -> Iterator[str]:
+    it = row.annotations
+    assert it is not None
+    yield f"{it.marks:,}"
+    yield _counts(it.refused) or "none"
+    yield f"{it.episodes:,}"
+    yield _NONE if it.calls_per_episode is None else f"{it.calls_per_episode:.1f}"
+    yield _percent(it.outside_share)
+    yield f"{it.acts_undeclared:,} of {it.acts_on_files:,}"
+    yield f"{it.explorations_repeated:,}"
+    yield f"{it.recalls:,}"
+    yield _percent(it.held_share)
+    yield f"{it.overflows:,} of {it.passes:,}"
+
+
+def _paper(row: PaperRow) -> list[str]:
+    it = row.published
+    return [
+        it.title,
+        f"{_NONE if it.tasks is None else it.tasks} x {it.runs}",
+        f"{100 * it.single:.2f}",
+        f"{100 * it.isolated:.2f}",
+        f"{100 * (it.single - it.isolated):+.2f}",
+        _NONE if row.chance is None else f"±{points(row.chance)}",
+    ]
+
+
+def _runs(runs: Sequence[Run]) -> Iterator[str]:
+    for run in runs:
+        versions = ", ".join(f"{name} {version}" for name, version in run.versions.items())
+        order = "the order given" if run.seed is None else f"order of seed {run.seed}"
+        arm = run.arm
+        yield (
+            f"{arm.benchmark}, {arm.model}, {arm.strategy}, {arm.protocol}, run {run.run}: {run.created:%Y-%m-%d}, "
+            f"{order}, margin {points(run.margin)} points{f'; {versions}' if versions else ''}"
+        )
+    for line in dict.fromkeys(run.new_environment for run in runs):
+        yield f'Told of a new environment: "{line}"' if line else "Not told of a new environment."
+
+
+def _interval(interval: Interval | None, *, signed: bool = False) -> str:
+    if interval is None:
+        return _NONE
+    form = "+.1f" if signed else ".1f"
+    return f"{100 * interval.low:{form}} to {100 * interval.high:{form}}"
+
+
+def _percent(value: float | None) -> str:
+    return _NONE if value is None else f"{100 * value:.1f} %"
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {number:,}" for name, number in sorted(counts.items(), key=lambda it: -it[1]))
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())
+
+
+def _list(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {' '.join(line.split())}" for line in lines) or "Nothing."

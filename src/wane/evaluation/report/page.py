@@ -1,0 +1,42 @@
+"""The report as one HTML page, which draws itself from its data and fetches nothing."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+from wane.evaluation.report.building import Report
+from wane.evaluation.report.words import VERDICTS
+from wane.lab.report.page import SHARED, STYLE, render
+from wane.lab.report.page import write_page as write
+from wane.lab.report.texts import to_json
+
+_PAGE: Final = files("wane.evaluation.report") / "page"
+_SCRIPTS: Final = tuple(_PAGE / f"{name}.js" for name in ("columns", "tables", "scores", "sessions", "main"))
+
+
+def write_page(path: Path, report: Report) -> None:
+    """Write a report as a page.
+
+    Raises:
+        OSError: if it cannot be written; it names the file.
+    """
+    data = report.to_dict() | {"title": "Evaluation", "facts": _facts(report), "verdicts": VERDICTS}
+    page = render(data["title"], to_json(data), (*SHARED, *_SCRIPTS), (STYLE, _PAGE / "evaluation.css"))
+    write(path, page)
+
+
+def _facts(report: Report) -> list[tuple[str, Any]]:
+    rows = report.rows
+    costs = [row.usage.cost for row in rows if row.usage.cost is not None]
+    broken_off = sum(row.abandoned.cost or 0 for row in rows)
+    facts = [
+        ("Benchmarks", ", ".join(dict.fromkeys(row.arm.benchmark for row in rows))),
+        ("Models", ", ".join(dict.fromkeys(row.arm.model for row in rows))),
+        ("Trials", f"{sum(row.score.trials for row in rows):,}"),
+        ("Input tokens", f"{sum(row.usage.input_tokens for row in rows):,}"),
+    ]
+    if costs:
+        facts.append(("Cost", f"${sum(costs) + broken_off:,.2f}"))
+    return facts

@@ -1,0 +1,34 @@
+// Puts the page together.
+
+function heading() {
+  main.append(h("section", { class: "intro" }, h("h1", {}, data.title), h("dl", { class: "facts" }, data.facts.map(([label, value]) => h("div", {}, h("dt", {}, label), h("dd", {}, value)))),
+    data.remarks.length > 0 && h("div", { class: "note" }, h("p", {}, "What is incomplete or was passed over:"), h("ul", {}, data.remarks.map((line) => h("li", {}, line))))));
+}
+
+function limitsSection() {
+  const body = section("limits", "What this cannot show");
+  body.append(h("ul", { class: "limits" }, data.cannot_show.map((line) => h("li", {}, line))));
+}
+
+function tookSection() {
+  armTable(section("took", "What it took", "Means of a run; the peak is of all runs."), "What it took", TOOK, data.rows, (row) => row);
+}
+
+function markedSection() {
+  const rows = data.rows.filter((row) => row.annotations);
+  if (!rows.length) return;
+  armTable(section("marks", "How the agent marked its work", "From the journals of all trials that have one."), "How the agent marked its work", MARKED, rows, (row) => row.annotations);
+}
+
+heading();
+scoresSection();
+differencesSection();
+limitsSection();
+positionSection();
+viewsOfSessions();
+tookSection();
+budgetSection();
+markedSection();
+paperTable();
+runsTable();
+startTheme();

@@ -1,0 +1,289 @@
+"""One row of the report: an arm, what became of its trials, and what they took."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from statistics import fmean
+from typing import Any, Final
+
+from wane.evaluation.results import Arm, ContextFigures, RunResults, Trial, Usage
+from wane.evaluation.statistics import (
+    Difference,
+    Drift,
+    Interval,
+    Score,
+    Table,
+    bootstrap,
+    detectable,
+    difference,
+    drift,
+    pass_all,
+    pass_at,
+    score,
+    wilson,
+)
+from wane.lab.annotations import Annotations
+
+WINDOW: Final = 10
+"""Positions that a point of the plot over positions spans."""
+
+EDGE: Final = 0.1
+"""Scores as near as this to 0 or 1 have Wilson's interval, which heeds the ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """An arm held against another.
+
+    Attributes:
+        to: the other arm.
+        difference: how far this one's score is from it.
+        drawn: the difference's 95 % interval with tasks, and runs within each, drawn again.
+    """
+
+    to: Arm
+    difference: Difference
+    drawn: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A stretch of positions in a session.
+
+    Attributes:
+        first: its first position.
+        last: its last one.
+        score: mean score there.
+        other: mean score of the same tasks in the arm that this one is held against; None without one.
+        trials: number of trials.
+    """
+
+    first: int
+    last: int
+    score: float
+    other: float | None
+    trials: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An arm and all that is known of it.
+
+    Attributes:
+        arm: the arm.
+        margin: differences below this are held to be none.
+        score: its score with its errors.
+        interval: 95 % interval of the score, if other tasks could have been drawn; None if it cannot be told.
+        missing: trials that its runs plan and that are not there.
+        compared: it, held against isolated sessions; None if it is one of them or there are none.
+        drift: how the score changes with the position; None if every run has the same order.
+        windows: the score by position.
+        passed: by k, how likely one of k tries, and all of them, solve a task.
+        errors: trials that ended in an error, by kind.
+        exceptions: the same, by name.
+        usage: what all trials took.
+        abandoned: what was paid for trials that were broken off and tried again.
+        unpriced: trials whose cost is not known.
+        seconds: mean seconds of a trial; None if not known.
+        context: what became of the contexts; None if that is not known.
+        annotations: how the agent marked its work; None without journals.
+    """
+
+    arm: Arm
+    margin: float
+    score: Score
+    interval: Interval | None
+    missing: int
+    compared: Compared | None
+    drift: Drift | None
+    windows: tuple[Window, ...]
+    passed: Mapping[int, tuple[float, float]]
+    errors: Mapping[str, int]
+    exceptions: Mapping[str, int]
+    usage: Usage
+    abandoned: Usage
+    unpriced: int
+    seconds: float | None
+    context: ContextFigures | None
+    annotations: Annotations | None
+
+    @property
+    def cost_per_run(self) -> float | None:
+        """Mean dollars of a run, what was broken off included; None if no price is known."""
+        if self.usage.cost is None:
+            return None
+        return (self.usage.cost + (self.abandoned.cost or 0)) / self.score.runs
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the row as JSON-able data: shares from 0 to 1, dollars, tokens and seconds."""
+        by_task, by_run, sinking = self.score.by_task, self.score.by_run, self.drift
+        arm = arm_dict(self.arm)
+        return {
+            **arm,
+            "tasks": self.score.tasks,
+            "runs": self.score.runs,
+            "trials": self.score.trials,
+            "missing": self.missing,
+            "score": self.score.value,
+            "se_by_task": by_task and by_task.se,
+            "se_by_run": by_run and by_run.se,
+            "se_naive": self.score.naive,
+            "ci95": _ends(self.interval),
+            "ci95_by_run": _ends(by_run.interval(self.score.value) if by_run else None),
+            "pass_at": {str(k): one for k, (one, _) in self.passed.items()},
+            "pass_all": {str(k): every for k, (_, every) in self.passed.items()},
+            "difference": self.compared and _compared_dict(self.compared),
+            "drift_per_10": sinking and sinking.slope,
+            "drift_ci95": _ends(sinking.error.interval(sinking.slope) if sinking and sinking.error else None),
+            "windows": [{it.name: getattr(window, it.name) for it in fields(window)} for window in self.windows],
+            "errors": dict(self.errors),
+            "exceptions": dict(self.exceptions),
+            "model_calls": self.usage.model_calls,
+            "input_tokens": self.usage.input_tokens,
+            "cached_tokens": self.usage.cached_tokens,
+            "output_tokens": self.usage.output_tokens,
+            "cost_usd": self.usage.cost,
+            "abandoned_cost_usd": self.abandoned.cost,
+            "cost_per_run_usd": self.cost_per_run,
+            "unpriced_trials": self.unpriced,
+            "seconds_per_task": self.seconds,
+            **{it.name: self.context and getattr(self.context, it.name) for it in fields(ContextFigures)},
+            "annotations": self.annotations and self.annotations.to_dict(),
+        }
+
+
+def arm_dict(arm: Arm) -> dict[str, Any]:
+    """Return an arm as JSON-able data."""
+    return {it.name: getattr(arm, it.name) for it in fields(arm)}
+
+
+def row_of(
+    arm: Arm, runs: Sequence[RunResults], baseline: Sequence[RunResults], annotations: Annotations | None
+) -> Row:
+    """Return the row of an arm.
+
+    Args:
+        arm: the arm.
+        runs: its runs, with at least one trial.
+        baseline: the runs that it is held against; none for none.
+        annotations: how its agent marked its work, if known.
+    """
+    trials = [trial for run in runs for trial in run.trials]
+    table, other = table_of(runs), table_of(baseline)
+    found = score(table)
+    margin = min(run.run.margin for run in runs)
+    positions: Table = {task: {run: float(place) for run, place in row.items()} for task, row in _places(runs).items()}
+    contexts = [trial.context for trial in trials if trial.context is not None]
+    seconds = [trial.seconds for trial in trials if trial.seconds is not None]
+    return Row(
+        arm=arm,
+        margin=margin,
+        score=found,
+        interval=_interval(found, table),
+        missing=sum(len(run.missing) for run in runs),
+        compared=_compared(table, other, baseline, margin),
+        drift=drift(table, positions),
+        windows=tuple(_windows(trials, other)),
+        passed=_passed(table),
+        errors=Counter(kind for trial in trials if (kind := trial.error_kind) is not None),
+        exceptions=Counter(trial.error for trial in trials if trial.error),
+        usage=_summed([trial.usage for trial in trials]),
+        abandoned=_summed([it.usage for run in runs for it in run.abandoned]),
+        unpriced=sum(trial.usage.cost is None for trial in trials),
+        seconds=fmean(seconds) if seconds else None,
+        context=_together(contexts) if contexts else None,
+        annotations=annotations,
+    )
+
+
+def table_of(runs: Sequence[RunResults]) -> Table:
+    """Return the scores of some runs by task and run."""
+    table: dict[str, dict[int, float]] = {}
+    for run in runs:
+        for trial in run.trials:
+            table.setdefault(trial.task, {})[trial.run] = trial.score
+    return table
+
+
+def _places(runs: Sequence[RunResults]) -> dict[str, dict[int, int]]:
+    places: dict[str, dict[int, int]] = {}
+    for run in runs:
+        for trial in run.trials:
+            places.setdefault(trial.task, {})[trial.run] = trial.position
+    return places
+
+
+def _interval(found: Score, table: Table) -> Interval | None:
+    """The interval of a score; near its ends Wilson's, for which all trials of a task count as one."""
+    if not EDGE <= found.value <= 1 - EDGE and all(value in (0, 1) for row in table.values() for value in row.values()):
+        return wilson(found.value * found.tasks, found.tasks)
+    if found.by_task is None:
+        return None
+    ends = found.by_task.interval(found.value)
+    return Interval(max(0.0, ends.low), min(1.0, ends.high))
+
+
+def _compared(table: Table, other: Table, baseline: Sequence[RunResults], margin: float) -> Compared | None:
+    apart = difference(table, other, margin) if other else None
+    if apart is None:
+        return None
+    return Compared(baseline[0].run.arm, apart, bootstrap(table, other, runs_too=True, resamples=2_000))
+
+
+def _windows(trials: Sequence[Trial], other: Table) -> list[Window]:
+    by_window: dict[int, list[Trial]] = {}
+    for trial in trials:
+        by_window.setdefault((trial.position - 1) // WINDOW, []).append(trial)
+    found = []
+    for number, inside in sorted(by_window.items()):
+        theirs = [fmean(other[trial.task].values()) for trial in inside if trial.task in other]
+        last = max(trial.position for trial in inside)
+        mean = fmean(trial.score for trial in inside)
+        against = fmean(theirs) if len(theirs) == len(inside) else None
+        found.append(Window(WINDOW * number + 1, last, mean, against, len(inside)))
+    return found
+
+
+def _passed(table: Table) -> dict[int, tuple[float, float]]:
+    found = {}
+    for k in range(1, min(len(row) for row in table.values()) + 1):
+        one, every = pass_at(table, k), pass_all(table, k)
+        if one is not None and every is not None:
+            found[k] = (one, every)
+    return found
+
+
+def _summed(usages: Sequence[Usage]) -> Usage:
+    costs = [usage.cost for usage in usages if usage.cost is not None]
+    sums = {it.name: sum(getattr(usage, it.name) for usage in usages) for it in fields(Usage) if it.name != "cost"}
+    return Usage(**sums, cost=sum(costs) if costs else None)
+
+
+def _together(contexts: Sequence[ContextFigures]) -> ContextFigures:
+    sums = {it.name: sum(getattr(context, it.name) for context in contexts) for it in fields(ContextFigures)}
+    return ContextFigures(**{**sums, "peak_view": max(context.peak_view for context in contexts)})
+
+
+def _compared_dict(it: Compared) -> dict[str, Any]:
+    apart = it.difference
+    known = [error for error in (apart.by_task, apart.by_run) if error is not None]
+    return {
+        "to": arm_dict(it.to),
+        "value": apart.value,
+        "tasks": apart.tasks,
+        "se_paired": apart.by_task and apart.by_task.se,
+        "se_by_run": apart.by_run and apart.by_run.se,
+        "se_unpaired": apart.unpaired,
+        "ci95": _ends(apart.interval(0.95)),
+        "ci90": _ends(apart.interval(0.9)),
+        "ci95_bootstrap": _ends(it.drawn),
+        "margin": apart.margin,
+        "verdict": apart.verdict,
+        "detectable": max(map(detectable, known), default=None),
+    }
+
+
+def _ends(interval: Interval | None) -> list[float] | None:
+    return None if interval is None else [interval.low, interval.high]

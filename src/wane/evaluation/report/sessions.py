@@ -1,0 +1,91 @@
+"""What the journals of trials add to a report: the view over the calls, and how the agent marked its work."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wane.core.errors import WaneError
+from wane.evaluation.report.rows import arm_dict
+from wane.evaluation.results import Arm, RunResults
+from wane.lab.annotations import Annotations, annotations_of
+from wane.lab.counting import count
+from wane.lab.readers import read_file
+from wane.lab.session import RecordedSession
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The view over the calls of a session.
+
+    Attributes:
+        arm: what was tried.
+        run: number of the run.
+        tokens: by model call, the tokens of its request, as the provider reported them.
+        passes: model calls, from 0, ahead of which something was evicted.
+    """
+
+    arm: Arm
+    run: int
+    tokens: tuple[int, ...]
+    passes: tuple[int, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON-able data."""
+        return {**arm_dict(self.arm), "run": self.run, "tokens": list(self.tokens), "passes": list(self.passes)}
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """What the journals of an arm hold.
+
+    Attributes:
+        annotations: how the agent marked its work; None without a journal.
+        views: the view over the calls, of sessions through several tasks.
+        remarks: what could not be read, in sentences.
+    """
+
+    annotations: Annotations | None
+    views: tuple[View, ...]
+    remarks: tuple[str, ...]
+
+
+def sessions_of(runs: Sequence[RunResults]) -> Sessions:
+    """Read the journals of an arm's runs."""
+    total: Annotations | None = None
+    views: list[View] = []
+    remarks: list[str] = []
+    for run in runs:
+        for path in _journals(run):
+            try:
+                read = read_file(path)
+            except (WaneError, OSError) as error:
+                remarks.append(f"A journal could not be read: {error}")
+                continue
+            for session in read:
+                figures = annotations_of(count(session))
+                total = figures if total is None else total + figures
+                if run.run.arm.protocol == "single":
+                    views.append(_view(run, session))
+    return Sessions(total, tuple(view for view in views if view.tokens), tuple(remarks))
+
+
+def _journals(run: RunResults) -> Iterator[Path]:
+    """The journals of a run; of one session, the last, which holds the earlier tasks as well."""
+    named = [trial.journal for trial in run.trials if trial.journal]
+    if run.run.arm.protocol == "single":
+        named = named[-1:]
+    yield from (run.path.parent / name for name in dict.fromkeys(named))
+
+
+def _view(run: RunResults, session: RecordedSession) -> View:
+    known = [call for call in session.calls if call.usage is not None and call.usage.total_input]
+    firsts = [call.first for call in known]
+    tokens = tuple(call.usage.total_input for call in known if call.usage is not None)
+    positions = [it.position for it in session.evictions] + [it.position for it in session.compactions]
+    # A pass runs ahead of the call that comes next.
+    places = {bisect_left(firsts, position) for position in positions}
+    return View(run.run.arm, run.run.run, tokens, tuple(sorted(place for place in places if place < len(firsts))))

@@ -1,0 +1,73 @@
+"""What a number of runs cannot show, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from wane.evaluation.report.rows import Compared, Row
+from wane.evaluation.statistics import Verdict, detectable
+
+VERDICTS: dict[Verdict, str] = {
+    "equivalent": "equal within the margin",
+    "better": "better",
+    "worse": "worse",
+    "not worse": "not worse by more than the margin",
+    "undecided": "undecided",
+}
+"""What each verdict says, in a few words."""
+
+
+def points(share: float) -> str:
+    """Return a difference of scores in points, to a tenth."""
+    return f"{100 * share:.1f}"
+
+
+def cannot_show(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield sentences on what the data cannot show, for each arm that there is something to say of."""
+    for row in rows:
+        arm = row.arm
+        budget = "no budget" if arm.budget is None else f"{arm.budget:,} tokens"
+        name = f"{arm.benchmark}, {arm.model}, {arm.strategy} at {budget}, {arm.protocol}"
+        said = [*_of_score(row), *(_of_difference(row, row.compared) if row.compared else ()), *_of_drift(row)]
+        if said:
+            yield f"{name}: {' '.join(said)}"
+
+
+def _of_score(row: Row) -> Iterator[str]:
+    score = row.score
+    if score.by_run is None:
+        yield "With one run, how far its runs lie apart is not known."
+    elif (again := score.by_run.interval(score.value)).width:
+        yield f"Run again on these tasks, the score is known to ±{points(again.width / 2)} points."
+    if score.by_task is None:
+        yield "With one task, nothing is known of others."
+    elif row.interval is not None:
+        yield f"Of other tasks of this kind, to ±{points(row.interval.width / 2)}."
+
+
+def _of_difference(row: Row, compared: Compared) -> Iterator[str]:
+    apart = compared.difference
+    wide = apart.interval()
+    if wide is None:
+        yield "The difference to isolated sessions has no error that could be told."
+        return
+    known = [error for error in (apart.by_task, apart.by_run) if error is not None]
+    yield (
+        f"With n = {row.score.runs}, differences to isolated sessions under {points(wide.width / 2)} points cannot be "
+        f"told from chance, and a true difference of {points(max(map(detectable, known)))} points is found in four of "
+        "five such experiments."
+    )
+    if (narrow := apart.interval(0.9)) is not None and narrow.width / 2 >= apart.margin:
+        yield f"At a margin of {points(apart.margin)} points, even equal arms could not be shown equal by so few runs."
+    if apart.by_run is None:
+        yield "Trials of one session depend on each other, which one run cannot show: the error is rather too small."
+
+
+def _of_drift(row: Row) -> Iterator[str]:
+    if row.arm.protocol != "single" or row.score.tasks < 2:
+        return
+    if row.drift is None:
+        yield "Every run has the same order, so a loss towards the end cannot be told from hard tasks there."
+    elif row.drift.error is not None:
+        half = row.drift.error.interval(0).width / 2
+        yield f"A drift of less than {points(half)} points in ten tasks cannot be told from chance."

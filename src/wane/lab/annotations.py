@@ -1,0 +1,313 @@
+"""How well an agent marked its own work, from its recorded sessions.
+
+What is counted is what the semantics make costly. A call that is refused is a call lost. Work outside episodes has no
+description that stays (R5). A dependency that an act does not declare lets go too early what the act rests on (R7). A
+description is all that stays of an exploration, so what it does not hold must be fetched again. An episode without an
+end makes the view overflow (R16). `docs/lab/annotations.md` defines each figure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+
+from wane.core import Added, ContextWindow, Episode, EpisodeType, Kind, Level
+from wane.core.policy import MAX_BUDGET
+from wane.formats.base import Part
+from wane.lab.counting import Material
+from wane.lab.loss.files import touched
+from wane.lab.loss.index import Index
+from wane.lab.session import RecordedSession
+from wane.tools.calls import judge_call
+from wane.tools.judgement import Activity
+from wane.tools.paths import FileMap
+
+RECALL: Final = "recall"
+"""Name of the tool that brings back what has left the view."""
+
+_AGENTS: Final = frozenset({Kind.TEXT, Kind.REASONING, Kind.CALL, Kind.RESULT})
+
+
+@dataclass(frozen=True, slots=True)
+class Annotations:
+    """How an agent marked its work; those of several sessions add up with `+`.
+
+    Attributes:
+        sessions: number of sessions.
+        marked: sessions in which at least one mark was accepted.
+        model_calls: model calls.
+        marks: calls of `delimiter`.
+        refused: those that were refused, by what was wrong.
+        explorations: episodes that explore.
+        acts: episodes that act.
+        unended: episodes without an end.
+        calls: tool calls, marks not counted.
+        calls_outside: those outside any episode.
+        tokens: tokens of the agent's work, tool results included.
+        tokens_outside: those outside any episode.
+        most_calls: tool calls of the longest episode.
+        declared: dependencies that acts declared.
+        acts_on_files: acts that edit a file read in an exploration before.
+        acts_undeclared: those for at least one such file of which they declare no exploration that read it.
+        read_again: results fetched again after they had left the view.
+        recalls: calls of `recall`.
+        explorations_repeated: explorations that fetched at least one such result again.
+        descriptions: explorations that ended with a description.
+        descriptions_needed: those whose exploration first showed identifiers that later calls used.
+        descriptions_holding: those of them that hold at least one of these identifiers.
+        needed: such identifiers, each once an exploration.
+        held: those that the exploration's description holds.
+        passes: passes that the session recorded.
+        overflows: those that had to take unfinished work, or what such work needs (R16).
+        overflow_tokens: tokens that they took of it.
+    """
+
+    sessions: int = 0
+    marked: int = 0
+    model_calls: int = 0
+    marks: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    explorations: int = 0
+    acts: int = 0
+    unended: int = 0
+    calls: int = 0
+    calls_outside: int = 0
+    tokens: int = 0
+    tokens_outside: int = 0
+    most_calls: int = 0
+    declared: int = 0
+    acts_on_files: int = 0
+    acts_undeclared: int = 0
+    read_again: int = 0
+    recalls: int = 0
+    explorations_repeated: int = 0
+    descriptions: int = 0
+    descriptions_needed: int = 0
+    descriptions_holding: int = 0
+    needed: int = 0
+    held: int = 0
+    passes: int = 0
+    overflows: int = 0
+    overflow_tokens: int = 0
+
+    def __add__(self, other: Annotations) -> Annotations:
+        sums: dict[str, Any] = {it.name: getattr(self, it.name) + getattr(other, it.name) for it in fields(self)}
+        return Annotations(**{**sums, "most_calls": max(self.most_calls, other.most_calls)})
+
+    @property
+    def episodes(self) -> int:
+        """Episodes that the agent marked."""
+        return self.explorations + self.acts
+
+    @property
+    def refused_share(self) -> float | None:
+        """Share of the marks that were refused; None if there were none."""
+        return _share(self.refused.total(), self.marks)
+
+    @property
+    def calls_per_episode(self) -> float | None:
+        """Mean tool calls of an episode; None if there were none."""
+        return _share(self.calls - self.calls_outside, self.episodes)
+
+    @property
+    def outside_share(self) -> float | None:
+        """Share of the agent's work, in tokens, that is outside any episode; None if there was none."""
+        return _share(self.tokens_outside, self.tokens)
+
+    @property
+    def undeclared_share(self) -> float | None:
+        """Share of the acts on files read before that do not declare where; None if there were none."""
+        return _share(self.acts_undeclared, self.acts_on_files)
+
+    @property
+    def holding_share(self) -> float | None:
+        """Share of the descriptions of what was needed later that hold any of it; None if there were none."""
+        return _share(self.descriptions_holding, self.descriptions_needed)
+
+    @property
+    def held_share(self) -> float | None:
+        """Share of the identifiers needed later that descriptions hold; None if there were none."""
+        return _share(self.held, self.needed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all figures as JSON-able data; a share is null where there was nothing to share."""
+        plain = {it.name: getattr(self, it.name) for it in fields(self)}
+        shares = (
+            "refused_share",
+            "calls_per_episode",
+            "outside_share",
+            "undeclared_share",
+            "holding_share",
+            "held_share",
+        )
+        return plain | {"refused": dict(sorted(self.refused.items()))} | {name: getattr(self, name) for name in shares}
+
+
+def annotations_of(material: Material) -> Annotations:
+    """Return how the agent of a session marked its work.
+
+    Episodes are those that the agent marked: none are inferred.
+
+    Args:
+        material: the session, counted.
+    """
+    return _Reading(material).figures()
+
+
+class _Reading:
+    """Goes through a session once, item by item, with what a window says of it."""
+
+    def __init__(self, material: Material) -> None:
+        self._material, self._session = material, material.session
+        self._sums: Counter[str] = Counter()
+        self._refused: Counter[str] = Counter()
+        self._own_calls: Counter[int] = Counter()  # by number of an episode
+        self._owners: list[Episode | None] = []  # by item, its episode if the agent marked it
+        self._named: list[Episode] = []
+        self._ended: dict[int, int] = {}  # by number of an episode, the item that ended it
+        self._readers: FileMap[list[Episode]] = FileMap()  # by file, the episodes that read it
+        self._rests: dict[int, list[bool]] = {}  # by number of an act, whether it knows where it read each file
+        self._fetched: dict[tuple[str, str], list[str | None]] = {}  # by call, the ids of earlier ones like it
+        self._repeating: set[int] = set()  # numbers of explorations that fetched something again
+        self._results = {part.call_id: at for at, part in enumerate(self._session.parts) if part.kind is Kind.RESULT}
+        self._left = _left(self._session)
+
+    def figures(self) -> Annotations:
+        window = ContextWindow(MAX_BUDGET)
+        for index, part in enumerate(self._session.parts):
+            self._take(index, part, window.add(self._material.items[index]))
+        described = self._described()
+        evictions = self._session.evictions
+        steps = [step for it in evictions for step in it.steps if step.level == Level.OVERFLOW]
+        explorations = sum(it.type is EpisodeType.EXPL for it in self._named)
+        return Annotations(
+            sessions=1,
+            marked=int(bool(self._named)),
+            model_calls=len(self._session.calls),
+            refused=self._refused,
+            explorations=explorations,
+            acts=len(self._named) - explorations,
+            unended=sum(it.number not in self._ended for it in self._named),
+            most_calls=max(self._own_calls.values(), default=0),
+            declared=sum(len(it.dependencies) for it in self._named),
+            acts_on_files=len(self._rests),
+            acts_undeclared=sum(not all(known) for known in self._rests.values()),
+            explorations_repeated=len(self._repeating),
+            descriptions=len(described),
+            descriptions_needed=sum(needed > 0 for needed, _ in described),
+            descriptions_holding=sum(held > 0 for _, held in described),
+            needed=sum(needed for needed, _ in described),
+            held=sum(held for _, held in described),
+            passes=len(evictions),
+            overflows=sum(it.overflowed for it in evictions),
+            overflow_tokens=sum(step.freed for step in steps),
+            **self._sums,
+        )
+
+    def _take(self, index: int, part: Part, added: Added) -> None:
+        owner = added.episode if added.episode is not None and not added.episode.implicit else None
+        self._owners.append(owner)
+        if part.kind in _AGENTS:
+            tokens = self._material.items[index].tokens
+            self._sums["tokens"] += tokens
+            self._sums["tokens_outside"] += 0 if owner else tokens
+        if added.verdict is not None:
+            self._sums["marks"] += 1
+            if added.verdict.refusal is not None:
+                self._refused[added.verdict.refusal] += 1
+            elif owner is not None and added.verdict.action == "start":
+                self._named.append(owner)
+            elif owner is not None:
+                self._ended[owner.number] = index
+        elif part.kind is Kind.CALL:
+            self._take_call(index, part, owner)
+
+    def _take_call(self, index: int, part: Part, owner: Episode | None) -> None:
+        self._sums["calls"] += 1
+        if owner is None:
+            self._sums["calls_outside"] += 1
+        else:
+            self._own_calls[owner.number] += 1
+        if part.tool == RECALL:
+            self._sums["recalls"] += 1
+            return
+        if self._is_fetched_again(index, part):
+            self._sums["read_again"] += 1
+            if owner is not None and owner.type is EpisodeType.EXPL:
+                self._repeating.add(owner.number)
+        files = touched(part)
+        if owner is not None and owner.type is EpisodeType.ACT:
+            for path in files.edited:
+                self._edits(path, owner)
+        if owner is not None:
+            for path in files.shown:
+                readers = self._readers.get(path)
+                if readers is None:
+                    self._readers[path] = readers = []
+                readers.append(owner)
+
+    def _edits(self, path: str, act: Episode) -> None:
+        """Note whether an act knows from where it knows a file: it read it itself, or declares who did."""
+        readers = self._readers.get(path) or []
+        if any(reader.type is EpisodeType.EXPL for reader in readers):
+            known = any(reader is act or reader.name in act.dependencies for reader in readers)
+            self._rests.setdefault(act.number, []).append(known)
+
+    def _is_fetched_again(self, index: int, part: Part) -> bool:
+        """Whether a call that explores repeats an earlier one, of whose results none is in view any more."""
+        if judge_call(part.tool or "", part.arguments).activity is not Activity.EXPLORE:
+            return False
+        earlier = self._fetched.setdefault((part.tool or "", _plain(part.arguments)), [])
+        results = [at for call in earlier if (at := self._results.get(call)) is not None and at < index]
+        earlier.append(part.call_id)
+        return bool(results) and all(self._left.get(at, index + 1) <= index for at in results)
+
+    def _described(self) -> list[tuple[int, int]]:
+        """Return, for each description, how many identifiers it should hold, and how many of them it does.
+
+        It should hold those that its exploration was first to show and that later calls used.
+        """
+        index = Index(self._session, [item.tokens for item in self._material.items])
+        needed: dict[int, set[int]] = {}
+        for number, call in enumerate(self._session.calls):
+            for word, _ in index.uses(number):
+                first = index.postings[word][0]
+                owner = self._owners[first]
+                if (
+                    owner is not None
+                    and index.is_result[first]
+                    and self._ended.get(owner.number, call.first) < call.first
+                ):
+                    needed.setdefault(owner.number, set()).add(word)
+        found = []
+        for episode in self._named:
+            if episode.description is not None:
+                wanted = needed.get(episode.number, set())
+                found.append((len(wanted), len(wanted & index.holds(episode.description))))
+        return found
+
+
+def _left(session: RecordedSession) -> dict[int, int]:
+    """Return, by item that left the view, the number of items before it did."""
+    left: dict[int, int] = {}
+    for eviction in session.evictions:
+        for item in eviction.removed:
+            left.setdefault(item, eviction.position)
+    for compaction in session.compactions:
+        for item in range(compaction.kept):
+            left[item] = min(compaction.position, left.get(item, compaction.position))
+    return left
+
+
+def _plain(arguments: str | None) -> str:
+    """A call's arguments, however they are spaced and ordered."""
+    try:
+        return json.dumps(json.loads(arguments or ""), sort_keys=True)
+    except (ValueError, RecursionError):
+        return arguments or ""
+
+
+def _share(part: float, whole: float) -> float | None:
+    return part / whole if whole else None

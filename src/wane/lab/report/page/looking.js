@@ -1,0 +1,32 @@
+// What is looked at, and the session and run that it is of.
+
+const DISPLAY = { recorded: "as it happened" };
+const shown = (name) => DISPLAY[name] || name;
+
+// What is looked at: one session, one strategy, one call. Parts listen, and are told what has changed.
+const app = { session: 0, run: 0, call: 0, listeners: [] };
+const recordedSession = () => data.sessions[app.session];
+const run = () => recordedSession().runs[app.run];
+
+// The session, with the episodes that the strategy saw where they are others: inference may heed the budget.
+function session() {
+  const plain = recordedSession(), it = plain && run();
+  if (!it || !it.bars) return plain;
+  it.outlined ||= Object.assign(Object.create(plain), { bars: it.bars, owner: it.owner });
+  return it.outlined;
+}
+const callCount = () => session().first.length;
+
+function go(change) {
+  Object.assign(app, change);
+  app.session = clamp(app.session, 0, data.sessions.length - 1);
+  app.run = clamp(app.run, 0, recordedSession().runs.length - 1);
+  app.call = clamp(Math.round(app.call) || 0, 0, Math.max(0, callCount() - 1));
+  for (const listener of app.listeners) listener(change);
+}
+
+function callTicks(width) {
+  const last = Math.max(1, callCount());
+  const marks = ticks(1, last, clamp(width / 90, 2, 12)).filter((value) => value >= 1 && Number.isInteger(value));
+  return last > 1 && (!marks.length || marks[0] > 1) ? [1, ...marks.filter((value) => value > last / 20)] : marks;
+}
