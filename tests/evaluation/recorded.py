@@ -65,4 +65,4 @@ if __name__ == "__main__":
         try:
             threading.Event().wait()
         finally:
-            print(*server.refusals, sep="\n")  # noqa: T201
+            print(*server.refusals, sep="\n")

@@ -55,10 +55,14 @@ def _run(config: Config, as_json: bool) -> int:
             say(str(error))
             return failure.OVER_BUDGET
         except asyncio.CancelledError:
-            say(f"stopped after {evaluation.done} of {evaluation.total} trials; go on with: wane eval resume {config.output}")
+            say(
+                f"stopped after {evaluation.done} of {evaluation.total} trials; go on with: wane eval resume {config.output}"
+            )
             return failure.INTERRUPTED
     if not as_json:
-        say(f"{evaluation.done} trials in {config.output}; ${evaluation.spent:.2f}. Next: wane eval report {config.output}")
+        say(
+            f"{evaluation.done} trials in {config.output}; ${evaluation.spent:.2f}. Next: wane eval report {config.output}"
+        )
     return failure.OK
 
 

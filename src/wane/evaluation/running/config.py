@@ -154,7 +154,9 @@ class Config:
                 raise ConfigError(f"models: {model!r} is not written as provider:model")
         for name, value in self.env.items():
             if _SECRET.search(name.upper()) and not _REFERENCE.fullmatch(value):
-                raise ConfigError(f"env: {name}: a key does not belong in a file; write ${{{name}}}, and set it where this runs")
+                raise ConfigError(
+                    f"env: {name}: a key does not belong in a file; write ${{{name}}}, and set it where this runs"
+                )
         if not self.models and any(strategy != "agent:oracle" for strategy in self.strategies):
             raise ConfigError("models: at least one is needed")
 

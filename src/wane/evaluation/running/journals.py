@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from wane.core.errors import WaneError
-from wane.evaluation.results import Usage
+from wane.evaluation.results import ContextFigures, Usage
 from wane.formats import Transcript, get_format
 from wane.journal import MessageRecord, UsageRecord, read
+from wane.lab.annotations import annotations_of
+from wane.lab.counting import count
+from wane.lab.readers import read_file
 
 
 def find_journal(folder: Path) -> Path | None:
@@ -62,3 +65,33 @@ def item_count(journal: Path | None) -> int:
     for message in format_.load([record.message for record in file.records if isinstance(record, MessageRecord)]):
         transcript.take(message)
     return transcript.item_count
+
+
+def context_since(journal: Path, earlier: Path | None, budget: int | None) -> ContextFigures | None:
+    """Return what became of the context after an earlier state of the session; None if the journal cannot be read.
+
+    Args:
+        journal: the session file.
+        earlier: the file as it was before; None for nothing.
+        budget: tokens that the view may hold; None for no budget.
+    """
+    try:
+        before = _totals(earlier)
+        after = _totals(journal)
+        calls = [record for record in read(journal).records if isinstance(record, UsageRecord)]
+    except WaneError:
+        return None
+    views = [record.input_tokens for record in calls[usage_of(earlier).model_calls :]]
+    passes, evicted, read_again = (late - early for late, early in zip(after, before, strict=True))
+    over = sum(view > budget for view in views) if budget is not None else 0
+    return ContextFigures(passes, evicted, max(views, default=0), over, read_again)
+
+
+def _totals(journal: Path | None) -> tuple[int, int, int]:
+    """Passes, tokens evicted, and results fetched again, in a whole session."""
+    if journal is None:
+        return 0, 0, 0
+    (session,) = read_file(journal)
+    acts = [it.tokens_before - it.tokens_after for it in session.evictions if it.removed]
+    again = annotations_of(count(session)).read_again
+    return len(acts) + len(session.compactions), sum(acts), again

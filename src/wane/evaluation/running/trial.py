@@ -13,7 +13,7 @@ from wane.core.errors import ConfigError, WaneError
 from wane.evaluation import bundle
 from wane.evaluation.results import Arm, StepReward, Trial, Usage
 from wane.evaluation.running.config import RIVAL, Config
-from wane.evaluation.running.journals import find_journal, item_count, since, usage_of
+from wane.evaluation.running.journals import context_since, find_journal, item_count, since, usage_of
 from wane.evaluation.running.tasks import Task
 
 if TYPE_CHECKING:
@@ -176,16 +176,18 @@ def _resolved(name: str, value: str) -> str:
 
 
 def _record(attempt: Attempt, result: TrialResult) -> Trial:
-    results = [result.agent_result, *(step.agent_result for step in result.step_results or ())]
+    steps = result.step_results or []
+    results = [result.agent_result, *(step.agent_result for step in steps)]
     said: Mapping[str, Any] = next((it.metadata for it in reversed(results) if it and it.metadata), {})
     failed = result.exception_info
-    failed = failed or next((step.exception_info for step in result.step_results or () if step.exception_info), None)
+    failed = failed or next((step.exception_info for step in steps if step.exception_info), None)
     error, message = (failed.exception_type, failed.exception_message) if failed else ("", "")
     if said.get("outcome") == "cost_limit":
         error = COST_LIMIT
     timing = result.agent_execution
-    timings = [timing] if timing else [step.agent_execution for step in result.step_results or () if step.agent_execution]
+    timings = [timing] if timing else [step.agent_execution for step in steps if step.agent_execution]
     spans = [(it.finished_at - it.started_at).total_seconds() for it in timings if it.finished_at and it.started_at]
+    before = find_journal(attempt.earlier) if attempt.earlier else None
     ours = not attempt.arm.strategy.startswith(RIVAL)
     journal = find_journal(attempt.directory / "agent") if ours else None
     return Trial(
@@ -199,9 +201,10 @@ def _record(attempt: Attempt, result: TrialResult) -> Trial:
         started=timings[0].started_at if timings else None,
         seconds=sum(spans) if spans else None,
         usage=attempt.spent() if ours else _reported(result),
-        steps=tuple(StepReward(it.step_name, _reward(it.verifier_result)) for it in result.step_results or ()),
+        context=context_since(journal, before, attempt.arm.budget) if journal else None,
+        steps=tuple(StepReward(it.step_name, _reward(it.verifier_result)) for it in steps),
         journal=journal.relative_to(attempt.folder).as_posix() if journal else "",
-        items_before=_items(attempt.earlier),
+        items_before=_items(before),
         directory=attempt.directory.relative_to(attempt.folder).as_posix(),
     )
 
@@ -224,8 +227,8 @@ def _reported(result: TrialResult) -> Usage:
     return Usage(input_tokens=tokens_in or 0, cached_tokens=cached or 0, output_tokens=out or 0, cost=cost)
 
 
-def _items(earlier: Path | None) -> int:
+def _items(journal: Path | None) -> int:
     try:
-        return item_count(find_journal(earlier) if earlier else None)
+        return item_count(journal)
     except WaneError:
         return 0

@@ -138,9 +138,7 @@ async def _step(
     return setting
 
 
-async def _copy(
-    space: Namespace, context: Path, step: Instruction, setting: Setting, known: Mapping[str, str]
-) -> None:
+async def _copy(space: Namespace, context: Path, step: Instruction, setting: Setting, known: Mapping[str, str]) -> None:
     sources, target = dockerfile.copied(step)
     target = dockerfile.expand(target, known)
     place = os.path.join(setting.workdir, target)
@@ -171,9 +169,7 @@ def _matching(context: Path, source: str, step: Instruction) -> list[Path]:
 async def _must(space: Namespace, step: Instruction, command: str, setting: Setting) -> None:
     shell = ["sh", "-c", command] if not command.startswith("#!") else ["bash", "-c", command]
     try:
-        done = await space.run(
-            shell, cwd=setting.workdir, env=setting.env, user=setting.user, timeout=_STEP_TIMEOUT
-        )
+        done = await space.run(shell, cwd=setting.workdir, env=setting.env, user=setting.user, timeout=_STEP_TIMEOUT)
     except TimeoutError:
         raise SandboxError(f"Dockerfile, line {step.line}: took more than {_STEP_TIMEOUT:g} seconds") from None
     if done.code:

@@ -167,7 +167,8 @@ class Namespace:
         if line.strip() != "ready":
             rest = (await self._process.stdout.read()).decode(errors="replace")
             await self.down()
-            raise SandboxError(f"the namespace did not start: {' '.join((line + rest).split()) or 'no reason was given'}")
+            told = " ".join((line + rest).split()) or "no reason was given"
+            raise SandboxError(f"the namespace did not start: {told}")
         outer = self._process.pid
         self._pid = int(Path(f"/proc/{outer}/task/{outer}/children").read_text(encoding="ascii").split()[0])
         self._network = network
