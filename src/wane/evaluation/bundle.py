@@ -15,6 +15,7 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from hashlib import sha256
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
@@ -59,8 +60,11 @@ class BundleError(WaneError, RuntimeError):
     """A bundle that cannot be made here."""
 
 
+@cache
 def made(folder: Path | None = None) -> Path:
     """Return the folder of the bundle for what is installed now; made if it is not there.
+
+    In one process it is always the same, even if the sources change meanwhile.
 
     Args:
         folder: folder for bundles; in the user's cache if None.
@@ -168,7 +172,7 @@ def _add_libraries(new: Path) -> None:
     needed: dict[str, Path] = {}
     loader: Path | None = None
     for path in _binaries(new):
-        done = subprocess.run(["ldd", str(path)], capture_output=True, text=True, check=False)
+        done = subprocess.run(["ldd", str(path)], capture_output=True, text=True, check=False)  # noqa: S603, S607
         for name, place in _LIBRARY.findall(done.stdout):
             if not name:
                 loader = loader or Path(place)
@@ -187,7 +191,7 @@ def _binaries(new: Path) -> Iterator[Path]:
 
 
 def _check(new: Path) -> None:
-    done = subprocess.run(
+    done = subprocess.run(  # noqa: S603 - what was just made
         [str(new / "bin" / "wane"), "--version"],
         capture_output=True,
         text=True,

@@ -30,8 +30,8 @@ def need_harbor(part: str) -> None:
     if sys.version_info < OLDEST:
         here = ".".join(map(str, sys.version_info[:2]))
         raise OldPythonError(
-            f"{part} needs Harbor, which runs on Python {'.'.join(map(str, OLDEST))} or newer, and this is {here}. Make "
-            'an environment with a newer one and there: pip install "wane[eval]"'
+            f"{part} needs Harbor, which runs on Python {'.'.join(map(str, OLDEST))} or newer, and this is {here}. "
+            'In an environment with a newer one, install it with: pip install "wane[eval]"'
         )
     if find_spec("harbor") is None:
         raise MissingExtraError(part, "eval")

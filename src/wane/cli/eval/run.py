@@ -56,12 +56,14 @@ def _run(config: Config, as_json: bool) -> int:
             return failure.OVER_BUDGET
         except asyncio.CancelledError:
             say(
-                f"stopped after {evaluation.done} of {evaluation.total} trials; go on with: wane eval resume {config.output}"
+                f"stopped after {evaluation.done} of {evaluation.total} trials; "
+                f"go on with: wane eval resume {config.output}"
             )
             return failure.INTERRUPTED
     if not as_json:
         say(
-            f"{evaluation.done} trials in {config.output}; ${evaluation.spent:.2f}. Next: wane eval report {config.output}"
+            f"{evaluation.done} trials in {config.output}; ${evaluation.spent:.2f}. "
+            f"Next: wane eval report {config.output}"
         )
     return failure.OK
 

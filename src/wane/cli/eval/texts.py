@@ -12,7 +12,7 @@ RUN: Final = """\
 Run what a configuration asks for: models, strategies, budgets and protocols over a benchmark's tasks.
 
 Each task gets an environment of its own, and Wane works inside it. In the protocol isolated each task has a session of
-its own; in single, one session goes through all tasks in a seeded order, and a task that is killed leaves nothing in it.
+its own; in single, one session goes through all tasks in a seeded order, and a killed task leaves nothing in it.
 The tasks, graders and environments are Harbor's. Results are lines in DIR/…/results.jsonl, written as trials end. Given
 again, it goes on where it stopped.
 

@@ -141,9 +141,8 @@ class Config:
                 raise ConfigError(f"{name}: at least one is needed")
         for strategy in self.strategies:
             if strategy not in OURS and not strategy.startswith(RIVAL):
-                raise ConfigError(
-                    f"strategies: {strategy!r} is not known; it is one of {', '.join(OURS)}, or another agent as agent:NAME"
-                )
+                known = ", ".join(OURS)
+                raise ConfigError(f"strategies: {strategy!r} is not one of {known}, nor another agent: agent:NAME")
         for budget in self.budgets:
             try:
                 parse_budget(budget)

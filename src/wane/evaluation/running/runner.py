@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, Self, TypeAlias
 
 from filelock import FileLock, Timeout
 
@@ -108,7 +108,7 @@ class Evaluation:
         self._stopped = False
         self._reasons: dict[str, None] = {}
 
-    def __enter__(self) -> Evaluation:
+    def __enter__(self) -> Self:
         self._folder.mkdir(parents=True, exist_ok=True)
         try:
             # The system lets go of it when the process dies, however it does.
@@ -177,8 +177,8 @@ class Evaluation:
             found = read(run.file)
             _check_same(found, header)
             run.done = {trial.task: trial for trial in found.trials}
-            for record in (*found.trials, *found.abandoned):
-                run.spent += record.usage.cost or 0.0
+            run.spent = sum(trial.usage.cost or 0.0 for trial in found.trials)
+            run.spent += sum(trial.usage.cost or 0.0 for trial in found.abandoned)
         else:
             begin(run.file, header)
         for attempt in run.missing():
