@@ -7,7 +7,7 @@ import json
 import platform
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -34,6 +34,9 @@ from wane.evaluation.running.config import Config, drawn, in_order
 from wane.evaluation.running.tasks import Task, find_tasks
 from wane.evaluation.running.trial import COST_LIMIT, Attempt, try_task
 from wane.journal.codec import encode
+
+Try: TypeAlias = Callable[[Config, Attempt], Awaitable[Trial]]
+"""Does a trial."""
 
 Tell: TypeAlias = Callable[[Trial, int, int], None]
 """Told of each trial that has ended, with the number of those done and of all."""
@@ -92,11 +95,13 @@ class Evaluation:
     Args:
         config: what to do.
         tell: told of each trial that has ended.
+        try_task: does a trial; with Harbor by default.
     """
 
-    def __init__(self, config: Config, tell: Tell) -> None:
+    def __init__(self, config: Config, tell: Tell, try_task: Try = try_task) -> None:
         self._config = config
         self._tell = tell
+        self._try = try_task
         self._folder = Path(config.output)
         tasks = find_tasks(Path(config.path), config.tasks, config.exclude)
         kept = set(drawn(tuple(task.name for task in tasks), config.sample))
@@ -218,7 +223,7 @@ class Evaluation:
         reserved = allowance or 0.0
         self._reserved += reserved
         try:
-            trial = await try_task(self._config, replace(attempt, allowance=allowance))
+            trial = await self._try(self._config, replace(attempt, allowance=allowance))
         except asyncio.CancelledError:
             if attempt.directory.exists():
                 self._abandon(run, attempt, "stopped")
