@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final, Self, TypeAlias
 
@@ -156,7 +156,7 @@ class Evaluation:
             async with asyncio.TaskGroup() as group:
                 for lane in lanes:
                     group.create_task(self._lane(lane, slots))
-        except* WaneError as errors:
+        except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
         if self._reasons:
             told = "; ".join(self._reasons)
@@ -278,7 +278,7 @@ def _header(config: Config, run: _OneRun) -> Run:
         new_environment=config.new_environment,
         margin=config.margin,
         created=datetime.now(UTC),
-        versions={"wane": wane.__version__, "harbor": version("harbor"), "python": platform.python_version()},
+        versions={"wane": wane.__version__, "harbor": _harbor(), "python": platform.python_version()},
         settings={
             "limits": encode(config.limits),
             "environment": config.environment.type,
@@ -286,6 +286,13 @@ def _header(config: Config, run: _OneRun) -> Run:
             "path": config.path,
         },
     )
+
+
+def _harbor() -> str:
+    try:
+        return version("harbor")
+    except PackageNotFoundError:
+        return ""
 
 
 def _check_same(found: RunResults, header: Run) -> None:
