@@ -248,9 +248,7 @@ class Namespace:
         # Signals that were ignored where this was started, as SIGINT is after `&` in a script, stay ignored in all
         # that comes after it, and tasks that test Ctrl-C would fail.
         clean = ["env", "--default-signal", "-i", *(f"{name}={value}" for name, value in env.items())]
-        as_user = [] if user in (None, "root", 0, "0") else ["setpriv", f"--reuid={user}", "--init-groups"]
-        if as_user and isinstance(user, int | str) and str(user).isdigit():
-            as_user = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+        as_user = [] if user in (None, "root", 0, "0") else self._as_user(str(user))
         return [
             *place,
             f"--root=/proc/{self._pid}/root",
@@ -258,3 +256,14 @@ class Namespace:
             *as_user,
             *("sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", cwd),
         ]
+
+    def _as_user(self, user: str) -> list[str]:
+        """The words that change the user: to a name of its own /etc/passwd, or a number."""
+        passwd = Path(f"/proc/{self._pid}/root/etc/passwd")
+        lines = passwd.read_text(encoding="utf-8").splitlines() if passwd.exists() else []
+        found = next((it for line in lines if user in (it := line.split(":"))[:3:2]), None)
+        if found is not None:
+            return ["setpriv", f"--reuid={found[2]}", f"--regid={found[3]}", "--init-groups"]
+        if not user.isdigit():
+            raise SandboxError(f"there is no user {user} in /etc/passwd")
+        return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]
