@@ -9,10 +9,7 @@ import subprocess
 from pathlib import Path
 
 IMAGE = "tiny:1"
-PROGRAMS = (
-    "bash sh cat chmod cp cut date dirname echo env find grep head id kill ls mkdir mv nohup ps pwd rm seq sleep sort tail "
-    "tar test timeout touch tr true umount uname wc xargs rmdir setpriv ip"
-).split()
+PROGRAMS = ["bash", "sh", "cat", "chmod", "cp", "cut", "date", "dirname", "echo", "env", "find", "grep", "head", "id", "ip", "kill", "ls", "mkdir", "mv", "nohup", "ps", "pwd", "rm", "rmdir", "seq", "setpriv", "sleep", "sort", "tail", "tar", "test", "timeout", "touch", "tr", "true", "umount", "uname", "wc", "xargs"]
 
 
 def make_base(bases: Path) -> Path:

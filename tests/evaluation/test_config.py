@@ -63,10 +63,10 @@ def test_an_error_names_the_key(changes: dict[str, Any], told: str) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="nowhere.yaml cannot be read"):
+    with pytest.raises(ConfigError, match=r"nowhere\.yaml cannot be read"):
         load(tmp_path / "nowhere.yaml")
     (tmp_path / "bad.yaml").write_text("a: [", encoding="utf-8")
-    with pytest.raises(ConfigError, match="bad.yaml is not YAML"):
+    with pytest.raises(ConfigError, match=r"bad\.yaml is not YAML"):
         load(tmp_path / "bad.yaml")
 
 

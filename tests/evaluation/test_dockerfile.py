@@ -62,7 +62,15 @@ def test_arguments_take_defaults_and_what_is_known() -> None:
 
 @pytest.mark.parametrize(
     ("text", "expanded"),
-    [("$A/b", "1/b"), ("${A}b", "1b"), ("${N:-x}", "x"), ("${A:-x}", "1"), ("${A:+y}", "y"), ("${N:+y}", ""), ("$N", "")],
+    [
+        ("$A/b", "1/b"),
+        ("${A}b", "1b"),
+        ("${N:-x}", "x"),
+        ("${A:-x}", "1"),
+        ("${A:+y}", "y"),
+        ("${N:+y}", ""),
+        ("$N", ""),
+    ],
 )
 def test_variables(text: str, expanded: str) -> None:
     assert expand(text, {"A": "1"}) == expanded
@@ -85,7 +93,11 @@ def test_what_is_not_understood_is_told_with_its_line(text: str, told: str) -> N
 
 @pytest.mark.parametrize(
     ("text", "told"),
-    [("COPY --from=build a b", "--from"), ("ADD https://example.org/a b", "network"), ("COPY a", "source and a target")],
+    [
+        ("COPY --from=build a b", "--from"),
+        ("ADD https://example.org/a b", "network"),
+        ("COPY a", "source and a target"),
+    ],
 )
 def test_copies_that_are_not_supported(text: str, told: str) -> None:
     (step,) = parse(f"FROM a\n{text}").steps

@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("pydantic_ai")
 
+from wane.core import Policy
 from wane.core.errors import ConfigError
 from wane.evaluation.results import FILE_NAME, RunResults, Trial, read
 from wane.evaluation.running.config import Config, Limits
@@ -18,7 +19,6 @@ from wane.evaluation.running.runner import Evaluation, EvaluationError, StoppedE
 from wane.evaluation.running.tasks import find_tasks
 from wane.evaluation.running.trial import COST_LIMIT, Attempt
 from wane.journal import ConfigRecord, Journal, UsageRecord
-from wane.core import Policy
 
 COST = 1.0
 
@@ -152,6 +152,19 @@ def test_what_is_done_is_not_done_again(config: Config) -> None:
     tasks = Tasks()
     assert run(config, tasks).spent == 4 * COST
     assert tasks.tried == []
+
+
+def test_errors_of_a_kind_are_tried_again_where_nothing_built_on_them(config: Config) -> None:
+    isolated = replace(config, protocols=("isolated",), limits=Limits(cost_per_task=0.25, cost_total=50))
+    run(isolated, Tasks())
+    tasks = Tasks()
+    with Evaluation(replace(isolated, limits=Limits()), lambda *_: None, tasks, again=("limit",)) as evaluation:
+        asyncio.run(evaluation.run())
+    assert len(tasks.tried) == 4
+    (found,) = results(config)
+    assert [trial.error for trial in found.trials] == [""] * 4
+    assert [it.why for it in found.abandoned] == ["again"] * 4
+    assert evaluation.spent == pytest.approx(5)
 
 
 def test_two_processes_do_not_share_a_folder(config: Config) -> None:

@@ -66,7 +66,10 @@ def test_commands_see_their_own_root_processes_and_environment(inside, monkeypat
     monkeypatch.setenv("OF_THE_HOST", "seen")
 
     async def work(space: Namespace) -> None:
-        assert await said(space, "ls /; pwd; id -u") == "bin\ndev\netc\nlib\nlib64\nproc\nroot\nsys\ntmp\nusr\nvar\n/\n0\n[0]"
+        assert (
+            await said(space, "ls /; pwd; id -u")
+            == "bin\ndev\netc\nlib\nlib64\nproc\nroot\nsys\ntmp\nusr\nvar\n/\n0\n[0]"
+        )
         # Those of the namespace alone: its first process, its watcher and its sleep; bash and ls.
         assert int((await said(space, "ls -d /proc/[0-9]* | wc -l")).split("\n")[0]) < 9
         assert await said(space, "echo $OF_THE_HOST$MINE; exit 3", env={"MINE": "mine"}, cwd="/tmp") == "mine\n[3]"
@@ -195,7 +198,7 @@ def test_a_step_that_fails_is_told_and_leaves_no_layer(bases: Path, tmp_path: Pa
     context.mkdir()
     (context / "Dockerfile").write_text(f"FROM {IMAGE}\nRUN echo because >&2; exit 7\n")
     for _ in range(2):
-        with pytest.raises(SandboxError, match="(?s)line 2: ended with 7.*because"):
+        with pytest.raises(SandboxError, match=r"(?s)line 2: ended with 7.*because"):
             asyncio.run(build(context, bases, tmp_path / "cache"))
     (context / "Dockerfile").write_text("FROM nowhere:1\n")
     with pytest.raises(SandboxError, match=f"no root file system for the image nowhere:1.*there: {IMAGE}"):

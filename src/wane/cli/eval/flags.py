@@ -7,9 +7,19 @@ from typing import Final
 
 from wane.cli.flags import JSON, Flag
 
-RUN: Final = (Flag(("CONFIG",), "config", "The configuration, as YAML.", "CONFIG", Path), JSON)
+_AGAIN: Final = Flag(
+    ("--again",),
+    "again",
+    "Do isolated trials again that ended in this kind of error. May be repeated.",
+    "KIND",
+    choices=("timeout", "limit", "cancelled", "environment", "verifier", "agent"),
+    repeatable=True,
+)
+_JSON: Final = Flag(("--json",), "as_json", "Print each trial as a line of JSON when it has ended.")
 
-RESUME: Final = (Flag(("DIR",), "folder", "The folder with the results so far.", "DIR", Path), JSON)
+RUN: Final = (Flag(("CONFIG",), "config", "The configuration, as YAML.", "CONFIG", Path), _AGAIN, _JSON)
+
+RESUME: Final = (Flag(("DIR",), "folder", "The folder with the results so far.", "DIR", Path), _AGAIN, _JSON)
 
 REPORT: Final = (
     Flag(("DIR...",), "places", "Folders with results, at any depth.", "DIR...", Path, repeatable=True),

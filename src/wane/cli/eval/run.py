@@ -6,6 +6,7 @@ import asyncio
 import json
 import signal
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,22 +16,22 @@ from wane.cli.terminal.signals import END, handled
 from wane.cli.terminal.text import say
 from wane.core.errors import ConfigError
 from wane.evaluation.needed import need_harbor
-from wane.evaluation.results import Trial
+from wane.evaluation.results import ErrorKind, Trial
 from wane.evaluation.running.config import Config, load
 from wane.evaluation.running.runner import CONFIG_FILE, Evaluation, StoppedError
 from wane.journal.codec import SchemaError, decode, encode
 
 
-def run_config(config: Path, as_json: bool = False) -> int:
+def run_config(config: Path, again: Sequence[ErrorKind] = (), as_json: bool = False) -> int:
     """Run a configuration, and return the exit code.
 
     Raises:
         WaneError: if it cannot be run.
     """
-    return _run(load(config), as_json)
+    return _run(load(config), again, as_json)
 
 
-def resume(folder: Path, as_json: bool = False) -> int:
+def resume(folder: Path, again: Sequence[ErrorKind] = (), as_json: bool = False) -> int:
     """Go on with the evaluation in a folder, and return the exit code.
 
     Raises:
@@ -43,12 +44,12 @@ def resume(folder: Path, as_json: bool = False) -> int:
         told = error if isinstance(error, SchemaError | ConfigError) else "there is no evaluation that was begun in it"
         raise InputError(f"{folder}: {told}") from error
     # The folder may have been moved.
-    return _run(replace(config, output=str(folder.resolve())), as_json)
+    return _run(replace(config, output=str(folder.resolve())), again, as_json)
 
 
-def _run(config: Config, as_json: bool) -> int:
+def _run(config: Config, again: Sequence[ErrorKind], as_json: bool) -> int:
     need_harbor("wane eval run")
-    with Evaluation(config, _json if as_json else _line) as evaluation:
+    with Evaluation(config, _json if as_json else _line, again=again) as evaluation:
         try:
             asyncio.run(_stoppable(evaluation))
         except StoppedError as error:

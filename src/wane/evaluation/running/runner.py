@@ -7,7 +7,7 @@ import json
 import platform
 import re
 import shutil
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -23,6 +23,7 @@ from wane.evaluation.results import (
     VERSION,
     Abandoned,
     Arm,
+    ErrorKind,
     Run,
     RunResults,
     Trial,
@@ -96,12 +97,15 @@ class Evaluation:
         config: what to do.
         tell: told of each trial that has ended.
         try_task: does a trial; with Harbor by default.
+        again: kinds of errors; isolated trials that ended in one are done again. In one session they stand, because
+            what came after them built on them.
     """
 
-    def __init__(self, config: Config, tell: Tell, try_task: Try = try_task) -> None:
+    def __init__(self, config: Config, tell: Tell, try_task: Try = try_task, again: Collection[ErrorKind] = ()) -> None:
         self._config = config
         self._tell = tell
         self._try = try_task
+        self._again = again
         self._folder = Path(config.output)
         tasks = find_tasks(Path(config.path), config.tasks, config.exclude)
         kept = set(drawn(tuple(task.name for task in tasks), config.sample))
@@ -178,17 +182,20 @@ class Evaluation:
     def _open(self, run: _OneRun) -> None:
         """Read what a run has left, begin it if there is nothing, and clear away what was broken off."""
         header = _header(self._config, run)
+        ended: set[str] = set()
         if run.file.exists():
             found = read(run.file)
+            ended = {trial.task for trial in found.trials}
             _check_same(found, header)
-            run.done = {trial.task: trial for trial in found.trials}
-            run.spent = sum(trial.usage.cost or 0.0 for trial in found.trials)
-            run.spent += sum(trial.usage.cost or 0.0 for trial in found.abandoned)
+            again = self._again if run.arm.protocol == "isolated" else ()
+            run.done = {trial.task: trial for trial in found.trials if trial.error_kind not in again}
+            paid = [*(it.usage for it in run.done.values()), *(it.usage for it in found.abandoned)]
+            run.spent = sum(usage.cost or 0.0 for usage in paid)
         else:
             begin(run.file, header)
         for attempt in run.missing():
             if attempt.directory.exists():
-                self._abandon(run, attempt, "killed")
+                self._abandon(run, attempt, "killed" if attempt.task.name not in ended else "again")
 
     def _abandon(self, run: _OneRun, attempt: Attempt, why: str) -> None:
         """Record what an attempt without a result took, and roll it back: what it left goes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 import shlex
@@ -12,8 +13,6 @@ from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
-
-from filelock import FileLock
 
 from wane.evaluation.sandbox import dockerfile, files
 from wane.evaluation.sandbox.dockerfile import Dockerfile, Instruction
@@ -83,16 +82,12 @@ async def build(context: Path, bases: Path, cache: Path, *, force: bool = False)
     base = base_folder(bases, described.base)
     home = cache / _key(context, base)
     cache.mkdir(parents=True, exist_ok=True)
-    # Taken in one thread and let go of in another.
-    lock = FileLock(f"{home}.building", thread_local=False)
-    # Another process may be building it, for minutes.
-    await asyncio.to_thread(lock.acquire)
-    try:
+    with Path(f"{home}.lock").open("w") as lock:
+        # Another may be building it, for minutes. The lock goes with the file, whatever becomes of this process.
+        await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
         if force or not (home / _META).exists():
             await _build(context, described, base, home)
         data = json.loads((home / _META).read_text(encoding="utf-8"))
-    finally:
-        lock.release()
     return Layer((home / "upper", base), Setting(**data))
 
 
