@@ -9,17 +9,20 @@ import subprocess
 from pathlib import Path
 
 IMAGE = "tiny:1"
-PROGRAMS = ["bash", "sh", "cat", "chmod", "cp", "cut", "date", "dirname", "echo", "env", "find", "grep", "head", "id", "ip", "kill", "ls", "mkdir", "mv", "nohup", "ps", "pwd", "rm", "rmdir", "seq", "setpriv", "sleep", "sort", "tail", "tar", "test", "timeout", "touch", "tr", "true", "umount", "uname", "wc", "xargs"]
+PROGRAMS = """
+    bash sh cat chmod cp cut date dirname echo env find git grep head id ip kill ls mkdir mv nohup ps pwd rm rmdir seq
+    setpriv sleep sort tail tar test timeout touch tr true umount uname wc xargs
+"""
 
 
-def make_base(bases: Path) -> Path:
-    """Make the root file system of the image `tiny:1` in a folder of bases."""
-    root = bases / IMAGE
+def make_base(bases: Path, image: str = IMAGE) -> Path:
+    """Make the root file system of an image in a folder of bases."""
+    root = bases / image
     for name in ("bin", "tmp", "etc", "root", "var/tmp", "usr/bin"):
         (root / name).mkdir(parents=True)
     (root / "etc" / "passwd").write_text("root:x:0:0::/root:/bin/bash\nuser:x:1000:1000::/tmp:/bin/bash\n")
     (root / "etc" / "group").write_text("root:x:0:\nuser:x:1000:\n")
-    for name in PROGRAMS:
+    for name in PROGRAMS.split():
         if source := shutil.which(name):
             shutil.copy2(source, root / "bin" / name)
             _copy_libraries(Path(source), root)

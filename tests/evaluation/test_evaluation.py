@@ -254,6 +254,48 @@ def test_reference_solutions(evaluate: Callable[..., Any], tmp_path: Path) -> No
     assert [(it.task, it.reward) for it in found.trials] == [(name, 1.0) for name in TASKS]
 
 
+@pytest.mark.full
+def test_what_an_agent_changed_is_kept_for_the_grader(
+    evaluate: Callable[..., Any], place: Path, tmp_path: Path
+) -> None:
+    checkout = make_base(place / "bases", "swebench/sweb.eval.x86_64.trees_1776_trees-1:latest") / "testbed"
+    git = ["git", "-C", str(checkout), "-c", "user.name=x", "-c", "user.email=x@example.org"]
+    checkout.mkdir()
+    (checkout / "kept.txt").write_text("kept\n")
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+        subprocess.run([*git, *words], check=True)
+    (tmp_path / "lite.jsonl").write_text(
+        json.dumps(
+            {
+                "instance_id": "trees__trees-1",
+                "repo": "trees/trees",
+                "base_commit": "0" * 40,
+                "problem_statement": "Write the word apple somewhere.",
+            }
+        )
+    )
+    tasks = tmp_path / "tasks"
+    assert ended(evaluate("", "swe-bench", str(tmp_path / "lite.jsonl"), str(tasks)))[0] == 0
+    commands = (
+        "echo apple >new.txt; git -c user.name=y -c user.email=y@example.org commit -qam mine; echo more >>kept.txt"
+    )
+    script = [Reply(calls=(Call("shell", {"command": commands}),)), Reply("Done.")]
+    with ScriptedServer(script) as server:
+        code, out = ended(evaluate(server.url, benchmark="swe-bench-lite", path=str(tasks), protocols=["isolated"]))
+        assert code == 0, out
+    (trial,) = results(tmp_path / "out", "isolated").trials
+    assert (trial.reward, trial.error) == (None, "")
+    code, out = ended(evaluate("", "predictions", str(tmp_path / "out")))
+    assert code == 0, out
+    (path,) = (tmp_path / "out").rglob("predictions.jsonl")
+    prediction = json.loads(path.read_text())
+    assert prediction["instance_id"] == "trees__trees-1"
+    applied = subprocess.run([*git, "apply", "-"], input=prediction["model_patch"], text=True, check=False)
+    assert applied.returncode == 0
+    assert (checkout / "new.txt").read_text() == "apple\n"
+    assert (checkout / "kept.txt").read_text() == "kept\nmore\n"
+
+
 def test_without_harbor_the_command_says_how_to_get_it(tmp_path: Path, place: Path) -> None:
     if not subprocess.run([sys.executable, "-c", "import harbor"], capture_output=True, check=False).returncode:
         pytest.skip("Harbor is installed for this Python")

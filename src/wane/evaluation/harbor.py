@@ -27,6 +27,7 @@ from harbor.models.agent.context import AgentContext  # noqa: E402
 
 from wane.evaluation import bundle  # noqa: E402
 from wane.evaluation.running.config import NEW_ENVIRONMENT  # noqa: E402
+from wane.evaluation.swe_bench import PATCH  # noqa: E402
 
 SESSIONS: Final = "sessions"
 """Folder of the session, in the agent's log folder."""
@@ -54,6 +55,7 @@ class WaneOptions(AgentOptions):  # type: ignore[misc, unused-ignore]
             session lives on. None leaves it to Harbor, which kills.
         new_environment: the line ahead of the task; "" for none.
         session: folder on this machine with a session of an earlier trial, which this one goes on with.
+        patch: folder in the environment with a git checkout; what changed in it is kept as `patch.diff` in the logs.
         bundle: folder on this machine with a bundle; one of what is installed is made if it is not given.
     """
 
@@ -64,6 +66,7 @@ class WaneOptions(AgentOptions):  # type: ignore[misc, unused-ignore]
     time_limit: float | None = None
     new_environment: str = NEW_ENVIRONMENT
     session: str | None = None
+    patch: str | None = None
     bundle: str | None = None
 
 
@@ -77,6 +80,7 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
         super().__init__(*args, **kwargs)
         self._chosen = cast(WaneOptions, self.options)
         self._session_id: str | None = None
+        self._head = ""
         # Keys of this machine's environment go along, as they do for Harbor's own agents.
         for name in _PASSED_ON:
             if name not in self._extra_env and (value := self._get_env(name)):
@@ -106,6 +110,11 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
         started = await environment.exec(f"{bundle.COMMAND} --version")
         if started.return_code:
             raise RuntimeError(f"wane does not start in this environment: {_told(started.stdout, started.stderr)}")
+        if self._chosen.patch:
+            head = await environment.exec(f"{self._git} rev-parse HEAD")
+            if head.return_code:
+                raise RuntimeError(f"{self._chosen.patch} is not a git checkout: {_told(head.stdout, head.stderr)}")
+            self._head = (head.stdout or "").strip().splitlines()[-1]
         if self._chosen.session:
             earlier = Path(self._chosen.session)
             self._session_id = session_id(earlier)
@@ -121,12 +130,24 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
             NonZeroAgentExitCodeError: if it ended otherwise than done.
         """
         line = self._chosen.new_environment
-        await self._turn(f"{line}\n\n{instruction}" if line else instruction, environment, context)
+        try:
+            await self._turn(f"{line}\n\n{instruction}" if line else instruction, environment, context)
+        finally:
+            if self._chosen.patch:
+                # Against what it was, in case that the agent has committed.
+                target = f"{self.environment_logs_dir}/{PATCH}"
+                await environment.exec(
+                    f"{self._git} add -A && {self._git} diff --cached --binary {self._head} >{target}"
+                )
 
     @override
     async def resume(self, instruction: str, environment: BaseEnvironment, context: AgentContext) -> None:
         """Do the next step of a task in the same session; the environment is not new."""
         await self._turn(instruction, environment, context)
+
+    @property
+    def _git(self) -> str:
+        return f"git -c safe.directory='*' -C {shlex.quote(self._chosen.patch or '')}"
 
     @property
     def _sessions(self) -> str:

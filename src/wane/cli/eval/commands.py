@@ -32,11 +32,32 @@ def _tasks(values: Values) -> int:
     return list_tasks(**values)
 
 
+def _swe_bench(values: Values) -> int:
+    from wane.cli.eval.swe_bench import write
+
+    return write(**values)
+
+
+def _predictions(values: Values) -> int:
+    from wane.cli.eval.swe_bench import predictions
+
+    return predictions(**values)
+
+
+def _grade(values: Values) -> int:
+    from wane.cli.eval.swe_bench import grade
+
+    return grade(**values)
+
+
 EVAL_COMMANDS: Final = (
     Command("eval run", texts.RUN, flags.RUN, _run),
     Command("eval resume", texts.RESUME, flags.RESUME, _resume),
     Command("eval report", texts.REPORT, flags.REPORT, _report),
     Command("eval tasks", texts.TASKS, flags.TASKS, _tasks),
+    Command("eval swe-bench", texts.SWE_BENCH, flags.SWE_BENCH, _swe_bench),
+    Command("eval predictions", texts.PREDICTIONS, flags.PREDICTIONS, _predictions),
+    Command("eval grade", texts.GRADE, flags.GRADE, _grade),
 )
 """All of them, in the order of help."""
 

@@ -31,3 +31,19 @@ TASKS: Final = (
     Flag(("--config",), "config", "List the tasks of this configuration, in the order of its first run.", "FILE", Path),
     JSON,
 )
+
+SWE_BENCH: Final = (
+    Flag(("FILE",), "source", "The instances: a file with a JSON object in each line.", "FILE", Path),
+    Flag(("DIR",), "target", "The folder for the tasks.", "DIR", Path),
+    Flag(("--count",), "count", "Write only so many, drawn by the seed.", "N", int),
+    Flag(("--seed",), "seed", "Seed of the draw. The default is 1.", "N", int),
+)
+
+PREDICTIONS: Final = (
+    Flag(("DIR...",), "places", "Folders with results, at any depth.", "DIR...", Path, repeatable=True),
+)
+
+GRADE: Final = (
+    Flag(("DIR",), "place", "The folder of one run.", "DIR", Path),
+    Flag(("REPORT",), "report", "The grader's report, as JSON.", "REPORT", Path),
+)

@@ -75,3 +75,28 @@ Examples:
   wane eval tasks
   wane eval tasks --config tb2.yaml
 """
+
+SWE_BENCH: Final = """\
+Write instances of SWE-bench as tasks.
+
+The data set is not part of Wane. Each task builds on the image that SWE-bench publishes for its instance.
+
+Examples:
+  wane eval swe-bench swe-bench-lite.jsonl lite --count 50 --seed 1
+"""
+
+PREDICTIONS: Final = """\
+Write what agents changed as predictions for SWE-bench's grader, and the command that grades them.
+
+The file predictions.jsonl goes into the folder of each run.
+
+Examples:
+  wane eval predictions lite-results
+"""
+
+GRADE: Final = """\
+Take the verdicts of SWE-bench's grader into the results of a run.
+
+Examples:
+  wane eval grade lite-results/anthropic-…-cwl-80000-single/run-1 report.json
+"""

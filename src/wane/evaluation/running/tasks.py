@@ -19,14 +19,12 @@ class Benchmark:
         tasks: number of its tasks.
         about: what it is, in a sentence.
         download: commands that fetch it.
-        score: the paper's scores in percent, of one session and of isolated ones.
     """
 
     name: str
     tasks: int
     about: str
     download: str
-    score: tuple[float, float]
 
 
 BENCHMARKS: Final = (
@@ -35,28 +33,24 @@ BENCHMARKS: Final = (
         89,
         "tasks in a terminal, each with a Dockerfile and tests",
         "harbor download terminal-bench@2.0 -o DIR   (or clone laude-institute/terminal-bench-2)",
-        (68.25, 68.40),
     ),
     Benchmark(
         "swe-bench-lite",
         300,
         "issues of Python projects; predictions are written for the official grader",
-        "harbor download swebench-lite -o DIR   (or: wane eval tasks --swe-bench FILE.jsonl --to DIR)",
-        (43.00, 40.00),
+        "save the data set SWE-bench/SWE-bench_Lite as lines of JSON, then: wane eval swe-bench FILE DIR --count 50",
     ),
     Benchmark(
         "recovery-bench",
         89,
         "tasks of Terminal-Bench that another agent failed, in the state that it left",
         "clone letta-ai/recovery-bench with its LFS files; not wired here yet",
-        (66.80, 69.75),
     ),
     Benchmark(
         "longcli-bench",
         20,
         "long tasks of programming courses",
         "clone finyorko/longcli-bench, then: harbor task migrate -i tasks -o DIR",
-        (20.00, 20.00),
     ),
 )
 """Those of the paper, in its order."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from wane.core.errors import ConfigError, WaneError
-from wane.evaluation import bundle
+from wane.evaluation import bundle, swe_bench
 from wane.evaluation.results import Arm, StepReward, Trial, Usage
 from wane.evaluation.running.config import RIVAL, Config
 from wane.evaluation.running.journals import context_since, find_journal, item_count, since, usage_of
@@ -103,7 +103,7 @@ async def try_task(config: Config, attempt: Attempt) -> Trial:
 
 
 def _trial_config(config: Config, attempt: Attempt) -> TrialConfig:
-    from harbor.models.trial.config import TaskConfig, TrialConfig
+    from harbor.models.trial.config import TaskConfig, TrialConfig, VerifierConfig
 
     return TrialConfig(
         task=TaskConfig(path=attempt.task.path, source=config.benchmark),
@@ -111,6 +111,8 @@ def _trial_config(config: Config, attempt: Attempt) -> TrialConfig:
         trials_dir=attempt.directory.parent,
         agent=_agent(config, attempt),
         environment=_environment(config),
+        # Those of SWE-bench are graded afterwards, by its own grader.
+        verifier=VerifierConfig(disable=config.benchmark in swe_bench.BENCHMARKS),
     )
 
 
@@ -133,6 +135,7 @@ def _agent(config: Config, attempt: Attempt) -> Any:
         "new_environment": config.new_environment,
         "time_limit": seconds,
         "cost_limit": _session_limit(attempt),
+        "patch": swe_bench.CHECKOUT if config.benchmark in swe_bench.BENCHMARKS else None,
         "session": str(attempt.earlier) if attempt.earlier else None,
     }
     return AgentConfig(
