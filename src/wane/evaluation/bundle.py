@@ -151,12 +151,12 @@ def _fill(new: Path, packages: dict[str, Distribution]) -> None:
 
 def _copy_package(package: Distribution, site: Path, scripts: Path) -> None:
     for file in package.files or ():
-        source = Path(str(file.locate()))
+        source = Path(str(file.locate())).resolve()
         if "__pycache__" in file.parts or not source.is_file():
             continue
         if ".." not in file.parts:
             target = site / file
-        elif source.parent == Path(sysconfig.get_path("scripts")) and source.name == "rg":
+        elif source.parent == Path(sysconfig.get_path("scripts")).resolve() and source.name == "rg":
             # The one program that the agent starts by name. Other scripts name the Python they came with.
             target = scripts / source.name
         else:
