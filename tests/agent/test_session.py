@@ -118,7 +118,7 @@ def test_a_restart_before_every_task_changes_no_reminder(project: Path, marks: b
         if marks:
             replies[0] = Reply(calls=(start("endless", "expl"), look))
         with ScriptedServer(replies) as server:
-            settings = config(project, server.openai_model(), budget=6_000, remind_at=0.9)
+            settings = config(project, server.openai_model(), budget=6_000, remind_at=0.3)
             session = AgentSession.create(settings)
             for number in range(12):
                 run(session, f"task {number}")

@@ -208,6 +208,15 @@ def test_what_every_request_of_a_session_of_wane_carried_counts(run: Run, tmp_pa
     assert "nothing more may be evicted: system prompt and tools 2,000, " in out
 
 
+@needs_sessions
+def test_what_every_request_of_a_session_carried_is_said(run: Run) -> None:
+    path = next((SESSIONS / "claude-code").glob("ohmyposh-*"))
+    out = " ".join(run("plan", path).out.split())
+    # The harness added 131,000 tokens in the user's place, and the person typed 1,826: docs/notices.md.
+    assert ": 307 model calls, 616k tokens (131k of them notices) and 35k of system prompt and tools, 13 turns" in out
+    assert "U (user turns) 1,826 1,826 never evicted" in out
+
+
 def test_a_damaged_session_of_wane_is_read_as_far_as_it_is_whole(run: Run, tmp_path: Path) -> None:
     path = sample.save(tmp_path / "sessions", cwd=tmp_path)
     lines = path.read_bytes().splitlines(keepends=True)

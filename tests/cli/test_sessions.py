@@ -210,6 +210,14 @@ class TestShow:
         with Journal.open(saved, fsync=False):
             assert self.shown(run, saved)["id"] == "5a3e"
 
+    def test_one_of_another_agent(self, run: Run, tmp_path: Path) -> None:
+        line = {"timestamp": "2026-01-02T03:04:05.000Z", "type": "session_meta", "payload": {"id": "s", "cwd": "/w"}}
+        path = tmp_path / "rollout.jsonl"
+        path.write_text(f"{json.dumps(line)}\n", encoding="utf-8")
+        done = run("show", path)
+        assert (done.code, done.out) == (1, "")
+        assert f"{path} is a session of Codex: look at it with `wane view` or `wane plan`" in done.err
+
     def test_an_unknown_one(self, run: Run, saved: Path) -> None:
         for name in ("zzz", "no/such/file.jsonl"):
             done = run("show", name)

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import wane
 from tests.conversation.support import DIALECTS, Dialect, Log, Session, histories, is_answer, live, parts_of
 from tests.strategies import times
-from wane import ConfigError, FormatError, Kind, Policy, UnknownEpisodeError
-from wane.conversation import Adapter, Call, Conversation, Conversations
+from wane import ConfigError, FormatError, Kind, Policy, UnknownEpisodeError, chars
+from wane.conversation import Adapter, Call, Conversation, Conversations, Request
 from wane.conversation.events import (
     BudgetUnmet,
     EpisodeClosed,
@@ -445,6 +445,44 @@ def test_a_listener_that_fails_is_told_again_and_nothing_is_lost() -> None:
     assert heard == [type(event).__name__ for event in plain]
 
 
+# What several passes leave
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_ends_whose_starts_have_left_say_what_they_ended(named: bool) -> None:
+    conversation = Conversation(budget=2_000)
+    for n in range(12):
+        name = {"name": f"look-{n}"}
+        conversation.append(user(f"Task {n}."))
+        for arguments in (
+            {"action": "start", "type": "expl", **name},
+            {"action": "end", "description": f"{n} is in a.py:{n}.", **(name if named else {})},
+        ):
+            conversation.request()
+            conversation.append(said(None, (f"{arguments['action']}-{n}", "delimiter", arguments)))
+            if arguments["action"] == "start":
+                conversation.append(said(None, (f"read-{n}", "read", {"path": "a.py"})))
+                conversation.append(result(f"read-{n}", "x" * 1_200))
+        conversation.request()
+        conversation.append(said(f"Done {n}."))
+    conversation.append(user("On."))
+    view = conversation.request().view
+    gone = [episode for episode in conversation.episodes if episode.removed and episode.description]
+    assert len(gone) >= 4
+    calls = {call["id"]: call["function"]["arguments"] for it in view for call in it.get("tool_calls", ())}
+    results = {it["tool_call_id"]: it["content"] for it in view if it["role"] == "tool"}
+    kept = [n for n in range(len(gone)) if f"end-{n}" in calls]
+    # The pair says what was ended, even if the call leaves out the name.
+    assert kept
+    for n in kept:
+        assert f"start-{n}" not in calls
+        assert f"{n} is in a.py:{n}." in calls[f"end-{n}"]
+        assert (f"look-{n}" in calls[f"end-{n}"]) == named
+        assert results[f"end-{n}"] == f'Ended exploration "look-{n}"; its start and steps may leave your view.'
+    # What stays of a task in between is the user's.
+    assert [it["content"] for it in view if it["role"] == "user"] == [f"Task {n}." for n in range(12)] + ["On."]
+
+
 # Reminders
 
 
@@ -471,6 +509,47 @@ def test_a_model_that_marks_nothing_is_reminded_at_the_end_of_a_request() -> Non
     assert not any(_reminders(annotate="infer"))
     assert not any(_reminders(strategy="truncate"))
     assert not any(_reminders(remind_at=None))
+
+
+@times(0.7)
+@given(
+    session=histories(),
+    budget=st.integers(60, 600),
+    strategy=st.sampled_from(("cwl", "paper", "fold")),
+    usage=st.sampled_from((0, 90, 400)),
+)
+def test_a_reminder_takes_no_request_over_the_budget(session: Session, budget: int, strategy: str, usage: int) -> None:
+    conversation = Conversation(budget=budget, strategy=strategy, remind_at=0.001)
+    for stop, message in enumerate(session):
+        if is_answer("openai", message):
+            conversation.ingest(session[:stop])
+            request = conversation.request()
+            if request.for_summary:
+                request = conversation.summarised("In short.")
+            assert request.tokens <= budget or conversation.tokens > budget
+            assert (request.tokens > conversation.tokens) == (request.reminder is not None)
+            conversation.observe(usage)
+
+
+def test_a_reminder_waits_until_it_fits() -> None:
+    def worked(size: int) -> Request[dict[str, Any]]:
+        conversation = Conversation(budget=1_000)
+        conversation.append(user("Go."))
+        conversation.request()
+        conversation.append(said(None, ("c0", "read", {"path": "a"})))
+        conversation.append(result("c0", "x" * 4 * size))
+        return conversation.request()
+
+    noted, bare = worked(500), worked(970)
+    note = noted.reminder
+    assert note is not None
+    assert bare.reminder is None, "it would not fit"
+    cost = noted.tokens - bare.tokens + 970 - 500
+    assert chars(note) <= cost <= chars(note) + 5
+    room = 1_000 - bare.tokens + 970 - cost
+    assert worked(room).tokens == 1_000
+    assert worked(room).messages[-1] == user(note)
+    assert worked(room + 1).reminder is None
 
 
 def _reminders(**settings: Any) -> list[str | None]:

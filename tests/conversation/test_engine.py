@@ -59,3 +59,23 @@ def test_a_view_that_is_made_ready_twice_ahead_of_one_request_asks_once() -> Non
     assert engine.remind() == first
     told(engine, 1)
     assert engine.remind() is None
+
+
+def test_a_reminder_counts_as_the_provider_counts() -> None:
+    def reminded(reported: int, more: int) -> bool:
+        engine = Engine("cwl", Settings(1_000), remind_at=0.2)
+        told(engine, 100)
+        engine.fit()
+        engine.remind()
+        assert engine.observe(reported)
+        told(engine, more)
+        engine.fit()
+        reminder = engine.remind()
+        assert (engine.added_by(reminder) > 0) == (reminder is not None)
+        assert engine.tokens + engine.added_by(reminder) <= 1_000
+        return reminder is not None
+
+    # The reminder has some 50 tokens by our own count, and 150 if the provider counts three times as many.
+    assert reminded(100, 800)
+    assert reminded(300, 150)
+    assert not reminded(300, 190)

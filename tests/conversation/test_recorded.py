@@ -114,7 +114,7 @@ def test_so_does_one_under_any_strategy(strategy: str, session: Session, budget:
 
 
 @times(0.7)
-@given(session=histories(), budget=st.integers(10, 400), share=st.sampled_from((0.05, 0.2)), data=st.data())
+@given(session=histories(), budget=st.integers(10, 600), share=st.sampled_from((0.001, 0.2)), data=st.data())
 def test_a_recorded_model_is_reminded_as_if_nothing_had_happened(
     session: Session, budget: int, share: float, data: st.DataObject
 ) -> None:
@@ -142,6 +142,7 @@ def reminders(conversation: Conversation[Any], session: Session, known: int) -> 
 
 def test_requests_of_other_budgets_and_those_not_managed_reminded_by_their_own() -> None:
     history = [it for n in range(10) for it in ({"role": "user", "content": "Go."}, LONG[1] | {"name": str(n)})]
+    history.append({"role": "user", "content": "Go."})
     lived = Conversation(budget=100_000)
     live(lived, history[:5])  # so far nothing fills a share
     lived.manage, lived.budget = False, 1_000

@@ -54,9 +54,10 @@ class Session:
 
 def test_a_model_that_never_starts_is_reminded_at_a_quarter_of_the_share_and_then_at_all_of_it() -> None:
     session = Session(10_000)  # the share are 2,000 tokens, a call and its result 100
-    for _ in range(50):
+    for _ in range(200):
         session.call()
-    assert session.reminded == [5, 25, 45]
+    # Then twice the share, and so on.
+    assert session.reminded == [5, 25, 65, 145]
     assert "you have not started an episode yet" in str(session.said[5])
     assert str(session.said[5]).startswith("[Automatic note on the context window, not from the user: ")
 
@@ -69,11 +70,19 @@ def test_once_it_has_started_one_the_whole_share_must_fill_outside_of_episodes()
     session.end()
     for _ in range(41):
         session.call()
-    # 30 calls inside are no reason; 20 calls outside are, and 20 more.
-    assert session.reminded == [52, 72]
+    # 30 calls inside are no reason; 20 calls outside are, and 40 more would be.
+    assert session.reminded == [52]
     assert "no episode is active" in str(session.said[52])
+    for _ in range(40):
+        session.call()
+    assert session.reminded == [52, 92]
     session.start("look-again")
     assert session.ask() is None
+    session.end()
+    for _ in range(21):
+        session.call()
+    # The start was what it was reminded of, so the wait is short again.
+    assert session.reminded == [52, 92, 135]
 
 
 def test_a_rejected_call_marks_nothing() -> None:
@@ -93,20 +102,19 @@ def test_a_pass_that_had_to_take_of_an_open_episode_says_which() -> None:
     assert session.window.tokens <= 2_000
 
 
-def test_where_every_pass_must_take_of_it_as_much_again_fills_between_reminders() -> None:
+def test_where_every_pass_must_take_of_it_twice_as_much_fills_before_each_reminder() -> None:
     session = Session(2_000)
     session.add(Kind.USER, 1_700)
     session.start("look")
     passes = 0
-    for _ in range(24):
+    for _ in range(40):
         before = session.window.tokens
         session.call()
         passes += session.window.tokens < before + 100
     assert passes > 10
     # A fifth of the budget are four calls.
     gaps = [later - one for one, later in zip(session.reminded, session.reminded[1:], strict=False)]
-    assert gaps
-    assert all(gap == 4 for gap in gaps)
+    assert gaps == [8, 16]
 
 
 def test_an_episode_that_leaves_in_the_open_is_not_spoken_of_where_nothing_is_taken_of_it() -> None:
@@ -145,6 +153,30 @@ def test_a_request_that_is_sent_again_carries_the_same() -> None:
     assert session.ask() == session.reminder.text == first
     session.add(Kind.USER, 10)
     assert session.ask() is None
+
+
+def test_a_reminder_without_room_waits_for_a_request_that_has_some() -> None:
+    session = Session(1_000)
+    session.ask()
+    session.call()
+    assert session.reminder.ask(1_000, fits=lambda _: False) is None
+    assert session.ask() is None, "it is the same request"
+    session.add(Kind.USER, 10)
+    assert session.reminder.ask(1_000, fits=lambda _: False) is None
+    session.add(Kind.USER, 10)
+    assert session.ask() is not None
+
+
+def test_how_long_it_waits_is_part_of_its_state() -> None:
+    session = Session(10_000)
+    for _ in range(50):
+        session.call()
+    again = Reminder()
+    again.restore(json.loads(json.dumps(session.reminder.export())))
+    session.reminder = again
+    for _ in range(120):
+        session.call()
+    assert session.reminded == [5, 25, 65, 145]
 
 
 def test_it_can_be_turned_off() -> None:

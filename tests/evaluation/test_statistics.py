@@ -140,6 +140,17 @@ def test_a_difference_is_of_the_tasks_that_both_tried() -> None:
     assert difference({"a": {1: 1.0}}, {"b": {1: 1.0}}, 0.03) is None
 
 
+def test_few_tasks_that_come_out_the_same_do_not_show_that_arms_are_equal() -> None:
+    few, many = (table(*[(1,)] * count) for count in (20, 89))
+    found = difference(few, few, margin=0.03)
+    assert found is not None
+    assert se(found.by_task) == pytest.approx(1 / 22)
+    assert found.verdict == "undecided"
+    found = difference(many, many, margin=0.03)
+    assert found is not None
+    assert found.verdict == "equivalent"
+
+
 @pytest.mark.parametrize(
     ("value", "error", "verdict"),
     [

@@ -16,4 +16,4 @@ EXAMPLES = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"),
 @pytest.mark.parametrize("example", EXAMPLES, ids=range(len(EXAMPLES)))
 def test_the_guides_examples_run(example: str) -> None:
     with ScriptedServer(lambda _: Reply("Done.")) as server:
-        exec(example.replace('"anthropic:claude-sonnet-5"', "model"), {"model": server.anthropic_model()})
+        exec(example.replace('"anthropic:claude-sonnet-5-5"', "model"), {"model": server.anthropic_model()})

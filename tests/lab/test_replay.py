@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.lab.tales import AUTOMATIC, WRITTEN, Scripted, Tale, tales, working
-from wane.core import Item, chars
+from wane.core import Item, Policy, chars
 from wane.formats.base import Part
 from wane.lab.counting import count
 from wane.lab.figures import Totals
 from wane.lab.readers import read_session
-from wane.lab.replaying.over import FIXED, LATEST, REST, USER
+from wane.lab.replaying.over import DESCRIPTIONS, FIXED, KEPT, LATEST, NEEDED, PROLOGUE, UNFINISHED, USER
 from wane.lab.replaying.replay import REREAD_OUTPUT, SUMMARY_TOKENS, Pricing, Replay, Subject, floor, replay
 from wane.lab.session import Compaction
 from wane.strategies.base import Fitted, Settings, Strategy, Substitute, SummaryNeeded
@@ -109,15 +109,50 @@ def test_a_call_over_the_budget_says_what_fills_it() -> None:
     assert why(39) == {FIXED: 3}
     assert why(139) == {USER: 3}
     assert why(189) == {LATEST: 1, USER: 1}
-    assert why(210) == {LATEST: 1, REST: 1}
+    assert why(210) == {LATEST: 1, KEPT: 1}
     assert why(420) == {}
 
 
-def test_a_text_in_the_place_of_items_is_part_of_the_rest() -> None:
+def test_a_text_in_the_place_of_items_is_what_the_strategy_keeps() -> None:
     summary = Substitute("", 500)
     done = run(three_calls(), Scripted({2: [summary, 3, 4]}), budget=400)
-    assert done.totals.over == {REST: 1}
-    assert done.totals.to_dict()["over_budget_reasons"] == {REST: 1}
+    assert done.totals.over == {KEPT: 1}
+    assert done.totals.to_dict()["over_budget_reasons"] == {KEPT: 1}
+
+
+def marked(tale: Tale, call_id: str, **arguments: object) -> Tale:
+    return tale.calls(call_id, 1, tool="delimiter", **arguments).result(call_id, 1)
+
+
+def test_a_pass_says_what_else_fills_a_call_over_the_budget() -> None:
+    def why(tale: Tale, policy: Policy, budget: int = 300) -> dict[str, int]:
+        settings = Settings(budget, 40, policy=policy)
+        done = replay(tale.subject(overhead=40), get_strategy("cwl", settings), budget, AUTOMATIC)
+        return dict(done.totals.over)
+
+    # Texts of an episode that is not ended, and of an exploration that such an act builds on, stay (R13).
+    looking = marked(Tale().user(10), "s", action="start", name="look", type="expl").says(300)
+    assert why(looking.says(20).says(20), Policy()) == {UNFINISHED: 1, LATEST: 1}
+    looked = marked(
+        marked(Tale().user(10), "s", action="start", name="look", type="expl").says(300),
+        "e",
+        action="end",
+        description="It is there.",
+    )
+    building = marked(looked, "a", action="start", name="build", type="act", dependencies=["look"])
+    assert why(building.says(20).says(20), Policy())[NEEDED] == 2
+    # So does what a policy protects.
+    early = Tale().user(10).says(300)
+    begun = marked(early.says(20), "s", action="start", name="look", type="expl").says(20)
+    assert why(begun, Policy.paper())[PROLOGUE] == 2
+    ended = marked(
+        marked(Tale().user(10), "s", action="start", name="look", type="expl"),
+        "e",
+        action="end",
+        description="It is there.",
+    )
+    ended.tokens[3] = 300
+    assert why(ended.says(20).user(10).says(20).says(20), Policy.paper())[DESCRIPTIONS] == 2
 
 
 def test_a_changed_view_breaks_the_prefix_and_counts_as_a_pass() -> None:

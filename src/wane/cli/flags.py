@@ -202,6 +202,25 @@ PLAN: Final = (
 
 SESSIONS: Final = (Flag(("--all",), "every", "List sessions of all directories, and of other agents."), JSON)
 
+_STORE: Final = Flag(
+    ("--store",),
+    "store",
+    "Where the sessions are, as of wane proxy: a directory, redis://… or postgresql://…. The default is the directory "
+    "of all sessions of Wane, or what WANE_PROXY_STORE names.",
+    "WHERE",
+)
+
+PRUNE: Final = (
+    Flag(("--older-than",), "older_than", "How long nobody has written to them: 30d, 12h or 2w.", "AGE"),
+    Flag(("--dry-run",), "dry_run", "Show what would be deleted, and delete nothing."),
+    _STORE,
+)
+
+DELETE: Final = (
+    Flag(("SESSION",), "names", "Ids of sessions, or the beginnings of them.", "SESSION...", repeatable=True),
+    _STORE,
+)
+
 SHOW: Final = (
     Flag(("SESSION",), "name", "The session's id, or the beginning of it, or the path of its file.", "SESSION"),
     FULL,

@@ -122,6 +122,18 @@ def _sessions(values: Values) -> int:
     return list_sessions(**values)
 
 
+def _prune(values: Values) -> int:
+    from wane.cli.sessions.removing import prune_sessions
+
+    return prune_sessions(values)
+
+
+def _delete(values: Values) -> int:
+    from wane.cli.sessions.removing import delete_sessions
+
+    return delete_sessions(values)
+
+
 def _show(values: Values) -> int:
     from wane.cli.sessions.show import show_session
 
@@ -150,6 +162,8 @@ def _demo(values: Values) -> int:
 COMMANDS: Final = (
     Command("plan", texts.PLAN, flags.PLAN, _plan),
     Command("sessions", texts.SESSIONS, flags.SESSIONS, _sessions),
+    Command("sessions prune", texts.PRUNE, flags.PRUNE, _prune),
+    Command("sessions delete", texts.DELETE, flags.DELETE, _delete),
     Command("show", texts.SHOW, flags.SHOW, _show),
     Command("proxy", proxy_texts.PROXY, proxy_flags.PROXY, _proxy),
     Command("run", run_texts.RUN, run_flags.RUN, _run_agent),

@@ -28,7 +28,8 @@ _AGENT: Final = "agent_"
 class Command:
     """A command: its name, its help text, its flags, and the function that runs it and returns the exit code.
 
-    A name of two words is that of a command in a group: `lab validate`.
+    A name of two words is that of a command in a group: `lab validate`; or of one that belongs to another command:
+    `sessions prune`.
     """
 
     name: str
@@ -92,12 +93,20 @@ def _parser(commands: Sequence[Command], groups: Mapping[str, str]) -> argparse.
     for flag in flags.AGENT:
         _add(parser, flag, _AGENT)
     choices = {"": parser.add_subparsers(prog="wane", dest=_NAME, metavar=_METAVAR, parser_class=_Parser)}
+    parsers: dict[str, _Parser] = {}
     for command in commands:
         group, _, name = command.name.rpartition(" ")
-        if group not in choices:
+        if group not in choices and group in parsers:
+            owner = parsers[group]
+            choices[group] = owner.add_subparsers(
+                prog=f"wane {group}", dest=_NAME, metavar=_METAVAR, parser_class=_Parser
+            )
+            # Without another word, it is the command itself.
+            owner.set_defaults(**{_NAME: group})
+        elif group not in choices:
             inside = [it for it in commands if it.name.startswith(f"{group} ")]
             choices[group] = _group(choices[""], group, groups.get(group, ""), inside)
-        child = choices[group].add_parser(name, allow_abbrev=False)
+        child = parsers[command.name] = choices[group].add_parser(name, allow_abbrev=False)
         child.page = partial(command_help, command.name, command.text, command.flags)
         # For a command in a group, the whole name instead of its last word.
         child.set_defaults(**{_NAME: command.name})

@@ -61,6 +61,30 @@ Examples:
   wane sessions
   wane sessions --all
   wane sessions --all --json
+  wane sessions prune --older-than 30d --dry-run
+  wane sessions delete 3f9c
+"""
+
+PRUNE: Final = """\
+Delete the sessions that nobody has written to for some time, the agent's and the proxy's.
+
+They are those of all directories on this machine, or of a store of the proxy. Sessions that a process has open are
+left alone, and so are those of other agents.
+
+Examples:
+  wane sessions prune --older-than 30d --dry-run
+  wane sessions prune --older-than 12h
+  wane sessions prune --older-than 2w --store redis://localhost/0
+"""
+
+DELETE: Final = """\
+Delete sessions, the agent's or the proxy's.
+
+It deletes all or none of those that it is given: a name that is no session, or several, stops it.
+
+Examples:
+  wane sessions delete 3f9c
+  wane sessions delete 9a41c0d2e8b7f356 --store redis://localhost/0
 """
 
 SHOW: Final = """\

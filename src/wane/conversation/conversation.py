@@ -444,7 +444,7 @@ class Conversation(Generic[M]):
         return Request(
             self._wire(view, outcome.reminder),
             view,
-            outcome.after,
+            outcome.after + line.engine.added_by(outcome.reminder),
             outcome.report,
             outcome.reminder,
             len(line.requests),
@@ -572,6 +572,7 @@ class Conversation(Generic[M]):
             One digest for each message after the known ones, the longest part of the history first.
         """
         messages, length = self.read(history), self.length
+        self._digest.of(self._line.transcript.messages, length)  # once for all that is known
         digest = copy(self._digest)
         return [digest.of(messages, count) for count in range(length + 1, len(messages) + 1)][::-1]
 
@@ -647,8 +648,7 @@ class Conversation(Generic[M]):
         format_ = self.format
         if not isinstance(format_, WritingFormat):
             return list(view)
-        # If an answer is last, the provider continues it, so nothing may come after it.
-        return format_.wire(view if reminder is None or self.ended else [*view, format_.turn(reminder)])
+        return format_.wire(view if reminder is None else [*view, format_.turn(reminder)])
 
     def _append(self, message: M, tokens: int = 0, at: float | None = None) -> list[Call[M]]:
         parts = self.format.parts(message)

@@ -11,7 +11,7 @@ from wane.conversation.conversation import Conversation
 from wane.formats.base import MessageT
 
 KEPT_STATES: Final = 8
-"""States that are kept of one conversation: a history that goes on from a little earlier is found as well."""
+"""States that are kept of one conversation if nothing else is said."""
 
 
 class States(Protocol):
@@ -67,13 +67,20 @@ class Conversations(Generic[MessageT]):
         make: makes a conversation.
         limit: how many are kept; the one that was used longest ago goes first.
         states: where `save` keeps states, so that another process goes on with the same view; None for this one alone.
+        kept: how many states are kept of one conversation; more find a history that goes on from a little earlier.
     """
 
     def __init__(
-        self, make: Callable[[], Conversation[MessageT]], limit: int = 100, states: States | None = None
+        self,
+        make: Callable[[], Conversation[MessageT]],
+        limit: int = 100,
+        states: States | None = None,
+        *,
+        kept: int = KEPT_STATES,
     ) -> None:
         self._make = make
         self._limit = limit
+        self._kept = kept
         self._states: States = StatesInMemory() if states is None else states
         self._all: list[Conversation[MessageT]] = []  # the latest last
         self._saved: dict[int, deque[str]] = {}  # by the id of each, digests of its states
@@ -120,7 +127,7 @@ class Conversations(Generic[MessageT]):
         saved = self._saved.setdefault(id(conversation), deque())
         if state["digest"] not in saved:
             saved.append(state["digest"])
-        if len(saved) > KEPT_STATES:
+        if len(saved) > self._kept:
             self._states.drop(saved.popleft())
         known = set(map(id, self._all))
         self._saved = {key: digests for key, digests in self._saved.items() if key in known}

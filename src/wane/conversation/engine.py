@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from wane.conversation.reminder import Reminder
-from wane.core import Added, ContextWindow, Episode, FitReport, Item, Mark, Policy, Step, chars
+from wane.core import Added, ContextWindow, Counter, Episode, FitReport, Item, Mark, Policy, Step, chars
 from wane.core.accounting import Accounting
 from wane.core.errors import HistoryError
 from wane.core.policy import MAX_BUDGET
@@ -82,6 +82,7 @@ class Engine:
             for a model that has no `delimiter`.
         partial_reports: whether a provider may report only a part of what it was sent, as some servers do. A strategy
             that does not evict by episode then holds no more than the budget by our own count either.
+        counter: counts the tokens of reminders.
 
     Attributes:
         name: name of the strategy.
@@ -95,7 +96,13 @@ class Engine:
     """
 
     def __init__(
-        self, strategy: str, settings: Settings, *, remind_at: float | None = None, partial_reports: bool = False
+        self,
+        strategy: str,
+        settings: Settings,
+        *,
+        remind_at: float | None = None,
+        partial_reports: bool = False,
+        counter: Counter = chars,
     ) -> None:
         self.name = strategy
         self._partial_reports = partial_reports
@@ -113,6 +120,7 @@ class Engine:
         self._freed = 0
         self._sent = 0  # what the last request held, by our own count
         self._reminder = Reminder(remind_at)
+        self._counter = counter
 
     # What it knows
 
@@ -225,12 +233,28 @@ class Engine:
     def remind(self, *, overflowed: bool = False) -> str | None:
         """Return the note to the model at the end of the request that goes out now; usually None.
 
-        Call it once the view is ready, or was repeated by `redo`. Before a new item it returns the same again.
+        Call it once the view is ready, or was repeated by `redo`. Before a new item it returns the same again. A
+        reminder that would take the request over the budget waits for a later one.
 
         Args:
             overflowed: whether the pass before it had to take unfinished work (R16).
         """
-        return self._reminder.ask(self.budget, overflowed=overflowed, active=self.window.active)
+        return self._reminder.ask(
+            self.budget,
+            overflowed=overflowed,
+            active=self.window.active,
+            fits=lambda text: not self.tokens <= self.budget < self.tokens + self.added_by(text),
+        )
+
+    def added_by(self, reminder: str | None) -> int:
+        """Return the tokens that a reminder adds to a request, by the provider's last report."""
+        if reminder is None:
+            return 0
+        overhead, before = self.overhead, self.tokens
+        # Written as widely as any door does: joined to the text before it, or in a tag.
+        self.overhead += self._counter(f"\n\n<system>{reminder}</system>")
+        after, self.overhead = self.tokens, overhead
+        return after - before
 
     def judge(self, arguments: Sequence[str], *, recall: bool) -> list[str]:
         """Return the tool results of the next `delimiter` calls, without changing anything.

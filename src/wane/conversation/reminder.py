@@ -6,7 +6,7 @@ prefix.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from wane.core import Episode, Item, Kind, Verdict
@@ -16,7 +16,7 @@ from wane.core.errors import ConfigError
 REMIND_AT: Final = 0.2
 """Share of the budget that unannotated work may fill by default before the model is reminded."""
 
-_FIRST: Final = 0.25  # of that share, for the first reminder of a model that has started no episode
+_FIRST: Final = 0.25  # shares that must fill before the first reminder of a model that has started no episode
 _WORK: Final = frozenset({Kind.TEXT, Kind.REASONING, Kind.CALL, Kind.RESULT})
 
 
@@ -25,8 +25,8 @@ class Reminder:
 
     It reminds a model that has filled a share of the budget outside any episode (a quarter of that share the first
     time, if it has started none), and a model with an active episode when a pass had to take unfinished work (R16).
-    After a reminder the share must fill again before the next one. Work before the first request is not counted: the
-    model did not know about episodes then.
+    Each reminder doubles what must fill before the next one; after the early one it is the share. An accepted start
+    sets it back to the share. Work before the first request is not counted: the model did not know about episodes then.
 
     Args:
         share: the share; None never reminds.
@@ -38,7 +38,18 @@ class Reminder:
         ConfigError: for a share that is not above 0.
     """
 
-    __slots__ = ("_asked", "_asking", "_inside", "_marked", "_share", "_since", "_started", "_unmarked", "text")
+    __slots__ = (
+        "_asked",
+        "_asking",
+        "_inside",
+        "_marked",
+        "_share",
+        "_since",
+        "_started",
+        "_unmarked",
+        "_wait",
+        "text",
+    )
 
     def __init__(self, share: float | None = REMIND_AT) -> None:
         if share is not None and not share > 0:
@@ -60,6 +71,7 @@ class Reminder:
         self._marked: set[str | None] = set()  # ids of calls in episodes that have no result yet
         self._unmarked = 0  # tokens of work outside episodes, since the last mark or reminder
         self._since: int | None = None  # tokens of work since the last reminder
+        self._wait = _FIRST  # shares that must fill before the next reminder
 
     def export(self) -> dict[str, Any]:
         """Return the state as JSON data."""
@@ -88,6 +100,7 @@ class Reminder:
         action = verdict.action if verdict is not None else None
         if action is not None:
             self._started, self._inside, self._unmarked = True, action == "start", 0
+            self._wait = 1.0 if self._inside else self._wait
         if item.kind is Kind.RESULT and item.call_id in self._marked:
             # It belongs to the episode of its call (R4), whatever has ended since.
             self._marked.remove(item.call_id)
@@ -96,7 +109,14 @@ class Reminder:
         elif item.kind is Kind.CALL:
             self._marked.add(item.call_id)
 
-    def ask(self, budget: int, *, overflowed: bool = False, active: Episode | None = None) -> str | None:
+    def ask(
+        self,
+        budget: int,
+        *,
+        overflowed: bool = False,
+        active: Episode | None = None,
+        fits: Callable[[str], bool] = lambda _: True,
+    ) -> str | None:
         """Return the reminder of the request that goes out now, if one is due, and keep it as `text`.
 
         Asking again before a new item, as for a request that is sent again, returns the same.
@@ -105,23 +125,23 @@ class Reminder:
             budget: tokens that the view may hold.
             overflowed: whether the pass before it had to take unfinished work (R16).
             active: the active episode; the model cannot end an inferred one.
+            fits: whether the request has room for a text; a reminder without room waits for a later request.
         """
         if self._share is None or not self._asking:
             return self.text
         self.text, self._asking = None, False
         if not self._asked:
             self._asked, self._unmarked = True, 0
-        full = self._share * budget
+        words, full = None, self._share * budget * self._wait
         if overflowed and active is not None and not active.inferred:
             if self._since is None or self._since >= full:
-                self._remind(_open(active))
-        elif self._unmarked and self._unmarked >= (full if self._started or self._since is not None else _FIRST * full):
-            self._remind(_LATER if self._started else _NEVER)
+                words = _open(active)
+        elif self._unmarked and self._unmarked >= full:
+            words = _LATER if self._started else _NEVER
+        if words is not None and fits(text := f"[Automatic note on the context window, not from the user: {words}]"):
+            self.text, self._unmarked, self._since = text, 0, 0
+            self._wait = max(1.0, 2 * self._wait)
         return self.text
-
-    def _remind(self, words: str) -> None:
-        self.text = f"[Automatic note on the context window, not from the user: {words}]"
-        self._unmarked = self._since = 0
 
 
 _NEVER: Final = (

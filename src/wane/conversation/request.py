@@ -16,7 +16,7 @@ class Request(Generic[MessageT]):
     Attributes:
         messages: the messages to send, in the provider's form, with the reminder last.
         view: the same without the reminder, as messages of the format.
-        tokens: their tokens, including the overhead.
+        tokens: tokens of `messages`, including the overhead.
         report: what the pass did, and whether the budget is met; None if the strategy has no passes.
         reminder: a note to the model at the end of this request only; usually None.
         number: the request's number in the conversation, from 1.

@@ -67,7 +67,7 @@ class Setup(Generic[MessageT]):
         """
         settings = self.settings if limits is None else replace(self.settings, budget=limits)
         marks = settings.annotate == "model" and self.strategy in ANNOTATED
-        engine = Engine(self.strategy, settings, remind_at=self.remind_at if marks else None)
+        engine = Engine(self.strategy, settings, remind_at=self.remind_at if marks else None, counter=self.counter)
         engine.budget = self.settings.budget
         return engine
 
@@ -374,7 +374,7 @@ class Timeline(Generic[MessageT]):
         # What another strategy did is not done again, and what its requests held says nothing of this one's.
         same = akin(sent.strategy, engine.name)
         engine.redo(sent.done if same else None)
-        reminder = engine.remind(overflowed=sent.overflowed) if sent.managed else None
+        reminder = self._remind(overflowed=sent.overflowed) if sent.managed else None
         tokens = engine.tokens
         if sent.tokens and same:
             engine.observe(sent.tokens)
@@ -386,7 +386,11 @@ class Timeline(Generic[MessageT]):
 
     def _ready(self, shown: Shown) -> Shown:
         overflowed = shown.report is not None and shown.report.overflowed
-        return self.show(replace(shown, reminder=self.engine.remind(overflowed=overflowed)))
+        return self.show(replace(shown, reminder=self._remind(overflowed=overflowed)))
+
+    def _remind(self, *, overflowed: bool) -> str | None:
+        # If an answer is last, the provider continues it, so nothing may come after it.
+        return None if self.ended else self.engine.remind(overflowed=overflowed)
 
     def _afresh(self, setup: Setup[MessageT]) -> Timeline[MessageT]:
         line = Timeline(setup)

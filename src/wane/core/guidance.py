@@ -17,7 +17,7 @@ change (`act`, a few reads included), some 3 to 15 calls.
 - End an `expl` only after you have read its results. Write a description that replaces them: the answer first, then \
 path:line, exact names and values, what you ruled out, what is open. Where one suffices, do not explore anew.
 - `dependencies` of an `act`: the `expl` episodes it will use, `[]` if none.
-- Name the episode in its end, too. An end without its start, further up, is of an episode that has left.
+- Name the episode in its end, too. If you see an end without its start, the episode has left the window.
 - Call `delimiter` in one message with other tools: an end, the next start, its first call."""
 
 _RECALL: Final = "- To see exactly what has left, `recall` it by its name or by a search."

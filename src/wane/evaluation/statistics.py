@@ -98,7 +98,8 @@ class Difference:
 
     Attributes:
         value: the first's score minus the second's.
-        by_task: its error, paired by task, if other tasks could have been drawn; None with one task.
+        by_task: its error, paired by task, if other tasks could have been drawn; None with one task. Never less than
+            1 / (tasks + 2).
         by_run: its error if the tasks are given; None if an arm has one run.
         unpaired: its standard error if the tasks were not the same, for comparison; None with one task.
         tasks: number of tasks that both tried.
@@ -193,7 +194,7 @@ def difference(first: Table, second: Table, margin: float) -> Difference | None:
     mine, others = score(ours), score(theirs)
     return Difference(
         value=fmean(apart),
-        by_task=_of_sample(apart),
+        by_task=_at_least(_of_sample(apart), 1 / (len(tasks) + 2)),
         by_run=_welch(mine.by_run, others.by_run),
         unpaired=hypot(mine.by_task.se, others.by_task.se) if mine.by_task and others.by_task else None,
         tasks=len(tasks),
@@ -379,6 +380,14 @@ def _by_run(table: Table, means: Mapping[str, float]) -> Error | None:
         for run, value in row.items():
             apart.setdefault(run, []).append(value - means[task])
     return _of_sample([fmean(values) for values in apart.values()])
+
+
+def _at_least(error: Error | None, least: float) -> Error | None:
+    """An error, but for no less: of tasks that all come out the same in both arms, it would be 0.
+
+    So much it is for no difference when half a task is added to each of a pair's four outcomes (Agresti and Min 2005).
+    """
+    return error and Error(max(error.se, least), error.df)
 
 
 def _welch(first: Error | None, second: Error | None) -> Error | None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+from wane.core import Kind
 from wane.formats.base import Part
 
 
@@ -33,3 +36,25 @@ class Couplings:
         return Part(
             part.kind, part.text, part.call_id, part.tool, part.arguments, needs, part.extra_tokens, part.system
         )
+
+
+def couple_reasoning(parts: Sequence[Part], sealed: Mapping[int, bool]) -> list[Part]:
+    """Return an answer's parts with what must stay together where a provider knows its own reasoning again.
+
+    Such reasoning is refused without the item that follows it; the calls that follow are refused without it.
+
+    Args:
+        parts: the parts.
+        sealed: such reasoning, by position; True where the item right behind it is refused without it, whatever it is.
+    """
+    if not sealed:
+        return list(parts)
+    couplings, last = Couplings(), -1
+    for here, part in enumerate(parts):
+        if part.kind is Kind.REASONING:
+            last = here if here in sealed else -1
+            if last >= 0 and here + 1 < len(parts):
+                couplings.add(here, here + 1)
+        elif last >= 0 and (part.kind is Kind.CALL or (sealed[last] and here == last + 1)):
+            couplings.add(here, last)
+    return [couplings.apply(here, part) for here, part in enumerate(parts)]

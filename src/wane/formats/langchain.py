@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 from wane.core import Kind
 from wane.core.errors import FormatError, MissingExtraError
 from wane.formats.base import Part
-from wane.formats.coupling import Couplings
+from wane.formats.coupling import couple_reasoning
 from wane.formats.notices import is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
 
@@ -184,24 +184,17 @@ def _answer(message: AIMessage) -> Iterator[Slot]:
 
 
 def _couple(message: AIMessage, found: list[Slot]) -> list[Slot]:
-    """Add what must stay together (R12).
-
-    Sealed reasoning is refused without the item that follows it. The calls that follow are refused without signed
-    thinking, and without reasoning that has an id; so is the item right behind the latter.
-    """
-    if len(found) < 2 or isinstance(message.content, str):
+    """Add what must stay together (R12): signed thinking, and reasoning that has an id."""
+    if isinstance(message.content, str):
         return found
-    couplings, sealed, named = Couplings(), None, False
-    for here, (place, part) in enumerate(found):
-        if part.kind is Kind.REASONING:
-            block = message.content[place[1]] if place[0] == "block" else {}
-            named = isinstance(block, dict) and str(block.get("id") or "").startswith("rs_")
-            sealed = here if named or _seal(block) else None
-            if sealed is not None and here + 1 < len(found):
-                couplings.add(here, here + 1)
-        elif sealed is not None and (part.kind is Kind.CALL or (named and here == sealed + 1)):
-            couplings.add(here, sealed)
-    return [(place, couplings.apply(here, part)) for here, (place, part) in enumerate(found)]
+    sealed: dict[int, bool] = {}
+    for here, ((where, number), part) in enumerate(found):
+        block = message.content[number] if part.kind is Kind.REASONING and where == "block" else {}
+        named = isinstance(block, dict) and str(block.get("id") or "").startswith("rs_")
+        if named or _seal(block):
+            sealed[here] = named
+    parts = couple_reasoning([part for _, part in found], sealed)
+    return [(place, part) for (place, _), part in zip(found, parts, strict=True)]
 
 
 def _reasoning(block: Mapping[str, Any]) -> Part:

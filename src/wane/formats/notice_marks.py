@@ -68,6 +68,7 @@ _CODEX: Final = "requests of Codex 0.169.0"
 _CODEX_PROGRAM: Final = "the program of Codex 0.169.0"
 _CODEX_SOURCE: Final = "the source of Codex, `core/src/context`"
 _CODEX_RECORDED: Final = "recorded sessions of Codex 0.140 to 0.142"
+_INSPECT_SOURCE: Final = "the source of Inspect AI 0.3.285, `agent/_types.py`"
 _PI_PROGRAM: Final = "the program of pi 0.87.1"
 
 CLAUDE_CODE: Final = (
@@ -220,10 +221,26 @@ PI: Final = (
     ),
 )
 
+INSPECT: Final = (
+    _start(
+        "Please proceed to the next step using your best judgement. If you believe you have completed the task",
+        "a model that called no tool is told to go on",
+        _INSPECT_SOURCE,
+        "tool with your final answer.",
+    ),
+    Mark(
+        "the same for an agent that submits nothing",
+        "Please proceed to the next step using your best judgement.",
+        _INSPECT_SOURCE,
+        Form.WHOLE,
+    ),
+)
+
 MARKS: Final[Mapping[str, tuple[Mark, ...]]] = {
     "Claude Code": CLAUDE_CODE,
     "Codex": CODEX,
     "Copilot CLI": COPILOT_CLI,
+    "Inspect AI": INSPECT,
     "OpenCode": OPENCODE,
     "pi": PI,
 }

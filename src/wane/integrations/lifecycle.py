@@ -91,10 +91,10 @@ class Warner:
     """Warns of what keeps Wane from working as it should, of each thing once.
 
     Args:
-        competes: what else may take messages out of the framework's history, and the setting against it.
+        competes: what else may take messages out of the framework's history, and the setting against it, if anything.
     """
 
-    def __init__(self, competes: str) -> None:
+    def __init__(self, competes: str = "") -> None:
         self._competes = competes
         self._told: set[str] = set()
 

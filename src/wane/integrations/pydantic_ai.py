@@ -3,7 +3,7 @@
     from pydantic_ai import Agent
     from wane.integrations.pydantic_ai import ContextLifecycle
 
-    agent = Agent("anthropic:claude-sonnet-5", capabilities=[ContextLifecycle(budget=80_000)])
+    agent = Agent("anthropic:claude-sonnet-5-5", capabilities=[ContextLifecycle(budget=80_000)])
 
 The run's own history stays whole: `result.all_messages()` has everything, and only the messages of each request
 are replaced by the view.

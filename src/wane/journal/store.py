@@ -1,13 +1,15 @@
 """Finds and lists session files.
 
 They live in `<root>/<directory's name and hash>/<time>-<id>.jsonl`: one directory per working directory, so that
-listing the sessions of a project opens no others.
+listing the sessions of a project opens no others. Sessions that are looked up by how they began, as a proxy's are, have
+one more directory for those that began alike, so that finding one does not list all others.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -30,7 +32,7 @@ from wane.journal.lines import (
 from wane.journal.reader import open_session, read_header_of
 from wane.journal.records import Header, MessageRecord
 from wane.journal.titles import title_of
-from wane.journal.writer import Journal
+from wane.journal.writer import Journal, delete_session
 
 SESSION_DIR_VARIABLE: Final = "WANE_SESSION_DIR"
 """Environment variable with the directory for sessions."""
@@ -109,17 +111,27 @@ class SessionStore:
         *,
         message_format: str,
         session_id: str | None = None,
+        folder: str = "",
         clock: Clock = utc_now,
         fsync: bool = True,
         committed: bool = True,
     ) -> Journal:
-        """Begin a session for a working directory; the arguments are those of `Journal.create`.
+        """Begin a session for a working directory.
+
+        Args:
+            cwd: the working directory.
+            message_format: as of `Journal.create`, and so are the other arguments.
+            session_id: likewise.
+            folder: name of the directory for sessions that began alike, below the working directory's; empty for none.
+            clock: likewise.
+            fsync: likewise.
+            committed: likewise.
 
         Raises:
             JournalError: as `Journal.create` does.
         """
         return Journal.create(
-            self.directory(cwd),
+            self.directory(cwd) / folder,
             cwd=cwd.resolve(),
             message_format=message_format,
             session_id=session_id,
@@ -152,7 +164,7 @@ class SessionStore:
             SessionNotFoundError: if no session or several match; the message names the candidates.
             JournalError: if the directory cannot be listed.
         """
-        found = {path: _id_of(path) for path in self._paths(cwd)}
+        found = {path: id_of(path) for path in self._paths(cwd)}
         paths = [path for path, id_ in found.items() if prefix and id_.startswith(prefix)]
         paths = paths or [path for path, id_ in found.items() if prefix and id_.rpartition("-")[2].startswith(prefix)]
         exact = [path for path in paths if found[path] == prefix]
@@ -184,16 +196,44 @@ class SessionStore:
                 return info
         raise SessionNotFoundError(f"there is no session to go on with in {self._place(cwd)}")
 
+    def delete(self, path: Path) -> int:
+        """Delete a session's file, and what belongs to it; return the bytes that this frees.
+
+        Raises:
+            SessionLockedError: if a process writes it.
+            JournalError: if it cannot be deleted.
+        """
+        freed = delete_session(path)
+        if path.parent.parent != self.root:
+            with suppress(OSError):  # not empty: others began alike
+                path.parent.rmdir()
+        return freed
+
+    def unwritten_since(self, time: datetime, cwd: Path | None = None) -> list[Path]:
+        """Return the files of the sessions that nobody has written to since a time, the oldest first.
+
+        Args:
+            time: in any time zone.
+            cwd: only sessions of this working directory; all if None.
+
+        Raises:
+            JournalError: if the directory cannot be listed.
+        """
+        written = ((found, path) for path in self._paths(cwd) if (found := _written(path)) is not None)
+        return [path for found, path in sorted(written) if found < time.timestamp()]
+
     def _place(self, cwd: Path | None) -> Path:
         return self.root if cwd is None else self.directory(cwd)
 
     def _paths(self, cwd: Path | None) -> Iterator[Path]:
         directory = self._place(cwd)
-        pattern = f"*{_SUFFIX}" if cwd is not None else f"*/*{_SUFFIX}"
+        patterns = [f"*{_SUFFIX}", f"*/*{_SUFFIX}"]
+        if cwd is None:
+            patterns = [f"*/{pattern}" for pattern in patterns]
         try:
             # Unlike `glob`, this raises an error if the directory may not be read.
             next(directory.iterdir(), None)
-            yield from sorted(directory.glob(pattern))
+            yield from sorted(path for pattern in patterns for path in directory.glob(pattern))
         except FileNotFoundError:
             return
         except OSError as error:
@@ -223,7 +263,7 @@ def _describe(path: Path) -> SessionInfo | None:
         glance.problem = str(error)
     header = glance.header
     return SessionInfo(
-        id=header.id if header else _id_of(path),
+        id=header.id if header else id_of(path),
         path=path,
         cwd=Path(header.cwd) if header else None,
         created=header.created if header else None,
@@ -250,6 +290,13 @@ def _look(stream: BinaryIO, path: Path, glance: _Glance) -> None:
         checksum = checksum_of(line)
 
 
+def _written(path: Path) -> float | None:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return None  # removed since it was listed
+
+
 def _was_begun(path: Path) -> bool:
     """Whether a file that cannot be read is a session of Wane with a whole header line."""
     try:
@@ -268,5 +315,6 @@ def _title(line: bytes, checksum: int) -> str | None:
     return title_of(record.message) if isinstance(record, MessageRecord) else None
 
 
-def _id_of(path: Path) -> str:
+def id_of(path: Path) -> str:
+    """Return the id of a session by the name of its file."""
     return path.name.removesuffix(_SUFFIX).partition("Z-")[2] or path.stem

@@ -22,7 +22,7 @@ from typing import Final, Self
 
 from filelock import FileLock, Timeout
 
-from wane.core.errors import JournalError, SessionLockedError
+from wane.core.errors import JournalError, SessionLockedError, SessionNotFoundError
 from wane.journal.chain import Clock, new_header, utc_now, write_lines
 from wane.journal.lines import checksum_of, write_line
 from wane.journal.reader import SessionFile, open_session, read_header_of, read_stream
@@ -94,7 +94,9 @@ class Journal:
         header = new_header(session_id, cwd=cwd, message_format=message_format, clock=clock)
         path = directory / f"{header.created:%Y%m%dT%H%M%SZ}-{session_id}.jsonl"
         try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # Not `parents=True`, which gives the mode to the last one only; their names say what their owner works on.
+            for missing in reversed([place for place in (directory, *directory.parents) if not place.exists()]):
+                missing.mkdir(mode=0o700, exist_ok=True)
             if any(directory.glob(f"*Z-{session_id}.jsonl")):
                 raise JournalError(f"there is already a session {session_id!r} in {directory}; open it instead")
             lock = _acquire(path)
@@ -278,9 +280,37 @@ class Journal:
         )
 
 
+def delete_session(path: Path) -> int:
+    """Delete a session's file, what was put aside of it, and its lock; return the bytes that this frees.
+
+    Raises:
+        SessionNotFoundError: if there is no such file.
+        SessionLockedError: if a process writes it.
+        JournalError: if it cannot be deleted.
+    """
+    if not path.exists():
+        raise SessionNotFoundError(f"there is no session file {path}")
+    freed = 0
+    try:
+        lock = _acquire(path)
+        try:
+            for part in (path, Path(f"{path}.torn")):
+                if part.exists():
+                    freed += part.stat().st_size
+                    part.unlink()
+        finally:
+            lock.release()
+        # Who waits for a lock gives up at once, so that nobody has the file open but to find the session gone.
+        Path(f"{path}.lock").unlink(missing_ok=True)
+    except OSError as error:
+        raise JournalError(f"cannot delete the session {path}: {error.strerror or error}") from error
+    return freed
+
+
 def _acquire(path: Path) -> FileLock:
     # The lock is a file of its own, because on Windows a lock on the session would keep readers out. The operating
-    # system releases it with the process. The empty file stays: removing it would race with other processes.
+    # system releases it with the process. The empty file stays until the session is
+    # deleted: removing it would race with other processes.
     lock = FileLock(f"{path}.lock", timeout=0, thread_local=False, mode=0o600)
     try:
         lock.acquire()

@@ -134,7 +134,8 @@ class Annotations:
     def to_dict(self) -> dict[str, Any]:
         """Return all figures as JSON-able data; a share is null where there was nothing to share."""
         plain = {it.name: getattr(self, it.name) for it in fields(self)}
-        shares = (
+        reckoned = (
+            "episodes",
             "refused_share",
             "calls_per_episode",
             "outside_share",
@@ -142,7 +143,9 @@ class Annotations:
             "holding_share",
             "held_share",
         )
-        return plain | {"refused": dict(sorted(self.refused.items()))} | {name: getattr(self, name) for name in shares}
+        return (
+            plain | {"refused": dict(sorted(self.refused.items()))} | {name: getattr(self, name) for name in reckoned}
+        )
 
 
 def annotations_of(material: Material) -> Annotations:

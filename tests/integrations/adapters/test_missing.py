@@ -15,7 +15,13 @@ import pytest
         ("wane.formats.agent_framework", "agent_framework", "agent-framework"),
         ("wane.integrations.google_adk", "google.adk", "google-adk"),
         ("wane.formats.google_adk", "google.genai", "google-adk"),
+        ("wane.integrations.inspect_ai", "inspect_ai", "inspect-ai"),
+        ("wane.formats.inspect_ai", "inspect_ai", "inspect-ai"),
+        ("wane.integrations.openhands", "openhands", "openhands"),
+        ("wane.formats.openhands", "openhands", "openhands"),
         ("wane.integrations.langchain", "langchain", "langchain"),
+        ("wane.integrations.litellm", "litellm", "litellm"),
+        ("wane.integrations.mini_swe_agent", "minisweagent", "mini-swe-agent"),
     ],
 )
 def test_the_command_that_installs_it_is_told(module: str, framework: str, extra: str) -> None:

@@ -230,6 +230,7 @@ def test_what_it_says_and_what_it_leaves(tmp_path: Path) -> None:
             assert f"  ANTHROPIC_BASE_URL={base}/~$WANE_PROXY_TOKEN\n" in it.lines
             assert "  view      10,000 tokens (cwl, marked by the model)\n" in it.lines
             assert f"  sessions  {SessionStore(tmp_path / 'store').directory(Path.cwd())}\n" in it.lines
+            assert "            deleted 30 days after their last use (--keep)\n" in it.lines
             sent = {"x-wane-token": TOKEN, "authorization": f"Bearer {KEY}"}
             for path in ("/v1/messages", "/v1/messages?key=" + KEY, f"/~{TOKEN}/v1/messages"):
                 assert (await ask(it, body(), path, headers=sent)).whole  # type: ignore[arg-type]

@@ -598,3 +598,19 @@ def test_the_first_request_counts_what_it_gains(make: type[Client]) -> None:
         assert done.facts.view - alone.facts.view > 0.8 * gained / 4
 
     asyncio.run(main())
+
+
+@every_client
+def test_a_session_that_repeats_another_word_for_word_is_one_session_too(make: type[Client], tmp_path: Path) -> None:
+    async def main() -> None:
+        index = SessionIndex(disk(tmp_path), SMALL)
+        found = []
+        for _ in range(2):
+            client = make()
+            done = await work(index, client, worker(client, 3), 4)
+            found.append({exchange.facts.session for exchange in done})
+        assert [len(ids) for ids in found] == [1, 1]
+        assert found[0] != found[1]
+        await index.close()
+
+    asyncio.run(main())

@@ -13,7 +13,7 @@ import pytest
 from tests.marks import first_quick
 from tests.proxy.agents import RESULT, Worker
 from tests.proxy.world import CLIENTS, AnthropicClient, Client, Exchange, Upstream, exchange, run_turn
-from wane import ConfigError
+from wane import ConfigError, Kind, chars
 from wane.cli.failure import UsageError
 from wane.cli.proxy.options import context_settings
 from wane.journal import SessionStore
@@ -21,7 +21,7 @@ from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import ContextSettings
 from wane.proxy.store.disk import DiskStore
 from wane.proxy.store.memory import MemoryStore
-from wane.testing import Call, Reply, Request
+from wane.testing import Call, Reply, Request, Usage
 
 every_client = pytest.mark.parametrize("make", CLIENTS, ids=lambda client: client.__name__)
 SETTINGS = ContextSettings(budget=20_000)
@@ -94,7 +94,7 @@ def test_a_model_that_never_ends_is_told_what_it_holds_is_going(make: type[Clien
     notes = list(filter(None, (text_of(body) for each in done for body in each.bodies)))
     assert notes
     assert all('End the episode "endless" with `delimiter`' in note for note in notes)
-    assert all(each.facts.view <= 3_000 for each in done)
+    assert all(each.facts.view + chars(text_of(each.bodies[0])) <= 3_000 for each in done)
 
 
 class Builder(Worker):
@@ -156,6 +156,49 @@ def test_a_restart_before_every_request_changes_no_reminder(
                 )
         await steady.close()
         assert notes >= (1 if kind is Builder else 3)
+
+    asyncio.run(main())
+
+
+@every_client
+def test_a_reminder_without_room_waits_also_where_a_later_round_makes_room(make: type[Client], tmp_path: Path) -> None:
+    settings = replace(SETTINGS, budget=3_000)
+
+    def model(request: Request) -> Reply:
+        reads = sum(part.kind is Kind.CALL and part.tool == "read" for part in request.parts)
+        marks = sum(part.kind is Kind.CALL and part.tool == "delimiter" for part in request.parts)
+        if reads == 2 and not marks:
+            # No answer to the client, and refused; it takes the next request over the budget.
+            wrong = {"action": "end", "description": "so " * 200}
+            return Reply(calls=(Call("delimiter", wrong),), usage=Usage(0, 0))
+        return Reply(calls=(Call("read", {"n": len(request.parts)}),), usage=Usage(0, 0))
+
+    async def live(size: int, *, restarts: bool) -> list[Exchange]:
+        def index() -> SessionIndex:
+            store = SessionStore(tmp_path / f"{size}{restarts}")
+            return SessionIndex(DiskStore(store, fsync=False), settings)
+
+        client, known, done = make(), index(), list[Exchange]()
+        upstream = Upstream(client.provider, model)
+        client.say("Go.")
+        for tokens in (400, size, 10, 10):
+            done.append(await exchange(known, client, upstream))
+            client.take(done[-1].answer, lambda *_, tokens=tokens: f"<{tokens:04}>" + "x" * 4 * tokens)
+            if restarts:
+                await known.close()
+                known = index()
+        await known.close()
+        return done
+
+    async def main() -> None:
+        small = (await live(1_000, restarts=False))[2]
+        size = 1_000 + 2_990 - small.facts.view
+        steady, restarted = await live(size, restarts=False), await live(size, restarts=True)
+        assert [each.bodies for each in restarted] == [each.bodies for each in steady]
+        # The third view leaves room for 10 tokens, until the round within that request has a pass run.
+        assert [bool(text_of(each.bodies[0])) for each in steady] == [False, True, False, True]
+        assert steady[2].facts.view == 2_990
+        assert ["<0400>" in json.dumps(body) for body in steady[2].bodies] == [True, False]
 
     asyncio.run(main())
 

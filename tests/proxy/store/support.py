@@ -10,13 +10,9 @@ from typing import Any
 
 from wane.journal import NoteRecord, Record
 from wane.proxy.store import Log, SessionBusyError, Store, open_store
-from wane.proxy.store.leased import LeasedStore, Shelf
 from wane.proxy.store.location import parse_location
 from wane.proxy.store.outage import PATIENCE, Patience
-
-# Long enough that a busy machine renews it in time; some tests wait until it runs out.
-LEASE = 1.5
-WAIT = 60.0
+from wane.proxy.store.shared import Database
 
 
 @dataclass(frozen=True)
@@ -40,21 +36,16 @@ class Place:
         return open_store(self.where)
 
 
-def impatient(where: str, lease: float = LEASE, wait: float = WAIT) -> Store:
-    """A store with a lease that a test can outlive, where there are leases."""
-    return LeasedStore(shelf_of(where), lease=lease, wait=wait) if "://" in where else open_store(where)
-
-
-def shelf_of(where: str, patience: Patience = PATIENCE) -> Shelf:
-    """The shelf of a database's store."""
+def database_of(where: str, patience: Patience = PATIENCE) -> Database:
+    """The database of a store."""
     location = parse_location(where)
     if where.startswith("postgresql"):
-        from wane.proxy.store.postgres import PostgresShelf
+        from wane.proxy.store.postgres import PostgresDatabase
 
-        return PostgresShelf(location, patience)
-    from wane.proxy.store.redis import RedisShelf
+        return PostgresDatabase(location, patience=patience)
+    from wane.proxy.store.redis import RedisDatabase
 
-    return RedisShelf(location, patience)
+    return RedisDatabase(location, patience=patience)
 
 
 def new_root() -> str:

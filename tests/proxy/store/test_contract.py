@@ -6,13 +6,11 @@ import asyncio
 import os
 import random
 import sys
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -20,11 +18,10 @@ from hypothesis import strategies as st
 
 import wane
 from tests.journal.support import records as any_record
-from tests.proxy.store.support import LEASE, Place, add, add_anew, impatient, new_root, note, shelf_of, topics
+from tests.proxy.store.support import Place, add, add_anew, new_root, note, topics
 from tests.strategies import times
 from wane.journal import MessageRecord, NoteRecord, Record
-from wane.proxy.store import SessionBusyError, Store, StoreError
-from wane.proxy.store.leased import LeasedStore, Shelf, Taken
+from wane.proxy.store import SessionBusyError, SessionChangedError, Store, StoreError
 from wane.proxy.store.names import FOUND
 
 PROJECT = Path(wane.__file__).parents[2]
@@ -156,6 +153,30 @@ def test_a_session_that_is_not_there_is_said(place: Place) -> None:
     asyncio.run(act())
 
 
+def test_sessions_are_listed_by_age_and_deleted(place: Place) -> None:
+    async def act() -> None:
+        async with opened(place) as store:
+            root = new_root()
+            logs = [await store.create(root, "openai") for _ in range(3)]
+            for log in logs:
+                await add(log, note(1, text="x" * 1_000))
+                await log.close()
+                await asyncio.sleep(0.02)
+            ids = {log.id for log in logs}
+            found = [session for session in await store.unwritten(0) if session.id in ids]
+            assert [session.id for session in found] == [log.id for log in logs]
+            assert all(session.size > 1_000 and session.written.tzinfo is not None for session in found)
+            assert not [session for session in await store.unwritten(3_600) if session.id in ids]
+            await store.delete(logs[1].id)
+            assert set(await store.find(root)) == {logs[0].id, logs[2].id}
+            for attempt in (store.delete(logs[1].id), store.read(logs[1].id), store.delete("no-session")):
+                with pytest.raises(StoreError, match="there is no session"):
+                    await attempt
+            assert topics(await store.read(logs[2].id)) == ["1"]
+
+    asyncio.run(act())
+
+
 def test_only_who_holds_a_session_adds_to_it(place: Place) -> None:
     async def act() -> None:
         async with opened(place) as store:
@@ -263,7 +284,7 @@ def test_a_cancelled_opening_lets_go(place: Place) -> None:
 async def process(act: str, place: Place, session_id: str, name: str, count: int = 0) -> asyncio.subprocess.Process:
     """Start another process that uses a session."""
     arguments = ["-m", "tests.proxy.store.worker", act, place.where, session_id, name, str(count)]
-    environ = {**os.environ, "PYTHONPATH": str(PROJECT)}
+    environ = {**os.environ, "PYTHONPATH": f"{PROJECT}{os.pathsep}{PROJECT / 'src'}"}
     pipe = asyncio.subprocess.PIPE
     return await asyncio.create_subprocess_exec(
         sys.executable, *arguments, stdin=pipe, stdout=pipe, cwd=Path(__file__).parents[3], env=environ
@@ -317,57 +338,31 @@ def test_who_holds_a_session_gets_what_others_added_since(shared: Place) -> None
     asyncio.run(act())
 
 
-class Refusing:
-    """A shelf that tells when it refused to give a session."""
-
-    def __init__(self, shelf: Shelf) -> None:
-        self._shelf = shelf
-        self.refused = asyncio.Event()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._shelf, name)
-
-    async def take(self, session_id: str, token: str, known: int, lease: float) -> Taken | None:
-        taken = await self._shelf.take(session_id, token, known, lease)
-        if taken is None:
-            self.refused.set()
-        return taken
-
-
-def test_who_waits_has_the_next_turn(shared: Place) -> None:
+def test_nothing_is_added_on_old_knowledge(shared: Place) -> None:
     async def act() -> None:
-        here, shelf = impatient(shared.where), Refusing(shelf_of(shared.where))
-        there = LeasedStore(shelf)
-        one = await here.create(new_root(), "openai")
-        other = await there.open(one.id)
-        for number in range(0, 40, 2):
-            shelf.refused.clear()
+        async with opened(shared) as here, opened(shared) as there:
+            one = await here.create(new_root(), "openai")
+            other = await there.open(one.id)
             async with one.hold():
-                waiting = asyncio.create_task(add(other, note(number)))
-                await shelf.refused.wait()
-            await add(one, note(number + 1))
-            await waiting
-        assert topics(await here.read(one.id)) == [str(number) for number in range(40)]
-        await here.close()
-        await there.close()
+                await add(other, note(1))
+                for _ in range(2):
+                    with pytest.raises(SessionChangedError, match="another process has added to it"):
+                        await one.append((note(2),))
+            assert topics(await add(one, note(3))) == ["1"]
+            assert topics(await add(other)) == ["3"]
+            assert topics(await here.read(one.id)) == ["1", "3"]
 
     asyncio.run(act())
 
 
-def test_a_session_that_is_held_elsewhere_is_busy(shared: Place) -> None:
+def test_who_begins_again_gets_all_records(shared: Place) -> None:
     async def act() -> None:
-        here, there = impatient(shared.where), impatient(shared.where, wait=0.2)
-        one = await here.create(new_root(), "openai")
-        other = await there.open(one.id)
-        async with one.hold():
-            with pytest.raises(SessionBusyError, match=r"held by another process for more than 0\.2 seconds"):
-                await add(other, note(1))
-            # Held for longer than a lease, which is renewed meanwhile.
-            await asyncio.sleep(1.5 * LEASE)
-            await one.append((note(2),))
-        assert topics(await add(other, note(3))) == ["2"]
-        await here.close()
-        await there.close()
+        async with opened(shared) as store:
+            log = await store.create(new_root(), "openai")
+            await add(log, note(1), note(2))
+            log.rewind()
+            assert topics(await add(log, note(3))) == ["1", "2"]
+            assert topics(await add(log)) == []
 
     asyncio.run(act())
 
@@ -388,63 +383,39 @@ def test_a_session_open_elsewhere_is_busy_on_disk(tmp_path: Path) -> None:
     asyncio.run(act())
 
 
-def test_a_killed_holder_frees_the_session(place: Place) -> None:
+def test_a_killed_holder_frees_the_session(tmp_path: Path) -> None:
+    place = Place("disk", str(tmp_path))
+
     async def act() -> None:
-        store = impatient(place.where)
-        log = await store.create(new_root(), "openai")
-        await add(log, note(1))
-        await log.close()
-        holder = await process("hold", place, log.id, "holder")
-        assert await said(holder) == "held"
-        with pytest.raises(SessionBusyError):
-            await hold_briefly(place, log.id)
-        holder.kill()
-        await holder.wait()
-        assert await add_anew(store, log.id, note(2)) == 1
-        assert topics(await store.read(log.id)) == ["1", "2"]
-        await store.close()
+        async with opened(place) as store:
+            log = await store.create(new_root(), "openai")
+            await add(log, note(1))
+            await log.close()
+            holder = await process("hold", place, log.id, "holder")
+            assert await said(holder) == "held"
+            with pytest.raises(SessionBusyError):
+                await store.open(log.id)
+            holder.kill()
+            await holder.wait()
+            assert await add_anew(store, log.id, note(2)) == 1
+            assert topics(await store.read(log.id)) == ["1", "2"]
 
     asyncio.run(act())
 
 
-async def hold_briefly(place: Place, session_id: str) -> None:
-    store = impatient(place.where, wait=0.1)
-    try:
-        async with (await store.open(session_id)).hold():
-            pass
-    finally:
-        await store.close()
-
-
-def test_a_process_that_lost_its_lease_cannot_add(shared: Place) -> None:
+def test_a_process_that_stood_still_holds_up_nobody_and_cannot_add(shared: Place) -> None:
     async def act() -> None:
-        store = impatient(shared.where)
-        log = await store.create(new_root(), "openai")
-        stalled = await process("stall", shared, log.id, "stalled")
-        assert await said(stalled) == "held"
-        assert topics(await add(log, note(1))) == []
-        assert stalled.stdin is not None
-        stalled.stdin.close()
-        assert await said(stalled) == "SessionBusyError"
-        assert await stalled.wait() == 0
-        assert topics(await store.read(log.id)) == ["1"]
-        await store.close()
-
-    asyncio.run(act())
-
-
-def test_a_lease_that_ran_out_is_lost_even_if_nobody_took_the_session(shared: Place) -> None:
-    async def act() -> None:
-        store = impatient(shared.where)
-        log = await store.create(new_root(), "openai")
-
-        async with log.hold():
-            # The whole process stands still, so nothing renews the lease.
-            time.sleep(1.2 * LEASE)
-            with pytest.raises(SessionBusyError, match="nothing was added"):
-                await log.append((note(1),))
-        assert topics(await add(log, note(2))) == []
-        assert topics(await store.read(log.id)) == ["2"]
-        await store.close()
+        async with opened(shared) as store:
+            log = await store.create(new_root(), "openai")
+            stalled, killed = [await process("hold", shared, log.id, name) for name in ("stalled", "killed")]
+            assert [await said(worker) for worker in (stalled, killed)] == ["held", "held"]
+            killed.kill()
+            await killed.wait()
+            assert topics(await add(log, note(1))) == []
+            assert stalled.stdin is not None
+            stalled.stdin.close()
+            assert await said(stalled) == "SessionChangedError"
+            assert await stalled.wait() == 0
+            assert topics(await store.read(log.id)) == ["1"]
 
     asyncio.run(act())

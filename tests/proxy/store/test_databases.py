@@ -15,10 +15,10 @@ import pytest
 import redis
 
 from tests.proxy.store.servers import PASSWORD, QUOTED, Postgres, Redis, free_port
-from tests.proxy.store.support import Place, add, impatient, new_root, note, shelf_of, topics
+from tests.proxy.store.support import Place, add, database_of, new_root, note, topics
 from wane.journal import read
 from wane.proxy.store import SessionLostError, Store, StoreError, open_store
-from wane.proxy.store.leased import End
+from wane.proxy.store.shared import End
 
 
 @pytest.fixture
@@ -160,7 +160,7 @@ def test_redis_without_memory_is_said_and_goes_on_when_there_is_some(own_redis: 
 
 def test_a_database_that_went_back_is_noticed(shared: Place, request: pytest.FixtureRequest) -> None:
     async def act() -> None:
-        store = impatient(shared.where)
+        store = open_store(shared.where)
         log = await store.create(new_root(), "openai")
         await add(log, note(1), note(2))
         if shared.kind == "redis":
@@ -192,7 +192,7 @@ def test_a_database_that_went_back_is_noticed(shared: Place, request: pytest.Fix
 
 def test_a_session_that_was_deleted_is_lost(shared: Place, request: pytest.FixtureRequest) -> None:
     async def act() -> None:
-        store = impatient(shared.where)
+        store = open_store(shared.where)
         log = await store.create(new_root(), "openai")
         await add(log, note(1))
         async with log.hold():
@@ -219,7 +219,7 @@ def test_many_expired_sessions_are_deleted_in_several_goes(postgres_server: Post
         for _ in range(60):
             await plain.create(root, "openai")
         await asyncio.sleep(0.3)
-        store = open_store(f"{postgres_server.url}?expire_days=0.000003")
+        store = open_store(postgres_server.url, keep=0.25)
         for _ in range(8):
             await store.create(new_root(), "openai")
         assert list(await plain.find(root)) == []
@@ -230,10 +230,10 @@ def test_many_expired_sessions_are_deleted_in_several_goes(postgres_server: Post
 
 def test_a_line_that_was_changed_is_named(shared: Place, request: pytest.FixtureRequest) -> None:
     async def act() -> None:
-        store = impatient(shared.where)
+        store = open_store(shared.where)
         log = await store.create(new_root(), "openai")
         await add(log, note(1), note(2))
-        (_, line, _) = await shelf_of(shared.where).fetch(log.id)
+        (_, line, _) = await database_of(shared.where).fetch(log.id)
         changed = line.decode().replace('"1"', '"7"')
         if shared.kind == "redis":
             raw(request.getfixturevalue("redis_server")).lset(f"wane:{{{log.id[:24]}}}:{log.id}:lines", 1, changed)
@@ -278,7 +278,7 @@ def test_what_the_database_prints_is_a_sessions_file(
 
 
 def test_a_user_with_few_rights_is_enough(redis_server: Redis, postgres_server: Postgres) -> None:
-    commands = "get set del exists pexpire persist time rpush llen lindex lrange zadd zrevrange zremrangebyscore"
+    commands = "exists pexpire persist time rpush llen lindex lrange zadd zrevrange zremrangebyscore"
     commands += " eval evalsha script|load"
     rules = ["~wane:*", "-@all", *(f"+{command}" for command in commands.split())]
     raw(redis_server).acl_setuser("few", enabled=True, passwords=[f"+{PASSWORD}"], reset=True)
@@ -303,53 +303,44 @@ async def _use(store: Store) -> None:
 
 def test_every_step_may_be_done_twice(shared: Place) -> None:
     async def act() -> None:
-        store, shelf = impatient(shared.where), shelf_of(shared.where)
+        store, database = open_store(shared.where), database_of(shared.where)
         log = await store.create(new_root(), "openai")
         await add(log, note(1), note(2))
-        header, first, second = await shelf.fetch(log.id)
-        await shelf.begin(log.id, header)
+        header, first, second = await database.fetch(log.id)
+        await database.begin(log.id, header)
         with pytest.raises(StoreError, match="already a session"):
-            await shelf.begin(log.id, first)
+            await database.begin(log.id, first)
         session_id = f"{new_root()}-{'1' * 16}"
         after = End(1, int(header[-10:-2], 16))
         for _ in range(2):
-            await shelf.begin(session_id, header)
+            await database.begin(session_id, header)
+        assert (await database.news(session_id, 1)).end == after
         for _ in range(2):
-            taken = await shelf.take(session_id, "me", 1, 5.0)
-            assert taken is not None
-            assert taken.end == after
-            assert list(taken.lines) == []
-        for _ in range(2):
-            assert await shelf.push(session_id, "me", after, (first, second))
-        assert not await shelf.push(session_id, "me", after, (first,))
-        assert not await shelf.push(session_id, "other", End(3, int(second[-10:-2], 16)), (first,))
-        assert await shelf.take(session_id, "other", 1, 5.0) is None
-        for _ in range(2):
-            await shelf.renew(session_id, "me", 5.0)
-            await shelf.drop(session_id, "me")
-        taken = await shelf.take(session_id, "other", 2, 5.0)
-        assert taken is not None
-        assert list(taken.lines) == [second]
-        assert list(await shelf.fetch(session_id)) == [header, first, second]
-        await shelf.close()
+            assert await database.append(session_id, after, (first, second))
+        assert not await database.append(session_id, after, (first,))
+        assert not await database.append(session_id, End(3, after.checksum), (first,))
+        news = await database.news(session_id, 2)
+        assert news.end == End(3, int(second[-10:-2], 16))
+        assert list(news.lines) == [second]
+        assert list(await database.fetch(session_id)) == [header, first, second]
+        await database.close()
         await store.close()
 
     asyncio.run(act())
 
 
 def test_sessions_expire(shared: Place) -> None:
-    # Two and a half seconds.
-    where = f"{shared.where}?expire_days=0.00003"
+    keep = 2.5
 
     async def act() -> None:
-        store, root = open_store(where), new_root()
+        store, root = open_store(shared.where, keep), new_root()
         log = await store.create(root, "openai")
         await add(log, note(1))
         assert list(await store.find(root)) == [log.id]
-        kept = await open_store(f"{shared.where}?expire_days=0").create(new_root(), "openai")
+        kept = await open_store(shared.where, keep=0).create(new_root(), "openai")
         await asyncio.sleep(2.7)
         # PostgreSQL deletes them when a process begins its first session, and every hour from then on.
-        await open_store(where).create(new_root(), "openai")
+        await open_store(shared.where, keep).create(new_root(), "openai")
         assert list(await store.find(root)) == []
         for attempt in (store.read(log.id), store.open(log.id), add(log, note(2))):
             with pytest.raises(StoreError, match="expired"):
@@ -364,14 +355,9 @@ def test_keys_have_their_prefix_and_expire(own_redis: Redis) -> None:
     async def act() -> None:
         store, root = open_store(f"{own_redis.url}?prefix=team-a"), new_root()
         log = await store.create(root, "openai")
-        async with log.hold():
-            await log.append((note(1),))
-            keys = {key.decode(): raw(own_redis).pttl(key) for key in raw(own_redis).scan_iter()}
-        assert set(keys) == {
-            f"team-a:{{{root}}}:ids",
-            f"team-a:{{{root}}}:{log.id}:lines",
-            f"team-a:{{{root}}}:{log.id}:holder",
-        }
+        await add(log, note(1))
+        keys = {key.decode(): raw(own_redis).pttl(key) for key in raw(own_redis).scan_iter()}
+        assert set(keys) == {f"team-a:{{{root}}}:ids", f"team-a:{{{root}}}:{log.id}:lines"}
         month = 30 * 86_400_000
         assert all(0 < left <= month for left in keys.values())
         assert keys[f"team-a:{{{root}}}:{log.id}:lines"] > month - 60_000

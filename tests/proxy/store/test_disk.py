@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import stat
+import time
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ def one_session(directory: Path, count: int = 3) -> str:
 
 
 def path_of(directory: Path, session_id: str) -> Path:
-    (path,) = directory.glob(f"*/*Z-{session_id}.jsonl")
+    (path,) = directory.rglob(f"*Z-{session_id}.jsonl")
     return path
 
 
@@ -49,7 +50,7 @@ def test_sessions_are_their_owners_alone(tmp_path: Path) -> None:
     found = files(root)
     assert {path.suffix for path in found} == {".jsonl", ".lock"}
     assert {stat.S_IMODE(path.stat().st_mode) for path in found} == {0o600}
-    assert {stat.S_IMODE(path.stat().st_mode) for path in (root, *root.iterdir())} == {0o700}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (root, *root.iterdir(), *root.glob("*/*/"))} == {0o700}
 
 
 def test_a_session_is_a_file_of_the_journal_in_the_working_directorys_place(tmp_path: Path) -> None:
@@ -176,5 +177,31 @@ def test_a_session_that_was_closed_takes_nothing(tmp_path: Path) -> None:
         await log.close()
         with pytest.raises(StoreError, match="is closed"):
             await add(log, note(1))
+
+    asyncio.run(act())
+
+
+def test_sessions_that_nobody_wrote_to_are_deleted_but_for_the_agents_and_open_ones(tmp_path: Path) -> None:
+    sessions, old = SessionStore(tmp_path), time.time() - 7_200
+
+    async def act() -> None:
+        store = DiskStore(sessions, cwd=tmp_path, keep=3_600)
+        idle, busy, new = [await store.create(new_root(), "openai") for _ in range(3)]
+        for log in (idle, busy, new):
+            await add(log, note(1))
+        await idle.close()
+        sessions.create(tmp_path, message_format="pydantic_ai", session_id="mine").close()
+        for path in tmp_path.rglob("*.jsonl"):
+            if new.id not in path.name:
+                os.utime(path, (old, old))
+        # It looks for them with its first session, and every hour from then on.
+        again = DiskStore(sessions, cwd=tmp_path, keep=3_600)
+        begun = await again.create(new_root(), "openai")
+        left = {info.id for info in sessions.sessions()}
+        assert left == {busy.id, new.id, "mine", begun.id}
+        assert not list(tmp_path.rglob(f"*{idle.id}*"))
+        assert not list(tmp_path.rglob(idle.id[:24]))
+        for log in (busy, new, begun):
+            await log.close()
 
     asyncio.run(act())

@@ -12,9 +12,9 @@ import pytest
 from wane.core.errors import ConfigError
 from wane.proxy.store import StoreError, open_store
 from wane.proxy.store.disk import DiskStore
-from wane.proxy.store.leased import LeasedStore
 from wane.proxy.store.location import parse_location
 from wane.proxy.store.memory import MemoryStore
+from wane.proxy.store.shared import SharedStore
 
 SECRET = "hunter2-hunter2"
 
@@ -33,7 +33,7 @@ def test_a_store_is_what_its_name_says(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("where", "shown"),
     [
-        (f"redis://user:{SECRET}@cache.example:6380/3?expire_days=1&prefix=p", "redis://cache.example:6380/3"),
+        (f"redis://user:{SECRET}@cache.example:6380/3?prefix=p", "redis://cache.example:6380/3"),
         (f"rediss://:{SECRET}@[::1]:6380", "rediss://[::1]:6380"),
         (f"unix:///run/redis.sock?db=1&password={SECRET}", "unix:///run/redis.sock"),
         (f"postgresql://user:{SECRET}@one:5432,two:5433/wane?sslmode=require", "postgresql://one:5432,two:5433/wane"),
@@ -45,8 +45,8 @@ def test_a_store_is_what_its_name_says(tmp_path: Path, monkeypatch: pytest.Monke
 )
 def test_a_database_is_not_connected_to_yet_and_shown_without_secrets(where: str, shown: str) -> None:
     store = open_store(where)
-    assert isinstance(store, LeasedStore)
-    assert repr(store) == f"LeasedStore({shown!r})"
+    assert isinstance(store, SharedStore)
+    assert repr(store) == f"SharedStore({shown!r})"
     assert SECRET not in repr(parse_location(where))
 
 
@@ -72,8 +72,6 @@ def test_a_database_is_not_connected_to_yet_and_shown_without_secrets(where: str
         f"redis://:{SECRET}@[::1",
         f"redis://:{SECRET}@host/0?no_such_option=1",
         f"redis://:{SECRET}@host/0?max_connections=many",
-        f"redis://:{SECRET}@host/0?expire_days=soon",
-        f"redis://:{SECRET}@host/0?expire_days=-1",
         f"redis://:{SECRET}@host/0?prefix=*",
         f"redis://:{SECRET}@host/0?prefix",
         f"postgresql://user:{SECRET}@host/db?no_such_option=1",
@@ -138,9 +136,7 @@ def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
 
 
 def test_settings_of_ours_are_taken_out_of_the_url() -> None:
-    location = parse_location("redis://:a%40b@host/0?expire_days=0.5&socket_timeout=2&prefix=me")
+    location = parse_location("redis://:a%40b@host/0?socket_timeout=2&prefix=me")
     assert location.url == "redis://:a%40b@host/0?socket_timeout=2"
-    assert location.expiry == 43_200
     assert location.prefix == "me"
     assert location.without_secrets("no a@b,\n  nor a%40b") == "no ***, nor ***"
-    assert parse_location("redis://host").expiry == 30 * 86_400

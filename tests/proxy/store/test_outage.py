@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from tests.proxy.store.servers import QUOTED
-from tests.proxy.store.support import Place, add, new_root, note, shelf_of, topics
+from tests.proxy.store.support import Place, add, database_of, new_root, note, topics
 from wane.proxy.store import Log, StoreError
-from wane.proxy.store.leased import LeasedStore
 from wane.proxy.store.outage import Outage, Patience
+from wane.proxy.store.shared import SharedStore
 from wane.proxy.store.work import within
 
 AT_ONCE = "does not serve: no answer within 1 seconds; it was not asked again"
@@ -104,8 +104,8 @@ def test_a_hanging_server_is_waited_for_once(shared: Place, request: pytest.Fixt
     server = request.getfixturevalue("redis_server" if shared.kind == "redis" else "postgres_server")
 
     async def act() -> None:
-        store = LeasedStore(shelf_of(shared.where, Patience(limit=1, pause=600)))
-        again = LeasedStore(shelf_of(shared.where, Patience(limit=1, pause=1.5)))
+        store = SharedStore(database_of(shared.where, Patience(limit=1, pause=600)))
+        again = SharedStore(database_of(shared.where, Patience(limit=1, pause=1.5)))
         log, other = await store.create(new_root(), "openai"), await again.create(new_root(), "openai")
         await add(log, note(1))
         await add(other, note(1))
@@ -139,7 +139,7 @@ def test_a_server_that_hangs_in_the_midst_of_a_hold(shared: Place, request: pyte
     server = request.getfixturevalue("redis_server" if shared.kind == "redis" else "postgres_server")
 
     async def act() -> None:
-        store = LeasedStore(shelf_of(shared.where, Patience(limit=1, pause=600)))
+        store = SharedStore(database_of(shared.where, Patience(limit=1, pause=600)))
         log = await store.create(new_root(), "openai")
         async with log.hold():
             with server.hanging():
@@ -158,7 +158,7 @@ def test_many_who_wait_for_a_server_that_says_nothing(scheme: str) -> None:
         where = f"{scheme}://wane:{QUOTED}@127.0.0.1:{silent.getsockname()[1]}/0"
 
         async def act() -> None:
-            store = LeasedStore(shelf_of(where, Patience(limit=1, pause=600)))
+            store = SharedStore(database_of(where, Patience(limit=1, pause=600)))
             # More than there are connections.
             found = await asyncio.gather(*(store.find(new_root()) for _ in range(50)), return_exceptions=True)
             assert {type(error) for error in found} == {StoreError}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,11 +11,12 @@ import pytest
 
 from tests.proxy.sessions.test_index import SMALL, result, work, worker
 from tests.proxy.store.servers import Redis
-from tests.proxy.store.support import Place
+from tests.proxy.store.support import Place, database_of
 from tests.proxy.world import CLIENTS, Client, exchange, run_turn
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store import open_store
 from wane.proxy.store.memory import MemoryStore
+from wane.proxy.store.shared import Database, End, SharedStore
 
 every_client = pytest.mark.parametrize("make", CLIENTS, ids=lambda client: client.__name__)
 
@@ -68,6 +70,61 @@ def test_requests_of_one_session_in_two_processes_at_once(shared: Place) -> None
             await index.close()
 
     asyncio.run(main())
+
+
+class Raced:
+    """A database in which another process adds to a session right before this one does, once."""
+
+    def __init__(self, database: Database, at: int) -> None:
+        self._database = database
+        self._left = at
+        self.race: Callable[[], Awaitable[object]] | None = None
+        self.refused = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+    async def append(self, session_id: str, after: End, lines: Sequence[bytes]) -> bool:
+        race = self.race
+        if race is not None and (left := self._left) >= 0:
+            self._left -= 1
+            if not left:
+                await race()
+        added = await self._database.append(session_id, after, lines)
+        self.refused += not added
+        return added
+
+
+@pytest.mark.parametrize(
+    ("at", "theirs"),
+    [(0, "One way."), (0, "Another way."), (1, "One way.")],
+    ids=["the request", "another request", "the reply"],
+)
+def test_another_process_adds_between_reading_and_adding(
+    shared: Place, at: int, theirs: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        client = CLIENTS[0]()
+        upstream = worker(client, 1)
+        raced = Raced(database_of(shared.where), at)
+        indexes = [SessionIndex(SharedStore(raced), SMALL), SessionIndex(open_store(shared.where), SMALL)]
+        await work(indexes[0], client, upstream, 4)
+        other = client.copy()
+        client.say("One way.")
+        other.say(theirs)
+        raced.race = lambda: run_turn(indexes[1], other, upstream, result)
+        await run_turn(indexes[0], client, upstream, result)
+        assert raced.refused == 1
+        later = SessionIndex(open_store(shared.where), SMALL)
+        for each in (client, other):
+            done = await work(later, each, upstream, 2)
+            assert done[-1].facts.evicted > 0
+            assert done[-1].facts.view <= SMALL.budget
+        for index in (*indexes, later):
+            await index.close()
+
+    asyncio.run(main())
+    assert not [record.message for record in caplog.records if record.name == "wane.proxy"]
 
 
 def test_a_session_that_the_store_has_lost_is_stored_anew(redis_server: Redis) -> None:

@@ -1,6 +1,6 @@
 """A process of its own that uses a session, as another proxy would.
 
-python -m tests.proxy.store.worker add|hold|stall WHERE SESSION NAME COUNT
+python -m tests.proxy.store.worker add|hold WHERE SESSION NAME COUNT
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from tests.proxy.store.support import add_anew, impatient
+from tests.proxy.store.support import add_anew
 from wane.journal import NoteRecord
-from wane.proxy.store import Log, StoreError
+from wane.proxy.store import Log, SessionChangedError, StoreError, open_store
 
 TASKS = 4
 
@@ -19,35 +19,37 @@ async def count_up(log: Log, name: str, count: int) -> None:
     """Add a record at a time, from several tasks, which says how many stood before it as this process saw it."""
     known = 0
 
-    async def work(number: int) -> None:
+    async def added(number: int) -> bool:
         nonlocal known
         async with log.hold() as new:
             known += len(new)
-            await log.append((NoteRecord(topic=name, data={"number": number, "before": known}),))
+            try:
+                await log.append((NoteRecord(topic=name, data={"number": number, "before": known}),))
+            except SessionChangedError:
+                return False
             known += 1
+            return True
 
     async def worker(first: int) -> None:
         for number in range(first, count, TASKS):
-            await work(number)
+            while not await added(number):
+                pass
 
     await asyncio.gather(*(worker(first) for first in range(TASKS)))
 
 
 async def count_up_on_disk(where: str, session_id: str, name: str, count: int) -> None:
     """The same for a store that lets one process at a time open a session."""
-    store = impatient(where)
+    store = open_store(where)
     for number in range(count):
         await add_anew(store, session_id, NoteRecord(topic=name, data={"number": number}))
 
 
-async def keep(log: Log, name: str, *, stalled: bool) -> None:
-    """Hold a session until the input ends, then try to add to it; stalled, without doing anything else meanwhile."""
+async def keep(log: Log, name: str) -> None:
+    """Hold a session until the input ends, then try to add to it."""
     async with log.hold():
         print("held", flush=True)
-        if stalled:
-            sys.stdin.read()
-        else:
-            await asyncio.to_thread(sys.stdin.read)
+        sys.stdin.read()
         try:
             await log.append((NoteRecord(topic=name),))
         except StoreError as error:
@@ -67,13 +69,13 @@ async def main(act: str, where: str, session_id: str, name: str, count: str) -> 
         await start()
         await count_up_on_disk(where, session_id, name, int(count))
         return
-    store = impatient(where)
+    store = open_store(where)
     log = await store.open(session_id)
     if act == "add":
         await start()
         await count_up(log, name, int(count))
     else:
-        await keep(log, name, stalled=act == "stall")
+        await keep(log, name)
     await log.close()
     await store.close()
 

@@ -133,6 +133,22 @@ def test_the_session_can_be_shown(runs: Mapping[str, Run], strategy: str) -> Non
     assert shown["usage"]["input_tokens"] == run.summary["input_tokens"]
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_what_was_marked_and_read_again_is_counted_from_the_journal_as_on_the_wire(
+    runs: Mapping[str, Run], strategy: str
+) -> None:
+    summary, directory = runs[strategy].summary, runs[strategy].directory
+    command = [*WANE, "lab", "annotations", summary["session"], "--json"]
+    done = subprocess.run(command, env=environment(directory), capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)["total"]
+    counted = {"read_again": found["read_again"], "recalls": found["recalls"], "model_calls": found["model_calls"]}
+    known = {"read_again": "re_read", "recalls": "recalled", "model_calls": "model_calls"}
+    assert counted == {name: summary[key] for name, key in known.items()}
+    assert sum(found["refused"].values()) == summary["rejected"]
+    if strategy == "cwl":
+        assert (found["passes"], found["unended"], found["overflows"]) == (summary["passes"], 0, 0)
+
+
 def test_the_repository_is_kept_where_it_was_asked_for(runs: Mapping[str, Run]) -> None:
     run = runs["cwl"]
     repository = run.directory / KEPT_IN

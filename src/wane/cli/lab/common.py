@@ -127,13 +127,19 @@ def read_lines(gathered: Gathered, studied: Sequence[Studied]) -> list[str]:
     return lines
 
 
-def held_by_kind(items: Iterable[tuple[Kind, int]]) -> str:
-    """Return the tokens of items and how many of them are notices, as text; items are given as kind and tokens."""
+def held_by_kind(items: Iterable[tuple[Kind, int]], overhead: int = 0) -> str:
+    """Return the tokens of items and how many of them are notices, as text; items are given as kind and tokens.
+
+    Args:
+        items: the items.
+        overhead: tokens that every request carries in addition.
+    """
     total = notices = 0
     for kind, tokens in items:
         total += tokens
         notices += tokens if kind is Kind.NOTICE else 0
-    return f"{rounded(total)} tokens{f' ({rounded(notices)} of them notices)' if notices else ''}"
+    told = f"{rounded(total)} tokens{f' ({rounded(notices)} of them notices)' if notices else ''}"
+    return f"{told} and {rounded(overhead)} of system prompt and tools" if overhead else told
 
 
 def problem_lines(sessions: Iterable[RecordedSession]) -> list[str]:

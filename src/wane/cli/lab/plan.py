@@ -200,7 +200,7 @@ def _read_lines(result: Plan, session: RecordedSession | None) -> list[str]:
     from wane.cli.lab.common import held_by_kind, problem_lines
 
     calls, turns = counted(len(session.calls), "model call"), counted(len(session.user_turns), "turn")
-    held = held_by_kind(zip(result.item_kinds, result.item_tokens, strict=True))
+    held = held_by_kind(zip(result.item_kinds, result.item_tokens, strict=True), result.pinned.overhead)
     lines = [f"Session {printable(session.name)} ({session.source}): {calls}, {held}, {turns} of the user."]
     if session.sidechains:
         lines.append(f"{counted(len(session.sidechains), 'session')} of sub-agents left out.")

@@ -14,7 +14,7 @@ missed.
 
 Examples:
   wane replay session.jsonl
-  wane replay ~/.claude/projects --budget 50k --price anthropic:claude-opus-4-5
+  wane replay ~/.claude/projects --budget 50k --price openai:gpt-6.1-sol
   wane replay runs/ --join --strategy cwl,compact,truncate --json
 
 Exit codes:
@@ -43,7 +43,7 @@ It tries budgets and policies on your own recorded sessions. The last lines go i
 
 Examples:
   wane tune ~/.claude/projects/my-project
-  wane tune runs/ --join --budgets 40k..120k --price openai:gpt-5.2
+  wane tune runs/ --join --budgets 40k..120k --price openai:gpt-6.1-sol
 """
 
 LAB: Final = """\

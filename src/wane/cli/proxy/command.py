@@ -96,6 +96,7 @@ def _introduce(proxy: Running, options: ProxyOptions) -> None:
         f"Listening on {proxy.url}, for {server.upstream}",
         f"  view      {kept}",
         f"  sessions  {_place(options.store)}",
+        *([] if options.store is None else [f"            {_until(options.keep)} (--keep)"]),
         f"  status    {base}/wane/",
         "",
         "Set in the client:",
@@ -118,3 +119,8 @@ def _place(store: str | None) -> str:
         return parse_location(store).name
     root = default_root(os.environ) if store == "disk" else Path(store).expanduser()
     return str(SessionStore(root.absolute()).directory(Path.cwd()))
+
+
+def _until(keep: float) -> str:
+    """Return until when stored sessions are kept."""
+    return f"deleted {keep / 86_400:g} days after their last use" if keep else "kept for ever"

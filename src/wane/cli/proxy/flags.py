@@ -59,6 +59,13 @@ CONTEXT: Final = (
     ),
     Flag(("--no-store",), "no_store", "Keep sessions in memory only, and write nothing to disk."),
     Flag(
+        ("--keep",),
+        "keep",
+        "Delete stored sessions that nobody has written to for so long, such as 30d (the default) or 12h; never keeps "
+        "them.",
+        "AGE",
+    ),
+    Flag(
         ("--idle",),
         "idle",
         "Seconds without a request after which a session leaves memory; a stored one is loaded again when needed. The "

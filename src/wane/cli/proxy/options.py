@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
+from wane.cli.ages import parse_age
 from wane.cli.failure import UsageError
 from wane.cli.lab.plan import NO_SHARE, choose_policy, parse_tool_classes, parse_window
 from wane.core import parse_budget
@@ -54,6 +55,7 @@ def proxy_options(values: Mapping[str, Any], environ: Mapping[str, str]) -> Prox
     from wane.proxy.http.address import Address, UpstreamUrl
     from wane.proxy.server.run import ProxyOptions
     from wane.proxy.server.settings import MAX_BODY, ServerSettings, Timeouts
+    from wane.proxy.store import KEEP
 
     if not values.get("upstream"):
         raise UsageError(
@@ -74,7 +76,8 @@ def proxy_options(values: Mapping[str, Any], environ: Mapping[str, str]) -> Prox
         store = str(values.get("store") or environ.get(STORE_VARIABLE) or "disk")
     elif "store" in values:
         raise UsageError("give --store or --no-store, not both")
-    return ProxyOptions(server, context_settings(values), store)
+    keep = parse_age("--keep", values["keep"], never=True) if "keep" in values else KEEP
+    return ProxyOptions(server, context_settings(values), store, keep)
 
 
 def context_settings(values: Mapping[str, Any]) -> ContextSettings:

@@ -16,7 +16,10 @@ from wane.cli.terminal import layout
 from wane.cli.terminal.picture import Role, Row
 from wane.cli.terminal.text import local_time, printable
 from wane.core import Kind, Pinned
+from wane.core.errors import CorruptJournalError, JournalError
+from wane.formats.recordings import is_journal, recording_agent
 from wane.journal import PassRecord
+from wane.lab.readers import head
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -39,10 +42,17 @@ def show_session(name: str, *, full: bool = False, as_json: bool = False) -> int
         as_json: print JSON instead.
 
     Raises:
-        JournalError: if there is no such session, or it cannot be read.
+        JournalError: if there is no such session, it cannot be read, or it is another agent's.
         MissingExtraError: if its message format needs an extra that is not installed.
     """
-    session = load_session(find_session(name))
+    path = find_session(name)
+    try:
+        session = load_session(path)
+    except CorruptJournalError as error:
+        beginning = head(path)
+        if is_journal(beginning) or (agent := recording_agent(beginning)) is None:
+            raise
+        raise JournalError(f"{path} is a session of {agent}: look at it with `wane view` or `wane plan`") from error
     if as_json:
         sys.stdout.write(f"{json.dumps(session_dict(session))}\n")
     else:

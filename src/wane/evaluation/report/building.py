@@ -10,7 +10,7 @@ from typing import Any
 from wane.evaluation.report.paper import BUDGET, MARGIN, MODEL, PUBLISHED, Published
 from wane.evaluation.report.rows import Row, row_of, table_of
 from wane.evaluation.report.sessions import View, sessions_of
-from wane.evaluation.report.words import cannot_show
+from wane.evaluation.report.words import Limits, cannot_show
 from wane.evaluation.results import Arm, Run, RunResults, find, read
 from wane.evaluation.statistics import chance, within_variance
 from wane.journal.codec import encode
@@ -39,7 +39,7 @@ class Report:
         runs: the headers of all runs.
         views: the view over the calls of single sessions.
         paper: the paper's rows.
-        cannot: what these data cannot show, in sentences.
+        cannot: what these data cannot show.
         remarks: what is incomplete or was passed over, in sentences.
     """
 
@@ -47,7 +47,7 @@ class Report:
     runs: tuple[Run, ...]
     views: tuple[View, ...]
     paper: tuple[PaperRow, ...]
-    cannot: tuple[str, ...]
+    cannot: tuple[Limits, ...]
     remarks: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class Report:
                 "margin": MARGIN,
                 "rows": [{**asdict(row.published), "chance": row.chance} for row in self.paper],
             },
-            "cannot_show": list(self.cannot),
+            "cannot_show": [asdict(it) for it in self.cannot],
             "remarks": list(self.remarks),
         }
 
@@ -129,6 +129,7 @@ def _baseline(arm: Arm, arms: Iterable[Arm]) -> Arm | None:
         lambda it: (it.strategy, it.budget) == (arm.strategy, arm.budget),
         lambda it: it.strategy == "none",
         lambda it: it.strategy == arm.strategy,
+        lambda it: it.budget == arm.budget,
         lambda _: True,
     ):
         if chosen := [it for it in alike if fits(it)]:
@@ -140,7 +141,7 @@ def _incomplete(row: Row, runs: Sequence[RunResults]) -> list[str]:
     arm, found = row.arm, []
     name = f"{arm.benchmark}, {arm.model}, {arm.strategy}, {arm.protocol}"
     if row.missing:
-        found.append(f"{name}: {row.missing:,} planned trials are missing, and the score is of the others.")
+        found.append(f"{name}: planned trials without a result: {row.missing:,}; the score is of the others.")
     if row.unpriced and row.usage.cost is not None:
         found.append(f"{name}: the cost of {row.unpriced:,} of {row.score.trials:,} trials is not known.")
     if len({it.run.margin for it in runs}) > 1:

@@ -8,7 +8,7 @@ from wane.evaluation.report.building import PaperRow, Report
 from wane.evaluation.report.paper import BUDGET, MODEL
 from wane.evaluation.report.rows import Row
 from wane.evaluation.report.words import VERDICTS, points
-from wane.evaluation.results import Run
+from wane.evaluation.results import Arm, Run
 from wane.evaluation.statistics import Interval
 
 _NONE = "-"
@@ -44,7 +44,7 @@ def to_markdown(report: Report) -> str:
         _table(_PAPER, map(_paper, report.paper)),
         _OF_PAPER,
         "## What this cannot show",
-        _list(report.cannot),
+        _list(f"**{it.of}**: {it.text}" for it in report.cannot),
         "## Runs",
         _list(_runs(report.runs)),
     ]
@@ -71,8 +71,11 @@ _PAPER = ("Benchmark", "Tasks x runs", "Single session", "Isolated", "Difference
 
 def _arm(row: Row) -> list[str]:
     arm = row.arm
-    budget = _NONE if arm.budget is None else f"{arm.budget:,}"
-    return [arm.benchmark, arm.model, arm.strategy, budget, arm.protocol]
+    return [arm.benchmark, arm.model, arm.strategy, _budget(arm), arm.protocol]
+
+
+def _budget(arm: Arm) -> str:
+    return "no budget" if arm.budget is None else f"{arm.budget:,}"
 
 
 def _score(row: Row) -> Iterator[str]:
@@ -85,8 +88,10 @@ def _score(row: Row) -> Iterator[str]:
     if row.compared is None:
         yield from (_NONE, _NONE, _NONE)
     else:
-        apart = row.compared.difference
-        yield f"{100 * apart.value:+.2f}"
+        apart, to = row.compared.difference, row.compared.to
+        other = (to.strategy, to.budget) != (row.arm.strategy, row.arm.budget)
+        against = f" (of {to.strategy} at {_budget(to)})" if other else ""
+        yield f"{100 * apart.value:+.2f}{against}"
         yield _interval(apart.interval(), signed=True)
         yield f"{VERDICTS[apart.verdict]} (±{points(apart.margin)})"
     if row.drift is None or row.drift.error is None:

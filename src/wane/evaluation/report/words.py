@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from wane.evaluation.report.rows import Compared, Row
 from wane.evaluation.statistics import Verdict, detectable
@@ -22,27 +23,52 @@ def points(share: float) -> str:
     return f"{100 * share:.1f}"
 
 
-def cannot_show(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield sentences on what the data cannot show, for each arm that there is something to say of."""
-    for row in rows:
-        arm = row.arm
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What cannot be shown of some arms.
+
+    Attributes:
+        of: the arms, in words.
+        text: a few sentences.
+    """
+
+    of: str
+    text: str
+
+
+def cannot_show(rows: Sequence[Row]) -> Iterator[Limits]:
+    """Yield what the data cannot show: first what holds of all arms of a protocol, then what holds of each."""
+    said = {
+        row.arm: [*_of_score(row), *(_of_difference(row, row.compared) if row.compared else ()), *_of_drift(row)]
+        for row in rows
+    }
+    for protocol in ("isolated", "single"):
+        alike = {arm: sentences for arm, sentences in said.items() if arm.protocol == protocol}
+        if len(alike) > 1:
+            first = next(iter(alike.values()))
+            common = [text for text in first if all(text in sentences for sentences in alike.values())]
+            for sentences in alike.values():
+                sentences[:] = [text for text in sentences if text not in common]
+            if common:
+                yield Limits(f"All arms, {protocol}", " ".join(common))
+    for arm, sentences in said.items():
         budget = "no budget" if arm.budget is None else f"{arm.budget:,} tokens"
-        name = f"{arm.benchmark}, {arm.model}, {arm.strategy} at {budget}, {arm.protocol}"
-        said = [*_of_score(row), *(_of_difference(row, row.compared) if row.compared else ()), *_of_drift(row)]
-        if said:
-            yield f"{name}: {' '.join(said)}"
+        if sentences:
+            yield Limits(
+                f"{arm.benchmark}, {arm.model}, {arm.strategy} at {budget}, {arm.protocol}", " ".join(sentences)
+            )
 
 
 def _of_score(row: Row) -> Iterator[str]:
     score = row.score
     if score.by_run is None:
-        yield "With one run, how far its runs lie apart is not known."
+        yield "With one run, it is not known how far runs lie apart."
     elif (again := score.by_run.interval(score.value)).width:
-        yield f"Run again on these tasks, the score is known to ±{points(again.width / 2)} points."
+        yield f"For these tasks, run again, the score is known to ±{points(again.width / 2)} points."
     if score.by_task is None:
         yield "With one task, nothing is known of others."
     elif row.interval is not None:
-        yield f"Of other tasks of this kind, to ±{points(row.interval.width / 2)}."
+        yield f"For other tasks of this kind, the score is known to ±{points(row.interval.width / 2)} points."
 
 
 def _of_difference(row: Row, compared: Compared) -> Iterator[str]:
@@ -67,7 +93,8 @@ def _of_drift(row: Row) -> Iterator[str]:
     if row.arm.protocol != "single" or row.score.tasks < 2:
         return
     if row.drift is None:
-        yield "Every run has the same order, so a loss towards the end cannot be told from hard tasks there."
+        same = "One run has one order" if row.score.runs == 1 else "Every run has the same order"
+        yield f"{same}, so a loss towards the end cannot be told from hard tasks there."
     elif row.drift.error is not None:
         half = row.drift.error.interval(0).width / 2
         yield f"A drift of less than {points(half)} points in ten tasks cannot be told from chance."

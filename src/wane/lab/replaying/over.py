@@ -5,24 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from wane.core import Item, Kind
+from wane.core import Item, Kind, Pinned
 from wane.strategies.base import Slot, Substitute
 
 FIXED: Final = "system prompt and tools"
 USER: Final = "the user's turns"
 LATEST: Final = "the latest message with its results"
-REST: Final = "the rest of the view"
+UNFINISHED: Final = "unfinished work"
+NEEDED: Final = "what an unfinished act needs"
+DESCRIPTIONS: Final = "descriptions"
+PROLOGUE: Final = "the protected prologue"
+KEPT: Final = "what the strategy keeps"
 
-REASONS: Final = (FIXED, USER, LATEST, REST)
-"""What may fill a request, in the order of the check."""
+_PINNED: Final = (FIXED, USER, LATEST)
+REASONS: Final = (*_PINNED, UNFINISHED, NEEDED, DESCRIPTIONS, PROLOGUE, KEPT)
+"""What may fill a request."""
 
 
 def why_over(
-    view: Iterable[Slot], items: Sequence[Item], overhead: int, budget: int, *, first: int, latest: int
+    view: Iterable[Slot],
+    items: Sequence[Item],
+    overhead: int,
+    budget: int,
+    *,
+    first: int,
+    latest: int,
+    pinned: Pinned | None = None,
 ) -> str:
-    """Return the first of `REASONS` that exceeds the budget together with those before it.
+    """Return why a request exceeds the budget: one of `REASONS`.
 
-    A strategy cannot shrink these any further, except `REST`: work that it keeps or may not evict yet.
+    It is the system prompt and tools if they exceed it alone, else the user's turns if both do, else the latest message
+    with its results if all three do. Else it is what holds most of the rest: by the pass's report, or `KEPT` for a
+    strategy without one. After a pass of the default policy, unfinished work and what it needs are texts, as no level
+    takes those (R13).
 
     Args:
         view: what the request shows.
@@ -31,21 +46,26 @@ def why_over(
         budget: tokens that the request may hold.
         first: index of the first assistant message's first item; notices before it stand for system items (R15).
         latest: index of the latest assistant message's first item; 0 before the first one.
+        pinned: what the pass says holds the tokens; None for a strategy without passes.
     """
     held = dict.fromkeys(REASONS, 0)
     held[FIXED] = overhead
     for slot in view:
         if isinstance(slot, Substitute):
-            held[REST] += slot.tokens
+            held[KEPT] += slot.tokens
         else:
             opening = items[slot].kind is Kind.NOTICE and slot < first
             held[FIXED if opening else _part(items[slot].kind, newest=slot >= latest > 0)] += items[slot].tokens
     total = 0
-    for reason in REASONS:
+    for reason in _PINNED:
         total += held[reason]
         if total > budget:
             return reason
-    return REST
+    if pinned is None:
+        return KEPT
+    rest = {NEEDED: pinned.needed, DESCRIPTIONS: pinned.descriptions, PROLOGUE: pinned.prologue}
+    rest[UNFINISHED] = held[KEPT] - sum(rest.values())
+    return max(rest, key=rest.__getitem__)
 
 
 def _part(kind: Kind, *, newest: bool) -> str:
@@ -53,4 +73,4 @@ def _part(kind: Kind, *, newest: bool) -> str:
         return FIXED
     if kind is Kind.USER:
         return USER
-    return LATEST if newest else REST
+    return LATEST if newest else KEPT

@@ -7,7 +7,7 @@ done otherwise is unknown; `wane.lab.loss` tells what it would have missed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
 from statistics import median
@@ -22,7 +22,7 @@ from wane.lab.loss import CallLoss, Index, Loss
 from wane.lab.prices import Cost, Prices
 from wane.lab.replaying.over import why_over
 from wane.lab.replaying.trace import Trace
-from wane.strategies.base import Slot, Strategy, Substitute, Summarising, SummaryNeeded
+from wane.strategies.base import Fitted, Strategy, Substitute, Summarising, SummaryNeeded
 from wane.strategies.compact import SUMMARY_TOKENS
 
 REREAD_OUTPUT: Final = 50
@@ -186,7 +186,7 @@ class _Run:
             output=output,
             viewed=use.total,
             peak=use.total,
-            over=self._over(number, outcome.view, use.total),
+            over=self._over(number, outcome, use.total),
             passes=int(outcome.ran),
             reread_cost=self._reread_cost(loss, use),
             seconds=seconds,
@@ -212,12 +212,20 @@ class _Run:
                 self._trace.note(call, index, added)
         self._added = max(self._added, stop)
 
-    def _over(self, number: int, view: Sequence[Slot], total: int) -> Counter[str]:
+    def _over(self, number: int, fitted: Fitted, total: int) -> Counter[str]:
         if total <= self._budget:
             return Counter()
         calls, material = self._session.calls, self._material
         latest = calls[number - 1].first if number else 0
-        reason = why_over(view, material.items, material.overhead, self._budget, first=calls[0].first, latest=latest)
+        reason = why_over(
+            fitted.view,
+            material.items,
+            material.overhead,
+            self._budget,
+            first=calls[0].first,
+            latest=latest,
+            pinned=fitted.report.pinned if fitted.report else None,
+        )
         return Counter([reason])
 
     def _summary_call(self, needed: SummaryNeeded, at: float | None) -> Totals:

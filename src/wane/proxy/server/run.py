@@ -26,7 +26,7 @@ from wane.proxy.server.traffic import Traffic
 from wane.proxy.sessions.base import Sessions
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import ContextSettings
-from wane.proxy.store import StoreError, open_store
+from wane.proxy.store import KEEP, StoreError, open_store
 
 __all__ = ["ListenError", "ProxyOptions", "Running", "in_thread", "running", "serving"]
 
@@ -47,11 +47,13 @@ class ProxyOptions:
         server: how it listens and treats requests.
         context: how contexts are kept.
         store: where sessions are kept, as `open_store` reads it; None for nowhere but in memory.
+        keep: seconds after which a stored session that nobody wrote to is deleted; 0 for never.
     """
 
     server: ServerSettings
     context: ContextSettings = field(default_factory=ContextSettings)
     store: str | None = None
+    keep: float = KEEP
 
 
 class Running:
@@ -109,7 +111,7 @@ async def running(options: ProxyOptions) -> AsyncIterator[Running]:
         WaneError: if it cannot listen, its store cannot be reached, or an option cannot work.
     """
     _raise_limits()
-    store = open_store(options.store)
+    store = open_store(options.store, options.keep)
     try:
         await store.check()
     except StoreError as error:

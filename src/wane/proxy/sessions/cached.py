@@ -16,7 +16,7 @@ from wane.journal.titles import title_of
 from wane.proxy.sessions.base import EpisodeStatus, Facts, SessionStatus
 from wane.proxy.sessions.identity import Arrival
 from wane.proxy.sessions.session import Session
-from wane.proxy.store.base import Log, SessionLostError, StoreError
+from wane.proxy.store.base import Log, SessionChangedError, SessionLostError, StoreError
 from wane.proxy.wire.base import Body, Mending, Message
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
@@ -63,6 +63,7 @@ class CachedSession:
     mendings: list[Mending] = field(default_factory=list)
     _waiting: list[Record] = field(default_factory=list)
     _given_up: bool = False
+    _outdated: bool = False
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
@@ -90,6 +91,8 @@ class CachedSession:
         try:
             if news and self._waiting:
                 raise JournalError(f"session {self.id}: another process went on with it while it could not be stored")
+            if self._outdated:
+                self.session, self._outdated = self.session.blank(), False
             self.session.follow(news)
             yield
         finally:
@@ -99,16 +102,23 @@ class CachedSession:
         """Add records to the log. The session must be held.
 
         Raises:
+            SessionChangedError: if another process has added to it since it was held. What was taken into the session
+                in memory counts for nothing then: it is read anew when it is held again.
             StoreError: in strict mode, if they cannot be stored.
         """
         if self._given_up:
             return
-        self._waiting += records
-        if not self._waiting or self.log is None:
+        waiting = [*self._waiting, *records]
+        if not waiting or self.log is None:
             return
         try:
-            await self.log.append(self._waiting)
+            await self.log.append(waiting)
+        except SessionChangedError:
+            self.log.rewind()
+            self._outdated = True
+            raise
         except StoreError as error:
+            self._waiting = waiting
             self._warn(error)
             if len(self._waiting) > _MOST_WAITING:
                 self._given_up, self._waiting = True, []

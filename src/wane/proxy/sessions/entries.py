@@ -34,12 +34,13 @@ class Alignment:
     Attributes:
         common: number of messages at the beginning that are the same, apart from small edits.
         edited: positions of those that the client has changed since they were last seen.
-        answered: whether one of them is an assistant's, which no other session shares by chance.
+        answered: number of messages up to the last answer that the session gave, which other sessions hardly share by
+            chance; 0 if the request has none of its answers.
     """
 
     common: int
     edited: tuple[int, ...] = ()
-    answered: bool = False
+    answered: int = 0
 
 
 class Entries:
@@ -93,7 +94,7 @@ class Entries:
         """
         changed, reached = [], 0
         # As of the latest assistant's message that agrees: how far, and with how many edits.
-        sure, edits, answered = 0, 0, False
+        sure, edits = 0, 0
         for number, (arrival, digest) in enumerate(zip(arrivals, self._digests, strict=False)):
             same = arrival.digest == digest
             if not same and arrival.shape != self._shapes[number]:
@@ -102,9 +103,10 @@ class Entries:
                 changed.append(number)
             reached = number + 1
             if self._shapes[number][:1] == ASSISTANT:
-                sure, edits, answered = reached, len(changed), True
-        if len(changed) > edits and reached == len(self) < len(arrivals) and arrivals[reached].shape in replied:
-            edits, answered = len(changed), True
+                sure, edits = reached, len(changed)
+        answered = sure
+        if reached == len(self) < len(arrivals) and arrivals[reached].shape in replied:
+            edits, answered = len(changed), reached + 1
         first = next(islice(changed, edits, None), None)
         common = reached if first is None else max(sure, first)
         return Alignment(common, tuple(changed[:edits]), answered)

@@ -6,6 +6,7 @@ import asyncio
 import copy
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
 from weakref import WeakValueDictionary
@@ -24,7 +25,7 @@ from wane.proxy.sessions.identity import ASSISTANT, Arrival, root_of
 from wane.proxy.sessions.session import Session, View
 from wane.proxy.sessions.turn import SessionTurn
 from wane.proxy.settings import ContextSettings
-from wane.proxy.store.base import SessionBusyError, Store, StoreError
+from wane.proxy.store.base import SessionBusyError, SessionChangedError, Store, StoreError
 from wane.proxy.store.memory import MemoryStore
 from wane.proxy.wire.base import Body, Message, Wire
 from wane.recall import RECALL
@@ -33,7 +34,7 @@ TOOLS: Final = (DELIMITER_TOOL, RECALL_TOOL)
 """The tools that requests may gain."""
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
-_TRIES: Final = 4
+_TRIES: Final = 10  # to be the one that adds to a session, where several processes do at once
 _CANDIDATES: Final = 8  # sessions of one beginning that are looked into
 _MOST_IN_MEMORY: Final = 1_000  # sessions
 _AT_ONCE: Final = 200  # new messages that are taken in before others have their turn
@@ -89,7 +90,8 @@ class SessionIndex:
                     alignment = cached.session.align(arrivals)
                     if alignment.common < len(cached.session.entries):
                         continue  # another process has added to it in between
-                    return await self._take(cached, body, arrivals, alignment)
+                    with suppress(SessionChangedError):
+                        return await self._take(cached, body, arrivals, alignment)
         raise StoreError("the session keeps changing under the request; send it again")
 
     async def peek(self, wire: Wire, body: Body) -> Body:
@@ -172,13 +174,14 @@ class SessionIndex:
         if not any(0 < len(cached.session.entries) == found.common and not cached.lost for cached, found in aligned):
             opened, unread = await self._opened(wire, root)
             aligned += [(cached, cached.session.align(arrivals)) for cached in opened]
-        best: CachedSession | None = None
-        alignment = Alignment(0)
         # If the store has lost a session, another process may have stored it again.
-        for cached, found in sorted(aligned, key=lambda pair: pair[0].lost):
-            if found.common > alignment.common:
-                best, alignment = cached, found
-        if best is None or not (alignment.answered or alignment.common == len(best.session.entries)):
+        aligned.sort(key=lambda pair: pair[0].lost)
+        best, alignment = max(aligned, key=lambda pair: _fit(*pair), default=(None, Alignment(0)))
+        if (
+            best is None
+            or not alignment.common
+            or not (alignment.answered or alignment.common == len(best.session.entries))
+        ):
             return await self._unknown(wire, arrivals, root, unread)
         if best.lost:
             return await self._stored_anew(best, arrivals, root)
@@ -270,7 +273,7 @@ class SessionIndex:
         self, cached: CachedSession, arrivals: Sequence[Arrival], root: str, common: int | None = None
     ) -> CachedSession:
         """A new session with the rounds of one that its client rewrote, or forked after `common` messages."""
-        session = self._new(cached.session.wire, infer=cached.session.infer)
+        session = cached.session.blank()
         return await self._begun(session, arrivals, root, session.inherit(cached.session, common))
 
     async def _stored_anew(self, cached: CachedSession, arrivals: Sequence[Arrival], root: str) -> CachedSession:
@@ -391,6 +394,16 @@ def _arrivals(wire: Wire, messages: Sequence[Message]) -> list[Arrival]:
     if not messages:
         raise FormatError("the request has no messages")
     return [Arrival(wire, message) for message in messages]
+
+
+def _fit(cached: CachedSession, found: Alignment) -> tuple[int, bool, int]:
+    """Rank sessions by how well a request continues them.
+
+    Of those that share its answers, one that ends there goes before one that went on, with the same results by chance;
+    of several that end there, the one used last, which comes first.
+    """
+    ends = found.common == len(cached.session.entries)
+    return found.answered, ends, 0 if ends else found.common
 
 
 def _continues(session: Session, arrivals: Sequence[Arrival]) -> bool:

@@ -194,9 +194,13 @@ class Session:
         tokens = sum(_tokens(part) for message in more for part in self.wire.format.parts(message))
         self.engine.overhead += tokens
         try:
-            return self._fit(history, body, cold=cold)
+            view = self._fit(history, body, cold=cold)
         finally:
             self.engine.overhead -= tokens
+        if more and view.records and self._config is not None:
+            # Whoever follows the records asks for the request's reminder ahead of this pass, as was done here.
+            return replace(view, records=[self._config, *view.records])
+        return view
 
     def _fit(self, history: WovenHistory, body: Body, *, cold: bool) -> View:
         before, engine = self._required, self.engine
@@ -297,6 +301,10 @@ class Session:
         return [notes.reply_note(reply)]
 
     # What was recorded
+
+    def blank(self) -> Session:
+        """Return a session of the same settings that knows nothing yet."""
+        return Session(self.wire, self._settings, infer=self.infer)
 
     def follow(self, records: Iterable[Record]) -> None:
         """Redo what this process or another has recorded of this session.

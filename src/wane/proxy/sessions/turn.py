@@ -12,6 +12,7 @@ from wane.journal import Record
 from wane.proxy.sessions.base import Facts
 from wane.proxy.sessions.cached import CachedSession
 from wane.proxy.sessions.history import WovenHistory
+from wane.proxy.store.base import SessionChangedError
 from wane.proxy.wire.base import MAX_ROUNDS, Body, Mending, Message, OwnCall, Round, Wire, WovenRound
 from wane.recall import RECALL
 
@@ -24,6 +25,7 @@ TOO_MANY: Final = (
 )
 """The result of any further call."""
 
+_TRIES: Final = 10  # to add a reply to a session, where several processes add at once
 _LOGGER: Final = logging.getLogger("wane.proxy")
 
 
@@ -92,14 +94,15 @@ class SessionTurn:
 
     async def _make_room(self, extra: Sequence[Message]) -> None:
         """Run a pass if the rounds so far take the request over its budget."""
-        cached, session = self._cached, self._cached.session
+        cached = self._cached
         try:
             async with cached.held():
+                session = cached.session
                 if session.engine.item_count == self._history.items:
                     view = session.fit(self._history, self._equipped, more=extra)
                     self._view = view.messages
                     await cached.append(view.records)
-        except (JournalError, HistoryError) as error:
+        except (JournalError, HistoryError, SessionChangedError) as error:
             # Another process has continued the session: the view stays as it is.
             _LOGGER.warning("session %s: %s", self.facts.session, error)
 
@@ -120,8 +123,14 @@ class SessionTurn:
 
     async def _record(self, *, over: bool) -> None:
         try:
-            await self._append(over=over)
-        except (JournalError, HistoryError) as error:
+            for left in reversed(range(_TRIES)):
+                try:
+                    await self._append(over=over)
+                    break
+                except SessionChangedError:
+                    if not left:
+                        raise
+        except (JournalError, HistoryError, SessionChangedError) as error:
             # Another process has continued the session. The client gets its reply all the same.
             _LOGGER.warning("session %s: a reply was not recorded: %s", self.facts.session, error)
         finally:
@@ -129,9 +138,9 @@ class SessionTurn:
                 await self._finished(self._cached)
 
     async def _append(self, *, over: bool) -> None:
-        cached, session = self._cached, self._cached.session
-        usage = self._rounds[-1].usage
+        cached, usage = self._cached, self._rounds[-1].usage
         async with cached.held():
+            session = cached.session
             records: list[Record] = []
             # The usage of this request says nothing once another one has added to the session.
             if usage is not None and session.engine.item_count == self._history.items:

@@ -7,13 +7,32 @@ from pathlib import Path
 
 from wane.core.errors import ConfigError, MissingExtraError
 from wane.journal import SessionStore, default_root
-from wane.proxy.store.base import Log, SessionBusyError, SessionLostError, Store, StoreError
+from wane.proxy.store.base import (
+    KEEP,
+    Log,
+    SessionBusyError,
+    SessionChangedError,
+    SessionLostError,
+    Store,
+    StoredSession,
+    StoreError,
+)
 from wane.proxy.store.disk import DiskStore
-from wane.proxy.store.leased import LeasedStore, Shelf
 from wane.proxy.store.location import parse_location, scheme_of
 from wane.proxy.store.memory import MemoryStore
+from wane.proxy.store.shared import Database, SharedStore
 
-__all__ = ["Log", "SessionBusyError", "SessionLostError", "Store", "StoreError", "open_store"]
+__all__ = [
+    "KEEP",
+    "Log",
+    "SessionBusyError",
+    "SessionChangedError",
+    "SessionLostError",
+    "Store",
+    "StoreError",
+    "StoredSession",
+    "open_store",
+]
 
 DISK = "disk"
 """Names the directory in which all of Wane's sessions live."""
@@ -22,12 +41,13 @@ _REDIS = ("redis", "rediss", "unix")
 _POSTGRESQL = ("postgresql", "postgres")
 
 
-def open_store(where: str | None) -> Store:
+def open_store(where: str | None, keep: float = KEEP) -> Store:
     """Return the store that a user names. Nothing is read, written or connected to yet.
 
     Args:
         where: `disk` or a directory, for files; a URL that begins with `redis://`, `rediss://`, `unix://`,
             `postgresql://` or `postgres://`, for a database; None for no store at all.
+        keep: seconds after which a session that nobody wrote to is deleted; 0 for never.
 
     Raises:
         ConfigError: if it is none of these; nothing secret is in the message.
@@ -37,22 +57,22 @@ def open_store(where: str | None) -> Store:
         return MemoryStore()
     scheme = scheme_of(where)
     if scheme in _REDIS or scheme in _POSTGRESQL:
-        return LeasedStore(_shelf(where, redis=scheme in _REDIS))
+        return SharedStore(_database(where, keep, redis=scheme in _REDIS))
     if scheme is not None:
         raise ConfigError(f"no sessions can be stored at a URL that begins with {scheme}:; {_CHOICES}")
-    return DiskStore(SessionStore(default_root(os.environ) if where == DISK else _directory(where)))
+    return DiskStore(SessionStore(default_root(os.environ) if where == DISK else _directory(where)), keep=keep)
 
 
-def _shelf(where: str, *, redis: bool) -> Shelf:
+def _database(where: str, keep: float, *, redis: bool) -> Database:
     location = parse_location(where)
     try:
         if redis:
-            from wane.proxy.store.redis import RedisShelf
+            from wane.proxy.store.redis import RedisDatabase
 
-            return RedisShelf(location)
-        from wane.proxy.store.postgres import PostgresShelf
+            return RedisDatabase(location, keep)
+        from wane.proxy.store.postgres import PostgresDatabase
 
-        return PostgresShelf(location)
+        return PostgresDatabase(location, keep)
     except ImportError:
         raise MissingExtraError(f"the store {location.name}", "redis" if redis else "postgresql") from None
 

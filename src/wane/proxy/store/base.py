@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Protocol
 
 from wane.core.errors import WaneError
 from wane.journal import Header, Record
+
+KEEP: Final = 30 * 86_400.0
+"""Seconds after which a session that nobody wrote to is deleted, unless settings say otherwise."""
 
 
 class StoreError(WaneError):
@@ -18,12 +23,31 @@ class SessionBusyError(StoreError):
     """A session that another process holds and will not let go."""
 
 
+class SessionChangedError(StoreError):
+    """A session to which another process has added since this one read it: read what is new, and decide again."""
+
+
 class SessionLostError(StoreError):
     """A session that the store lost since this process last had it, in whole or from some record on.
 
     It expired or was deleted, or the database was emptied, failed over or restored to a former state. The log is of no
     more use, and says so at every hold: what goes on of the session is to be stored in a new one.
     """
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSession:
+    """A session in a store.
+
+    Attributes:
+        id: its id.
+        written: when it was last written.
+        size: bytes that it takes.
+    """
+
+    id: str
+    written: datetime
+    size: int
 
 
 class Log(Protocol):
@@ -40,14 +64,14 @@ class Log(Protocol):
     header: Header
 
     def hold(self) -> AbstractAsyncContextManager[Sequence[Record]]:
-        """Be the only one, of all processes, to read and write this session.
+        """Be the only task of this process to read and write this session.
 
         Entering gives the records that were appended since this log was last held, by others; all of them when it
         is held for the first time. Held for the moments that a request is made ready, or its reply recorded, never
         while a model answers.
 
         Raises:
-            SessionBusyError: if another holds it for longer than a request takes to be made ready.
+            SessionBusyError: if another task holds it for longer than a request takes to be made ready.
             SessionLostError: if the session is no longer there, or what is there does not go on from where this log
                 knows it to end. Where one process at a time has a session, nobody looks for that.
             StoreError: if the store cannot be reached or read.
@@ -58,11 +82,15 @@ class Log(Protocol):
         """Add records, all or none of them; only while it is held.
 
         Raises:
-            SessionBusyError: if it is no longer held, because this process stood still for too long.
+            SessionChangedError: if another process has added to it since it was held; nothing is added then.
             SessionLostError: if the session is no longer there.
             StoreError: if it cannot be written, such as for a full disk; if it is not held. After a hold that failed,
                 the error is the one that it failed with.
         """
+        ...
+
+    def rewind(self) -> None:
+        """Have the next hold give all records again, as the first one did."""
         ...
 
     async def settle(self) -> None:
@@ -132,6 +160,23 @@ class Store(Protocol):
 
         Raises:
             StoreError: if there is none of that id, or it cannot be read.
+        """
+        ...
+
+    async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
+        """Return the sessions that nobody has written to for so many seconds, the oldest first.
+
+        Raises:
+            StoreError: if the store cannot be reached or read.
+        """
+        ...
+
+    async def delete(self, session_id: str) -> None:
+        """Delete a session, which frees the bytes that `unwritten` tells of.
+
+        Raises:
+            SessionBusyError: if another process has it for itself.
+            StoreError: if there is none of that id, or it cannot be deleted.
         """
         ...
 

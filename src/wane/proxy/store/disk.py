@@ -6,19 +6,23 @@ import asyncio
 import glob
 import logging
 import os
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
+from wane.core.errors import JournalError, SessionLockedError
 from wane.journal import Clock, Journal, Record, SessionStore, read, utc_now
-from wane.proxy.store.base import Log, SessionBusyError, StoreError
-from wane.proxy.store.names import FOUND, checked_root, new_id, root_of
-from wane.proxy.store.work import Turns, are_heavy, as_store_errors, beside, not_held, unbroken
+from wane.journal.store import id_of
+from wane.proxy.store.base import KEEP, Log, SessionBusyError, StoredSession, StoreError
+from wane.proxy.store.names import FOUND, checked_root, is_session_id, new_id, root_of
+from wane.proxy.store.work import WAIT, Turns, are_heavy, as_store_errors, beside, not_held, unbroken
 
 _LOGGER: Final = logging.getLogger(__name__)
-_WAIT: Final = 15.0
+_PURGE_SECONDS: Final = 3600.0
 
 
 class DiskStore:
@@ -28,6 +32,7 @@ class DiskStore:
         sessions: where they live.
         cwd: the directory that new sessions are filed under; the process's own if None.
         clock: tells the time, in any time zone.
+        keep: seconds after which a proxy's session that nobody wrote to is deleted; 0 for never.
         wait: seconds after which a request that waits for another one of its session gives up.
         fsync: whether `settle` waits for the disk.
     """
@@ -40,7 +45,8 @@ class DiskStore:
         *,
         cwd: Path | None = None,
         clock: Clock = utc_now,
-        wait: float = _WAIT,
+        keep: float = KEEP,
+        wait: float = WAIT,
         fsync: bool = True,
     ) -> None:
         self._sessions = sessions
@@ -48,6 +54,8 @@ class DiskStore:
         self._clock = clock
         self._wait = wait
         self._fsync = fsync
+        self._keep = keep
+        self._purged = float("-inf")
 
     def __repr__(self) -> str:
         return f"DiskStore({str(self._sessions.root)!r})"
@@ -78,7 +86,11 @@ class DiskStore:
             StoreError: if it cannot be written.
         """
         session_id = new_id(root)
-        return await self._journal(lambda: self._create(session_id, message_format))
+        log = await self._journal(lambda: self._create(session_id, message_format))
+        if self._keep and time.monotonic() - self._purged > _PURGE_SECONDS:
+            self._purged = time.monotonic()
+            await asyncio.to_thread(self._purge)
+        return log
 
     async def open(self, session_id: str) -> Log:
         """Go on with a session; a last record that was cut short is put aside, as the journal does.
@@ -108,8 +120,47 @@ class DiskStore:
         with as_store_errors():
             return await asyncio.to_thread(lambda: read(self._path(session_id)).records)
 
+    async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
+        """Return the proxy's sessions that nobody has written to for so many seconds, the oldest first.
+
+        Raises:
+            StoreError: if the directory cannot be listed.
+        """
+        with as_store_errors():
+            return await asyncio.to_thread(self._unwritten, seconds)
+
+    async def delete(self, session_id: str) -> None:
+        """Delete a session's files.
+
+        Raises:
+            SessionBusyError: if a process has it open.
+            StoreError: if there is none of that id, or it cannot be deleted.
+        """
+        root_of(session_id)
+        with as_store_errors():
+            await asyncio.to_thread(lambda: self._sessions.delete(self._path(session_id)))
+
     async def close(self) -> None:
         """Do nothing: each log has its own file."""
+
+    def _unwritten(self, seconds: float) -> Sequence[StoredSession]:
+        found = []
+        for path in self._sessions.unwritten_since(self._clock() - timedelta(seconds=seconds)):
+            if is_session_id(session_id := id_of(path)):
+                with suppress(FileNotFoundError):
+                    status = path.stat()
+                    written = datetime.fromtimestamp(status.st_mtime, UTC)
+                    found.append(StoredSession(session_id, written, status.st_size))
+        return found
+
+    def _purge(self) -> None:
+        try:
+            for session in self._unwritten(self._keep):
+                # One that a process has open is not over.
+                with suppress(SessionLockedError):
+                    self._sessions.delete(self._path(session.id))
+        except (JournalError, StoreError) as error:
+            _LOGGER.warning("expired sessions were not deleted: %s", error)
 
     async def _journal(self, begin: Callable[[], Journal]) -> Log:
         with as_store_errors():
@@ -120,36 +171,31 @@ class DiskStore:
         return _DiskLog(journal, self._wait)
 
     def _create(self, session_id: str, message_format: str) -> Journal:
-        root = self._sessions.root
-        try:
-            # The names of the directories in it say what their owner works on.
-            root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreError(f"cannot make the directory of sessions {root}: {error.strerror or error}") from error
         return self._sessions.create(
             self._cwd,
             message_format=message_format,
             session_id=session_id,
+            folder=root_of(session_id),
             clock=self._clock,
             fsync=self._fsync,
             committed=False,
         )
 
     def _find(self, root: str) -> Sequence[str]:
-        found = [(written, path.name) for path in self._glob(f"{root}-*") if (written := _written(path)) is not None]
-        return tuple(_id_of(name) for _, name in sorted(found, reverse=True)[:FOUND])
+        found = [(written, path) for path in self._glob(root, "*") if (written := _written(path)) is not None]
+        return tuple(id_of(path) for _, path in sorted(found, reverse=True)[:FOUND])
 
     def _path(self, session_id: str) -> Path:
-        for path in self._glob(session_id):
+        for path in self._glob(root_of(session_id), session_id):
             return path
         raise StoreError(f"there is no session {session_id} in {self._sessions.root}")
 
-    def _glob(self, session_id: str) -> list[Path]:
+    def _glob(self, began: str, session_id: str) -> list[Path]:
         root = self._sessions.root
         try:
             # `glob` takes a directory that it may not read for an empty one; this does not.
             next(root.iterdir(), None)
-            return [Path(path) for path in glob.glob(f"{glob.escape(str(root))}/*/*Z-{session_id}.jsonl")]
+            return [Path(path) for path in glob.glob(f"{glob.escape(str(root))}/*/{began}/*Z-{session_id}.jsonl")]
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -184,6 +230,9 @@ class _DiskLog:
         with as_store_errors():
             await beside(are_heavy(records), lambda: self._journal.extend(records))
 
+    def rewind(self) -> None:
+        """Do nothing: no other process adds to it, so that nobody asks for this."""
+
     async def settle(self) -> None:
         with as_store_errors():
             await asyncio.to_thread(self._journal.commit)
@@ -197,7 +246,3 @@ def _written(path: Path) -> int | None:
         return path.stat().st_mtime_ns
     except OSError:
         return None  # removed since it was listed
-
-
-def _id_of(name: str) -> str:
-    return name.removesuffix(".jsonl").partition("Z-")[2]

@@ -9,9 +9,6 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from wane.core.errors import ConfigError
 
-EXPIRY_DAYS: Final = 30.0
-"""Days after which a session that nobody wrote to is deleted, unless the URL says otherwise."""
-
 PREFIX: Final = "wane"
 """How keys begin in Redis, unless the URL says otherwise."""
 
@@ -30,14 +27,12 @@ class Location:
     Attributes:
         url: for the client library, with whatever is secret in it.
         name: the same without user, password, options and what could be a key, for people.
-        expiry: seconds after which a session that nobody wrote to is deleted; 0 if never.
         prefix: how keys begin, where there are keys.
         secrets: passwords and keys, as they stand in the URL and as they are meant.
     """
 
     url: str = field(repr=False)
     name: str
-    expiry: float
     prefix: str
     secrets: tuple[str, ...] = field(repr=False)
 
@@ -58,7 +53,7 @@ def scheme_of(where: str) -> str | None:
 def parse_location(url: str) -> Location:
     """Take a URL apart: `scheme://[user[:password]@]host[:port][/database][?option=value&…]`.
 
-    The options `expire_days` and `prefix` are Wane's, all others the client library's.
+    The option `prefix` is Wane's, all others are the client library's.
 
     Raises:
         ConfigError: if it is malformed; the message shows nothing that may be secret.
@@ -75,22 +70,13 @@ def parse_location(url: str) -> Location:
         raise _malformed(scheme)
     named = dict(options)
     plain = not hosts or _PATH.fullmatch(parts.path) is not None
-    kept = "&".join(part for part in parts.query.split("&") if part.partition("=")[0] not in ("expire_days", "prefix"))
+    kept = "&".join(part for part in parts.query.split("&") if part.partition("=")[0] != "prefix")
     return Location(
         url=url.partition("?")[0] + (f"?{kept}" if kept else ""),
         name=f"{scheme}://{hosts}{parts.path if plain else '/***'}",
-        expiry=_expiry(named.get("expire_days")),
         prefix=_prefix(named.get("prefix", PREFIX)),
         secrets=_secrets(userinfo.partition(":")[2], parts.query, "" if plain else parts.path[1:]),
     )
-
-
-def _expiry(value: str | None) -> float:
-    if value is None:
-        return EXPIRY_DAYS * 86_400
-    if not re.fullmatch(r"\d{1,5}(\.\d{1,6})?", value):
-        raise ConfigError(f"expire_days={value!r:.40} in the store's URL is not a number of days; 0 means never")
-    return float(value) * 86_400
 
 
 def _prefix(value: str) -> str:

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
 
 from wane.journal import Header, Record, new_header
-from wane.proxy.store.base import Log, StoreError
+from wane.proxy.store.base import Log, StoredSession, StoreError
 from wane.proxy.store.names import checked_root, new_id
-from wane.proxy.store.work import Turns, not_held
-
-_WAIT: Final = 15.0
+from wane.proxy.store.work import WAIT, Turns, not_held
 
 
 class MemoryStore:
@@ -24,7 +21,7 @@ class MemoryStore:
 
     keeps = False
 
-    def __init__(self, wait: float = _WAIT) -> None:
+    def __init__(self, wait: float = WAIT) -> None:
         self._wait = wait
 
     async def check(self) -> None:
@@ -59,6 +56,18 @@ class MemoryStore:
         """
         raise _nothing_kept(session_id)
 
+    async def unwritten(self, seconds: float) -> Sequence[StoredSession]:  # noqa: ARG002
+        """Return nothing: no session is kept."""
+        return ()
+
+    async def delete(self, session_id: str) -> None:
+        """Refuse: no session is kept.
+
+        Raises:
+            StoreError: always.
+        """
+        raise _nothing_kept(session_id)
+
     async def close(self) -> None:
         """Do nothing."""
 
@@ -84,6 +93,9 @@ class _MemoryLog:
     async def append(self, records: Sequence[Record]) -> None:  # noqa: ARG002
         if not self._held:
             raise not_held(self.id)
+
+    def rewind(self) -> None:
+        """Do nothing: no other process adds to it, so that nobody asks for this."""
 
     async def settle(self) -> None:
         """Do nothing: nothing is kept that could be lost."""

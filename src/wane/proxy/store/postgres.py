@@ -13,12 +13,12 @@ from psycopg.conninfo import conninfo_to_dict
 
 from wane.core.errors import ConfigError
 from wane.proxy.store import postgres_statements as sql
-from wane.proxy.store.base import StoreError
-from wane.proxy.store.leased import TURN, End, Taken
+from wane.proxy.store.base import KEEP, StoredSession, StoreError
 from wane.proxy.store.location import Location
 from wane.proxy.store.names import FOUND, root_of
 from wane.proxy.store.outage import PATIENCE, Outage, Patience
 from wane.proxy.store.postgres_pool import Connection, Pool
+from wane.proxy.store.shared import End, News
 from wane.proxy.store.work import lost, within
 
 T = TypeVar("T")
@@ -31,20 +31,22 @@ _PURGED_AT_ONCE: Final = 50
 """Sessions: few enough to be deleted within a request. If there were more, the next one goes on."""
 
 
-class PostgresShelf:
+class PostgresDatabase:
     """Logs of lines in PostgreSQL. No connection is made before the first one is needed, nor any table.
 
     Args:
         location: where it is.
+        keep: seconds after which a session that nobody wrote to is deleted; 0 for never.
         patience: how long it is waited for.
 
     Raises:
         ConfigError: for an option that the client library does not know.
     """
 
-    def __init__(self, location: Location, patience: Patience = PATIENCE) -> None:
+    def __init__(self, location: Location, keep: float = KEEP, patience: Patience = PATIENCE) -> None:
         self.name = location.name
         self._location = location
+        self._keep = keep
         self._pool = Pool(_parameters(location, patience.limit))
         self._limit = patience.limit
         self._outage = Outage(patience.pause)
@@ -53,7 +55,7 @@ class PostgresShelf:
         self._purged = float("-inf")
 
     def __repr__(self) -> str:
-        return f"PostgresShelf({self.name!r})"
+        return f"PostgresDatabase({self.name!r})"
 
     async def find(self, root: str) -> Sequence[str]:
         """Return the ids of a root's sessions, the last written first."""
@@ -68,34 +70,21 @@ class PostgresShelf:
 
     async def fetch(self, session_id: str, limit: int | None = None) -> Sequence[bytes]:
         """Return the lines of a log, or the first of them."""
-        rows = await self._rows(sql.LINES, {"id": session_id, "known": 0, "limit": limit})
+        rows = await self._rows(sql.LINES, {"id": session_id, "limit": limit})
         return [row[0].encode("ascii") for row in rows]
 
-    async def take(self, session_id: str, token: str, known: int, lease: float) -> Taken | None:
-        """Give a session to a holder; None if another has it."""
-        ends = await self._rows(sql.TAKE, {"id": session_id, "token": token, "lease": lease})
-        if not ends:
-            if await self._rows(sql.WAIT, {"id": session_id, "token": token, "turn": TURN}):
-                return None
-            if await self._rows(sql.THERE, {"id": session_id}):
-                return None
+    async def news(self, session_id: str, known: int) -> News:
+        """Return where a log ends, and the lines after so many known ones."""
+        rows = await self._rows(sql.NEWS, {"id": session_id, "known": known})
+        if not rows:
             raise lost(session_id, self.name)
-        ((count, tail),) = ends
-        lines = []
-        if count > known:
-            rows = await self._rows(sql.LINES, {"id": session_id, "known": known, "limit": None})
-            lines = [row[0].encode("ascii") for row in rows]
-        return Taken(End(count, int(tail, 16)), lines)
+        ((count, tail, lines),) = rows
+        return News(End(count, int(tail, 16)), [line.encode("ascii") for line in lines])
 
-    async def renew(self, session_id: str, token: str, lease: float) -> None:
-        """Prolong a lease."""
-        await self._rows(sql.RENEW, {"id": session_id, "token": token, "lease": lease})
-
-    async def push(self, session_id: str, token: str, after: End, lines: Sequence[bytes]) -> bool:
+    async def append(self, session_id: str, after: End, lines: Sequence[bytes]) -> bool:
         """Add lines to a log."""
         values = {
             "id": session_id,
-            "token": token,
             "known": after.lines,
             "before": f"{after.checksum:08x}",
             "lines": [line.decode("ascii") for line in lines],
@@ -103,11 +92,15 @@ class PostgresShelf:
             "tail": _tail(lines[-1]),
         }
         # Added now; or added before, by a try whose answer was lost.
-        return bool(await self._rows(sql.PUSH, values) or await self._rows(sql.PUSHED, values))
+        return bool(await self._rows(sql.APPEND, values) or await self._rows(sql.APPENDED, values))
 
-    async def drop(self, session_id: str, token: str) -> None:
-        """End a lease, and give up a turn."""
-        await self._rows(sql.DROP, {"id": session_id, "token": token})
+    async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
+        """Return the sessions that nobody has written to for so many seconds."""
+        return [StoredSession(*row) for row in await self._rows(sql.UNWRITTEN, {"seconds": seconds})]
+
+    async def delete(self, session_id: str) -> bool:
+        """Delete a session."""
+        return bool(await self._rows(sql.DELETE, {"id": session_id}))
 
     async def settle(self, session_id: str) -> None:
         """Wait until what was added is on the server's disk, and wherever else the server waits for."""
@@ -171,12 +164,12 @@ class PostgresShelf:
             )
 
     async def _purge(self) -> None:
-        expiry, now = self._location.expiry, time.monotonic()
-        if not expiry or now - self._purged < _PURGE_SECONDS:
+        now = time.monotonic()
+        if not self._keep or now - self._purged < _PURGE_SECONDS:
             return
         self._purged = now
         try:
-            deleted = await self._rows(sql.PURGE, {"expiry": expiry, "limit": _PURGED_AT_ONCE})
+            deleted = await self._rows(sql.PURGE, {"expiry": self._keep, "limit": _PURGED_AT_ONCE})
             if len(deleted) == _PURGED_AT_ONCE:
                 self._purged = float("-inf")
         except StoreError as error:
@@ -195,8 +188,7 @@ def _parameters(location: Location, limit: float) -> dict[str, Any]:
         parameters: dict[str, Any] = dict(conninfo_to_dict(location.url))
     except psycopg.Error:
         raise ConfigError(
-            f"the store {location.name} has an option in its URL that PostgreSQL's client library does not know."
-            " Wane's own is expire_days"
+            f"the store {location.name} has an option in its URL that PostgreSQL's client library does not know"
         ) from None
     # Commits are waited for in `settle`. As a start parameter, which a pooler that would leak it to others refuses.
     parameters["options"] = f"{parameters.get('options') or ''} -c synchronous_commit=off".strip()

@@ -20,11 +20,7 @@ MAKE_TABLES: Final[tuple[LiteralString, ...]] = (
         root text NOT NULL,
         lines integer NOT NULL,
         tail text NOT NULL,
-        written timestamptz NOT NULL,
-        holder text,
-        held_until timestamptz,
-        turn text,
-        turn_until timestamptz
+        written timestamptz NOT NULL
     )
     """,
     "CREATE INDEX IF NOT EXISTS wane_session_root ON wane_session (root, written DESC)",
@@ -57,53 +53,29 @@ INSERT INTO wane_line (session, number, line) SELECT id, 1, %(line)s FROM begun 
 """
 
 LINES: Final = """
-SELECT line FROM wane_line WHERE session = %(id)s AND number > %(known)s ORDER BY number LIMIT %(limit)s
+SELECT line FROM wane_line WHERE session = %(id)s ORDER BY number LIMIT %(limit)s
 """
 
-THERE: Final = "SELECT 1 FROM wane_session WHERE id = %(id)s"
-
-TAKE: Final = """
-UPDATE wane_session
-SET holder = %(token)s, held_until = clock_timestamp() + make_interval(secs => %(lease)s), turn = NULL
-WHERE id = %(id)s
-    AND (holder IS NULL OR holder = %(token)s OR held_until < clock_timestamp())
-    AND (turn IS NULL OR turn = %(token)s OR turn_until < clock_timestamp())
-RETURNING lines, tail
+NEWS: Final = """
+SELECT lines, tail, ARRAY(SELECT line FROM wane_line WHERE session = %(id)s AND number > %(known)s ORDER BY number)
+FROM wane_session WHERE id = %(id)s
 """
 
-WAIT: Final = """
-UPDATE wane_session SET turn = %(token)s, turn_until = clock_timestamp() + make_interval(secs => %(turn)s)
-WHERE id = %(id)s AND (turn IS NULL OR turn = %(token)s OR turn_until < clock_timestamp())
-RETURNING id
-"""
-
-RENEW: Final = """
-UPDATE wane_session SET held_until = clock_timestamp() + make_interval(secs => %(lease)s)
-WHERE id = %(id)s AND holder = %(token)s
-"""
-
-PUSH: Final = """
-WITH held AS (
+APPEND: Final = """
+WITH grown AS (
     UPDATE wane_session
     SET lines = lines + %(count)s, tail = %(tail)s, written = clock_timestamp()
-    WHERE id = %(id)s AND holder = %(token)s AND held_until >= clock_timestamp()
-        AND lines = %(known)s AND tail = %(before)s
+    WHERE id = %(id)s AND lines = %(known)s AND tail = %(before)s
     RETURNING id
 )
 INSERT INTO wane_line (session, number, line)
-SELECT held.id, %(known)s + fresh.number, fresh.line
-FROM held, unnest(%(lines)s::text[]) WITH ORDINALITY AS fresh (line, number)
+SELECT grown.id, %(known)s + fresh.number, fresh.line
+FROM grown, unnest(%(lines)s::text[]) WITH ORDINALITY AS fresh (line, number)
 RETURNING number
 """
 
-PUSHED: Final = """
+APPENDED: Final = """
 SELECT 1 FROM wane_session WHERE id = %(id)s AND lines = %(known)s + %(count)s AND tail = %(tail)s
-"""
-
-DROP: Final = """
-UPDATE wane_session
-SET holder = nullif(holder, %(token)s), turn = nullif(turn, %(token)s)
-WHERE id = %(id)s AND (holder = %(token)s OR turn = %(token)s)
 """
 
 WAIT_FOR_DISK: Final = "SET LOCAL synchronous_commit = on"
@@ -114,9 +86,15 @@ DELETE FROM wane_session
 WHERE id IN (
     SELECT id FROM wane_session
     WHERE written < clock_timestamp() - make_interval(secs => %(expiry)s)
-        AND (holder IS NULL OR held_until < clock_timestamp())
     LIMIT %(limit)s
     FOR UPDATE SKIP LOCKED
 )
 RETURNING id
 """
+
+UNWRITTEN: Final = """
+SELECT id, written, (SELECT sum(octet_length(line)) FROM wane_line WHERE session = id)::bigint FROM wane_session
+WHERE written < clock_timestamp() - make_interval(secs => %(seconds)s) ORDER BY written
+"""
+
+DELETE: Final = "DELETE FROM wane_session WHERE id = %(id)s RETURNING id"

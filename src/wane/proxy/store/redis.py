@@ -2,8 +2,6 @@
 
     <prefix>:{<root>}:ids            sorted set: ids of the root's sessions, by when they were written, in milliseconds
     <prefix>:{<root>}:<id>:lines     list: the header's line, and one for each record
-    <prefix>:{<root>}:<id>:holder    string: the token of who holds the session; expires with the lease
-    <prefix>:{<root>}:<id>:turn      string: the token of who is to hold it next; expires at once if it is not seen
 
 The braces are in the keys themselves: by them a cluster keeps in one place what belongs together.
 """
@@ -11,6 +9,8 @@ The braces are in the keys themselves: by them a cluster keeps in one place what
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 from redis.asyncio import BlockingConnectionPool, Redis
@@ -21,42 +21,43 @@ from redis.exceptions import ConnectionError as GoneError
 from redis.exceptions import TimeoutError as SlowError
 
 from wane.core.errors import ConfigError
-from wane.proxy.store.base import StoreError
-from wane.proxy.store.leased import TURN, End, Taken
+from wane.proxy.store.base import KEEP, StoredSession, StoreError
 from wane.proxy.store.location import Location
 from wane.proxy.store.names import FOUND, root_of
 from wane.proxy.store.outage import PATIENCE, Outage, Patience
-from wane.proxy.store.redis_scripts import BEGIN, DROP, PUSH, RENEW, TAKE
+from wane.proxy.store.redis_scripts import APPEND, BEGIN, DELETE, NEWS
+from wane.proxy.store.shared import End, News
 from wane.proxy.store.work import lost, within
 
 _CONNECTIONS: Final = 32
 _CONNECT_SECONDS: Final = 2.0
 
 
-class RedisShelf:
+class RedisDatabase:
     """Logs of lines in Redis. No connection is made before the first one is needed.
 
     Args:
         location: where it is.
+        keep: seconds after which a session that nobody wrote to is deleted; 0 for never.
         patience: how long it is waited for; the option `socket_timeout` of the URL goes before its limit.
 
     Raises:
         ConfigError: for an option that the client library does not know.
     """
 
-    def __init__(self, location: Location, patience: Patience = PATIENCE) -> None:
+    def __init__(self, location: Location, keep: float = KEEP, patience: Patience = PATIENCE) -> None:
         self.name = location.name
         self._location = location
-        self._expiry = round(location.expiry * 1000)
+        self._expiry = round(keep * 1000)
         # Its types promise both an answer and one that is waited for.
         pool = _pool(location, patience.limit)
         self._limit: float = pool.connection_kwargs["socket_timeout"]
         self._outage = Outage(patience.pause)
         self._client: Any = Redis(connection_pool=pool)
-        self._scripts = {script: self._client.register_script(script) for script in (BEGIN, TAKE, PUSH, RENEW, DROP)}
+        self._scripts = {script: self._client.register_script(script) for script in (BEGIN, NEWS, APPEND, DELETE)}
 
     def __repr__(self) -> str:
-        return f"RedisShelf({self.name!r})"
+        return f"RedisDatabase({self.name!r})"
 
     async def find(self, root: str) -> Sequence[str]:
         """Return the ids of a root's sessions, the last written first; those that have expired are left out."""
@@ -77,31 +78,33 @@ class RedisShelf:
         lines: Sequence[bytes] = await self._asked(lambda: self._client.lrange(key, 0, last))
         return lines
 
-    async def take(self, session_id: str, token: str, known: int, lease: float) -> Taken | None:
-        """Give a session to a holder; None if another has it."""
-        keys = ("lines", "holder", "turn")
-        state, *rest = await self._run(TAKE, session_id, keys, token, _ms(lease), known, _ms(TURN))
-        if state == b"gone":
+    async def news(self, session_id: str, known: int) -> News:
+        """Return where a log ends, and the lines after so many known ones."""
+        count, checksum, lines = await self._run(NEWS, session_id, ("lines",), known)
+        if not count:
             raise lost(session_id, self.name)
-        if state == b"busy":
-            return None
-        count, checksum, lines = rest
-        return Taken(End(count, int(checksum, 16)), lines)
+        return News(End(count, int(checksum, 16)), lines)
 
-    async def renew(self, session_id: str, token: str, lease: float) -> None:
-        """Prolong a lease."""
-        await self._run(RENEW, session_id, ("holder",), token, _ms(lease))
-
-    async def push(self, session_id: str, token: str, after: End, lines: Sequence[bytes]) -> bool:
+    async def append(self, session_id: str, after: End, lines: Sequence[bytes]) -> bool:
         """Add lines to a log."""
         end = (after.lines, f"{after.checksum:08x}")
-        return bool(
-            await self._run(PUSH, session_id, ("lines", "ids", "holder"), session_id, self._expiry, token, *end, *lines)
-        )
+        return bool(await self._run(APPEND, session_id, ("lines", "ids"), session_id, self._expiry, *end, *lines))
 
-    async def drop(self, session_id: str, token: str) -> None:
-        """End a lease, and give up a turn."""
-        await self._run(DROP, session_id, ("holder", "turn"), token)
+    async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
+        """Return the sessions that nobody has written to for so many seconds."""
+        whole, microseconds = await self._asked(self._client.time)
+        found, now = [], whole + microseconds / 1_000_000
+        for key in await self._asked(self._every_root):
+            for raw, milliseconds in await self._asked(partial(self._client.zrange, key, 0, -1, withscores=True)):
+                session_id, written = raw.decode(), milliseconds / 1000
+                lines = self._key(root_of(session_id), session_id, "lines")
+                if now - written > seconds and (size := await self._asked(partial(self._client.memory_usage, lines))):
+                    found.append(StoredSession(session_id, datetime.fromtimestamp(written, UTC), size))
+        return sorted(found, key=lambda session: session.written)
+
+    async def delete(self, session_id: str) -> bool:
+        """Delete a session."""
+        return bool(await self._run(DELETE, session_id, ("lines", "ids"), session_id))
 
     async def settle(self, session_id: str) -> None:
         """Do nothing: how safe a write is that was answered, is a matter of the server's settings."""
@@ -109,6 +112,9 @@ class RedisShelf:
     async def close(self) -> None:
         """Let go of connections."""
         await self._client.connection_pool.disconnect()
+
+    async def _every_root(self) -> Sequence[bytes]:
+        return sorted([key async for key in self._client.scan_iter(f"{self._location.prefix}:{{*}}:ids", 1000)])
 
     def _key(self, root: str, *names: str) -> str:
         return ":".join((self._location.prefix, f"{{{root}}}", *names))
@@ -169,10 +175,6 @@ def _pool(location: Location, limit: float) -> BlockingConnectionPool:
     except (TypeError, ValueError, RedisError):
         raise ConfigError(
             f"the store {location.name} has an option in its URL that the Redis client does not know, or with a value"
-            " that it does not take. Wane's own are expire_days and prefix"
+            " that it does not take. Wane's own is prefix"
         ) from None
     return pool
-
-
-def _ms(seconds: float) -> int:
-    return max(round(seconds * 1000), 1)

@@ -38,50 +38,30 @@ redis.call('RPUSH', lines, header)
 """
 """Begin a log: keys lines and ids; id, expiry in milliseconds (0: never), the header's line. 1 if it is there now."""
 
-TAKE: Final = f"""
-local lines, holder, turn = KEYS[1], KEYS[2], KEYS[3]
-local token, lease, known, patience = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
+NEWS: Final = f"""
+local lines, known = KEYS[1], tonumber(ARGV[1])
 {_CHECKSUM}
-local count = redis.call('LLEN', lines)
-if count == 0 then return {{'gone'}} end
-local other, due = redis.call('GET', holder), redis.call('GET', turn)
-if due and due ~= token then return {{'busy'}} end
-if other and other ~= token then
-  redis.call('SET', turn, token, 'PX', patience)
-  return {{'busy'}}
-end
-redis.call('DEL', turn)
-redis.call('SET', holder, token, 'PX', lease)
-return {{'taken', count, checksum_at(-1), redis.call('LRANGE', lines, known, -1)}}
+return {{redis.call('LLEN', lines), checksum_at(-1), redis.call('LRANGE', lines, known, -1)}}
 """
-"""Give a session to a holder, or the next turn: keys lines, holder and turn; token, lease in milliseconds, lines that
-the holder knows, milliseconds after which a turn that is not taken is lost."""
+"""Tell what is new of a log: key lines; lines that are known. How many there are, 0 if there is no such log, the
+checksum of the last, and the new ones."""
 
-PUSH: Final = f"""
-local lines, ids, holder = KEYS[1], KEYS[2], KEYS[3]
-local id, expiry, token = ARGV[1], tonumber(ARGV[2]), ARGV[3]
-local known, checksum, first = tonumber(ARGV[4]), ARGV[5], 6
+APPEND: Final = f"""
+local lines, ids = KEYS[1], KEYS[2]
+local id, expiry = ARGV[1], tonumber(ARGV[2])
+local known, checksum, first = tonumber(ARGV[3]), ARGV[4], 5
 {_CHECKSUM}
 local count, added = redis.call('LLEN', lines), #ARGV - first + 1
 if count == known + added and redis.call('LINDEX', lines, -1) == ARGV[#ARGV] then return 1 end
-if redis.call('GET', holder) ~= token then return 0 end
 if count ~= known or checksum_at(-1) ~= checksum then return 0 end
 for place = first, #ARGV do redis.call('RPUSH', lines, ARGV[place]) end
 {_WRITTEN}
 """
-"""Add lines to a log: keys lines, ids and holder; id, expiry, token, how many lines it has and the checksum of the
-last, the new lines. 1 if they are there now, 0 if the session is another's or ends otherwise."""
+"""Add lines to a log: keys lines and ids; id, expiry, how many lines it has and the checksum of the last, the new
+lines. 1 if they are there now, 0 if it ends otherwise."""
 
-RENEW: Final = """
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-return redis.call('PEXPIRE', KEYS[1], ARGV[2])
+DELETE: Final = """
+redis.call('ZREM', KEYS[2], ARGV[1])
+return redis.call('DEL', KEYS[1])
 """
-"""Prolong a lease: key holder; token, lease in milliseconds."""
-
-DROP: Final = """
-for place = 1, #KEYS do
-  if redis.call('GET', KEYS[place]) == ARGV[1] then redis.call('DEL', KEYS[place]) end
-end
-return 1
-"""
-"""End a lease, and give up a turn: keys holder and turn; token."""
+"""Delete a session: keys lines and ids; id. 1 if it was there."""

@@ -16,6 +16,9 @@ T = TypeVar("T")
 HEAVY: Final = 1 << 16
 """Characters from which on reading or writing records is worth a thread: some tenths of a millisecond of work."""
 
+WAIT: Final = 15.0
+"""Seconds after which a request that waits for another one of its session, in the same process, gives up."""
+
 _GRACE: Final = 0.2
 
 

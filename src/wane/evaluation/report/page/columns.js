@@ -17,6 +17,7 @@ const SCORES = [
   ["SE, tasks", "Standard error clustered by task, in points: for other tasks of this kind.", (row) => row.se_by_task !== null && pointsOf(row.se_by_task)],
   ["SE, runs", "Standard error of the runs' means, in points: for these tasks, run again.", (row) => row.se_by_run !== null && pointsOf(row.se_by_run)],
   ["To isolated", "Score minus that of isolated sessions, paired by task, in points.", (row) => row.difference && signed(row.difference.value, 2)],
+  ["Held against", "The isolated sessions, where they are of another strategy or budget.", (row) => row.difference && (row.difference.to.strategy !== row.strategy || row.difference.to.budget !== row.budget) && `${row.difference.to.strategy} · ${budgetOf(row.difference.to)}`],
   ["95% of that", "The wider of two intervals: over tasks, paired, and over runs.", (row) => row.difference && row.difference.ci95 && signedSpan(row.difference.ci95)],
   ["Verdict", "At the margin that was set before. Equal: the 90% interval lies within the margin. Better, worse: the 95% interval excludes 0.", (row) => row.difference && data.verdicts[row.difference.verdict]],
   ["Drift / 10", "Change of the score in ten positions of the session, tasks held fixed, in points, with its 95% interval.", (row) => row.drift_per_10 !== null && `${signed(row.drift_per_10, 1)}${row.drift_ci95 ? ` (${signedSpan(row.drift_ci95)})` : ""}`],
@@ -62,11 +63,13 @@ function named(row) {
   return [...parts, row.strategy, budgetOf(row), row.protocol].join(" · ");
 }
 
-// One session is a whole line, isolated ones a broken one; the colour is the strategy's.
+// One session is a whole line, isolated ones a broken one; the colour is the strategy's, paler for smaller budgets.
 const MODELS = ["cwl", "paper", "compact", "truncate", "clear-tools", "fold", "none"];
 function drawn(row) {
   // Where all have one strategy, colours tell the models apart.
   const models = [...new Set(data.rows.map((it) => it.model))];
   const key = several("strategy") || models.length < 2 ? row.strategy : MODELS[models.indexOf(row.model) % MODELS.length];
-  return { stroke: look(key).stroke, dash: row.protocol === "isolated" ? DASHES[1] : "" };
+  const budgets = [...new Set(data.rows.map((it) => it.budget ?? Infinity))].sort((a, b) => b - a);
+  const full = 100 - (60 * budgets.indexOf(row.budget ?? Infinity)) / Math.max(2, budgets.length);
+  return { stroke: `color-mix(in srgb, ${look(key).stroke} ${full}%, var(--surface))`, dash: row.protocol === "isolated" ? DASHES[1] : "" };
 }

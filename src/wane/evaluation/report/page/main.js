@@ -7,7 +7,7 @@ function heading() {
 
 function limitsSection() {
   const body = section("limits", "What this cannot show");
-  body.append(h("ul", { class: "limits" }, data.cannot_show.map((line) => h("li", {}, line))));
+  body.append(h("ul", { class: "limits" }, data.cannot_show.map((it) => h("li", {}, h("b", {}, it.of), `: ${it.text}`))));
 }
 
 function tookSection() {

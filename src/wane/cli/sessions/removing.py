@@ -1,0 +1,123 @@
+"""`wane sessions prune` and `wane sessions delete`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wane.cli import failure
+from wane.cli.ages import parse_age
+from wane.cli.failure import UsageError
+from wane.cli.proxy.options import STORE_VARIABLE, need_proxy
+from wane.cli.sessions.listing import short_id
+from wane.cli.terminal.text import counted, human_bytes, local_time, say
+from wane.core.errors import SessionLockedError, SessionNotFoundError
+from wane.journal import SessionStore, default_root
+from wane.journal.store import id_of
+
+if TYPE_CHECKING:
+    from wane.proxy.store import Store
+
+
+def prune_sessions(values: Mapping[str, Any]) -> int:
+    """Delete the sessions that nobody has written to for some time, and return the exit code.
+
+    Raises:
+        UsageError: if it is not said for how long.
+        WaneError: if they cannot be listed or deleted.
+    """
+    if "older_than" not in values:
+        raise UsageError("say how old sessions must be to be deleted, such as: wane sessions prune --older-than 30d")
+    seconds = parse_age("--older-than", values["older_than"])
+    dry = values.get("dry_run", False)
+    directory = _directory(values)
+    if directory is None:
+        return asyncio.run(_prune_store(_store(values), seconds, dry=dry))
+    store, deleted, freed = SessionStore(directory), 0, 0
+    for path in store.unwritten_since(datetime.now(UTC) - timedelta(seconds=seconds)):
+        status = path.stat()
+        try:
+            freed += status.st_size if dry else store.delete(path)
+        except SessionLockedError as error:
+            say(str(error))
+            continue
+        deleted += 1
+        _line(id_of(path), datetime.fromtimestamp(status.st_mtime, UTC), status.st_size)
+    return _sum(deleted, freed, dry=dry)
+
+
+def delete_sessions(values: Mapping[str, Any]) -> int:
+    """Delete the sessions of these names, and return the exit code.
+
+    Raises:
+        WaneError: if one of them is none, or cannot be deleted.
+    """
+    names: Sequence[str] = values["names"]
+    directory = _directory(values)
+    if directory is None:
+        return asyncio.run(_delete_in_store(_store(values), names))
+    store = SessionStore(directory)
+    paths = dict.fromkeys(store.find(name) for name in names)
+    return _sum(len(paths), sum(store.delete(path) for path in paths), dry=False)
+
+
+def _where(values: Mapping[str, Any]) -> str:
+    return str(values.get("store") or os.environ.get(STORE_VARIABLE) or "disk")
+
+
+def _directory(values: Mapping[str, Any]) -> Path | None:
+    """The directory with the sessions; None if they are in a database."""
+    where = _where(values)
+    if "://" in where:
+        return None
+    return default_root(os.environ) if where == "disk" else Path(where).expanduser()
+
+
+def _store(values: Mapping[str, Any]) -> Store:
+    need_proxy("a store of the proxy")
+    from wane.proxy.store import open_store
+
+    return open_store(_where(values))
+
+
+async def _prune_store(store: Store, seconds: float, *, dry: bool) -> int:
+    try:
+        found = await store.unwritten(seconds)
+        for session in found:
+            if not dry:
+                await store.delete(session.id)
+            _line(session.id, session.written, session.size)
+    finally:
+        await store.close()
+    return _sum(len(found), sum(session.size for session in found), dry=dry)
+
+
+async def _delete_in_store(store: Store, names: Sequence[str]) -> int:
+    try:
+        known = {session.id: session for session in await store.unwritten(0)}
+        chosen = {}
+        for name in names:
+            matching = [id_ for id_ in known if id_.startswith(name) or id_.rpartition("-")[2].startswith(name)]
+            if len(matching) != 1:
+                raise SessionNotFoundError(f"{len(matching) or 'no'} sessions have an id that begins with {name!r}")
+            chosen[matching[0]] = known[matching[0]]
+        for session_id in chosen:
+            await store.delete(session_id)
+    finally:
+        await store.close()
+    return _sum(len(chosen), sum(session.size for session in chosen.values()), dry=False)
+
+
+def _line(session_id: str, written: datetime, size: int) -> None:
+    sys.stdout.write(f"{short_id(session_id):<16}  {local_time(written)}  {human_bytes(size):>8}\n")
+
+
+def _sum(sessions: int, freed: int, *, dry: bool) -> int:
+    did = "would be deleted, which would free" if dry else "deleted, which freed"
+    sys.stdout.write(f"{counted(sessions, 'session')} {did} {human_bytes(freed)}\n")
+    return failure.OK

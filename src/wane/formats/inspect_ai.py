@@ -1,0 +1,202 @@
+"""Messages of Inspect AI: `ChatMessageUser`, `ChatMessageAssistant`, `ChatMessageTool`, `ChatMessageSystem`.
+
+What they become:
+
+| content | item of Wane |
+|---|---|
+| a system message | system |
+| a user message | user, or a notice |
+| `ContentText` and everything else of an answer, also what the provider ran (`ContentToolUse`) | text |
+| `ContentReasoning` | reasoning |
+| an entry of `tool_calls` | call |
+| a tool message | result; the text of its error, if it has one |
+
+Needs the `inspect-ai` extra.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from wane.core import Kind
+from wane.core.errors import FormatError, MissingExtraError
+from wane.formats.base import Part
+from wane.formats.coupling import couple_reasoning
+from wane.formats.notices import is_notice
+from wane.formats.openai import NON_TEXT_TOKENS
+from wane.formats.values import check_each, compact, sealed_tokens, type_name
+
+try:
+    from inspect_ai.model import (
+        ChatMessage,
+        ChatMessageAssistant,
+        ChatMessageSystem,
+        ChatMessageTool,
+        ChatMessageUser,
+        ContentReasoning,
+    )
+    from inspect_ai.tool import ToolInfo, ToolParams
+    from pydantic import TypeAdapter, ValidationError
+except ImportError as error:
+    raise MissingExtraError("wane.formats.inspect_ai", "inspect-ai") from error
+
+Place: TypeAlias = tuple[str, int]
+"""Where a part stands: in the whole message, in its content by position, or in its calls by position."""
+
+_MESSAGES: Final[TypeAdapter[list[ChatMessage]]] = TypeAdapter(list[ChatMessage])
+_ROLES: Final = (ChatMessageSystem, ChatMessageUser, ChatMessageAssistant, ChatMessageTool)
+
+
+class InspectFormat:
+    """Messages of Inspect AI."""
+
+    name = "inspect_ai"
+
+    def recognises(self, data: object) -> bool:
+        """Whether data is a list of messages; as JSON they look like OpenAI's."""
+        return isinstance(data, list) and bool(data) and all(isinstance(entry, _ROLES) for entry in data)
+
+    def load(self, data: object) -> list[ChatMessage]:
+        """Return the messages of a list that holds messages, or their JSON data, such as a log's.
+
+        Raises:
+            FormatError: if it holds anything else.
+        """
+        if not isinstance(data, list):
+            raise FormatError(f"expected a list of Inspect's messages, found {type_name(data)}")
+        try:
+            messages = _MESSAGES.validate_python(data)
+        except ValidationError as error:
+            raise FormatError(f"these are no messages of Inspect's: {error}") from None
+        check_each(messages, slots)
+        return messages
+
+    def dump(self, messages: Sequence[ChatMessage]) -> list[Any]:
+        """Return messages as JSON data."""
+        return [message.model_dump(mode="json", exclude_none=True) for message in messages]
+
+    def parts(self, message: ChatMessage) -> list[Part]:
+        """Take a message apart, as the table at the top of `wane.formats.inspect_ai` says.
+
+        Raises:
+            FormatError: for anything that is no message.
+        """
+        return [part for _, part in slots(message)]
+
+    def keep(self, message: ChatMessage, kept: Sequence[int]) -> ChatMessage:
+        """Return the message with only some of its parts. Its id tells which, as logs tell messages apart by id."""
+        if not isinstance(message, ChatMessageAssistant):
+            return message
+        found = slots(message)
+        places = {found[position][0] for position in kept}
+        content: Any = message.content
+        if isinstance(content, str):
+            content = content if ("content", 0) in places else ""
+        else:
+            content = [entry for number, entry in enumerate(content) if ("content", number) in places]
+        calls = [call for number, call in enumerate(message.tool_calls or ()) if ("call", number) in places]
+        shown = f"{message.id}:{','.join(map(str, kept))}"
+        return message.model_copy(update={"id": shown, "content": content, "tool_calls": calls or None})
+
+    def read(self, data: Sequence[Any]) -> Sequence[ChatMessage]:
+        """Return the messages, which are what a host holds."""
+        return data
+
+    def wire(self, messages: Sequence[ChatMessage]) -> list[Any]:
+        """Return the messages, which every model of Inspect takes as they are."""
+        return list(messages)
+
+    def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> ToolInfo:
+        """Return the definition of a tool."""
+        return ToolInfo(name=name, description=description, parameters=ToolParams.model_validate(schema))
+
+    def turn(self, text: str) -> ChatMessage:
+        """Return a message of the user."""
+        return ChatMessageUser(content=text)
+
+    def awaits(self, message: ChatMessage, position: int) -> bool:  # noqa: ARG002 - calls of others are text
+        """Whether the application answers a call: it does, as what a provider runs by itself is told as text."""
+        return True
+
+    def result(self, message: ChatMessage, position: int, text: str) -> ChatMessage:
+        """Return the message that answers a call."""
+        call = slots(message)[position][1]
+        return ChatMessageTool(content=text, tool_call_id=call.call_id, function=call.tool)
+
+    def cleared(self, message: ChatMessage, position: int, text: str) -> ChatMessage:  # noqa: ARG002 - it has one part
+        """Return a message with a text in place of a result's content."""
+        return message.model_copy(update={"content": text, "error": None})
+
+
+def slots(message: object) -> list[tuple[Place, Part]]:
+    """Return the items of a message, each with its place.
+
+    Raises:
+        FormatError: for anything that is no message.
+    """
+    if isinstance(message, ChatMessageAssistant):
+        found = list(_answer(message))
+        parts = couple_reasoning([part for _, part in found], _sealed(message, found))
+        return [(place, part) for (place, _), part in zip(found, parts, strict=True)]
+    if not isinstance(message, (ChatMessageSystem, ChatMessageUser, ChatMessageTool)):
+        raise FormatError(f"a message must be one of Inspect's, found {type_name(message)}")
+    return [(("whole", 0), _whole(message))]
+
+
+def _whole(message: ChatMessageSystem | ChatMessageUser | ChatMessageTool) -> Part:
+    text, extra = _said(message.content)
+    if isinstance(message, ChatMessageTool):
+        # The model reads the error in place of the content.
+        text = text if message.error is None else message.error.message
+        return Part(Kind.RESULT, text, call_id=message.tool_call_id, extra_tokens=extra)
+    system = isinstance(message, ChatMessageSystem)
+    if not extra and is_notice(text, system=system):
+        return Part(Kind.NOTICE, text, system=system)
+    return Part(Kind.SYSTEM if system else Kind.USER, text, extra_tokens=extra)
+
+
+def _answer(message: ChatMessageAssistant) -> Iterator[tuple[Place, Part]]:
+    for number, entry in enumerate(message.content_list):
+        text, extra = _said([entry])
+        if isinstance(entry, ContentReasoning):
+            yield ("content", number), Part(Kind.REASONING, text, extra_tokens=extra)
+        elif text or extra:
+            yield ("content", number), Part(Kind.TEXT, text, extra_tokens=extra)
+    for number, call in enumerate(message.tool_calls or ()):
+        part = Part(Kind.CALL, call_id=call.id, tool=call.function, arguments=compact(call.arguments))
+        yield ("call", number), part
+
+
+def _said(content: Any) -> tuple[str, int]:
+    """The text of a content, and the estimate for what is no text in it."""
+    if isinstance(content, str):
+        return content, 0
+    texts, extra = list[str](), 0
+    for entry in content:
+        match entry.type:
+            case "text":
+                texts.append(entry.text)
+            case "reasoning" if entry.redacted:
+                texts.append(entry.summary or "")
+                extra += 0 if entry.summary else sealed_tokens(entry.reasoning, 0)
+            case "reasoning":
+                texts.append(entry.reasoning)
+            case "tool_use":
+                texts.append("\n".join(filter(None, (entry.name, entry.arguments, entry.result, entry.error))))
+            case "data":
+                texts.append(compact(entry.data))
+            case _:
+                extra += NON_TEXT_TOKENS
+    return "\n".join(texts), extra
+
+
+def _sealed(message: ChatMessageAssistant, found: Sequence[tuple[Place, Part]]) -> dict[int, bool]:
+    """The reasoning that a provider knows again, by position; whether it is OpenAI's, known by its id."""
+    entries = message.content_list
+    sealed: dict[int, bool] = {}
+    for here, ((_, number), part) in enumerate(found):
+        entry = entries[number] if part.kind is Kind.REASONING else None
+        if isinstance(entry, ContentReasoning) and (entry.signature or entry.redacted or entry.internal):
+            sealed[here] = (entry.signature or "").startswith("rs_")
+    return sealed

@@ -1,0 +1,216 @@
+"""Events of the OpenHands SDK that a model is shown, one message to an answer.
+
+An answer with several calls is several events, which `llm_response_id` holds together; here it is one message, the
+tuple of these events. Every other event is a message by itself.
+
+| event | item of Wane |
+|---|---|
+| `SystemPromptEvent` | system |
+| `MessageEvent` of the user, the summary of an earlier condenser | user, or a notice |
+| `MessageEvent` of the environment, such as a hook's | notice |
+| `MessageEvent` of the agent | reasoning, text |
+| `ActionEvent`s of one answer | reasoning, text, a call for each |
+| `ObservationEvent`, `UserRejectObservation`, `AgentErrorEvent` | result |
+
+Needs the `openhands` extra.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from wane.core import Kind
+from wane.core.errors import FormatError, MissingExtraError
+from wane.formats.base import Part
+from wane.formats.coupling import couple_reasoning
+from wane.formats.notices import is_notice
+from wane.formats.openai import NON_TEXT_TOKENS
+from wane.formats.values import check_each, sealed_tokens, type_name
+
+try:
+    from openhands.sdk import ImageContent, TextContent
+    from openhands.sdk import Message as ModelMessage
+    from openhands.sdk.event import (
+        ActionEvent,
+        AgentErrorEvent,
+        CondensationSummaryEvent,
+        Event,
+        LLMConvertibleEvent,
+        MessageEvent,
+        SystemPromptEvent,
+    )
+    from openhands.sdk.event.llm_convertible import ObservationBaseEvent
+except ImportError as error:
+    raise MissingExtraError("wane.formats.openhands", "openhands") from error
+
+Message: TypeAlias = tuple[LLMConvertibleEvent, ...]
+"""The events of one answer, or one other event."""
+
+_NO_REASONING: Final[Mapping[str, Any]] = {
+    "reasoning_content": None,
+    "thinking_blocks": [],
+    "responses_reasoning_item": None,
+}
+
+
+class OpenHandsFormat:
+    """Events of the OpenHands SDK."""
+
+    name = "openhands"
+
+    def recognises(self, data: object) -> bool:
+        """Whether data is a list of events that a model is shown."""
+        return isinstance(data, list) and bool(data) and all(isinstance(event, LLMConvertibleEvent) for event in data)
+
+    def load(self, data: object) -> list[Message]:
+        """Return the messages of a list of events, or of their JSON data.
+
+        Raises:
+            FormatError: if it holds anything else.
+        """
+        if not isinstance(data, list):
+            raise FormatError(f"expected a list of OpenHands events, found {type_name(data)}")
+        try:
+            events = [Event.model_validate(entry) for entry in data]
+        except (ValueError, AssertionError) as error:
+            raise FormatError(f"these are no events of OpenHands: {error}") from None
+        messages = self.read(events)
+        check_each(messages, self.parts)
+        return messages
+
+    def dump(self, messages: Sequence[Message]) -> list[Any]:
+        """Return events as JSON data."""
+        return [event.model_dump(mode="json", exclude_none=True) for event in self.wire(messages)]
+
+    def parts(self, message: Message) -> list[Part]:
+        """Take a message apart, as the table at the top of `wane.formats.openhands` says.
+
+        Raises:
+            FormatError: for an event that no model is shown.
+        """
+        first = message[0]
+        if isinstance(first, ActionEvent) or _is_agents(first):
+            return _answer(message)
+        if not isinstance(first, LLMConvertibleEvent):
+            raise FormatError(f"an event must be one that a model is shown, found {type_name(first)}")
+        text, extra = _said(first)
+        if isinstance(first, ObservationBaseEvent):
+            return [Part(Kind.RESULT, text, call_id=first.tool_call_id, extra_tokens=extra)]
+        if isinstance(first, SystemPromptEvent):
+            return [Part(Kind.SYSTEM, text)]
+        harness = first.source != "user" and not isinstance(first, CondensationSummaryEvent)
+        return [
+            Part(Kind.NOTICE if harness or (not extra and is_notice(text)) else Kind.USER, text, extra_tokens=extra)
+        ]
+
+    def keep(self, message: Message, kept: Sequence[int]) -> Message:
+        """Return the message with only some of its parts. The first of its events tells what the answer told."""
+        parts = self.parts(message)
+        kinds = {parts[position].kind for position in kept}
+        calls = [message[_number(parts, position)] for position in kept if parts[position].kind is Kind.CALL]
+        update = {} if Kind.REASONING in kinds else dict(_NO_REASONING)
+        first = message[0]
+        if not isinstance(first, ActionEvent):
+            assert isinstance(first, MessageEvent)
+            if Kind.TEXT not in kinds:
+                update["content"] = []
+            return (first.model_copy(update={"llm_message": first.llm_message.model_copy(update=update)}),)
+        told = {name: getattr(first, name) for name in _NO_REASONING} | update
+        thought = list(first.thought) if Kind.TEXT in kinds else []
+        if calls:
+            return (calls[0].model_copy(update={**told, "thought": thought}), *calls[1:])
+        said = ModelMessage(role="assistant", content=thought, **told)
+        return (MessageEvent(id=first.id, source="agent", llm_message=said, llm_response_id=first.llm_response_id),)
+
+    def read(self, data: Sequence[Any]) -> list[Message]:
+        """Return the messages of events, one to an answer.
+
+        The result of a call that is malformed may stand between the calls of its answer. It goes behind them, where
+        providers want it.
+        """
+        messages: list[Message] = []
+        places: dict[str, int] = {}
+        for event in data:
+            if isinstance(event, tuple):
+                messages.append(event)
+            elif isinstance(event, ActionEvent) and event.llm_response_id in places:
+                messages[places[event.llm_response_id]] += (event,)
+            else:
+                if isinstance(event, ActionEvent):
+                    places[event.llm_response_id] = len(messages)
+                messages.append((event,))
+        return messages
+
+    def wire(self, messages: Sequence[Message]) -> list[Any]:
+        """Return the events of messages."""
+        return [event for message in messages for event in message]
+
+    def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> Any:
+        """Return the definition of a tool, as the SDK sends it."""
+        return {"type": "function", "function": {"name": name, "description": description, "parameters": dict(schema)}}
+
+    def turn(self, text: str) -> Message:
+        """Return a message of the user."""
+        return (MessageEvent(source="user", llm_message=ModelMessage(role="user", content=[TextContent(text=text)])),)
+
+    def awaits(self, message: Message, position: int) -> bool:  # noqa: ARG002 - there are no others
+        """Whether the application answers a call: it does."""
+        return True
+
+    def result(self, message: Message, position: int, text: str) -> Message:
+        """Return the message that answers a call."""
+        call = self.parts(message)[position]
+        return (AgentErrorEvent(tool_name=call.tool or "", tool_call_id=call.call_id or "", error=text),)
+
+    def cleared(self, message: Message, position: int, text: str) -> Message:  # noqa: ARG002 - it has one part
+        """Return a message with a text in place of a result's content."""
+        event = message[0]
+        assert isinstance(event, ObservationBaseEvent)
+        return (AgentErrorEvent(id=event.id, tool_name=event.tool_name, tool_call_id=event.tool_call_id, error=text),)
+
+
+def _is_agents(event: object) -> bool:
+    return isinstance(event, MessageEvent) and event.llm_message.role == "assistant"
+
+
+def _number(parts: Sequence[Part], position: int) -> int:
+    """Which event of an answer a call is."""
+    return sum(part.kind is Kind.CALL for part in parts[:position])
+
+
+def _answer(message: Message) -> list[Part]:
+    first = message[0]
+    told: Any = first.llm_message if isinstance(first, MessageEvent) else first
+    parts = list(_reasoning(told))
+    signed = any(not hasattr(block, "signature") or block.signature for block in told.thinking_blocks or ())
+    named = told.responses_reasoning_item is not None
+    sealed = {0: named} if parts and (signed or named) else {}
+    content = told.content if isinstance(first, MessageEvent) else told.thought
+    if text := "\n".join(entry.text for entry in content if isinstance(entry, TextContent)):
+        parts.append(Part(Kind.TEXT, text))
+    calls = (event for event in message if isinstance(event, ActionEvent))
+    parts += (
+        Part(Kind.CALL, call_id=it.tool_call_id, tool=it.tool_name, arguments=it.tool_call.arguments) for it in calls
+    )
+    return couple_reasoning(parts, sealed)
+
+
+def _reasoning(told: Any) -> Iterator[Part]:
+    """The reasoning of an answer as one part: the SDK tells it several times, for different providers."""
+    blocks, item = told.thinking_blocks or (), told.responses_reasoning_item
+    text = told.reasoning_content or "\n".join(getattr(block, "thinking", "") for block in blocks)
+    if item is not None:
+        text = text or "\n".join([*item.summary, *(item.content or ())])
+    if text or blocks or item is not None:
+        seals = [getattr(block, "data", "") for block in blocks] + ([item.encrypted_content] if item else [])
+        extra = 0 if text else max(1, sum(sealed_tokens(seal, 0) for seal in seals))
+        yield Part(Kind.REASONING, text, extra_tokens=extra)
+
+
+def _said(event: LLMConvertibleEvent) -> tuple[str, int]:
+    """The text of an event, and the estimate for its images."""
+    content = event.to_llm_message().content
+    texts = [entry.text for entry in content if isinstance(entry, TextContent)]
+    images = sum(len(entry.image_urls) for entry in content if isinstance(entry, ImageContent))
+    return "\n".join(texts), images * NON_TEXT_TOKENS

@@ -1,0 +1,97 @@
+"""Context Window Lifecycle for LiteLLM's asynchronous calls. Needs the `litellm` extra.
+
+    litellm.callbacks = [ContextLifecycle(budget="80k")]
+
+Callers keep their messages whole; each request gets a view of them. Callers do not know Wane's tools, so episodes are
+inferred from their tool calls.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Mapping
+from threading import RLock
+from typing import Any, Final
+
+from wane.conversation import Conversation, Conversations, Request
+from wane.conversation.events import Listener
+from wane.core import DEFAULT_BUDGET, Policy, ToolClass
+from wane.core.errors import FormatError, HistoryError, MissingExtraError
+from wane.integrations.lifecycle import Warner
+
+try:
+    from litellm.integrations.custom_logger import CustomLogger
+except ImportError as error:
+    raise MissingExtraError("wane.integrations.litellm", "litellm") from error
+
+_OPEN: Final = 1_000  # requests that may wait for their usage; those that failed wait in vain
+
+
+class ContextLifecycle(CustomLogger):
+    """Keeps the requests of `acompletion` and the Router within a budget, streamed or not. `completion` runs no hooks.
+
+    Args:
+        budget: tokens that a request may hold: a number, or text such as `"80k"`.
+        policy: what a pass evicts, and how far; `Policy()` if None.
+        tool_classes: classes of tools by name, on top of the defaults.
+        on_event: told of every event (`wane.conversation.events`).
+
+    Raises:
+        ConfigError: for a setting that cannot work.
+    """
+
+    def __init__(
+        self,
+        budget: int | str = DEFAULT_BUDGET,
+        *,
+        policy: Policy | None = None,
+        tool_classes: Mapping[str, ToolClass | str] | None = None,
+        on_event: Listener | None = None,
+    ) -> None:
+        super().__init__()
+
+        def make() -> Conversation:
+            return Conversation(
+                budget=budget, policy=policy, annotate="infer", tool_classes=tool_classes, on_event=on_event
+            )
+
+        make()  # so that wrong settings show at once
+        self._conversations = Conversations(make)
+        self._waiting = OrderedDict[str, tuple[Conversation, Request[Any]]]()
+        self._warner = Warner()
+        self._lock = RLock()
+
+    async def async_pre_call_deployment_hook(self, kwargs: dict[str, Any], call_type: Any) -> dict[str, Any] | None:
+        """Put a view in place of a request's messages: called by LiteLLM."""
+        if getattr(call_type, "value", call_type) != "acompletion" or not kwargs.get("tools"):
+            return None
+        messages = [m if isinstance(m, dict) else m.model_dump(exclude_none=True) for m in kwargs.get("messages") or []]
+        with self._lock:
+            try:
+                conversation = self._conversations.of(messages)
+            except (FormatError, HistoryError) as error:
+                self._warner.aside(error)
+                return None
+            conversation.overhead = json.dumps(kwargs["tools"], default=str)
+            conversation.keep_opening = (kwargs.get("thinking") or {}).get("type") == "enabled"
+            request = conversation.request()
+            self._waiting[kwargs["litellm_call_id"]] = conversation, request
+            if len(self._waiting) > _OPEN:
+                self._waiting.popitem(last=False)
+        return {**kwargs, "messages": request.messages}
+
+    async def async_post_call_success_deployment_hook(self, request_data: Any, response: Any, call_type: Any) -> None:  # noqa: ARG002
+        """Take in what a request held: called by LiteLLM."""
+        self._observe(request_data, response)
+
+    async def async_log_success_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:  # noqa: ARG002
+        """Take in what a streamed request held: called by LiteLLM, in the background."""
+        self._observe(kwargs, response_obj)
+
+    def _observe(self, call: dict[str, Any], response: Any) -> None:
+        with self._lock:
+            usage = getattr(response, "usage", None)
+            if usage is not None and (waiting := self._waiting.pop(call["litellm_call_id"], None)) is not None:
+                conversation, request = waiting
+                conversation.observe(usage.prompt_tokens or 0, request=request)

@@ -1,0 +1,215 @@
+"""Context Window Lifecycle for mini-swe-agent. Needs the `mini-swe-agent` extra.
+
+    model:
+      model_class: wane.integrations.mini_swe_agent.ContextLifecycle
+      budget: 80k
+
+The agent's messages and its trajectory stay whole; each model call gets a view of them. The messages hold their usage,
+so that nothing is stored besides.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from typing import Any, Final
+
+from wane.conversation import Adapter, Conversation, Conversations, calls_of
+from wane.conversation.reminder import REMIND_AT
+from wane.core import DEFAULT_BUDGET, Kind, Policy, ToolClass
+from wane.core.errors import FormatError, HistoryError, MissingExtraError
+from wane.formats.base import Part
+from wane.formats.openai import Message, OpenAIFormat
+from wane.integrations.lifecycle import Warner, maker
+from wane.strategies.base import Annotate
+
+try:
+    import litellm
+    from minisweagent.models.litellm_model import LitellmModel, LitellmModelConfig
+    from minisweagent.models.utils.actions_toolcall import BASH_TOOL
+    from pydantic import ImportString, field_serializer, field_validator
+except ImportError as error:
+    raise MissingExtraError("wane.integrations.mini_swe_agent", "mini-swe-agent") from error
+
+__all__ = ["ContextLifecycle", "ContextLifecycleConfig"]
+
+_UNKNOWN: Final = "Error: this conversation's context is not managed, so the tool does nothing. Do not call it again."
+
+
+class ContextLifecycleConfig(LitellmModelConfig):
+    """What the section `model` of the YAML may hold: settings of Wane, beside those of `LitellmModel`.
+
+    Attributes:
+        budget: tokens that a request may hold: a number, or text such as `80k`.
+        policy: what a pass evicts, and how far: the fields of `Policy` that differ from the default, or `paper`.
+        annotate: `model`, the agent marks its work, or `infer`, its commands tell.
+        recall: whether the agent gets the tool `recall`, for what was evicted.
+        remind_at: share of the budget that unannotated work may fill before the agent is reminded; null for never.
+        tool_classes: classes of tools by name.
+        counter: `chars` or `tiktoken`.
+        on_event: dotted name of a function that is told of every event (`wane.conversation.events`).
+    """
+
+    budget: int | str = DEFAULT_BUDGET
+    policy: Policy | None = None
+    annotate: Annotate = "model"
+    recall: bool = False
+    remind_at: float | None = REMIND_AT
+    tool_classes: dict[str, ToolClass | str] | None = None
+    counter: str = "chars"
+    on_event: ImportString[Any] | None = None
+
+    @field_validator("policy", mode="before")
+    @classmethod
+    def _policy(cls, given: Any) -> Any:
+        if given == "paper":
+            return Policy.paper()
+        if isinstance(given, dict) and (unknown := given.keys() - {field.name for field in fields(Policy)}):
+            raise ValueError(f"a policy has no field {', '.join(sorted(unknown))}")
+        return given
+
+    @field_serializer("on_event", when_used="json")
+    def _told(self, listener: Any) -> str | None:
+        # A trajectory is JSON, and a listener may be any callable.
+        return None if listener is None else f"{listener.__module__}.{getattr(listener, '__qualname__', listener)}"
+
+
+class ContextLifecycle(LitellmModel):
+    """A `LitellmModel` whose requests stay within a token budget, evicting by episode. The agent's messages stay whole.
+
+    The agent gets the tool `delimiter`, and guidance behind its system prompt. One object serves any number of agents,
+    each with a window of its own.
+
+    Args:
+        config_class: what holds the settings.
+        settings: those of `ContextLifecycleConfig`, by name.
+
+    Raises:
+        ValueError: for a setting that cannot work.
+    """
+
+    def __init__(self, *, config_class: Callable[..., Any] = ContextLifecycleConfig, **settings: Any) -> None:
+        super().__init__(config_class=config_class, **settings)
+        config = self.config
+        make = maker(
+            MiniFormat(),
+            _Adapter(),
+            config.budget,
+            policy=config.policy,
+            annotate=config.annotate,
+            recall=config.recall,
+            remind_at=config.remind_at,
+            tool_classes=config.tool_classes,
+            counter=config.counter,
+            on_event=config.on_event,
+        )
+        sample = make()
+        self.instructions = sample.instructions
+        self._tools = [BASH_TOOL, *sample.tools]
+        self._own = frozenset(tool.name for tool in sample.own_tools)
+        self._conversations = Conversations(lambda: self._ready(make()))
+        self._warner = Warner()
+        self._lock = threading.RLock()  # agents may run in threads
+
+    def query(self, messages: list[Message], **kwargs: Any) -> Message:
+        """Ask the model with a view of an agent's messages, and judge the marks of its answer."""
+        try:
+            with self._lock:
+                # What ends a run is told to nobody.
+                conversation = self._conversations.of([it for it in messages if it.get("role") != "exit"])
+                view = _with_guidance(conversation.request().messages, self.instructions)
+        except (FormatError, HistoryError) as error:
+            self._warner.aside(error)
+            unmanaged: Message = super().query(messages, **kwargs)
+            return unmanaged
+        answer: Message = super().query(view, tools=self._tools, **kwargs)
+        with self._lock:
+            conversation.foresee(calls_of(conversation.format, [answer]))
+        return answer
+
+    def _ready(self, conversation: Conversation[Message]) -> Conversation[Message]:
+        """Tell a new conversation what its requests carry, and what the model demands of them."""
+        conversation.overhead = f"{self.instructions}{json.dumps(self._tools)}"
+        given = self.config.model_kwargs
+        # Either makes Claude think on a budget.
+        thinking = (given.get("thinking") or {}).get("type") == "enabled"
+        conversation.keep_opening = thinking or given.get("reasoning_effort") not in (None, "none")
+        return conversation
+
+    def _query(self, messages: list[Message], *, tools: Sequence[Any] = (BASH_TOOL,), **kwargs: Any) -> Any:
+        # `LitellmModel` has no place for tools.
+        try:
+            return litellm.completion(
+                model=self.config.model_name,
+                messages=messages,
+                tools=list(tools),
+                **(self.config.model_kwargs | kwargs),
+            )
+        except litellm.exceptions.AuthenticationError as error:
+            error.message += " You can permanently set your API key with `mini-extra config set KEY VALUE`."
+            raise
+
+    def _parse_actions(self, response: Any) -> list[dict[str, Any]]:
+        calls = response.choices[0].message.tool_calls or []
+        commands = [call for call in calls if call.function.name not in self._own]
+        if len(commands) == len(calls):
+            actions: list[dict[str, Any]] = super()._parse_actions(response)
+            return actions
+        if not commands:
+            return []
+        rest = response.model_copy(deep=True)
+        rest.choices[0].message.tool_calls = commands
+        return self._parse_actions(rest)
+
+    def format_observation_messages(
+        self, message: Message, outputs: list[dict[str, Any]], template_vars: dict[str, Any] | None = None
+    ) -> list[Message]:
+        """Return the results of an answer's calls, in their order: outputs of commands, and answers to own calls."""
+        made: list[Message] = super().format_observation_messages(message, outputs, template_vars)
+        own = [call for call in calls_of(MiniFormat(), [message]) if call.name in self._own]
+        if not own:
+            return made
+        results = {result["tool_call_id"]: result for result in made}
+        with self._lock:
+            for call in own:
+                conversation = self._conversations.answering(call)
+                text = _UNKNOWN if conversation is None else conversation.answer(call)
+                results[call.id] = {"role": "tool", "tool_call_id": call.id, "content": text}
+        return [results[call["id"]] for call in message["tool_calls"] if call["id"] in results]
+
+
+class MiniFormat(OpenAIFormat):
+    """The agent's messages: of OpenAI's format, with data of the agent's own under `extra`."""
+
+    name = "mini-swe-agent"
+
+    def parts(self, message: Message) -> list[Part]:
+        """Take a message apart; what the agent says in the user's place is a notice (R15)."""
+        parts = super().parts(message)
+        extra = message.get("extra") or {} if message.get("role") == "user" else {}
+        # It answers a faulty call, or tells the output of a user's command.
+        if extra.get("interrupt_type") == "FormatError" or "raw_output" in extra:
+            return [replace(part, kind=Kind.NOTICE) for part in parts]
+        return parts
+
+
+class _Adapter(Adapter[Message]):
+    def usage(self, message: Message) -> int:
+        response = (message.get("extra") or {}).get("response")
+        usage = response.get("usage") if isinstance(response, dict) else None
+        return (usage or {}).get("prompt_tokens") or 0
+
+    def time(self, message: Message) -> float | None:
+        return (message.get("extra") or {}).get("timestamp")
+
+
+def _with_guidance(messages: Sequence[Message], instructions: str) -> list[Message]:
+    if not instructions or not messages or messages[0]["role"] != "system":
+        return [{"role": "system", "content": instructions}, *messages] if instructions else list(messages)
+    system, *rest = messages
+    content = system["content"]
+    if isinstance(content, str):
+        return [{**system, "content": f"{content}\n\n{instructions}"}, *rest]
+    return [{**system, "content": [*content, {"type": "text", "text": instructions}]}, *rest]

@@ -1,0 +1,294 @@
+"""Context Window Lifecycle for the OpenHands SDK. Needs the `openhands` extra, and Python 3.12 or newer.
+
+    agent = ContextLifecycle(budget="80k").equip(Agent(llm=llm, tools=tools))
+
+The conversation's events stay whole: nothing is condensed, and each model call gets a view of them. What is in view is
+kept in the conversation's own state (`agent_state`), so that any process can continue it.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from operator import is_
+from typing import Any, ClassVar, Final
+
+from wane.conversation import Adapter, Call, Conversation
+from wane.conversation.reminder import REMIND_AT
+from wane.conversation.tools import DELIMITER_TOOL, RECALL_TOOL
+from wane.core import DEFAULT_BUDGET, Policy
+from wane.core.errors import FormatError, HistoryError, MissingExtraError
+from wane.integrations.lifecycle import Warner, maker, resumed
+from wane.strategies.base import Annotate
+
+try:
+    from openhands.sdk import LLM, Action, Agent, AgentContext, Observation, Tool, ToolDefinition, register_tool
+    from openhands.sdk.context.condenser.base import CondenserBase
+    from openhands.sdk.context.view import View
+    from openhands.sdk.event import ActionEvent
+    from openhands.sdk.tool import ToolAnnotations, ToolExecutor
+    from pydantic import ConfigDict, Field, field_serializer
+except ImportError as error:
+    raise MissingExtraError("wane.integrations.openhands", "openhands") from error
+
+from wane.formats.openhands import Message, OpenHandsFormat
+
+__all__ = ["ContextLifecycle"]
+
+_TOOLS: Final = "context_lifecycle"  # the name that stands for Wane's tools in an agent's `tools`
+_STATE: Final = "wane"  # in a conversation's `agent_state`
+_LACKING: Final = (
+    "the agent has Wane's condenser but no tools of Wane's for this conversation, so nothing is evicted. Make it with "
+    "lifecycle.equip(agent), one agent for each conversation"
+)
+_NOWHERE: Final = (
+    "Error: this tool works only for an agent whose condenser is `ContextLifecycle`. Do not call it again."
+)
+_warner: Final = Warner("Condense nothing beside Wane: the agent's condenser must be its ContextLifecycle alone")
+_lock: Final = threading.RLock()  # tools may run in threads
+
+
+class _Adapter(Adapter[Message]):
+    """Reads what the language model's metrics tell of an answer's request."""
+
+    def __init__(self) -> None:
+        self.llm: Any = None
+
+    def key(self, message: Message) -> str:
+        return " ".join(event.id for event in message)
+
+    def usage(self, message: Message) -> int:
+        answered = getattr(message[0], "llm_response_id", None)
+        rows = self.llm.metrics.token_usages if self.llm is not None and answered else ()
+        return next((row.prompt_tokens for row in reversed(rows) if row.response_id == answered), 0)
+
+
+class _Window:
+    """One conversation's window, while its state is in memory."""
+
+    def __init__(self, state: Any) -> None:
+        self.state = weakref.ref(state)
+        self._settings: ContextLifecycle | None = None
+        self._adapter = _Adapter()
+        self._conversation: Conversation[Message] | None = None
+        self._tools: list[Any] = []
+        self._definitions = ""
+
+    def taken(self, lifecycle: ContextLifecycle, llm: Any) -> Conversation[Message]:
+        """Return the conversation under these settings, which has taken in all events."""
+        state: Any = self.state()
+        self._adapter.llm = llm or self._adapter.llm
+        events = OpenHandsFormat().read(state.view.events)
+        if self._conversation is None or self._settings != lifecycle:
+            kept = state.agent_state.get(_STATE) or {}
+            self._conversation = resumed(lifecycle._make(self._adapter), kept, events)
+            self._settings = lifecycle
+        _warner.ingested(self._conversation.ingest(events))
+        return self._conversation
+
+    def view(self, lifecycle: ContextLifecycle, llm: Any) -> list[Any]:
+        """Return the events of the next request, and keep what another process needs to go on."""
+        conversation, state = self.taken(lifecycle, llm), self.state()
+        assert state is not None
+        conversation.overhead = self._defined([*state.agent.tools_map.values()])
+        if llm is not None:
+            conversation.keep_opening = bool(llm.extended_thinking_budget) and "claude" in llm.model
+        request = conversation.request()
+        # The state is saved whole whenever this is assigned.
+        state.agent_state = {**state.agent_state, _STATE: {"state": conversation.state()}}
+        return request.messages
+
+    def _defined(self, tools: list[Any]) -> str:
+        """The definitions of tools, as text to count: the SDK takes milliseconds to make them."""
+        if len(tools) != len(self._tools) or not all(map(is_, tools, self._tools)):
+            made = [tool.to_openai_tool(add_security_risk_prediction=True) for tool in tools]
+            self._tools, self._definitions = tools, json.dumps(made)
+        return self._definitions
+
+
+_windows: Final[weakref.WeakValueDictionary[str, _Window]] = weakref.WeakValueDictionary()
+"""By the conversation's id; each lasts as long as the conversation's state is in memory."""
+
+
+class ContextLifecycle(CondenserBase):
+    """Keeps an agent's requests within a token budget, evicting by episode. The conversation's events stay whole.
+
+    It is an agent's condenser, its tools (`tools`) and a suffix of its system prompt (`instructions`); `equip` gives an
+    agent all three. One object serves any number of agents; each conversation has a window of its own.
+
+    Attributes are the arguments of every adapter: `budget`, and `wane.integrations.lifecycle.LifecycleSettings`. An
+    `on_event`, and a `counter` that is a function, are not saved with the agent.
+
+    Raises:
+        ValueError: for a setting that cannot work, as `pydantic.ValidationError`.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    budget: int | str = DEFAULT_BUDGET
+    policy: Policy | None = None
+    annotate: Annotate = "model"
+    recall: bool = False
+    remind_at: float | None = REMIND_AT
+    tool_classes: Mapping[str, str] | None = None
+    counter: Any = "chars"
+    on_event: Any = Field(default=None, exclude=True)
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Check that the settings can work."""
+        super().model_post_init(context)
+        self._make(_Adapter())()
+
+    @field_serializer("counter")
+    def _named(self, counter: Any) -> str:
+        # A function cannot be saved.
+        return counter if isinstance(counter, str) else "chars"
+
+    @property
+    def tools(self) -> list[Tool]:
+        """What an agent's `tools` must have."""
+        return [Tool(name=_TOOLS, params={"names": [tool.name for tool in self._make(_Adapter())().own_tools]})]
+
+    @property
+    def instructions(self) -> str:
+        """What an agent's system prompt should say; empty if it gets no tools."""
+        return str(self._make(_Adapter())().instructions)
+
+    def equip(self, agent: Agent) -> Agent:
+        """Return the agent with a managed context.
+
+        Args:
+            agent: an agent; it stays as it is.
+        """
+        if agent.condenser is not None and not isinstance(agent.condenser, ContextLifecycle):
+            _warner.warn(
+                f"the agent's {type(agent.condenser).__name__} is left out, as Wane keeps the requests small and the "
+                "events whole. Make the agent with condenser=None"
+            )
+        context = agent.agent_context or AgentContext()
+        suffix = "\n\n".join(filter(None, (context.system_message_suffix, self.instructions))) or None
+        others = [tool for tool in agent.tools if tool.name != _TOOLS]
+        update = {
+            "condenser": self,
+            "tools": [*others, *self.tools],
+            "agent_context": context.model_copy(update={"system_message_suffix": suffix}),
+        }
+        return agent.model_copy(update=update)
+
+    def condense(self, view: View, agent_llm: LLM | None = None) -> View:
+        """Return the events of the next request: a view, so that nothing enters the conversation's events."""
+        with _lock:
+            window = next((it for it in [*_windows.values()] if (state := it.state()) and state.view is view), None)
+            if window is None:
+                _warner.warn(_LACKING)
+                return view
+            try:
+                events = window.view(self, agent_llm)
+            except (FormatError, HistoryError) as error:
+                _warner.aside(error)
+                return view
+        # They are events already; to validate them again takes longer than to choose them.
+        return View.model_construct(events=events)
+
+    def _make(self, adapter: _Adapter) -> Any:
+        settings: dict[str, Any] = {
+            name: getattr(self, name)
+            for name in ("policy", "annotate", "recall", "remind_at", "tool_classes", "counter", "on_event")
+        }
+        return maker(OpenHandsFormat(), adapter, self.budget, **settings)
+
+
+# The tools; the SDK finds these classes by their names
+
+
+class _AnyArguments(Action):
+    """Arguments that Wane judges, whatever they are."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    shown: ClassVar[Mapping[str, Any]] = {}
+
+    @classmethod
+    def to_mcp_schema(cls) -> dict[str, Any]:
+        """Return the schema that the model is shown."""
+        schema: dict[str, Any] = json.loads(json.dumps(cls.shown))
+        return schema
+
+
+class DelimiterAction(_AnyArguments):
+    """A call of `delimiter`."""
+
+    shown: ClassVar[Mapping[str, Any]] = DELIMITER_TOOL.schema
+
+
+class RecallAction(_AnyArguments):
+    """A call of `recall`."""
+
+    shown: ClassVar[Mapping[str, Any]] = RECALL_TOOL.schema
+
+
+class LifecycleObservation(Observation):
+    """Wane's answer to a call."""
+
+
+class _Answer(ToolExecutor[Any, LifecycleObservation]):
+    def __call__(self, action: Any, conversation: Any = None) -> LifecycleObservation:
+        with _lock:
+            told: LifecycleObservation = LifecycleObservation.from_text(_answered(action, conversation))
+        return told
+
+
+def _answered(action: Any, running: Any) -> str:
+    lifecycle = running.agent.condenser
+    if not isinstance(lifecycle, ContextLifecycle):
+        return _NOWHERE
+    window = _windows.get(str(running.state.id)) or _begin(running.state)
+    try:
+        conversation = window.taken(lifecycle, running.agent.llm)
+    except (FormatError, HistoryError):
+        return _NOWHERE
+    # A tool is told neither its call nor the call's id.
+    made = [event for event in reversed(running.state.view.events) if isinstance(event, ActionEvent)]
+    event = next((it for it in made if it.action is action), None) or next(it for it in made if it.action == action)
+    return conversation.answer(Call(event.tool_name, event.tool_call.arguments, event.tool_call_id))
+
+
+class DelimiterTool(ToolDefinition[DelimiterAction, LifecycleObservation]):
+    """The tool `delimiter`; it makes the others, too."""
+
+    name = DELIMITER_TOOL.name
+
+    @classmethod
+    def create(cls, conv_state: Any = None, names: Sequence[str] = (), **_: Any) -> Sequence[Any]:
+        """Give a conversation its window, and return the tools of these names, of which there may be none."""
+        _begin(conv_state)
+        rows = [(DelimiterTool, DELIMITER_TOOL, DelimiterAction), (RecallTool, RECALL_TOOL, RecallAction)]
+        return [
+            kind(
+                description=tool.description,
+                action_type=action,
+                observation_type=LifecycleObservation,
+                annotations=ToolAnnotations(readOnlyHint=True),
+                executor=_Answer(),
+            )
+            for kind, tool, action in rows
+            if tool.name in names
+        ]
+
+
+class RecallTool(DelimiterTool):
+    """The tool `recall`."""
+
+    name = RECALL_TOOL.name
+
+
+def _begin(state: Any) -> _Window:
+    key, window = str(state.id), _Window(state)
+    _windows[key] = window
+    # Its end keeps it alive until then.
+    weakref.finalize(state, lambda _: None, window)
+    return window
+
+
+register_tool(_TOOLS, DelimiterTool)

@@ -1,0 +1,100 @@
+"""`wane sessions prune` and `wane sessions delete`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli import sample
+from tests.cli.conftest import Run
+from tests.proxy.store.support import add, new_root, note
+from wane.cli.terminal.text import human_bytes
+from wane.journal import Journal, SessionStore
+from wane.proxy.store import open_store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SessionStore:
+    return SessionStore(tmp_path / "sessions")
+
+
+def aged(path: Path, days: float) -> Path:
+    then = time.time() - days * 86_400
+    os.utime(path, (then, then))
+    return path
+
+
+@pytest.fixture
+def old(store: SessionStore, tmp_path: Path) -> Path:
+    return aged(sample.save(store.directory(tmp_path), cwd=tmp_path), 40)
+
+
+@pytest.fixture
+def new(store: SessionStore, tmp_path: Path) -> Path:
+    return aged(sample.save(store.directory(tmp_path / "other"), cwd=tmp_path, session_id="b001"), 3)
+
+
+def test_old_sessions_are_deleted_and_what_it_frees_is_told(run: Run, old: Path, new: Path) -> None:
+    size = old.stat().st_size
+    planned = run("sessions", "prune", "--older-than", "30d", "--dry-run")
+    assert old.exists()
+    assert f"1 session would be deleted, which would free {human_bytes(size)}\n" in planned.out
+    assert "5a3e" in planned.out
+    done = run("sessions", "prune", "--older-than", "30d")
+    assert done.out == planned.out.replace("would be deleted, which would free", "deleted, which freed")
+    assert not list(old.parent.glob(f"{old.name}*"))
+    assert new.exists()
+    assert run("sessions", "prune", "--older-than", "1d", "--dry-run").out.startswith("b001")
+    assert run("sessions", "prune", "--older-than", "12w").out == "0 sessions deleted, which freed 0 B\n"
+
+
+def test_an_open_session_is_left_alone(run: Run, old: Path) -> None:
+    with Journal.open(old):
+        aged(old, 40)
+        done = run("sessions", "prune", "--older-than", "30d")
+    assert done.code == 0
+    assert "is being written by another process" in done.err
+    assert done.out.startswith("0 sessions deleted")
+    assert old.exists()
+
+
+def test_sessions_are_deleted_by_name_all_or_none(run: Run, old: Path, new: Path) -> None:
+    done = run("sessions", "delete", "5a3e", "zzz")
+    assert done.code == 2
+    assert "no session has an id that begins with 'zzz'" in done.err
+    assert old.exists()
+    done = run("sessions", "delete", "5a3e", "b0")
+    assert done.out.startswith("2 sessions deleted, which freed")
+    assert not old.exists()
+    assert not new.exists()
+
+
+def test_the_proxys_sessions_too(run: Run, store: SessionStore) -> None:
+    async def begin() -> str:
+        log = await open_store(str(store.root)).create(new_root(), "openai")
+        await add(log, note(1))
+        await log.close()
+        return log.id
+
+    session_id = asyncio.run(begin())
+    (path,) = store.root.rglob("*.jsonl")
+    assert run("sessions", "delete", session_id[-8:]).code == 2
+    assert run("sessions", "delete", session_id.rpartition("-")[2][:8], "--store", str(store.root)).code == 0
+    assert not path.parent.exists()
+
+
+def test_what_is_no_age_is_told(run: Run) -> None:
+    assert "say how old sessions must be" in run("sessions", "prune").err
+    for age in ("30", "soon", "1y", "d"):
+        done = run("sessions", "prune", "--older-than", age)
+        assert done.code == 2
+        assert "write a number with a unit, such as 30d, 12h or 2w" in done.err
+
+
+def test_the_list_is_still_what_the_command_alone_gives(run: Run, old: Path) -> None:
+    assert "5a3e" in run("sessions", "--all").out
+    assert "unrecognized" in run("sessions", "prune", "--all").err

@@ -1,0 +1,298 @@
+"""The report: figures that can be reckoned by hand, real trials, journals, and the page in a browser."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Run as Command
+from tests.cli.conftest import plain_surroundings, run
+from tests.cli.sample import save
+from tests.evaluation import trials
+from tests.lab.browser import Browser, needs_chromium
+from wane.evaluation.report import Report, report, to_markdown, write_page
+from wane.evaluation.results import VERSION, Abandoned, Arm, ContextFigures, Run, Trial, Usage, append, begin
+
+__all__ = ["plain_surroundings", "run"]  # fixtures
+
+SINGLE = Arm("terminal-bench-2.0", "test:model", "cwl", 80_000, "single")
+ISOLATED = replace(SINGLE, protocol="isolated")
+
+Scored = Callable[[str, int], float | None]
+
+
+def write(
+    folder: Path, arm: Arm, scores: Scored, *, tasks: int = 4, runs: int = 2, margin: float = 0.03, **trial: Any
+) -> list[Path]:
+    """Write the runs of an arm, each in an order of its own; `scores` gives the reward by task and run."""
+    paths = []
+    for number in range(1, runs + 1):
+        order = [f"task-{task}" for task in range(tasks)]
+        Random(number).shuffle(order)
+        place = f"{arm.model}-{arm.strategy}-{arm.budget}-{arm.protocol}-{number}".replace(":", "-")
+        path = folder / place / "results.jsonl"
+        begun = datetime(2026, 11, 22, tzinfo=UTC)
+        begin(path, Run(VERSION, arm, number, tuple(order), number, "A new task.", margin, begun, {"wane": "0.1.0"}))
+        for position, task in enumerate(order, start=1):
+            append(path, Trial(arm, number, position, task, scores(task, number), **trial))
+        paths.append(path)
+    return paths
+
+
+def rewards(share: float, seed: int = 0) -> Scored:
+    return lambda task, number: float(Random(f"{task}/{number}/{seed}").random() < share)
+
+
+def row(found: Report, place: int = 0) -> dict[str, Any]:
+    return dict(found.to_dict()["rows"][place])
+
+
+def test_a_row_by_hand(tmp_path: Path) -> None:
+    context = ContextFigures(3, 1_000, 500, 1, 2)
+    usage = Usage(5, 900, 400, 0, 80, 0.25)
+    paths = write(
+        tmp_path,
+        SINGLE,
+        lambda task, _: None if task == "task-3" else 1.0,
+        error="AgentTimeoutError",
+        seconds=30.0,
+        usage=usage,
+        context=context,
+    )
+    append(paths[0], Abandoned(SINGLE, 1, "task-0", "killed", Usage(1, 100, cost=0.5)))
+    found = row(report([tmp_path]))
+    assert (found["tasks"], found["runs"], found["trials"], found["missing"]) == (4, 2, 8, 0)
+    assert (found["score"], found["se_by_run"]) == (0.75, 0.0)
+    assert found["errors"] == {"timeout": 8}
+    assert found["exceptions"] == {"AgentTimeoutError": 8}
+    assert (found["input_tokens"], found["cached_tokens"], found["output_tokens"]) == (7_200, 3_200, 640)
+    assert (found["cost_usd"], found["abandoned_cost_usd"], found["cost_per_run_usd"]) == (2.0, 0.5, 1.25)
+    assert (found["passes"], found["evicted_tokens"], found["peak_view"]) == (24, 8_000, 500)
+    assert (found["over_budget"], found["read_again"], found["seconds_per_task"]) == (8, 16, 30.0)
+    assert found["pass_at"] == found["pass_all"] == {"1": 0.75, "2": 0.75}
+    assert found["difference"] is None
+
+
+def test_what_is_not_known_is_null(tmp_path: Path) -> None:
+    write(tmp_path, SINGLE, lambda *_: 1.0, runs=1)
+    found = row(report([tmp_path]))
+    for key in ("cost_usd", "cost_per_run_usd", "seconds_per_task", "passes", "peak_view", "se_by_run", "annotations"):
+        assert found[key] is None, key
+    # All passed: the interval is Wilson's, which has a width all the same.
+    assert found["ci95"] == [pytest.approx(0.5101, abs=1e-4), 1.0]
+
+
+def test_one_session_is_held_against_isolated_ones_of_its_strategy_and_budget(tmp_path: Path) -> None:
+    write(tmp_path, SINGLE, lambda *_: 1.0)
+    write(tmp_path, replace(ISOLATED, budget=40_000), lambda *_: 0.0)
+    write(tmp_path, replace(ISOLATED, strategy="none", budget=None), lambda task, _: float(task < "task-2"))
+    write(tmp_path, replace(ISOLATED, model="test:other"), lambda *_: 0.0)
+
+    def against() -> dict[str, Any]:
+        rows = report([tmp_path]).to_dict()["rows"]
+        [single] = [it for it in rows if it["protocol"] == "single"]
+        return dict(single["difference"])
+
+    assert (against()["to"]["strategy"], against()["value"]) == ("none", 0.5)
+    assert "+50.00 (of none at no budget)" in to_markdown(report([tmp_path]))
+    write(tmp_path, ISOLATED, lambda task, _: float(task < "task-3"))
+    assert (against()["to"]["budget"], against()["value"]) == (80_000, 0.25)
+    assert "+25.00 |" in to_markdown(report([tmp_path]))
+
+
+def test_the_margin_is_the_one_set_before(tmp_path: Path) -> None:
+    for arm, seed in ((SINGLE, 1), (ISOLATED, 2)):
+        write(tmp_path / "wide", arm, rewards(0.5, seed), tasks=60, runs=5, margin=0.3)
+        write(tmp_path / "narrow", arm, rewards(0.5, seed), tasks=60, runs=5, margin=0.01)
+    wide, narrow = (row(report([tmp_path / name]), 1)["difference"] for name in ("wide", "narrow"))
+    assert (wide["value"], wide["margin"], wide["verdict"]) == (narrow["value"], 0.3, "equivalent")
+    assert narrow["verdict"] == "undecided"
+    text = to_markdown(report([tmp_path / "narrow"]))
+    assert "At a margin of 1.0 points, even equal arms could not be shown equal by so few runs." in text
+
+
+def test_what_is_incomplete_is_said(tmp_path: Path) -> None:
+    first, second = write(tmp_path, SINGLE, lambda *_: 1.0)
+    lines = first.read_bytes().splitlines(keepends=True)
+    first.write_bytes(b"".join(lines[:-1]) + lines[-1][:40])
+    again = tmp_path / "copy" / "results.jsonl"
+    again.parent.mkdir()
+    shutil.copy(second, again)
+    broken = tmp_path / "empty" / "results.jsonl"
+    begin(broken, Run(VERSION, SINGLE, 9, ("task-0",), 1, "", 0.03, datetime(2026, 11, 22, tzinfo=UTC)))
+    found = report([tmp_path])
+    assert row(found)["missing"] == 1
+    said = " ".join(found.remarks)
+    assert "the last line is cut off" in said
+    assert "hold the same run" in said
+    assert "no trial yet" in said
+    assert "planned trials without a result: 1; the score is of the others" in said
+    assert row(found)["runs"] == 2
+
+
+def test_one_run_and_one_order_are_told_for_what_they_are(tmp_path: Path) -> None:
+    write(tmp_path, SINGLE, rewards(0.5), tasks=20, runs=1)
+    write(tmp_path, ISOLATED, rewards(0.5, 3), tasks=20, runs=1)
+    [isolated, single] = [it.text for it in report([tmp_path]).cannot]
+    assert "With one run, it is not known how far runs lie apart." in isolated
+    assert "One run has one order" in single
+    assert "which one run cannot show" in single
+
+
+def test_what_holds_of_all_arms_is_said_once(tmp_path: Path) -> None:
+    for budget in (40_000, 80_000):
+        write(tmp_path, replace(SINGLE, budget=budget), rewards(0.5, budget), tasks=20, runs=1)
+    both, *each = report([tmp_path]).cannot
+    assert both.of == "All arms, single"
+    assert both.text.startswith("With one run, ")
+    assert len(each) == 2
+    assert not any("With one run" in it.text for it in each)
+
+
+@trials.needs_trials
+def test_real_trials(tmp_path: Path) -> None:
+    trials.write(tmp_path, "Qwen3.6-27B", "isolated")
+    trials.write(tmp_path, "tmax-27b", "single")
+    found = report([tmp_path])
+    isolated, single = row(found, 0), row(found, 1)
+    assert [round(100 * isolated[key], 2) for key in ("score", "se_naive", "se_by_task", "se_by_run")] == [
+        39.55,
+        2.32,
+        4.54,
+        1.09,
+    ]
+    apart = single["difference"]
+    assert [round(100 * apart[key], 2) for key in ("value", "se_paired", "se_unpaired")] == [3.15, 2.30, 6.54]
+    assert apart["verdict"] == "not worse"
+    assert (isolated["errors"]["timeout"], isolated["errors"]["cancelled"]) == (57, 14)
+    # The tasks stood at random places, in sessions of their own.
+    for it in (isolated, single):
+        assert it["drift_ci95"][0] < 0 < it["drift_ci95"][1]
+    assert [it["chance"] is None for it in found.to_dict()["paper"]["rows"]] == [False, True, True, True]
+    assert (
+        "With n = 5, differences to isolated sessions under 4.6 points cannot be told from chance"
+        in found.cannot[1].text
+    )
+
+
+class TestJournals:
+    def test_views_and_marks_come_from_the_journal_after_the_last_task(self, tmp_path: Path) -> None:
+        journal = save(tmp_path / "journals", cwd=tmp_path, budget=3_000)
+        [path] = write(tmp_path / "runs", SINGLE, lambda *_: 1.0, runs=1, journal=str(journal))
+        found = report([path])
+        marks = row(found)["annotations"]
+        assert (marks["sessions"], marks["explorations"] + marks["acts"] > 3, marks["passes"] > 0) == (1, True, True)
+        [view] = found.to_dict()["views"]
+        assert len(view["tokens"]) == marks["model_calls"]
+        assert len(view["passes"]) == marks["passes"]
+        # A pass makes the next request smaller than the one before it.
+        assert all(view["tokens"][at] < view["tokens"][at - 1] for at in view["passes"] if at)
+
+    def test_each_isolated_session_counts(self, tmp_path: Path) -> None:
+        journals = iter([str(save(tmp_path / f"j{n}", cwd=tmp_path)) for n in range(2)])
+        [path] = write(tmp_path / "runs", ISOLATED, lambda *_: 1.0, tasks=2, runs=1)
+        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        for line in lines[1:]:
+            line["journal"] = next(journals)
+        path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+        found = report([path])
+        assert row(found)["annotations"]["sessions"] == 2
+        assert found.views == ()
+
+    def test_a_journal_that_is_gone_costs_no_report(self, tmp_path: Path) -> None:
+        write(tmp_path, SINGLE, lambda *_: 1.0, runs=1, journal="gone.jsonl")
+        found = report([tmp_path])
+        assert row(found)["annotations"] is None
+        assert any("could not be read" in remark for remark in found.remarks)
+
+
+class TestMarkdown:
+    def test_every_line_of_a_table_has_its_columns(self, tmp_path: Path) -> None:
+        journal = str(save(tmp_path / "journals", cwd=tmp_path))
+        odd = replace(SINGLE, model="a|b\nc")
+        write(tmp_path / "runs", odd, rewards(0.5), journal=journal, context=ContextFigures(), usage=Usage(cost=0.1))
+        text = to_markdown(report([tmp_path / "runs"]))
+        assert "a\\|b c" in text
+        blocks = [block.splitlines() for block in text.split("\n\n") if block.startswith("|")]
+        assert len(blocks) == 4
+        for block in blocks:
+            assert len({line.replace("\\|", "").count("|") for line in block}) == 1
+        for heading in ("Scores", "What it took", "How the agent marked its work", "What this cannot show", "Runs"):
+            assert f"\n## {heading}\n" in text
+
+
+class TestCommand:
+    def test_markdown_json_and_a_page(self, run: Command, tmp_path: Path) -> None:
+        write(tmp_path / "runs", SINGLE, rewards(0.5))
+        page = tmp_path / "report.html"
+        done = run("eval", "report", tmp_path / "runs", "--html", page)
+        assert (done.code, done.err) == (0, "")
+        assert done.out.startswith("# Evaluation\n")
+        assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+        assert json.loads(run("eval", "report", tmp_path / "runs", "--json").out)["rows"][0]["tasks"] == 4
+
+    def test_folders_that_cannot_be_used(self, run: Command, tmp_path: Path) -> None:
+        done = run("eval", "report", tmp_path)
+        assert (done.code, done.err) == (2, f"wane: {tmp_path}: no results.jsonl in it\n")
+        path = tmp_path / "results.jsonl"
+        begin(path, Run(VERSION, SINGLE, 1, (), 1, "", 0.03, datetime(2026, 11, 22, tzinfo=UTC)))
+        assert "there is nothing to report: no trial has ended in" in run("eval", "report", tmp_path).err
+        path.write_text("{}\n", encoding="utf-8")
+        assert run("eval", "report", tmp_path).code == 2
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with Browser() as started:
+        yield started
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_page_draws_everything(browser: Browser, tmp_path: Path, width: int, dark: bool) -> None:
+    journal = str(save(tmp_path / "journals", cwd=tmp_path))
+    hostile = replace(SINGLE, model="</script><script>window.hurt=1</script>")
+    for arm in (hostile, replace(hostile, protocol="isolated"), replace(hostile, budget=40_000)):
+        write(tmp_path / "runs", arm, rewards(0.5), tasks=30, runs=3, journal=journal, usage=Usage(cost=0.1))
+    page = tmp_path / "report.html"
+    write_page(page, report([tmp_path / "runs"]))
+    browser.errors.clear()
+    browser.look(width, 900, dark=dark)
+    browser.open(page)
+    assert not browser.errors
+    assert not browser.run("window.hurt")
+    assert [
+        browser.run(f"document.querySelectorAll('#{name} svg circle').length") for name in ("scores", "differences")
+    ] == [
+        3,
+        2,
+    ]
+    # A session of 30 tasks has three windows; two arms are drawn, each with what isolated sessions score there.
+    assert browser.run("document.querySelectorAll('#positions circle').length") == 6
+    assert browser.run("document.querySelectorAll('#positions path.series').length") == 4
+    assert browser.run("document.querySelectorAll('#views path.series').length") == 6
+    assert browser.run("document.querySelectorAll('#budgets .plot svg').length") == 2
+    for name in ("limits", "took", "marks", "paper", "runs"):
+        assert browser.run(f"document.querySelectorAll('#{name} tbody tr, #{name} li').length") > 0, name
+    assert not browser.run("/NaN|undefined|null|Infinity/.exec(document.getElementById('main').textContent)")
+    # Wide tables scroll by themselves, and nothing drawn sticks out.
+    assert browser.run("document.documentElement.scrollWidth") == width
+    assert browser.run(STICKS_OUT) == []
+
+
+STICKS_OUT = """[...document.querySelectorAll('.plot svg')].flatMap((svg) => {
+  const frame = svg.getBoundingClientRect();
+  return [...svg.querySelectorAll('text, circle, line')]
+    .map((it) => [it, it.getBoundingClientRect()])
+    .filter(([, box]) => box.right > frame.right + 1 || box.left < frame.left - 1)
+    .map(([it]) => it.textContent || it.outerHTML);
+})"""

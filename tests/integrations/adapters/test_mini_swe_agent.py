@@ -1,0 +1,329 @@
+"""The adapter of mini-swe-agent over its LiteLLM model, its local environment and two wires."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+os.environ.setdefault("MSWEA_SILENT_STARTUP", "1")
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+
+pytest.importorskip("minisweagent", reason="mini-swe-agent is not installed")
+
+from minisweagent.agents.interactive import InteractiveAgent
+from minisweagent.environments.local import LocalEnvironment
+from minisweagent.exceptions import UserInterruption
+
+from wane.conversation.events import HistoryForked, HistoryReplaced
+from wane.core import Kind
+from wane.integrations.mini_swe_agent import ContextLifecycle, MiniFormat
+from wane.testing import Call, Reply, ScriptedServer, adapters
+from wane.testing.adapters import Served
+
+SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
+
+
+class GoingOn(InteractiveAgent):
+    """An agent whose run goes on with the messages of an earlier one."""
+
+    earlier: list[dict[str, Any]]
+
+    def add_messages(self, *messages: dict[str, Any]) -> list[dict[str, Any]]:
+        if not self.messages and self.earlier:
+            self.messages.extend(self.earlier)
+            messages = messages[1:]  # the system prompt is there
+        return super().add_messages(*messages)
+
+
+def agent_of(model: Any, folder: Path, **settings: Any) -> GoingOn:
+    agent = GoingOn(
+        model,
+        LocalEnvironment(cwd=str(folder)),
+        system_template="Be good.",
+        instance_template="{{task}}",
+        mode="yolo",
+        confirm_exit=False,
+        output_path=folder / "trajectory.json",
+        **settings,
+    )
+    agent.earlier = []
+    return agent
+
+
+def model_of(url: str, name: str = "openai/gpt-x", **settings: Any) -> ContextLifecycle:
+    given = {"api_base": url if name.startswith("anthropic") else f"{url}/v1", "api_key": "k", "num_retries": 0}
+    return ContextLifecycle(
+        model_name=name,
+        model_kwargs={**given, **settings.pop("model_kwargs", {})},
+        cost_tracking="ignore_errors",
+        observation_template=settings.pop("observation_template", "{{output.output}}"),
+        **settings,
+    )
+
+
+def bash(command: str, call_id: str) -> Call:
+    return Call("bash", {"command": command}, call_id)
+
+
+def in_bash(replies: Iterator[Reply]) -> Iterator[Reply]:
+    """A script's replies by means of this agent: tools are commands, and whoever is done submits."""
+    for number, reply in enumerate(replies):
+        calls = tuple(
+            bash(f"cat {next(iter(call.arguments.values()))}", call.id or "")
+            if call.tool in ("read", "grep") and isinstance(call.arguments, Mapping)
+            else call
+            for call in reply.calls
+        )
+        yield replace(reply, calls=calls or (bash(f"{SUBMIT}; echo '{reply.text}'", f"submit-{number}"),))
+
+
+class MiniThread:
+    """An agent in a folder, with its trajectory."""
+
+    def __init__(self, make: Callable[[], Any], folder: Path) -> None:
+        self._make, self._folder = make, folder
+        self._agent = agent_of(make(), folder)
+
+    def turn(self, prompt: str, *, stream: bool = False) -> str:
+        self._agent.earlier = [message for message in self._agent.messages if message["role"] != "exit"]
+        return str(self._agent.run(prompt)["submission"]).strip()
+
+    def stored(self) -> Mapping[str, str]:
+        messages = json.loads((self._folder / "trajectory.json").read_text())["messages"]
+        return {it["tool_call_id"]: it["content"] for it in messages if it["role"] == "tool"}
+
+    def again(self) -> MiniThread:
+        thread = MiniThread(self._make, self._folder)
+        thread._agent.messages = json.loads((self._folder / "trajectory.json").read_text())["messages"]
+        return thread
+
+
+class TestChat(adapters.AdapterContract):
+    """Chat Completions."""
+
+    streams = False
+    name = "openai/gpt-x"
+    model_kwargs: Mapping[str, Any] = {}
+
+    @pytest.fixture(autouse=True)
+    def _places(self, tmp_path: Path) -> None:
+        self.folder = tmp_path
+        self.threads = 0
+
+    def begin(self, url: str, **settings: Any) -> MiniThread:
+        self.threads += 1
+        folder = self.folder / str(self.threads)
+        folder.mkdir()
+        for what in (f"{letter}{n}" for letter in "abcd" for n in range(adapters.TURNS)):
+            (folder / what).write_text(adapters.content_of(what))
+        return MiniThread(lambda: model_of(url, self.name, model_kwargs=dict(self.model_kwargs), **settings), folder)
+
+    def serving(self, replies: Iterator[Reply]) -> AbstractContextManager[Served]:
+        return ScriptedServer(in_bash(replies))
+
+
+@pytest.mark.full
+class TestAnthropic(TestChat):
+    """Messages, with thinking."""
+
+    name = "anthropic/claude-sonnet-4-5"
+    reasoning = True
+    model_kwargs: Mapping[str, Any] = {"max_tokens": 5_000, "thinking": {"type": "enabled", "budget_tokens": 1_024}}
+
+
+@pytest.mark.full
+class TestResponses(TestChat):
+    """Responses, by LiteLLM's own translation."""
+
+    name = "openai/responses/gpt-x"
+    reasoning = True
+
+
+# What this framework does by itself
+
+
+def serve(*replies: Reply) -> ScriptedServer:
+    return ScriptedServer(iter([*replies, Reply(calls=(bash(SUBMIT, "submit"),))]))
+
+
+def delimiter(action: str, name: str, call_id: str, **more: Any) -> Call:
+    return Call("delimiter", {"action": action, "name": name, **more}, call_id)
+
+
+def results_of(agent: GoingOn) -> dict[str, str]:
+    return {it["tool_call_id"]: it["content"] for it in agent.messages if it["role"] == "tool"}
+
+
+def test_the_command_takes_it_from_one_line_of_its_yaml(tmp_path: Path) -> None:
+    (tmp_path / "wane.yaml").write_text(
+        "model:\n"
+        "  model_class: wane.integrations.mini_swe_agent.ContextLifecycle\n"
+        "  budget: 4k\n"
+        "  policy: {low_water: 0.7}\n"
+        "  recall: true\n"
+        "  on_event: builtins.print\n"
+    )
+    (tmp_path / "long").write_text(adapters.content_of("long"))
+    looks = [
+        Reply(calls=(delimiter("start", f"look-{n}", f"l{n}", type="expl"), bash("cat long", f"c{n}")))
+        if way == "start"
+        else Reply(calls=(delimiter("end", f"look-{n}", f"e{n}", description="Lines."),))
+        for n in range(4)
+        for way in ("start", "end")
+    ]
+    command = [str(Path(sys.executable).with_name("mini")), "-c", "mini.yaml", "-c", "wane.yaml", "-m", "openai/gpt-x"]
+    command += ["-t", "Look.", "-y", "--exit-immediately", "-o", "out.json"]
+    with serve(*looks) as server:
+        command += ["-c", f"model.model_kwargs.api_base={server.url}/v1", "-c", "model.model_kwargs.api_key=k"]
+        env = {**os.environ, "MSWEA_GLOBAL_CONFIG_DIR": str(tmp_path), "MSWEA_CONFIGURED": "true"}
+        env |= {"MSWEA_COST_TRACKING": "ignore_errors", "PYTHONPATH": os.pathsep.join(sys.path)}
+        done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not server.refusals
+    assert all(request.tokens <= 4_000 for request in server.requests)
+    assert "c0" not in server.requests[-1].results
+    assert {"bash", "delimiter", "recall"} == set(server.requests[-1].tools)
+    trajectory = json.loads((tmp_path / "out.json").read_text())
+    assert sum(message["role"] == "tool" for message in trajectory["messages"]) == 13
+    told = trajectory["info"]["config"]["model"]
+    assert (told["budget"], told["policy"]["low_water"], told["on_event"]) == ("4k", 0.7, "builtins.print")
+    assert "PassRan(" in done.stdout
+
+
+def test_a_malformed_mark_is_refused_and_what_is_beside_it_runs(tmp_path: Path) -> None:
+    calls = (
+        Call("delimiter", '{"action": ', "bad"),
+        bash("echo seen", "b"),
+        delimiter("start", "look", "good", type="expl"),
+    )
+    with serve(Reply(calls=calls)) as server:
+        agent = agent_of(model_of(server.url), tmp_path)
+        agent.run("Go.")
+    results = results_of(agent)
+    assert list(results)[:3] == ["bad", "b", "good"]
+    assert results["bad"].startswith("Error")
+    assert results["b"].strip() == "seen"
+    assert results["good"].startswith("Started")
+    assert not server.refusals
+
+
+def test_an_answer_that_the_agent_drops_marks_nothing(tmp_path: Path) -> None:
+    start = delimiter("start", "look", "d1", type="expl")
+    faulty = Reply(calls=(start, Call("bash", {"cmd": "ls"}, "b1")))
+    again = Reply(calls=(replace(start, id="d2"), bash("echo seen", "b2")))
+    with serve(Reply("Only talk."), faulty, again) as server:
+        agent = agent_of(model_of(server.url, format_error_template="Tool call error: {{error}}"), tmp_path)
+        agent.run("Go.")
+    assert agent.messages[-1]["role"] == "exit"
+    assert results_of(agent)["d2"].startswith("Started")
+    told = [message for message in agent.messages if "Tool call error" in (message["content"] or "")]
+    assert [part.kind for message in told for part in MiniFormat().parts(message)] == [Kind.NOTICE, Kind.NOTICE]
+    assert not server.refusals
+
+
+def test_an_interrupted_answer_is_answered_in_full(tmp_path: Path) -> None:
+    class Rejected(GoingOn):
+        rejected = False
+
+        def _ask_confirmation_or_interrupt(self, commands: list[str]) -> None:
+            if commands == ["rm -rf x"]:
+                raise UserInterruption({"role": "user", "content": "No.", "extra": {"interrupt_type": "UserRejection"}})
+
+    calls = (delimiter("start", "look", "d", type="expl"), bash("rm -rf x", "b"))
+    with serve(Reply(calls=calls)) as server:
+        agent = Rejected(
+            model_of(server.url, observation_template="{{output.exception_info}}"),
+            LocalEnvironment(cwd=str(tmp_path)),
+            system_template="Be good.",
+            instance_template="{{task}}",
+            mode="yolo",
+            confirm_exit=False,
+        )
+        agent.earlier = []
+        agent.run("Go.")
+    assert server.requests[-1].results["d"].startswith("Started")
+    assert server.requests[-1].results["b"] == "action was not executed"
+    assert server.requests[-1].texts(Kind.USER) == ("Go.", "No.")
+    assert not server.refusals
+
+
+def test_the_output_of_a_users_command_may_leave_the_view() -> None:
+    message = {"role": "user", "content": "a\nb", "extra": {"raw_output": "a\nb", "returncode": 0}}
+    assert [part.kind for part in MiniFormat().parts(message)] == [Kind.NOTICE]
+    said = {"role": "user", "content": "Go.", "extra": {"interrupt_type": "UserNewTask"}}
+    assert [part.kind for part in MiniFormat().parts(said)] == [Kind.USER]
+
+
+def test_agents_that_share_a_model_have_a_window_each(tmp_path: Path) -> None:
+    events: list[object] = []
+    with ScriptedServer(look(n, of) for n in range(2) for of in "ab") as server:
+        model = model_of(server.url, on_event=events.append)
+        agents = {of: agent_of(model, tmp_path) for of in "ab"}
+        for of, agent in agents.items():
+            told = {"role": "user", "content": f"Task {of}."}
+            agent.add_messages({"role": "system", "content": "Be good."}, told)
+        answers = [agent.query() for agent in agents.values()]
+        for agent, answer in zip(agents.values(), answers, strict=True):
+            agent.execute_actions(answer)
+        for agent in agents.values():
+            agent.step()
+    for of, agent in agents.items():
+        results = results_of(agent)
+        assert results[f"d0{of}"].startswith("Started")
+        assert results[f"d1{of}"].startswith('Error: episode "look-0" is still active')
+    assert not [event for event in events if isinstance(event, (HistoryForked, HistoryReplaced))]
+
+
+def look(number: int, of: str) -> Reply:
+    start = delimiter("start", f"look-{number}", f"d{number}{of}", type="expl")
+    return Reply(calls=(start, bash("true", f"b{number}{of}")))
+
+
+def test_a_history_that_cannot_be_taken_in_is_sent_as_it_is(tmp_path: Path) -> None:
+    agent = agent_of(model_of("http://127.0.0.1:9", model_kwargs={"timeout": 5}), tmp_path)
+    agent.add_messages({"role": "system", "content": "Be good."}, {"role": "user", "content": "Go."})
+    agent.add_messages({"role": "tool", "tool_call_id": "nowhere", "content": "An orphan."})
+    with ScriptedServer(lambda request: Reply("Never.")) as server:
+        agent.model.config.model_kwargs["api_base"] = f"{server.url}/v1"
+        agent.model.abort_exceptions = [Exception]
+        with pytest.warns(UserWarning, match="sent as it is"), pytest.raises(Exception, match="nowhere"):
+            agent.query()
+    assert len(server.refusals) == 1
+    assert server.refusals[0].request.tools == ("bash",)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"budget": "80"}, "did you mean 80k"),
+        ({"policy": {"low_watr": 0.7}}, "no field low_watr"),
+        ({"policy": {"low_water": 7}}, "at most 1"),
+        ({"annotate": "guess"}, "'model' or 'infer'"),
+        ({"tool_classes": {"bash": "reading"}}, "bulk, artifact, durable"),
+    ],
+)
+def test_a_setting_that_cannot_work_is_refused(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        model_of("", **settings)
+
+
+def test_what_its_commands_tell_is_inferred(tmp_path: Path) -> None:
+    (tmp_path / "long").write_text(adapters.content_of("long"))
+    replies = [Reply(calls=(bash(f"cat long; echo {n} > other", f"c{n}"),)) for n in range(12)]
+    with serve(*replies) as server:
+        agent = agent_of(model_of(server.url, budget=4_000, annotate="infer"), tmp_path)
+        agent.run("Look.")
+    assert {request.tools for request in server.requests} == {("bash",)}
+    assert all(request.tokens <= 4_000 for request in server.requests)
+    assert "c0" not in server.requests[-1].results
+    assert len(results_of(agent)) == 13
+    assert not server.refusals

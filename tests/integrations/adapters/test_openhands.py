@@ -1,0 +1,306 @@
+"""The adapter of the OpenHands SDK over its real models, on three wires."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+if sys.version_info < (3, 12):
+    pytest.skip("the OpenHands SDK needs Python 3.12 or newer", allow_module_level=True)
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # without the network
+os.environ.setdefault("OPENHANDS_SUPPRESS_BANNER", "1")
+pytest.importorskip("openhands.sdk", reason="the OpenHands SDK is not installed")
+
+from openhands.sdk import (
+    LLM,
+    Action,
+    Agent,
+    AgentContext,
+    Conversation,
+    Observation,
+    TextContent,
+    Tool,
+    ToolDefinition,
+    register_tool,
+)
+from openhands.sdk.context.condenser import LLMSummarizingCondenser
+from openhands.sdk.event import AgentErrorEvent, MessageEvent, ObservationEvent
+from openhands.sdk.event.condenser import Condensation
+from openhands.sdk.tool import ToolExecutor
+
+from wane.core import Kind, Policy
+from wane.integrations.openhands import ContextLifecycle
+from wane.testing import Call, Reply, ScriptedServer, adapters
+
+
+class ReadAction(Action):
+    path: str
+
+
+class GrepAction(Action):
+    pattern: str
+
+
+class TextObservation(Observation):
+    pass
+
+
+class _Content(ToolExecutor[Any, TextObservation]):
+    def __call__(self, action: Any, conversation: Any = None) -> TextObservation:
+        return TextObservation.from_text(adapters.content_of(getattr(action, "path", None) or action.pattern))
+
+
+class ReadTool(ToolDefinition[ReadAction, TextObservation]):
+    name = "read"
+
+    @classmethod
+    def create(cls, conv_state: Any = None, **_: Any) -> Sequence[Any]:
+        return [
+            cls(
+                description="Read a file.",
+                action_type=ReadAction,
+                observation_type=TextObservation,
+                executor=_Content(),
+            )
+        ]
+
+
+class GrepTool(ToolDefinition[GrepAction, TextObservation]):
+    name = "grep"
+
+    @classmethod
+    def create(cls, conv_state: Any = None, **_: Any) -> Sequence[Any]:
+        return [
+            cls(
+                description="Search for a pattern.",
+                action_type=GrepAction,
+                observation_type=TextObservation,
+                executor=_Content(),
+            )
+        ]
+
+
+register_tool("read", ReadTool)
+register_tool("grep", GrepTool)
+TOOLS = [Tool(name="read"), Tool(name="grep")]
+
+
+def model_at(url: str, **settings: Any) -> LLM:
+    given: dict[str, Any] = {"model": "openai/gpt-x", "base_url": f"{url}/v1", **settings}
+    return LLM(api_key="k", usage_id="agent", num_retries=0, **given)
+
+
+def begun(agent: Agent, folder: Path, identity: UUID | None = None) -> Any:
+    return Conversation(
+        agent=agent,
+        workspace=str(folder),
+        persistence_dir=str(folder / "kept"),
+        conversation_id=identity or uuid4(),
+        visualizer=None,
+        token_callbacks=[lambda _: None],
+    )
+
+
+def agent_of(llm: LLM, **more: Any) -> Agent:
+    return Agent(llm=llm, tools=TOOLS, include_default_tools=[], system_prompt="Be good.", **more)
+
+
+class OpenHandsThread:
+    """A conversation that is kept in files."""
+
+    def __init__(self, llm: LLM, settings: dict[str, Any], folder: Path, identity: UUID) -> None:
+        self._made: tuple[Any, ...] = (llm, settings, folder, identity)
+        # Parallel tools, which are not the default.
+        agent = ContextLifecycle(**settings).equip(agent_of(llm, tool_concurrency_limit=4))
+        self._conversation = begun(agent, folder, identity)
+
+    def turn(self, prompt: str, *, stream: bool = False) -> str:
+        self._conversation.agent.llm.stream = stream
+        self._conversation.send_message(prompt)
+        self._conversation.run()
+        events = self._conversation.state.events
+        last = next(event for event in reversed(list(events)) if isinstance(event, MessageEvent))
+        return "".join(entry.text for entry in last.llm_message.content if isinstance(entry, TextContent))
+
+    def stored(self) -> Mapping[str, str]:
+        events = list(self._conversation.state.events)
+        assert not any(isinstance(event, Condensation) for event in events)
+        return {it.tool_call_id: it.observation.text for it in events if isinstance(it, ObservationEvent)}
+
+    def again(self) -> OpenHandsThread:
+        self._conversation.close()
+        llm, *rest = self._made
+        fresh = LLM(**{name: getattr(llm, name) for name in llm.model_fields_set})
+        return OpenHandsThread(fresh, *rest)
+
+
+class TestChat(adapters.AdapterContract):
+    """Chat Completions."""
+
+    @pytest.fixture(autouse=True)
+    def _places(self, tmp_path: Path) -> None:
+        self.folder = tmp_path
+
+    def model(self, url: str) -> LLM:
+        return model_at(url)
+
+    def begin(self, url: str, **settings: Any) -> OpenHandsThread:
+        return OpenHandsThread(self.model(url), settings, self.folder, uuid4())
+
+
+@pytest.mark.full
+class TestResponses(TestChat):
+    """Responses, with reasoning."""
+
+    reasoning = True
+
+    def model(self, url: str) -> LLM:
+        return model_at(url, model="openai/gpt-5.5")
+
+
+@pytest.mark.full
+class TestAnthropic(TestChat):
+    """Messages, with thinking."""
+
+    reasoning = True
+    streams = False  # streamed thinking is refused in the next request, also without Wane
+
+    def model(self, url: str) -> LLM:
+        thinking: dict[str, Any] = {"extended_thinking_budget": 1_024, "max_output_tokens": 5_000}
+        return model_at(url, model="anthropic/claude-sonnet-4-5", base_url=url, **thinking)
+
+
+# What this framework does by itself
+
+
+LOOK = {"action": "start", "name": "look", "type": "expl"}
+
+
+def said(*replies: Reply) -> ScriptedServer:
+    return ScriptedServer(iter(replies))
+
+
+def results(conversation: Any) -> dict[str, str]:
+    events = conversation.state.events
+    return {it.tool_call_id: it.observation.text for it in events if isinstance(it, ObservationEvent)}
+
+
+def test_an_agent_is_equipped_and_stays_as_it_is() -> None:
+    lifecycle, llm = ContextLifecycle(budget="80k"), model_at("http://127.0.0.1:9")
+    context = AgentContext(system_message_suffix="Mind the tests.")
+    agent = agent_of(llm, agent_context=context)
+    with warnings.catch_warnings(action="error", category=UserWarning):
+        equipped = lifecycle.equip(agent)
+        assert len(lifecycle.equip(equipped).tools) == len(equipped.tools)
+    assert equipped.agent_context is not None
+    assert equipped.agent_context.system_message_suffix == f"Mind the tests.\n\n{lifecycle.instructions}"
+    assert agent.condenser is None
+    assert agent.tools == TOOLS
+    assert agent.agent_context is context
+    assert context.system_message_suffix == "Mind the tests."
+
+
+def test_another_condenser_is_left_out_and_said() -> None:
+    llm = model_at("http://127.0.0.1:9")
+    agent = agent_of(llm, condenser=LLMSummarizingCondenser(llm=llm))
+    lifecycle = ContextLifecycle()
+    with pytest.warns(UserWarning, match="LLMSummarizingCondenser is left out"):
+        assert lifecycle.equip(agent).condenser is lifecycle
+
+
+def test_settings_are_kept_with_an_agent_and_wrong_ones_refused() -> None:
+    given: dict[str, Any] = {"budget": "40k", "policy": Policy(low_water=0.4), "tool_classes": {"read": "bulk"}}
+    lifecycle = ContextLifecycle(**given, on_event=print)
+    agent = lifecycle.equip(agent_of(model_at("http://127.0.0.1:9")))
+    again = Agent.model_validate_json(agent.model_dump_json(context={"expose_secrets": True}))
+    assert again.condenser == ContextLifecycle(**given)
+    for wrong in ({"budget": 0}, {"remind_at": -1.0}, {"tool_classes": {"read": "nothing"}}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            ContextLifecycle(**wrong)
+
+
+def test_a_malformed_call_beside_good_ones_is_a_result(tmp_path: Path) -> None:
+    calls = (Call("delimiter", LOOK, "d"), Call("delimiter", '{"action": ', "bad"), Call("read", {"path": "a"}, "a"))
+    with said(Reply(calls=calls), Reply("Done.")) as server:
+        conversation = begun(ContextLifecycle().equip(agent_of(model_at(server.url))), tmp_path)
+        conversation.send_message("Go.")
+        conversation.run()
+    assert not server.refusals
+    told = server.requests[-1].results
+    assert told["d"].startswith("Started exploration")
+    assert "rror" in told["bad"]
+    assert told["a"] == adapters.content_of("a")
+
+
+def test_inferred_episodes_need_no_tool_and_are_kept(tmp_path: Path) -> None:
+    with said(Reply(calls=(Call("read", {"path": "a"}, "a"),)), Reply("Done.")) as server:
+        conversation = begun(ContextLifecycle(annotate="infer").equip(agent_of(model_at(server.url))), tmp_path)
+        conversation.send_message("Go.")
+        conversation.run()
+    assert server.requests[0].tools == ("read", "grep")
+    assert conversation.state.agent_state["wane"]["state"]["annotate"] == "infer"
+
+
+def test_a_condenser_without_the_tools_is_said(tmp_path: Path) -> None:
+    with said(Reply("Done.")) as server:
+        conversation = begun(agent_of(model_at(server.url), condenser=ContextLifecycle()), tmp_path)
+        conversation.send_message("Go.")
+        with pytest.warns(UserWarning, match="lifecycle.equip"):
+            conversation.run()
+    assert server.requests[0].texts(Kind.USER) == ("Go.",)
+
+
+def test_a_run_without_threads_is_the_same(tmp_path: Path) -> None:
+    seen = []
+    for asynchronous in (False, True):
+        with ScriptedServer(adapters.script()) as server:
+            agent = ContextLifecycle(budget=adapters.BUDGET).equip(agent_of(model_at(server.url)))
+            conversation = begun(agent, tmp_path)
+            for n in range(adapters.TURNS):
+                conversation.send_message(adapters.prompt_of(n))
+                if asynchronous:
+                    asyncio.run(conversation.arun())
+                else:
+                    conversation.run()
+        assert not server.refusals
+        seen.append([request.results for request in server.requests])
+    assert seen[0] == seen[1]
+
+
+def test_a_fork_goes_on_with_the_same_view_and_a_window_of_its_own(tmp_path: Path) -> None:
+    with ScriptedServer(adapters.script()) as server:
+        agent = ContextLifecycle(budget=adapters.BUDGET).equip(agent_of(model_at(server.url)))
+        conversation = begun(agent, tmp_path)
+        for n in range(3):
+            conversation.send_message(adapters.prompt_of(n))
+            conversation.run()
+        fork = conversation.fork()
+        fork.send_message(adapters.prompt_of(3))
+        fork.run()
+        before = set(server.requests[-6].results)
+        assert "a0" not in server.requests[-1].results
+        assert "look-3" in results(fork)
+        assert "look-3" not in results(conversation)
+    assert not server.refusals
+    assert before
+
+
+def test_events_that_cannot_be_taken_in_are_sent_as_they_are(tmp_path: Path) -> None:
+    lifecycle = ContextLifecycle()
+    with said(Reply("Done.")) as server:
+        conversation = begun(lifecycle.equip(agent_of(model_at(server.url))), tmp_path)
+        conversation.send_message("Go.")
+        conversation.run()
+    orphan = AgentErrorEvent(tool_name="read", tool_call_id="x", error="It fell.")
+    conversation.state.append_event(orphan)
+    view = conversation.state.view
+    with pytest.warns(UserWarning, match="sent as it is"):
+        assert lifecycle.condense(view) is view
