@@ -46,7 +46,7 @@ def trouble(line: str) -> str:
         name, values = parse(args, COMMANDS, LAB_GROUPS | EVAL_GROUPS)
     except UsageError as error:
         return str(error)
-    if name == "run" and not (values["agent"] and [*rest] == words[words.index("--") + 2 :]):
+    if name == "run" and not (values["agent"] and [*rest] == words[words.index(values["agent"]) + 1 :]):
         return f"the agent would get {rest}"
     return ""
 

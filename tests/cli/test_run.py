@@ -75,11 +75,10 @@ def run(environ: dict[str, str], *arguments: str, cwd: Path, said: str = "Hi") -
 @pytest.mark.parametrize(
     ("args", "told"),
     [
-        (["run"], "say which agent to run after two dashes, such as: wane run -- claude"),
+        (["run"], "say which agent to run, such as: wane run claude; see wane run --help"),
         (["run", "--"], "say which agent to run"),
         (["run", "--budget", "9k", "--"], "say which agent to run"),
-        (["run", "claude"], "two dashes go before the agent and its own options"),
-        (["run", "claude", "-p", "Hi"], "two dashes go before the agent"),
+        (["run", "--budget"], "say which agent to run"),
         (["run", "--wrong", "--", "claude"], "unrecognized arguments: --wrong; see wane run --help"),
         (["run", "--listen", "0.0.0.0:8701", "--", "claude"], "or use wane proxy, which asks for a token there"),
         (["run", "--api", "mine", "--", "x"], "--api"),
@@ -101,7 +100,7 @@ def test_what_cannot_be_run_is_told(args: list[str], told: str, capsys: pytest.C
 def test_help_needs_no_agent(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--help"]) == 0
     shown = capsys.readouterr().out
-    assert "wane run [OPTIONS] -- AGENT [ARGUMENT ...]" in shown
+    assert "wane run [OPTIONS] AGENT [ARGUMENT ...]" in shown
     assert "--budget TOKENS" in shown
     assert "--token" not in shown
 

@@ -13,10 +13,10 @@ from wane.core import Added, Item, Kind
 from wane.formats.base import Part
 from wane.lab.cache import CacheRules
 from wane.lab.counting import Material
-from wane.lab.prices import Prices, Rates
 from wane.lab.replaying.gathering import Found, Studied, annotator_of
 from wane.lab.replaying.replay import Pricing, Subject
 from wane.lab.session import ModelCall, RecordedSession
+from wane.prices import Prices, Rates
 from wane.strategies.base import Fitted, Slot, SummaryNeeded
 
 PRICES = Prices("test:model", "test", "model", (Rates(0, 1.0, 0.1, 1.25, 2.0, 5.0),))

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from tests.strategies import times
 from wane.core import Kind
-from wane.lab.cache import GENERIC, CacheRules, CacheUse, PrefixCache, rules_for
+from wane.lab.cache import GENERIC, CacheRules, PrefixCache, rules_for
 from wane.lab.cache.lineage import common_prefix
+from wane.prices import CacheUse
 from wane.strategies.base import Slot, Substitute
 
 MARKED = CacheRules("marked", minimum=100, lifetime=300, breakpoints=4, step="block", charges_writes=True)

@@ -16,11 +16,11 @@ from wane.core.errors import ConfigError
 from wane.lab.figures import Totals
 from wane.lab.frontier import frontier, knee
 from wane.lab.loss import LossTotals
-from wane.lab.prices import Cost
 from wane.lab.replaying.compare import BASELINE, compare, parse_strategies, total
 from wane.lab.replaying.engine import InProcess
 from wane.lab.sweep import parse_budgets, sweep
 from wane.lab.tune import BUDGETS, DEPTHS, KNOBS, Candidate, choose, departures, grid, kept_of, tune
+from wane.prices import Cost
 from wane.strategies.base import Settings
 from wane.strategies.registry import PEER_NAMES, STRATEGY_NAMES
 

@@ -152,6 +152,12 @@ def _run_agent(values: Values) -> int:
     return run_agent(values)
 
 
+def _statusline(values: Values) -> int:
+    from wane.cli.proxy.statusline import print_statusline
+
+    return print_statusline(**values)
+
+
 def _demo(values: Values) -> int:
     _need_agent("the demo")
     from wane.cli.demo.command import run_demo
@@ -167,6 +173,7 @@ COMMANDS: Final = (
     Command("show", texts.SHOW, flags.SHOW, _show),
     Command("proxy", proxy_texts.PROXY, proxy_flags.PROXY, _proxy),
     Command("run", run_texts.RUN, run_flags.RUN, _run_agent),
+    Command("statusline", proxy_texts.STATUSLINE, proxy_flags.STATUSLINE, _statusline),
     *LAB_COMMANDS,
     *EVAL_COMMANDS,
     Command("demo", texts.DEMO, flags.DEMO, _demo),

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from wane.lab.loss import CallLoss, LossTotals
-from wane.lab.prices import Cost
 from wane.lab.replaying.over import REASONS
+from wane.prices import Cost
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from wane.core import Kind
-from wane.lab.cache import CacheUse, PrefixCache, rules_for
-from wane.lab.prices import Cost, Prices
+from wane.lab.cache import PrefixCache, rules_for
+from wane.prices import CacheUse, Cost, Prices
 from wane.scripted.sight import asks_for_summary, is_note, view_tokens
 from wane.scripted.summary import summarise
 from wane.testing import Part, Reply, Request, Usage

@@ -16,9 +16,10 @@ from starlette.routing import Mount
 
 from wane.proxy.server.status import About, status_app
 from wane.proxy.server.traffic import Traffic
-from wane.proxy.sessions.base import EpisodeStatus, Facts, SessionStatus, Turn
+from wane.proxy.sessions.base import EpisodeStatus, Facts, SessionStatus, Turn, ViewStatus
+from wane.proxy.sessions.money import Money
 from wane.proxy.settings import ContextSettings
-from wane.proxy.wire.base import Body, Wire
+from wane.proxy.wire.base import Body, TokenUsage, Wire
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -82,7 +83,26 @@ def session(
     last = NOW - timedelta(seconds=seconds)
     about = Facts(**{**known, **facts})
     began, notices = last - timedelta(minutes=number), sum(it.notices for it in shown)
-    return SessionStatus(about, title, began, last, 7 * number, 900, 2_000, notices, shown, number % 5)
+    views = tuple(
+        ViewStatus(last - timedelta(seconds=9 * (40 - at)), 9_000 + (at * 2_300) % 61_000, 40_000 * (at in (27, 28)))
+        for at in range(40)
+    )
+    used = TokenUsage(1_200_000 * number, 90_000, 1_000_000 * number, 60_000)
+    return SessionStatus(
+        about,
+        title,
+        began,
+        last,
+        7 * number,
+        900,
+        2_000,
+        notices,
+        shown,
+        number % 5,
+        used,
+        Money(0.75 * number, 2.5 * number),
+        views,
+    )
 
 
 def about(upstream: str = "https://api.anthropic.com") -> About:

@@ -56,7 +56,9 @@ def test_a_session_is_told_with_its_sizes_and_episodes() -> None:
             "created": "2026-03-01T11:54:56.000+00:00",
             "last": "2026-03-01T11:59:56.000+00:00",
             "requests": 35,
-            "used": {"input": 0, "output": 0, "cache_read": 0, "cache_write": 0},
+            "used": {"input": 6_000_000, "output": 90_000, "cache_read": 5_000_000, "cache_write": 60_000},
+            "money": {"spent": 3.75, "unmanaged": 12.5},
+            "views": [[it.at.timestamp(), it.view, it.evicted] for it in told.views],
             "budget": 80_000,
             "view": told.facts.view,
             "history": told.facts.history,
@@ -73,6 +75,14 @@ def test_a_session_is_told_with_its_sizes_and_episodes() -> None:
             ],
         }
     ]
+
+
+def test_money_is_summed_over_the_sessions_that_have_prices() -> None:
+    unpriced = replace(session(2), money=None)
+    assert get("/status", session(1), unpriced, session(3)).json()["money"] == {"spent": 3.0, "unmanaged": 10.0}
+    data = get("/status", unpriced).json()
+    assert data["money"] is None
+    assert data["sessions"][0]["money"] is None
 
 
 def test_what_may_be_secret_in_the_upstreams_address_is_left_out() -> None:
@@ -118,8 +128,10 @@ def test_a_managed_request_is_counted() -> None:
         exchange.sent(0)
         exchange.sent(500)
         exchange.sent(700)
-        exchange.round(Round({}, usage=TokenUsage(40_100, 200, cache_read=30_000, cache_write=9_000)))
-        exchange.round(Round({}))
+        exchange.round(
+            Round({}, usage=TokenUsage(40_100, 200, cache_read=30_000, cache_write=9_000)), "claude-sonnet-4-5"
+        )
+        exchange.round(Round({}), "")
         assert traffic.open_requests() == 1
         exchange.outcome = "managed"
     exchange.close()

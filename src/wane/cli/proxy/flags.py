@@ -99,6 +99,14 @@ TREATMENT: Final = (
         "BYTES",
     ),
     Flag(
+        ("--max-cost",),
+        "max_cost",
+        "Ask no model any more once managed requests have cost so many dollars; clients get HTTP 402. By default there "
+        "is no limit.",
+        "DOLLARS",
+        float,
+    ),
+    Flag(
         ("--timeout",),
         "timeout",
         "Seconds to wait for the provider's next byte, the first one included. The default is 600.",
@@ -139,3 +147,13 @@ PROXY: Final = (
     *TREATMENT,
     Flag(("-q", "--quiet"), "quiet", "Print warnings only."),
 )
+
+STATUSLINE: Final = (
+    Flag(
+        ("--url",),
+        "url",
+        "The proxy's address. The default is that of wane run, or the ANTHROPIC_BASE_URL of the agent.",
+        "URL",
+    ),
+)
+"""Options of `wane statusline`."""

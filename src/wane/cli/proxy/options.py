@@ -70,6 +70,7 @@ def proxy_options(values: Mapping[str, Any], environ: Mapping[str, str]) -> Prox
         usage=values.get("usage", "auto"),
         max_body=parse_size(values["max_body"]) if "max_body" in values else MAX_BODY,
         timeouts=timeouts,
+        max_cost=values.get("max_cost"),
     )
     store: str | None = None
     if not values.get("no_store"):

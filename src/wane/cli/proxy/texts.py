@@ -41,3 +41,16 @@ Exit codes:
   2    an option cannot be used
   130  stopped by a second Ctrl-C, without waiting for open requests
 """
+
+STATUSLINE: Final = """\
+Print one line on the session that the proxy served last, for an agent's status line.
+
+It shows the view and its budget, what was evicted, just now too, and money where prices are known. For Claude Code, put
+this into its settings.json:
+
+  {"statusLine": {"type": "command", "command": "wane statusline"}}
+
+Examples:
+  wane statusline
+  wane statusline --url http://127.0.0.1:8484
+"""

@@ -103,6 +103,8 @@ _ENDED: Final = {
 
 def summary(proxy: Running, options: ProxyOptions, log: RunLog) -> str:
     """Return a line on the requests of a run."""
+    from wane.proxy.sessions.money import Money
+
     outcomes = proxy.traffic.outcomes()
     every = sum(outcomes.values())
     if not every:
@@ -112,7 +114,15 @@ def summary(proxy: Running, options: ProxyOptions, log: RunLog) -> str:
     if not proxy.traffic.peak:
         return f"{told}; none had a history and tools to manage" + _warned(log)
     held = f"{proxy.traffic.peak:,} of {options.context.budget:,} tokens"
-    return f"{told}; the view held {held} at most, {proxy.traffic.evicted_tokens():,} were evicted" + _warned(log)
+    told += f"; the view held {held} at most, {proxy.traffic.evicted_tokens():,} were evicted"
+    amounts = [status.money for status in proxy.sessions.status()]
+    known = [money for money in amounts if money is not None]
+    if known and len(known) == len(amounts):
+        total = sum(known, Money())
+        saved = total.unmanaged - total.spent
+        than = "less" if saved >= 0 else "more"
+        told += f"; ${total.spent:.2f} spent, about ${abs(saved):.2f} {than} than without eviction"
+    return told + _warned(log)
 
 
 def _warned(log: RunLog) -> str:

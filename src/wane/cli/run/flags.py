@@ -12,9 +12,9 @@ RUN: Final = (
     Flag(
         ("AGENT",),
         "agent",
-        "The agent's program and its arguments: claude, codex, pi, or with --api any other. They follow two dashes, so "
-        "that its options are not taken for Wane's.",
-        "-- AGENT [ARGUMENT ...]",
+        "The agent's program and its arguments: claude, codex, pi, or with --api any other. What follows its name goes "
+        "to it.",
+        "AGENT [ARGUMENT ...]",
     ),
     *CONTEXT,
     Flag(

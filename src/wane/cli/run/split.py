@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from wane.cli.failure import UsageError
+from wane.cli.run.flags import RUN
 
-_EXAMPLE: Final = "such as: wane run -- claude"
+_EXAMPLE: Final = "such as: wane run claude"
+_WITH_VALUE: Final = frozenset(name for flag in RUN if flag.value for name in flag.names)
 
 
 def split(args: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
@@ -16,18 +18,20 @@ def split(args: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     Args:
         args: the whole command line; that of another command is returned unchanged.
 
+    The agent is the first word that is neither an option nor an option's value, or what follows two dashes.
+
     Raises:
-        UsageError: if no agent follows two dashes.
+        UsageError: if no agent is named.
     """
     if args[:1] != ["run"]:
         return list(args), ()
-    place = args.index("--") if "--" in args else len(args)
-    mine, agent = list(args[:place]), list(args[place + 1 :])
-    if any(help_ in mine for help_ in ("-h", "--help")):
-        return mine, ()
-    if agent:
-        return [*mine, "--", agent[0]], tuple(agent[1:])
-    first = next((word for word in mine[1:] if not word.startswith("-")), None)
-    if place < len(args) or first is None or len(mine) == 1:
-        raise UsageError(f"say which agent to run after two dashes, {_EXAMPLE}")
-    raise UsageError(f"two dashes go before the agent and its own options, {_EXAMPLE}; see wane run --help")
+    place = 1
+    while place < len(args) and args[place].startswith("-") and args[place] != "--":
+        if args[place] in ("-h", "--help"):
+            return list(args[: place + 1]), ()
+        place += 2 if args[place] in _WITH_VALUE else 1
+    mine, agent = args[:place], args[place:]
+    agent = agent[1:] if agent[:1] == ["--"] else agent
+    if not agent:
+        raise UsageError(f"say which agent to run, {_EXAMPLE}; see wane run --help")
+    return [*mine, "--", agent[0]], tuple(agent[1:])

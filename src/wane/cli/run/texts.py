@@ -12,11 +12,11 @@ for itself, and its exit code is returned. It is set up for this run alone: by a
 an option for Codex, an extension for pi. Its login or key, its provider and its other settings stay.
 
 Examples:
-  wane run -- claude
-  wane run --budget 60k -- claude -p "make the tests pass"
-  wane run -- codex exec "make the tests pass"
-  wane run -- pi --model anthropic/claude-sonnet-5-5
-  wane run --api openai --upstream https://openrouter.ai/api/v1 -- my-agent
+  wane run claude
+  wane run --budget 60k claude -p "make the tests pass"
+  wane run codex exec "make the tests pass"
+  wane run pi --model anthropic/claude-sonnet-5-5
+  wane run --api openai --upstream https://openrouter.ai/api/v1 my-agent
 
 At the end, one line on standard error tells how many requests there were, how large the view became, and how much was
 evicted. The agent gets WANE_PROXY_URL: its sessions can be watched there at /wane/. With --listen the address is known

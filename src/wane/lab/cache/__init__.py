@@ -3,7 +3,7 @@
 `rules` holds what each provider promises, with its source; `prefix` applies it to a series of requests.
 """
 
-from wane.lab.cache.prefix import CacheUse, PrefixCache
+from wane.lab.cache.prefix import PrefixCache
 from wane.lab.cache.rules import GENERIC, CacheRules, rules_for
 
-__all__ = ["GENERIC", "CacheRules", "CacheUse", "PrefixCache", "rules_for"]
+__all__ = ["GENERIC", "CacheRules", "PrefixCache", "rules_for"]

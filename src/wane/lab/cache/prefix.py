@@ -3,33 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 from wane.core import Kind
 from wane.lab.cache.lineage import Entry, Lineage, common_prefix
 from wane.lab.cache.rules import CacheRules
+from wane.prices import CacheUse
 from wane.strategies.base import Slot
-
-
-@dataclass(frozen=True, slots=True)
-class CacheUse:
-    """Where the input tokens of one request came from.
-
-    Attributes:
-        read: tokens read from the cache.
-        written: tokens written to it, if the provider charges for that.
-        fresh: all others.
-    """
-
-    read: int
-    written: int
-    fresh: int
-
-    @property
-    def total(self) -> int:
-        """All input tokens of the request."""
-        return self.read + self.written + self.fresh
 
 
 class PrefixCache:

@@ -15,13 +15,13 @@ from time import perf_counter
 from typing import Final
 
 from wane.core import Kind, chars
-from wane.lab.cache import CacheRules, CacheUse, PrefixCache, rules_for
+from wane.lab.cache import CacheRules, PrefixCache, rules_for
 from wane.lab.counting import Material
 from wane.lab.figures import CallFigures, Totals
 from wane.lab.loss import CallLoss, Index, Loss
-from wane.lab.prices import Cost, Prices
 from wane.lab.replaying.over import why_over
 from wane.lab.replaying.trace import Trace
+from wane.prices import CacheUse, Cost, Prices
 from wane.strategies.base import Fitted, Strategy, Substitute, Summarising, SummaryNeeded
 from wane.strategies.compact import SUMMARY_TOKENS
 

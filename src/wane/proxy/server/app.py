@@ -20,6 +20,7 @@ from wane.proxy.server.passthrough import pass_on
 from wane.proxy.server.settings import ServerSettings
 from wane.proxy.server.traffic import Exchange, Traffic
 from wane.proxy.sessions.base import Sessions
+from wane.proxy.sessions.money import prices_of
 
 STATUS: Final = "/wane"
 """The path below which the proxy shows itself."""
@@ -150,6 +151,8 @@ class ProxyApp:
             extra = [(headers.UNMANAGED, headers.text(reason))]
             await pass_on(self._upstream, client, request, exchange, raw, extra)
             return
+        if not api.counts:
+            self._check_cost(str(body.get("model", "")))
         managed = Managed(
             self._upstream,
             self._sessions,
@@ -164,6 +167,20 @@ class ProxyApp:
             usage=settings.usage,
         )
         await (managed.count() if api.counts else managed.reply())
+
+    def _check_cost(self, model: str) -> None:
+        """Refuse a request to a model if what may be spent is spent, or if nobody could know.
+
+        Raises:
+            RefusedError: for the client.
+        """
+        limit, spent = self._settings.max_cost, self._traffic.spent
+        if limit is None:
+            return
+        if spent >= limit:
+            raise RefusedError(402, f"${spent:.2f} are spent, and --max-cost allows ${limit:.2f}")
+        if prices_of(model) is None:
+            raise RefusedError(402, f"no price is known for the model {model!r:.80}, so --max-cost cannot be kept")
 
     async def _refuse(self, request: Request, client: Client, exchange: Exchange, refusal: RefusedError) -> None:
         """Answer with an error of the proxy's own, in the shape that the client knows from its provider."""

@@ -296,7 +296,7 @@ class Managed:
             _LOGGER.warning("%s: %s", self._line.what, self._warning)
             await self._end(turn, self._reply.rest())
             return None
-        self._exchange.round(round_)
+        self._exchange.round(round_, str(self._body.get("model", "")))
         self._used += round_.usage or NO_USAGE
         return round_
 

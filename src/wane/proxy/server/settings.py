@@ -69,6 +69,7 @@ class ServerSettings:
         usage: what clients are told of the usage of several rounds.
         max_body: bytes that a model request may have, decoded.
         timeouts: how long it waits.
+        max_cost: dollars that managed requests may cost until no model is asked any more; None for no limit.
 
     Raises:
         ConfigError: for an address that is not loopback's without a token, a token that cannot be one, a size below
@@ -82,6 +83,7 @@ class ServerSettings:
     usage: ReportedUsage = "auto"
     max_body: int = MAX_BODY
     timeouts: Timeouts = field(default_factory=Timeouts)
+    max_cost: float | None = None
 
     def __post_init__(self) -> None:
         if self.token is not None:
@@ -91,6 +93,8 @@ class ServerSettings:
                 f"{self.listen} can be reached from other machines; set a token (WANE_PROXY_TOKEN or --token), or"
                 " listen on 127.0.0.1"
             )
+        if self.max_cost is not None and not self.max_cost > 0:
+            raise ConfigError(f"the most to spend is {self.max_cost:g} dollars; it must be above 0")
         if self.max_body < 1:
             raise ConfigError(f"the largest body is {self.max_body} bytes; it must be at least 1")
         if self.listen.port and _same_place(self.listen, self.upstream):

@@ -27,6 +27,7 @@ from wane.proxy import jsons
 from wane.proxy.server.page import PAGE, POLICY
 from wane.proxy.server.traffic import Traffic
 from wane.proxy.sessions.base import Sessions, SessionStatus
+from wane.proxy.sessions.money import Money
 from wane.proxy.settings import ContextSettings
 
 MOST_SESSIONS: Final = 500
@@ -114,6 +115,7 @@ def status_data(sessions: Iterable[SessionStatus], traffic: Traffic, about: Abou
         "budget": context.budget,
         "requests": traffic.outcomes(),
         "open": traffic.open_requests(),
+        "money": _dollars([session.money for session in sessions]),
         "sessions_in_memory": len(sessions),
         "sessions": [_session(session) for session in sessions[:MOST_SESSIONS]],
     }
@@ -135,6 +137,8 @@ def _session(session: SessionStatus) -> dict[str, Any]:
             "cache_read": used.cache_read,
             "cache_write": used.cache_write,
         },
+        "money": _dollars([session.money]),
+        "views": [[round(it.at.timestamp(), 3), it.view, it.evicted] for it in session.views],
         "budget": facts.budget,
         "view": facts.view,
         "history": facts.history,
@@ -150,6 +154,13 @@ def _session(session: SessionStatus) -> dict[str, Any]:
             for it in session.episodes
         ],
     }
+
+
+def _dollars(amounts: Iterable[Money | None]) -> dict[str, float] | None:
+    """The sum of what is known; None if nothing is."""
+    known = [money for money in amounts if money is not None]
+    total = sum(known, Money())
+    return {"spent": round(total.spent, 6), "unmanaged": round(total.unmanaged, 6)} if known else None
 
 
 def _address(url: str) -> str:

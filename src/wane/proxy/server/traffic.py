@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.metrics_core import Metric
 
 from wane.proxy.sessions.base import Facts
+from wane.proxy.sessions.money import cost
 from wane.proxy.wire.base import Round, TokenUsage
 
 Outcome = Literal[
@@ -49,18 +50,21 @@ class Traffic:
     Attributes:
         registry: for collectors of others, which `metrics` then shows too.
         peak: tokens of the largest view so far.
+        spent: dollars that managed requests have cost, as far as their models have known prices.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.registry = CollectorRegistry()
         self.clock = clock
         self.peak = 0
+        self.spent = 0.0
         self.requests = self._counter("wane_requests", "Requests of clients, by how they ended.", "api", "outcome")
         self.rounds = self._counter("wane_rounds", "Requests to the provider's model on behalf of managed ones.", "api")
         self.faults = self._counter("wane_upstream_errors", "Upstream requests that failed.", "api", "status")
         self.fail_opens = self._counter("wane_fail_opens", "Requests sent upstream unchanged as Wane failed.", "api")
         self.tokens = self._counter("wane_tokens", "Tokens that the provider reported.", "api", "kind")
         self.evicted = self._counter("wane_evicted_tokens", "Tokens that left a view.", "api")
+        self.dollars = self._counter("wane_dollars", "What managed requests cost, where prices are known.", "api")
         self.bytes = self._counter("wane_bytes", "Bytes from clients (in) and to them (out).", "api", "direction")
         self.open = Gauge("wane_open_requests", "Requests being answered.", ("api",), registry=self.registry)
         self.added = self._histogram("wane_added_seconds", "From a whole request to its sending upstream.", _FAST)
@@ -147,10 +151,18 @@ class Exchange:
         traffic.history.labels(api).observe(facts.history)
         traffic.evicted.labels(api).inc(facts.evicted_now)
 
-    def round(self, round_: Round) -> None:
-        """The provider has answered for a managed request."""
+    def round(self, round_: Round, model: str) -> None:
+        """The provider has answered for a managed request.
+
+        Args:
+            round_: its answer.
+            model: the model that was asked for.
+        """
         self._traffic.rounds.labels(self._api).inc()
         if round_.usage is not None:
+            dollars = cost(round_.usage, model) or 0.0
+            self._traffic.spent += dollars
+            self._traffic.dollars.labels(self._api).inc(dollars)
             for kind, count in _kinds(round_.usage):
                 self._traffic.tokens.labels(self._api, kind).inc(count)
 

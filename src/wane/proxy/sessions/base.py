@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from wane.proxy.sessions.money import Money
 from wane.proxy.wire.base import NO_USAGE, Body, Mending, Round, TokenUsage, Wire
 
 
@@ -93,6 +94,21 @@ class EpisodeStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class ViewStatus:
+    """The view of a request, as the live page shows it over time.
+
+    Attributes:
+        at: when the request came, in UTC.
+        view: tokens of the view.
+        evicted: tokens that were evicted for it.
+    """
+
+    at: datetime
+    view: int
+    evicted: int
+
+
+@dataclass(frozen=True, slots=True)
 class SessionStatus:
     """A session as `/wane/status` shows it.
 
@@ -108,6 +124,8 @@ class SessionStatus:
         episodes: the episodes that have anything in the view, in order of start.
         removed: number of episodes that were removed whole.
         used: usage of all its rounds, as the provider reported it.
+        money: what they cost; None if no price is known of one of them.
+        views: its latest requests, oldest first.
     """
 
     facts: Facts
@@ -121,6 +139,8 @@ class SessionStatus:
     episodes: tuple[EpisodeStatus, ...]
     removed: int
     used: TokenUsage = NO_USAGE
+    money: Money | None = None
+    views: tuple[ViewStatus, ...] = ()
 
 
 class Sessions(Protocol):

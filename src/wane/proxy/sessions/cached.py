@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from weakref import WeakSet
 from wane.core.errors import JournalError
 from wane.journal import Record
 from wane.journal.titles import title_of
-from wane.proxy.sessions.base import EpisodeStatus, Facts, SessionStatus
+from wane.proxy.sessions.base import EpisodeStatus, Facts, SessionStatus, ViewStatus
 from wane.proxy.sessions.identity import Arrival
 from wane.proxy.sessions.session import Session
 from wane.proxy.store.base import Log, SessionChangedError, SessionLostError, StoreError
@@ -21,6 +22,7 @@ from wane.proxy.wire.base import Body, Mending, Message
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _UNSTORED: Final = "the session could not be stored"
+_MOST_VIEWS: Final = 240
 _MOST_WAITING: Final = 10_000  # records that wait until the store can be reached
 
 
@@ -43,6 +45,7 @@ class CachedSession:
         warning: why it is not stored; usually empty.
         remark: something to tell once.
         lost: whether the store no longer has it.
+        views: of its latest requests in this process.
         mendings: corrections without which the provider has refused requests.
     """
 
@@ -60,6 +63,7 @@ class CachedSession:
     warning: str = ""
     remark: str = ""
     lost: bool = False
+    views: deque[ViewStatus] = field(default_factory=lambda: deque(maxlen=_MOST_VIEWS))
     mendings: list[Mending] = field(default_factory=list)
     _waiting: list[Record] = field(default_factory=list)
     _given_up: bool = False
@@ -198,6 +202,8 @@ class CachedSession:
             shown,
             max(0, started - len(episodes)),
             self.session.used,
+            self.session.ledger.money,
+            tuple(self.views),
         )
 
     def _warn(self, error: StoreError) -> None:

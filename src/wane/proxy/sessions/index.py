@@ -18,7 +18,7 @@ from wane.core.errors import FormatError, HistoryError, JournalError
 from wane.core.guidance import guidance
 from wane.journal import Record
 from wane.proxy.sessions import notes
-from wane.proxy.sessions.base import Facts, SessionStatus
+from wane.proxy.sessions.base import Facts, SessionStatus, ViewStatus
 from wane.proxy.sessions.cached import CachedSession, title
 from wane.proxy.sessions.entries import Alignment
 from wane.proxy.sessions.identity import ASSISTANT, Arrival, root_of
@@ -371,6 +371,7 @@ class SessionIndex:
             satisfied=satisfied,
             note=cached.warning or cached.told_once() or ("" if satisfied or report is None else report.shortfall),
         )
+        cached.views.append(ViewStatus(now, engine.tokens, cached.facts.evicted_now))
         own = self._own(wire, body)
         note = view.reminder if DELIMITER in own else None
         return SessionTurn(

@@ -31,6 +31,7 @@ from wane.proxy.sessions import notes
 from wane.proxy.sessions.entries import Alignment, Entries, Entry
 from wane.proxy.sessions.history import EditableOutline, WovenHistory
 from wane.proxy.sessions.identity import Arrival, shape_of
+from wane.proxy.sessions.money import Ledger
 from wane.proxy.sessions.notes import Edit, GivenReply
 from wane.proxy.sessions.rounds import WovenRounds
 from wane.proxy.settings import ContextSettings
@@ -76,6 +77,7 @@ class Session:
         rounds: the rounds that the client was not shown.
         engine: keeps its view.
         used: usage of its rounds, as the provider reported it.
+        ledger: what they cost.
     """
 
     def __init__(self, wire: Wire, settings: ContextSettings, *, infer: bool) -> None:
@@ -85,6 +87,7 @@ class Session:
         self.rounds = WovenRounds(wire)
         self.engine = _engine(settings, infer=infer)
         self.used = NO_USAGE
+        self.ledger = Ledger()
         self._settings = settings
         self._outline = EditableOutline()
         self._edited: set[int] = set()  # entries
@@ -256,7 +259,7 @@ class Session:
         """Take in the usage of a request, as the provider reported it; return the record of it."""
         if usage.input <= 0:
             return []
-        self._take_usage(usage)
+        self._take_usage(usage, model)
         record = UsageRecord(
             items=self.engine.item_count,
             input_tokens=usage.input,
@@ -324,7 +327,8 @@ class Session:
             elif isinstance(record, UsageRecord):
                 self._asked()
                 read, write = record.cache_read_tokens, record.cache_write_tokens
-                self._take_usage(TokenUsage(record.input_tokens, record.output_tokens, read, write))
+                usage = TokenUsage(record.input_tokens, record.output_tokens, read, write)
+                self._take_usage(usage, record.model or "")
             elif isinstance(record, PassRecord) and self.engine.evicts:
                 self._follow_pass(record)
             elif isinstance(record, StrategyRecord) and record.strategy == self.engine.name:
@@ -346,8 +350,9 @@ class Session:
 
     # How it does it
 
-    def _take_usage(self, usage: TokenUsage) -> None:
+    def _take_usage(self, usage: TokenUsage, model: str) -> None:
         self.used += usage
+        self.ledger.add(usage, model, self.engine.evicted, replied=self._anchored != self.engine.item_count)
         self._anchor(usage.input)
 
     def _anchor(self, input_tokens: int) -> None:

@@ -25,6 +25,16 @@ function short(tokens) {
   return tokens >= 1e3 ? `${trim(tokens / 1e3)}k` : String(Math.round(tokens));
 }
 
+function dollars(amount) {
+  return `$${amount.toFixed(Math.abs(amount) >= 0.1 || amount === 0 ? 2 : 4)}`;
+}
+
+// What eviction saved, against the whole history in each request; it may have cost something.
+function savings(money) {
+  const saved = money.unmanaged - money.spent;
+  return [saved < 0 ? "more" : "less", `about ${dollars(Math.abs(saved))}`];
+}
+
 function span(seconds) {
   if (seconds < 60) return `${Math.max(0, Math.floor(seconds))} s`;
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;

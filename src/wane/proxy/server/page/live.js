@@ -15,6 +15,10 @@ function facts(data) {
     ["Requests", data.open ? `${n0(ended)}, ${n0(data.open)} open` : n0(ended)],
     ["Up for", span(between(data.started, data.now))],
   ];
+  if (data.money) {
+    const [than, saved] = savings(data.money);
+    rows.push(["Spent", dollars(data.money.spent)], [than === "less" ? "Saved by eviction" : "Spent on eviction", saved]);
+  }
   const failed = data.requests.failed_open || 0;
   if (failed) rows.push(["Passed on unchanged, as Wane failed", n0(failed)]);
   // Text of rows that stay is changed in place, so that a selection in them holds.

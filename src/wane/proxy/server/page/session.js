@@ -9,6 +9,8 @@ function sessionCard() {
     figures: h("p", { class: "figures" }),
     ghost: h("div", { class: "line", "aria-hidden": "true", hidden: true }, h("i", {})),
     said: h("p", { class: "said" }),
+    money: h("p", { class: "said" }),
+    views: h("div", { class: "views", hidden: true }),
     note: h("p", { class: "warn", hidden: true }),
     summary: h("summary", {}),
     episodes: h("div", { class: "episodes" }),
@@ -18,7 +20,7 @@ function sessionCard() {
   card.details.addEventListener("toggle", () => drawEpisodes(card));
   card.node = h("article", { class: "session" },
     h("header", {}, h("h2", {}, card.title), card.seen),
-    card.meta, card.bar, card.figures, card.ghost, card.said, card.note, card.details);
+    card.meta, card.bar, card.figures, card.ghost, card.said, card.money, card.views, card.note, card.details);
   return card;
 }
 
@@ -38,6 +40,8 @@ function drawSession(card, session, now) {
   drawBar(card.bar, session);
   drawFigures(card, session);
   drawGhost(card.ghost, session);
+  drawMoney(card.money, session);
+  drawViews(card.views, session);
   drawEpisodes(card);
 }
 
@@ -73,4 +77,33 @@ function drawEpisodes(card) {
   };
   const head = h("thead", {}, h("tr", {}, h("th", {}, "Episode"), h("th", {}, "Type"), h("th", {}, "State"), h("th", { class: "num" }, "In view")));
   card.episodes.replaceChildren(h("table", {}, head, h("tbody", {}, session.episodes.map(row))));
+}
+
+function drawMoney(node, session) {
+  const { money, used } = session;
+  const parts = [];
+  if (money) {
+    const [than, saved] = savings(money);
+    parts.push(`${dollars(money.spent)} spent, ${saved} ${than} than with nothing evicted`);
+  }
+  if (used.input) parts.push(`${Math.round((100 * used.cache_read) / used.input)} % of ${short(used.input)} input read from the cache`);
+  node.textContent = parts.join("; ");
+}
+
+// The view of the latest requests, a bar each, with what a pass evicted above it.
+function drawViews(node, session) {
+  const { views } = session;
+  node.hidden = views.length < 2;
+  if (node.hidden) return;
+  const most = Math.max(session.budget, ...views.map(([, view, evicted]) => view + evicted));
+  const passes = views.filter(([, , evicted]) => evicted > 0).length;
+  const bars = views.map(([at, view, evicted]) => {
+    const bar = h("i", {}, evicted > 0 && h("b", {}), h("u", {}));
+    bar.lastChild.style.height = `${(100 * view) / most}%`;
+    if (evicted > 0) bar.firstChild.style.height = `${(100 * evicted) / most}%`;
+    bar.title = `${new Date(at * 1000).toLocaleTimeString()}: ${short(view)} in view${evicted > 0 ? `, ${short(evicted)} evicted` : ""}`;
+    return bar;
+  });
+  const text = `The last ${many(views.length, "request")}${passes ? `, ${many(passes, "pass").replace(/passs$/, "passes")} that evicted` : ", no pass"}`;
+  node.replaceChildren(h("div", { class: "chart", role: "img", "aria-label": text }, bars), h("p", { class: "small" }, text));
 }

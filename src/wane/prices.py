@@ -1,4 +1,4 @@
-"""What tokens cost, from the `genai-prices` package (extra `lab`)."""
+"""What tokens cost, from the `genai-prices` package (extras `lab` and `proxy`)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,32 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 from wane.core.errors import ConfigError, MissingExtraError
-from wane.lab.cache.prefix import CacheUse
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelPrice
 
 _MILLION: Final = 1_000_000
 _USUAL: Final = ("anthropic", "openai", "google", "deepseek")
+
+
+@dataclass(frozen=True, slots=True)
+class CacheUse:
+    """Where the input tokens of one request came from.
+
+    Attributes:
+        read: tokens read from the cache.
+        written: tokens written to it, if the provider charges for that.
+        fresh: all others.
+    """
+
+    read: int
+    written: int
+    fresh: int
+
+    @property
+    def total(self) -> int:
+        """All input tokens of the request."""
+        return self.read + self.written + self.fresh
 
 
 @dataclass(frozen=True, slots=True)

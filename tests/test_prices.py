@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from wane.core.errors import ConfigError
-from wane.lab.cache import CacheUse
-from wane.lab.prices import Cost, Prices, known_models
+from wane.prices import CacheUse, Cost, Prices, known_models
 
 genai_prices = pytest.importorskip("genai_prices", reason="needs the lab extra")
 MODELS = [

@@ -1,0 +1,59 @@
+"""`wane statusline`: a line on the latest session of a proxy, for an agent's status line."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from wane.cli import failure
+from wane.cli.terminal.text import printable
+
+_PATIENCE: Final = 1.0
+"""Seconds; the agent asks again soon."""
+
+
+def print_statusline(url: str | None = None) -> int:
+    """Print the line, and return the exit code: an agent shows no line of a command that fails."""
+    base = url or os.environ.get("WANE_PROXY_URL") or os.environ.get("ANTHROPIC_BASE_URL") or ""
+    # What an agent tells of itself on standard input is not needed, but it may wait until somebody has read it.
+    if not sys.stdin.isatty():
+        sys.stdin.read()
+    sys.stdout.write(f"{printable(_line(base))}\n")
+    return failure.OK
+
+
+def _line(base: str) -> str:
+    if not base.startswith(("http://", "https://")):
+        return "wane: no proxy"
+    try:
+        with urlopen(f"{base.rstrip('/')}/wane/status", timeout=_PATIENCE) as answer:  # noqa: S310 - http, see above
+            data = json.load(answer)
+        sessions = data["sessions"]
+        return told(sessions[0]) if sessions else "wane: no session yet"
+    except (URLError, OSError, ValueError, LookupError, TypeError):
+        return "wane: no proxy"
+
+
+def told(session: Mapping[str, Any]) -> str:
+    """Return the line on a session of `/wane/status`."""
+    view, budget = session["view"], session["budget"]
+    parts = [f"wane {_short(view)}/{_short(budget)}"]
+    if view > budget:
+        parts[0] += " over budget"
+    if session["views"] and (now := session["views"][-1][2]):
+        parts.append(f"just evicted {_short(now)}")
+    if session["evicted"]:
+        parts.append(f"{_short(session['evicted'])} evicted")
+    if money := session["money"]:
+        saved = money["unmanaged"] - money["spent"]
+        parts.append(f"${money['spent']:.2f}" + (f", saved ${saved:.2f}" if saved >= 0.005 else ""))
+    return " | ".join(parts)
+
+
+def _short(tokens: int) -> str:
+    return f"{tokens / 1000:.0f}k" if tokens >= 10_000 else f"{tokens / 1000:.1f}k" if tokens >= 1_000 else str(tokens)

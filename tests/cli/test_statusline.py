@@ -1,0 +1,63 @@
+"""`wane statusline`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import pytest
+
+from tests.cli.conftest import COMMAND, Run
+from tests.proxy.server.support import ask, body, message, provider, proxy, response
+from tests.proxy.server.test_managed import replies
+from wane.cli.proxy.statusline import told
+
+SESSION = {
+    "view": 41_200,
+    "budget": 80_000,
+    "evicted": 31_000,
+    "views": [[1.0, 71_000, 0], [2.0, 41_200, 31_000]],
+    "money": {"spent": 0.75, "unmanaged": 2.5},
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "line"),
+    [
+        ({}, "wane 41k/80k | just evicted 31k | 31k evicted | $0.75, saved $1.75"),
+        ({"views": [], "money": None, "evicted": 0}, "wane 41k/80k"),
+        ({"view": 80_900, "views": [[1.0, 80_900, 0]]}, "wane 81k/80k over budget | 31k evicted | $0.75, saved $1.75"),
+        ({"view": 950, "budget": 9_500, "money": {"spent": 0.2, "unmanaged": 0.1}, "views": [], "evicted": 0},
+         "wane 950/9.5k | $0.20"),
+    ],
+)  # fmt: skip
+def test_what_it_says_of_a_session(changed: dict[str, object], line: str) -> None:
+    assert told({**SESSION, **changed}) == line
+
+
+def test_no_proxy_is_no_failure(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("WANE_PROXY_URL", "ANTHROPIC_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    for arguments in ((), ("--url", "http://127.0.0.1:9"), ("--url", "nowhere")):
+        done = run("statusline", *arguments, stdin=b"{}")
+        assert (done.code, done.out) == (0, "wane: no proxy\n")
+
+
+def test_a_real_proxy_is_asked() -> None:
+    async def main() -> list[str]:
+        lines = []
+        said = response(message("hi", usage={"input_tokens": 900, "output_tokens": 5}))
+        async with provider(replies(said)) as up, proxy(up.url) as running:
+            for _ in range(2):
+                process = await asyncio.create_subprocess_exec(
+                    sys.executable, "-c", COMMAND, "statusline", "--url", running.url,
+                    stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE,
+                )  # fmt: skip
+                lines.append((await process.communicate())[0].decode())
+                await ask(running, body(stream=False))
+        return lines
+
+    before, after = asyncio.run(main())
+    assert before == "wane: no session yet\n"
+    assert after.startswith("wane ")
+    assert "/80k" in after

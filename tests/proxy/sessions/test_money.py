@@ -1,0 +1,81 @@
+"""What sessions cost, and what they would have cost without eviction."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.proxy.sessions.test_index import SMALL, disk, work, worker
+from tests.proxy.world import AnthropicClient, ChatClient, Client
+from wane.prices import Prices
+from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.sessions.money import Ledger, Money
+from wane.proxy.wire.base import TokenUsage
+
+MODEL = "claude-sonnet-4-5"
+
+
+def test_what_was_evicted_would_have_been_read_from_the_cache() -> None:
+    rates = Prices.of(MODEL).tiers[0]
+    ledger = Ledger()
+    ledger.add(TokenUsage(10_000, 100, 0, 10_000), MODEL, 0)
+    first = 10_000 * rates.write + 100 * rates.output
+    assert ledger.money == Money(pytest.approx(first), pytest.approx(first))
+    # A pass took 6,000 tokens, so that all but the first 2,000 were written anew.
+    ledger.add(TokenUsage(5_000, 100, 2_000, 3_000), MODEL, 6_000)
+    spent = 2_000 * rates.read + 3_000 * rates.write + 100 * rates.output
+    whole = 10_000 * rates.read + 1_000 * rates.write + 100 * rates.output
+    assert ledger.money == Money(pytest.approx(first + spent), pytest.approx(first + whole))
+
+
+def test_where_the_cache_was_cold_it_would_have_been_so_for_all() -> None:
+    rates = Prices.of(MODEL).tiers[0]
+    ledger = Ledger()
+    ledger.add(TokenUsage(10_000, 0, 0, 10_000), MODEL, 0)
+    before = ledger.money
+    ledger.add(TokenUsage(5_000, 0, 0, 5_000), MODEL, 6_000)
+    assert before is not None
+    assert ledger.money is not None
+    assert ledger.money.unmanaged - before.unmanaged == pytest.approx(11_000 * rates.write)
+
+
+def test_without_a_cache_everything_is_paid_in_full_and_rounds_of_our_own_count_as_spent_alone() -> None:
+    rates = Prices.of(MODEL).tiers[0]
+    ledger = Ledger()
+    ledger.add(TokenUsage(1_000, 10), MODEL, 500)
+    ledger.add(TokenUsage(1_100, 10), MODEL, 500, replied=False)
+    spent = 2_100 * rates.input + 20 * rates.output
+    assert ledger.money == Money(pytest.approx(spent), pytest.approx(1_500 * rates.input + 10 * rates.output))
+
+
+def test_a_model_without_a_price_makes_the_sum_unknown() -> None:
+    ledger = Ledger()
+    ledger.add(TokenUsage(1_000, 10), "no-such-model", 0)
+    ledger.add(TokenUsage(1_000, 10), MODEL, 0)
+    assert ledger.money is None
+
+
+@pytest.mark.parametrize("make", [AnthropicClient, ChatClient], ids=lambda client: client.__name__)
+def test_a_session_costs_the_same_after_a_restart(make: type[Client], tmp_path: Path) -> None:
+    async def main() -> None:
+        client = make()
+        model = worker(client, 3)
+        index = SessionIndex(disk(tmp_path), SMALL)
+        await work(index, client, model, 5)
+        (before,) = index.status()
+        await index.close()
+        assert before.money is not None
+        assert before.money.unmanaged > before.money.spent > 0
+        rates = Prices.of(before.facts.model).tiers[0]
+        assert before.money.spent == pytest.approx(before.used.input * rates.input + before.used.output * rates.output)
+        assert any(view.evicted for view in before.views)
+        index = SessionIndex(disk(tmp_path), SMALL)
+        client.say("One more.")
+        await index.turn(client.wire, client.body())
+        (after,) = index.status()
+        assert after.money == before.money
+        await index.close()
+
+    asyncio.run(main())
