@@ -25,6 +25,11 @@ from wane.testing import Call, Kind, Reply, Request, ScriptedServer
 
 ROOT = Path(__file__).parents[2]
 COMMAND = "import sys; from wane.cli.main import main; sys.exit(main())"
+READ_TRAJECTORY = """
+import sys
+from harbor.models.trajectories import Trajectory
+Trajectory.model_validate_json(open(sys.argv[1]).read())
+"""
 TASKS = ("apple", "birch", "cedar")
 PATIENCE = 300.0
 
@@ -163,7 +168,7 @@ def session_of(found: RunResults, trial: Trial) -> str:
 
 
 @pytest.mark.full
-def test_both_protocols_and_the_report(evaluate: Callable[..., Any], tmp_path: Path) -> None:
+def test_both_protocols_and_the_report(evaluate: Callable[..., Any], python: str, tmp_path: Path) -> None:
     model = Model()
     with ScriptedServer(model) as server:
         code, out = ended(evaluate(server.url))
@@ -180,6 +185,13 @@ def test_both_protocols_and_the_report(evaluate: Callable[..., Any], tmp_path: P
     assert all(turn.startswith(single.run.new_environment) for turns in model.turns for turn in turns)
     assert sorted(len(turns) for turns in model.turns) == [1] * 8 + [2] * 2 + [3] * 2
     assert [it.items_before > 0 for it in single.trials] == [False, True, True]
+    # Each has the trajectory of its own task, as Harbor reads it.
+    for found in (single, isolated):
+        for it in found.trials:
+            path = found.path.parent / it.directory / "agent" / "trajectory.json"
+            subprocess.run([python, "-c", READ_TRAJECTORY, path], check=True)
+            sources = [step["source"] for step in json.loads(path.read_text())["steps"]]
+            assert sources == ["user", "agent", "agent"]
     # No key was kept.
     kept = [
         path for path in (tmp_path / "out").rglob("*") if path.is_file() and b"a-key-of-this-test" in path.read_bytes()

@@ -25,9 +25,12 @@ from harbor.agents.options import AgentOptions  # noqa: E402
 from harbor.environments.base import BaseEnvironment  # noqa: E402
 from harbor.models.agent.context import AgentContext  # noqa: E402
 
+from wane.core.errors import WaneError  # noqa: E402
 from wane.evaluation import bundle  # noqa: E402
 from wane.evaluation.running.config import NEW_ENVIRONMENT  # noqa: E402
 from wane.evaluation.swe_bench import PATCH  # noqa: E402
+from wane.evaluation.trajectory import FILE, write  # noqa: E402
+from wane.journal import read  # noqa: E402
 
 SESSIONS: Final = "sessions"
 """Folder of the session, in the agent's log folder."""
@@ -73,7 +76,7 @@ class WaneOptions(AgentOptions):  # type: ignore[misc, unused-ignore]
 class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
     """Runs the `wane` command in the environment, one turn for each task or step."""
 
-    capabilities = AgentCapabilities(resume=True)
+    capabilities = AgentCapabilities(atif=True, resume=True)
     options_model = WaneOptions
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -81,6 +84,7 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
         self._chosen = cast(WaneOptions, self.options)
         self._session_id: str | None = None
         self._head = ""
+        self._skip = 0
         # Keys of this machine's environment go along, as they do for Harbor's own agents.
         for name in _PASSED_ON:
             if name not in self._extra_env and (value := self._get_env(name)):
@@ -118,6 +122,7 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
         if self._chosen.session:
             earlier = Path(self._chosen.session)
             self._session_id = session_id(earlier)
+            self._skip = len(read(_only_session(earlier)).records)
             await environment.upload_dir(earlier, self._sessions)
             await environment.exec(f"chmod -R a+rwX {self._sessions}", user="root")
 
@@ -170,6 +175,7 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
             told = await environment.exec(f"tail -c 2000 {self.environment_logs_dir}/stderr.txt")
             raise NonZeroAgentExitCodeError(f"wane did not start: {_told(done.stdout, told.stdout)}") from None
         self._session_id = result["session_id"]
+        await self._write_trajectory(environment)
         context.n_input_tokens, context.n_output_tokens = usage["input_tokens"], usage["output_tokens"]
         context.n_cache_tokens, context.cost_usd = usage["cache_read_tokens"], usage["cost"]
         context.metadata = {
@@ -181,6 +187,16 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
         if result["outcome"] != "done":
             told = _OUTCOMES.get(result["outcome"], "it failed")
             raise NonZeroAgentExitCodeError(f"wane ended before the task was done: {told}: {result['error']}")
+
+    async def _write_trajectory(self, environment: BaseEnvironment) -> None:
+        sessions = self.logs_dir / SESSIONS
+        try:
+            if not sessions.exists():  # an environment without mounts
+                await environment.download_dir(self._sessions, sessions)
+            write(_only_session(sessions), self._skip, self.logs_dir.parent.name, self.logs_dir / FILE)
+        except (WaneError, OSError, ValueError) as error:
+            # A trial is not lost over how it is shown.
+            self.logger.warning("no trajectory was written: %s", error)
 
     def _command(self) -> str:
         chosen = self._chosen
@@ -213,11 +229,15 @@ def session_id(folder: Path) -> str:
     Raises:
         ValueError: if there is not exactly one.
     """
+    with _only_session(folder).open("rb") as file:
+        return cast(str, json.loads(file.readline())["id"])
+
+
+def _only_session(folder: Path) -> Path:
     found = sorted(folder.rglob("*.jsonl"))
     if len(found) != 1:
         raise ValueError(f"{folder} holds {len(found)} sessions; one is needed to go on with")
-    with found[0].open("rb") as file:
-        return cast(str, json.loads(file.readline())["id"])
+    return found[0]
 
 
 def _told(*texts: str | None) -> str:

@@ -61,7 +61,7 @@ def base_folder(bases: Path, image: str) -> Path:
     there = sorted(each.name for each in bases.glob("*:*")) if bases.is_dir() else []
     raise SandboxError(
         f"no root file system for the image {image} in {bases} (there: {', '.join(there) or 'none'}); "
-        "docs/evaluation.md says how to make one"
+        "docs/evaluation/README.md says how to make one"
     )
 
 
