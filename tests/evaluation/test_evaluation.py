@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -264,6 +265,38 @@ def test_reference_solutions(evaluate: Callable[..., Any], tmp_path: Path) -> No
     assert code == 0, out
     found = results(tmp_path / "out", "isolated")
     assert [(it.task, it.reward) for it in found.trials] == [(name, 1.0) for name in TASKS]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("protocol", "sessions"), [("single", 1), ("isolated", 3)])
+def test_a_task_of_several_steps(
+    evaluate: Callable[..., Any], place: Path, tmp_path: Path, protocol: str, sessions: int
+) -> None:
+    tasks = tmp_path / "tasks"
+    shutil.copytree(place / "tasks" / "apple", tasks / "apple")
+    steps = tasks / "steps"
+    shutil.copytree(place / "tasks" / "birch" / "environment", steps / "environment")
+    (steps / "task.toml").write_text(
+        'schema_version = "1.4"\nmulti_step_reward_strategy = "mean"\n[metadata]\n[agent]\ntimeout_sec = 120.0\n'
+        '[verifier]\ntimeout_sec = 60.0\n[environment]\n[[steps]]\nname = "one"\n[[steps]]\nname = "two"\n'
+    )
+    for step, name in (("one", "birch"), ("two", "cedar")):
+        (steps / "steps" / step / "tests").mkdir(parents=True)
+        (steps / "steps" / step / "instruction.md").write_text(f"Write the word {name} to /app/{name}.txt.\n")
+        (steps / "steps" / step / "tests" / "test.sh").write_text(
+            f'#!/bin/bash\n[ "$(cat /app/{name}.txt)" = {name} ] && echo 1 >/logs/verifier/reward.txt\n'
+        )
+    model = Model()
+    with ScriptedServer(model) as server:
+        code, out = ended(evaluate(server.url, path=str(tasks), protocols=[protocol], seed=None))
+        assert code == 0, out
+    found = results(tmp_path / "out", protocol)
+    assert [(it.task, it.reward, it.usage.model_calls) for it in found.trials] == [("apple", 1.0, 2), ("steps", 1.0, 4)]
+    assert [(it.name, it.reward) for it in found.trials[1].steps] == [("one", 1.0), ("two", 1.0)]
+    assert len({path.name for path in (tmp_path / "out").rglob("sessions/*/*.jsonl")}) == sessions
+    # The second step is no new environment.
+    seen = [turns[-1].startswith("This is a new task") for turns in model.turns]
+    assert seen == [True] * 4 + [protocol == "isolated"] * 2
 
 
 @pytest.mark.full

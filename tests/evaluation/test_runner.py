@@ -14,7 +14,7 @@ from wane.core import Policy
 from wane.core.errors import ConfigError
 from wane.evaluation.results import FILE_NAME, RunResults, Trial, read
 from wane.evaluation.running.config import Config, Limits
-from wane.evaluation.running.journals import find_journal, usage_of
+from wane.evaluation.running.journals import usage_of
 from wane.evaluation.running.runner import Evaluation, EvaluationError, StoppedError
 from wane.evaluation.running.tasks import find_tasks
 from wane.evaluation.running.trial import COST_LIMIT, Attempt
@@ -56,13 +56,11 @@ class Tasks:
             self.at_work -= 1
 
     def _done(self, attempt: Attempt, name: str) -> Trial:
-        sessions = attempt.directory / "agent" / "sessions"
+        sessions = attempt.directory / "agent" / "sessions" / "app"
         sessions.mkdir(parents=True)
         if attempt.earlier:
-            source = find_journal(attempt.earlier)
-            assert source is not None
-            path = sessions / source.name
-            path.write_bytes(source.read_bytes())
+            path = sessions / attempt.earlier.name
+            path.write_bytes(attempt.earlier.read_bytes())
             journal = Journal.open(path)
         else:
             journal = Journal.create(sessions, cwd=Path("/"), message_format="openai")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import TypeVar
 
 import pytest
 
+import wane
 from tests.evaluation.machines import IMAGE, make_base
 from wane.evaluation.sandbox.files import get_directory, get_file, put_directory, put_file
 from wane.evaluation.sandbox.image import build
@@ -236,3 +239,56 @@ def test_a_namespace_ends_with_its_owner_however_that_ends(bases: Path, tmp_path
             return
         time.sleep(0.05)
     pytest.fail("the namespace lives on without its owner")
+
+
+ROOTLESS = """
+import asyncio, sys
+from pathlib import Path
+from wane.evaluation.sandbox.namespace import Mount, Namespace
+
+async def main(base, home):
+    space = Namespace()
+    await space.up([base], home, [Mount(base, "/opt/base", read_only=True)], network=True)
+    done = await space.run(["bash", "-c", "id -u; echo new >/etc/new; cat /etc/new; echo x >/opt/base/x"])
+    print(done.output, end="")
+    await space.down()
+
+asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2])))
+"""
+NOBODY = 65534
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the other tests run without root already")
+def test_it_works_without_root() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        base, source = make_base(Path(folder) / "bases"), Path(folder) / "source"
+        os.chmod(folder, 0o755)
+        shutil.copytree(Path(wane.__file__).parent, source / "wane", ignore=shutil.ignore_patterns("__pycache__"))
+        home = Path(folder) / "home"
+        home.mkdir()
+        # To its own root, files of others are nobody's: so the base must be the user's.
+        for path in (home, base, *base.rglob("*")):
+            os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+        done = None
+        for python in (sys.executable, "/usr/bin/python3"):
+            try:
+                done = subprocess.run(
+                    [python, "-B", "-c", ROOTLESS, base, home],
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                    env={"PYTHONPATH": str(source), "PATH": SEARCH_PATH},
+                    user=NOBODY,
+                    group=NOBODY,
+                    extra_groups=[],
+                )
+                break
+            except (PermissionError, FileNotFoundError):
+                continue
+        if done is None or "requires a different Python" in done.stderr or "ImportError" in done.stderr:
+            pytest.skip("no Python of at least 3.11 that another user may run")
+        if "did not start" in done.stderr:
+            pytest.skip(f"user namespaces are not allowed here: {done.stderr.splitlines()[-1]}")
+        told = done.stdout.splitlines()
+        assert told[:2] == ["0", "new"], done.stderr
+        assert "Read-only" in told[2]

@@ -101,7 +101,7 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
 
     @override
     async def setup(self, environment: BaseEnvironment) -> None:
-        """Put the bundle into the environment unless it is mounted there, and the session that this one goes on with.
+        """Put the bundle into the environment unless it is mounted there.
 
         Raises:
             RuntimeError: if Wane does not start there.
@@ -119,12 +119,6 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
             if head.return_code:
                 raise RuntimeError(f"{self._chosen.patch} is not a git checkout: {_told(head.stdout, head.stderr)}")
             self._head = (head.stdout or "").strip().splitlines()[-1]
-        if self._chosen.session:
-            earlier = Path(self._chosen.session)
-            self._session_id = session_id(earlier)
-            self._skip = len(read(_only_session(earlier)).records)
-            await environment.upload_dir(earlier, self._sessions)
-            await environment.exec(f"chmod -R a+rwX {self._sessions}", user="root")
 
     @override
     async def run(self, instruction: str, environment: BaseEnvironment, context: AgentContext) -> None:
@@ -135,6 +129,10 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
             NonZeroAgentExitCodeError: if it ended otherwise than done.
         """
         line = self._chosen.new_environment
+        # Each step but a resumed one has a session of its own.
+        self._session_id, self._skip = None, 0
+        if self._chosen.session:
+            await self._go_on_with(Path(self._chosen.session), environment)
         try:
             await self._turn(f"{line}\n\n{instruction}" if line else instruction, environment, context)
         finally:
@@ -157,6 +155,12 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
     @property
     def _sessions(self) -> str:
         return f"{self.environment_logs_dir}/{SESSIONS}"
+
+    async def _go_on_with(self, earlier: Path, environment: BaseEnvironment) -> None:
+        self._session_id = session_id(earlier)
+        self._skip = len(read(_only_session(earlier)).records)
+        await environment.upload_dir(earlier, self._sessions)
+        await environment.exec(f"chmod -R a+rwX {self._sessions}", user="root")
 
     async def _turn(self, task: str, environment: BaseEnvironment, context: AgentContext) -> None:
         prompt = self.logs_dir / "prompt.txt"

@@ -13,18 +13,22 @@ from wane.lab.counting import count
 from wane.lab.readers import read_file
 
 
-def find_journal(folder: Path) -> Path | None:
-    """Return the newest session file in a folder, at any depth; None if there is none."""
-    found = sorted(folder.rglob("*.jsonl"), key=lambda path: path.stat().st_mtime)
-    return found[-1] if found else None
+def journals_in(folder: Path) -> tuple[Path, ...]:
+    """Return the session files in a folder, at any depth, the newest last; of copies of a session, the newest.
+
+    A task of several steps may have a session for each, and a copy of one after each.
+    """
+    found = sorted(folder.rglob("*.jsonl"), key=lambda path: (path.stat().st_mtime, path.stat().st_size))
+    newest = {path.name: path for path in found}
+    return tuple(path for path in found if newest[path.name] == path)
 
 
-def usage_of(journal: Path | None) -> Usage:
-    """Return what all model calls of a session took; nothing if there is no journal, or it cannot be read."""
-    if journal is None:
-        return Usage(cost=0.0)
+def usage_of(*journals: Path) -> Usage:
+    """Return what all model calls of sessions took; of a journal that cannot be read, the cost is not known."""
+    records: list[UsageRecord] = []
     try:
-        records = [record for record in read(journal).records if isinstance(record, UsageRecord)]
+        for journal in journals:
+            records += [record for record in read(journal).records if isinstance(record, UsageRecord)]
     except WaneError:
         return Usage()
     costs = [record.cost for record in records]
@@ -81,7 +85,7 @@ def context_since(journal: Path, earlier: Path | None, budget: int | None) -> Co
         calls = [record for record in read(journal).records if isinstance(record, UsageRecord)]
     except WaneError:
         return None
-    views = [record.input_tokens for record in calls[usage_of(earlier).model_calls :]]
+    views = [record.input_tokens for record in calls[usage_of(*filter(None, [earlier])).model_calls :]]
     passes, evicted, read_again = (late - early for late, early in zip(after, before, strict=True))
     over = sum(view > budget for view in views) if budget is not None else 0
     return ContextFigures(passes, evicted, max(views, default=0), over, read_again)

@@ -79,14 +79,14 @@ class _OneRun:
                 yield Attempt(self.arm, self.number, position, task, self.folder, self._earlier(position))
 
     def _earlier(self, position: int) -> Path | None:
-        """Folder of the session after the task before; none for the first, and where each has its own."""
+        """The session as the task before left it; none for the first, and where each has its own."""
         if self.arm.protocol == "isolated":
             return None
         for task in reversed(self.tasks[: position - 1]):
             trial = self.done.get(task.name)
             # A trial whose environment did not start left no session: the one before it is the latest.
             if trial is not None and trial.journal:
-                return self.folder / trial.directory / "agent" / "sessions"
+                return self.folder / trial.journal
         return None
 
 

@@ -13,7 +13,7 @@ from wane.core.errors import ConfigError, WaneError
 from wane.evaluation import bundle, swe_bench
 from wane.evaluation.results import Arm, StepReward, Trial, Usage
 from wane.evaluation.running.config import RIVAL, Config
-from wane.evaluation.running.journals import context_since, find_journal, item_count, since, usage_of
+from wane.evaluation.running.journals import context_since, item_count, journals_in, since, usage_of
 from wane.evaluation.running.tasks import Task
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Attempt:
         position: place of the task in it, from 1.
         task: the task.
         folder: the run's folder.
-        earlier: folder of the session that this trial goes on with; None for a session of its own.
+        earlier: the session file, as it is now, that this trial goes on with; None for a session of its own.
         allowance: dollars that it may spend; None for no limit.
     """
 
@@ -69,11 +69,11 @@ class Attempt:
     @property
     def spent_before(self) -> Usage:
         """What the session took before this trial."""
-        return usage_of(find_journal(self.earlier) if self.earlier else None)
+        return usage_of(*filter(None, [self.earlier]))
 
     def spent(self) -> Usage:
         """Return what the trial took so far, by its journal."""
-        return since(usage_of(find_journal(self.directory)), self.spent_before)
+        return since(usage_of(*journals_in(self.directory)), self.spent_before)
 
 
 async def try_task(config: Config, attempt: Attempt) -> Trial:
@@ -136,7 +136,7 @@ def _agent(config: Config, attempt: Attempt) -> Any:
         "time_limit": seconds,
         "cost_limit": _session_limit(attempt),
         "patch": swe_bench.CHECKOUT if config.benchmark in swe_bench.BENCHMARKS else None,
-        "session": str(attempt.earlier) if attempt.earlier else None,
+        "session": str(sessions_of(attempt.earlier)) if attempt.earlier else None,
     }
     return AgentConfig(
         import_path="wane.evaluation.harbor:WaneAgent",
@@ -146,6 +146,11 @@ def _agent(config: Config, attempt: Attempt) -> Any:
         resume_trajectory=arm.protocol == "single",
         kwargs={name: value for name, value in kwargs.items() if value is not None},
     )
+
+
+def sessions_of(journal: Path) -> Path:
+    """Return the folder of sessions that a session file is in, below a folder for its directory."""
+    return journal.parent.parent
 
 
 def _session_limit(attempt: Attempt) -> float | None:
@@ -190,9 +195,9 @@ def _record(attempt: Attempt, result: TrialResult) -> Trial:
     timing = result.agent_execution
     timings = [timing] if timing else [step.agent_execution for step in steps if step.agent_execution]
     spans = [(it.finished_at - it.started_at).total_seconds() for it in timings if it.finished_at and it.started_at]
-    before = find_journal(attempt.earlier) if attempt.earlier else None
     ours = not attempt.arm.strategy.startswith(RIVAL)
-    journal = find_journal(attempt.directory / "agent") if ours else None
+    journals = journals_in(attempt.directory) if ours else ()
+    journal = journals[-1] if journals else None
     return Trial(
         arm=attempt.arm,
         run=attempt.run,
@@ -204,10 +209,11 @@ def _record(attempt: Attempt, result: TrialResult) -> Trial:
         started=timings[0].started_at if timings else None,
         seconds=sum(spans) if spans else None,
         usage=attempt.spent() if ours else _reported(result),
-        context=context_since(journal, before, attempt.arm.budget) if journal else None,
+        # Of steps in sessions of their own, each would have figures of its own.
+        context=context_since(journal, attempt.earlier, attempt.arm.budget) if journal and len(journals) == 1 else None,
         steps=tuple(StepReward(it.step_name, _reward(it.verifier_result)) for it in steps),
         journal=journal.relative_to(attempt.folder).as_posix() if journal else "",
-        items_before=_items(before),
+        items_before=_items(attempt.earlier),
         directory=attempt.directory.relative_to(attempt.folder).as_posix(),
     )
 
