@@ -43,6 +43,8 @@ _PASSED_ON: Final = tuple(f"{name}_{what}" for name in KEYS for what in ("API_KE
 _PROMPT: Final = "/tmp/wane-task.txt"  # noqa: S108 - in the task's environment
 _TIMED_OUT: Final = 124
 """Exit code of `timeout`."""
+_KILLED: Final = 137
+"""The same where SIGTERM was not enough."""
 _OUTCOMES: Final = {"cost_limit": "the cost limit was reached", "interrupted": "it was interrupted"}
 
 
@@ -169,6 +171,7 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
         # By a file: the text of a task may be longer than a command line may be.
         await environment.upload_file(prompt, _PROMPT)
         done = await environment.exec(self._command())
+        limit = self._chosen.time_limit
         # The answer is the last line; a shell's greeting may come before it.
         lines = (done.stdout or "").strip().splitlines()
         (self.logs_dir / "result.json").write_text(lines[-1] if lines else "", encoding="utf-8")
@@ -176,6 +179,8 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
             result = json.loads(lines[-1])
             usage = result["usage"]
         except (IndexError, ValueError, KeyError, TypeError):
+            if limit is not None and done.return_code in (_TIMED_OUT, _KILLED):
+                raise TimeoutError(f"wane did not stop after {limit:g} seconds, and was killed") from None
             told = await environment.exec(f"tail -c 2000 {self.environment_logs_dir}/stderr.txt")
             raise NonZeroAgentExitCodeError(f"wane did not start: {_told(done.stdout, told.stdout)}") from None
         self._session_id = result["session_id"]
@@ -186,8 +191,8 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
             name: result[name]
             for name in ("session_id", "outcome", "error", "usage", "session_usage", "view_tokens", "budget")
         }
-        if done.return_code == _TIMED_OUT:
-            raise TimeoutError(f"wane was asked to stop after {self._chosen.time_limit:g} seconds")
+        if limit is not None and done.return_code == _TIMED_OUT:
+            raise TimeoutError(f"wane was asked to stop after {limit:g} seconds")
         if result["outcome"] != "done":
             told = _OUTCOMES.get(result["outcome"], "it failed")
             raise NonZeroAgentExitCodeError(f"wane ended before the task was done: {told}: {result['error']}")
