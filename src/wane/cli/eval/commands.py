@@ -38,6 +38,12 @@ def _swe_bench(values: Values) -> int:
     return write(**values)
 
 
+def _recovery(values: Values) -> int:
+    from wane.cli.eval.recovery import write
+
+    return write(**values)
+
+
 def _predictions(values: Values) -> int:
     from wane.cli.eval.swe_bench import predictions
 
@@ -56,6 +62,7 @@ EVAL_COMMANDS: Final = (
     Command("eval report", texts.REPORT, flags.REPORT, _report),
     Command("eval tasks", texts.TASKS, flags.TASKS, _tasks),
     Command("eval swe-bench", texts.SWE_BENCH, flags.SWE_BENCH, _swe_bench),
+    Command("eval recovery", texts.RECOVERY, flags.RECOVERY, _recovery),
     Command("eval predictions", texts.PREDICTIONS, flags.PREDICTIONS, _predictions),
     Command("eval grade", texts.GRADE, flags.GRADE, _grade),
 )

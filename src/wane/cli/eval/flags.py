@@ -47,3 +47,16 @@ GRADE: Final = (
     Flag(("DIR",), "place", "The folder of one run.", "DIR", Path),
     Flag(("REPORT",), "report", "The grader's report, as JSON.", "REPORT", Path),
 )
+
+RECOVERY: Final = (
+    Flag(("TRACES",), "traces", "Trials of the agent that failed, with ATIF trajectories.", "TRACES", Path),
+    Flag(("TASKS",), "tasks", "The tasks that it failed.", "TASKS", Path),
+    Flag(("DIR",), "target", "The folder for the new tasks.", "DIR", Path),
+    Flag(
+        ("--messages",),
+        "messages",
+        "What the agent is told of the failed attempt: full (its transcript), summary, or none, the default.",
+        "MODE",
+        choices=("full", "summary", "none"),
+    ),
+)

@@ -100,3 +100,13 @@ Take the verdicts of SWE-bench's grader into the results of a run.
 Examples:
   wane eval grade lite-results/anthropic-…-cwl-80000-single/run-1 report.json
 """
+
+RECOVERY: Final = """\
+Write tasks that another agent failed, in the state that it left, as Recovery-Bench does.
+
+The commands of the failed attempt are replayed when an environment is built. With --messages full, its whole transcript
+is in the user's turn, which is never evicted: in one session over many tasks that alone may exceed the budget.
+
+Examples:
+  wane eval recovery recovery-bench/runs/initial-… terminal-bench-2 recovery --messages none
+"""

@@ -44,7 +44,7 @@ BENCHMARKS: Final = (
         "recovery-bench",
         89,
         "tasks of Terminal-Bench that another agent failed, in the state that it left",
-        "clone letta-ai/recovery-bench with its LFS files; not wired here yet",
+        "clone letta-ai/recovery-bench with its LFS files, then: wane eval recovery TRACES TASKS DIR",
     ),
     Benchmark(
         "longcli-bench",
