@@ -18,16 +18,18 @@ from wane.agent.options import ANNOTATED, BY_EPISODE, Strategy
 from wane.agent.session import AgentSession, Outcome, SessionConfig, TurnResult
 from wane.cli.flags import STRATEGIES
 from wane.conversation.events import StrategyActed
+from wane.conversation.tools import RECALL_ALONE
 from wane.core import Policy
 from wane.core.errors import JournalError
 from wane.journal import Journal, StrategyRecord
 from wane.strategies.clear_tools import PLACEHOLDER
-from wane.strategies.compact import PREFIX
 from wane.strategies.fold import FOLDING
+from wane.strategies.memgpt import WARNING
 from wane.strategies.registry import STRATEGY_NAMES
+from wane.strategies.summarised import PREFIX
 from wane.testing import Call, HttpError, Kind, Reply, Request, ScriptedServer
 
-KEPT = ("truncate", "compact", "clear-tools", "fold")
+KEPT = ("truncate", "compact", "clear-tools", "fold", "memgpt", "resum", "acon", "mask", "streaming")
 BUDGET = 7_000
 TASKS = 7
 
@@ -111,7 +113,7 @@ def test_every_request_is_one_that_the_provider_takes(project: Path, strategy: s
         acted = [event for event in events if isinstance(event, StrategyActed)]
         assert len(acted) >= 2
         assert all(event.strategy == strategy and event.tokens_after < event.tokens_before for event in acted)
-        if strategy != "fold":
+        if strategy not in ("fold", "mask"):
             assert max(request.tokens for request in server.requests) < 1.2 * BUDGET
         assert ("delimiter" in server.requests[0].tools) == (strategy == "fold")
         assert (FOLDING[:60] in server.requests[0].system) == (strategy == "fold")
@@ -178,6 +180,79 @@ def test_summaries_are_paid_for(project: Path) -> None:
         assert "context summarization assistant" in asked[0].system
         assert session.totals.calls == len(server.requests)
         assert session.totals.input_tokens == sum(request.tokens for request in server.requests)
+
+
+def test_a_queue_is_flushed_with_a_warning_and_what_was_flushed_can_be_searched(project: Path) -> None:
+    inner = Model(TASKS, marks=False)
+
+    def answer(request: Request) -> Reply:
+        if request.tools and request.texts(Kind.USER)[-1].endswith("find it"):
+            if any(part.tool == "recall" for part in request.parts):
+                return Reply("Found it.")
+            return Reply(calls=(Call("recall", {"search": "value_0 = "}),))
+        return inner(request)
+
+    with ScriptedServer(answer) as server:
+        session = AgentSession.create(config(project, server.openai_model(), strategy="memgpt", budget=BUDGET))
+        run(session, *tasks(0, TASKS))
+        flushed = server.requests[-1]
+        assert not any("value_0 = " in text for text in flushed.results.values())
+        assert run(session, "find it").output == "Found it."
+        session.close()
+        found = next(reversed(server.requests[-1].results.values()))
+        assert "value_0 = 0" in found
+        assert "not in view" in found
+        assert server.refusals == ()
+    asked = [number for number, request in enumerate(server.requests) if not request.tools]
+    warned = [
+        number for number, request in enumerate(server.requests) if any(WARNING in it.text for it in request.parts)
+    ]
+    assert len(asked) == inner.summaries >= 2
+    # One ahead of each flush, in that request alone.
+    assert [sum(number < at for number in warned) for at in asked] == list(range(1, len(asked) + 1))
+    assert RECALL_ALONE in server.requests[0].system
+    assert server.requests[0].tools.count("recall") == 1
+    # The second summary is made of the first one and of what was flushed since.
+    assert "summary 1" in server.requests[asked[1]].texts(Kind.USER)[0]
+
+
+def test_work_starts_again_from_the_question_and_a_summary(project: Path) -> None:
+    model = Model(TASKS, marks=False)
+    with ScriptedServer(model) as server:
+        session = AgentSession.create(config(project, server.openai_model(), strategy="resum", budget=BUDGET))
+        run(session, *tasks(0, TASKS))
+        session.close()
+        assert server.refusals == ()
+    asked = [number for number, request in enumerate(server.requests) if not request.tools]
+    assert len(asked) >= 2
+    # The first time in the middle of a turn: the results that made the view too large are not sent again.
+    assert server.requests[asked[0] - 1].texts(Kind.USER)[-1] == server.requests[asked[0] + 1].texts(Kind.USER)[0]
+    for place, number in enumerate(asked, 1):
+        after = server.requests[number + 1]
+        task, written = after.texts(Kind.USER)
+        assert task.startswith("task ")
+        assert written == f"{PREFIX}summary {place}"
+        assert not after.results
+
+
+def test_long_observations_are_compressed_before_the_model_sees_them(project: Path) -> None:
+    (project / "long.py").write_text("".join(f"value_{number} = {number}  # {'x' * 80}\n" for number in range(400)))
+    model = Model(2, marks=False)
+    with ScriptedServer(model) as server:
+        session = AgentSession.create(config(project, server.openai_model(), strategy="acon", budget=80_000))
+        run(session, *tasks(0, 2))
+        session.close()
+        assert server.refusals == ()
+    asked = [request for request in server.requests if not request.tools]
+    assert len(asked) == 4
+    # The whole of it was read by the compressor, beside the task, and nothing of it by the agent.
+    (told,) = asked[0].texts(Kind.USER)
+    assert "value_200 = 200" in told
+    assert "task 0" in told
+    assert [*server.requests[-1].results.values()] == [f"summary {number}" for number in range(1, 5)]
+    assert not any("value_200" in text for it in server.requests if it.tools for text in it.results.values())
+    # The history has it whole.
+    assert any("value_200" in str(message) for message in session.history)
 
 
 def test_a_summary_that_fails_ends_the_turn_and_not_the_session(project: Path) -> None:

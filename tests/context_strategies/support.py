@@ -8,9 +8,10 @@ from typing import Any
 
 from tests.lives import turns_of
 from tests.oracle import assistant_messages
-from wane.core import Item, Kind
+from wane.core import Item, Kind, chars
 from wane.formats.base import Part
 from wane.strategies.base import Fitted, Settings, Slot, Strategy, Substitute, Summarising, SummaryNeeded
+from wane.strategies.clear_tools import masked
 from wane.strategies.registry import get_strategy
 
 SUMMARY = "what happened"
@@ -67,7 +68,7 @@ def look(strategy: Strategy, known: int) -> Sight:
     """What the next model call shows, with a summary if one is wanted."""
     outcome = strategy.fit()
     asked = None
-    if isinstance(outcome, SummaryNeeded):
+    while isinstance(outcome, SummaryNeeded):
         assert isinstance(strategy, Summarising)
         asked = list(outcome.view)
         outcome = strategy.summarised(SUMMARY, SUMMARY_TOKENS)
@@ -154,6 +155,48 @@ def one_summary(life: Life, sight: Sight) -> bool:
     return len(changed) <= 1 and all(slot.index is None for slot in changed)
 
 
+def one_summary_and_results(life: Life, sight: Sight) -> bool:
+    """At most one text that is nobody's, and only results are changed."""
+    changed = [slot for slot in sight.view if isinstance(slot, Substitute)]
+    places = [slot.index for slot in changed if slot.index is not None]
+    return len(changed) - len(places) <= 1 and all(life.items[place].kind is Kind.RESULT for place in places)
+
+
+def question_stays(life: Life, sight: Sight) -> bool:
+    return _question(life, sight) <= kept(sight.view)
+
+
+def _question(life: Life, sight: Sight) -> set[int]:
+    """The latest turn of the user: what was said since the model last spoke, or a tool answered."""
+    question: list[int] = []
+    asking = False
+    for index, item in enumerate(life.items[: sight.known]):
+        if item.kind is Kind.USER:
+            question = [*question, index] if asking else [index]
+        asking = item.kind in (Kind.USER, Kind.SYSTEM, Kind.NOTICE) and (asking or item.kind is Kind.USER)
+    return set(question)
+
+
+def starts_again(life: Life, sight: Sight) -> bool:
+    """Right after a summary there is nothing but the system items, the question and the summary."""
+    if sight.asked is None:
+        return True
+    kinds = {life.items[slot].kind for slot in kept(sight.view)}
+    return kinds <= {Kind.SYSTEM, Kind.USER} and over(life, Sight(sight.known, sight.asked, ran=False))
+
+
+def head_stays(life: Life, sight: Sight) -> bool:
+    """The first four messages, with their results."""
+    return _head(life, sight) <= kept(sight.view)
+
+
+def only_the_latest_results(life: Life, sight: Sight) -> bool:
+    """Older results than the latest ten are shown only if they are short, or the model has not seen them."""
+    results = [index for index in range(sight.known) if life.items[index].kind is Kind.RESULT]
+    left = set(results[:-10]) & kept(sight.view) - tail_of(life.items[: sight.known])
+    return all(life.items[index].tokens <= chars(masked(1)) for index in left)
+
+
 def needs_met(life: Life, sight: Sight) -> bool:
     """R12: what an item needs is there as long as it is."""
     there = set(shown(sight.view))
@@ -170,12 +213,30 @@ def over(life: Life, sight: Sight) -> bool:
 
 def budget_held(life: Life, sight: Sight) -> bool:
     """Held whenever what must stay leaves room for it: system items, the first turn of the user and the tail."""
+    return _held(life, sight, set())
+
+
+def budget_held_with_a_head(life: Life, sight: Sight) -> bool:
+    """Likewise, with the head."""
+    return _held(life, sight, _head(life, sight))
+
+
+def _held(life: Life, sight: Sight, must: set[int]) -> bool:
     if not over(life, sight):
         return True
-    must = tail_of(life.items[: sight.known]) | _all(life, sight, Kind.SYSTEM)
+    must = must | tail_of(life.items[: sight.known]) | _all(life, sight, Kind.SYSTEM)
     must |= set(sorted(_all(life, sight, Kind.USER))[:1])
     spare = kept(sight.view) - must - set(_after(life, sight))
     return not any(life.items[index].tokens for index in spare)
+
+
+def _head(life: Life, sight: Sight) -> set[int]:
+    items = life.items[: sight.known]
+    calls, messages = calls_of(items), assistant_messages(items)
+    own = {index: run.start for run in messages for index in run}
+    starts = [own.get(calls.get(index, index), calls.get(index, index)) for index in range(len(items))]
+    first = sorted(set(starts))[:4]
+    return {index for index, start in enumerate(starts) if start in first}
 
 
 def budget_held_beside_a_summary(life: Life, sight: Sight) -> bool:
@@ -183,6 +244,8 @@ def budget_held_beside_a_summary(life: Life, sight: Sight) -> bool:
     if not over(life, sight):
         return True
     must = tail_of(life.items[: sight.known]) | _all(life, sight, Kind.SYSTEM) | set(_after(life, sight))
+    if life.name == "acon":
+        must |= _question(life, sight)
     least = [slot for slot in sight.view if isinstance(slot, Substitute) or slot in must]
     return len(least) == len(sight.view) or life.tokens(least) > life.settings.budget
 

@@ -14,22 +14,27 @@ from tests.context_strategies.support import Rule, broken, kept, live, look, par
 from tests.strategies import budgets, histories, often, times
 from wane.core import Item, Kind, Policy
 from wane.strategies.base import Resumable, Settings
-from wane.strategies.registry import PEER_NAMES, STRATEGY_NAMES, get_strategy
+from wane.strategies.registry import PEER_NAMES, STRATEGY_NAMES, get_strategy, installed_peers
 
-EVERY: tuple[Rule, ...] = (rules.in_order, rules.paired, rules.tail_stays)
+EVERY: tuple[Rule, ...] = (rules.in_order, rules.paired)
 """What every view is held to."""
 
+TAIL: tuple[Rule, ...] = (rules.tail_stays, rules.system_stays, rules.needs_met)
+"""What every view of ours is held to, but for a strategy that starts again."""
+
 OURS: dict[str, tuple[Rule, ...]] = {
-    "none": (rules.system_stays, rules.users_stay, rules.needs_met, rules.calls_intact),
-    "truncate": (
-        *(rules.system_stays, rules.first_user_stays, rules.needs_met, rules.calls_intact),
-        rules.budget_held,
-    ),
-    "compact": (rules.system_stays, rules.needs_met, rules.one_summary, rules.budget_held_beside_a_summary),
-    "clear-tools": (rules.system_stays, rules.users_stay, rules.needs_met, rules.calls_intact),
-    "fold": (rules.system_stays, rules.users_stay, rules.needs_met, rules.calls_intact),
-    "paper": (rules.system_stays, rules.users_stay, rules.needs_met, rules.calls_intact),
-    "cwl": (rules.system_stays, rules.users_stay, rules.needs_met, rules.calls_intact),
+    "none": (*TAIL, rules.users_stay, rules.calls_intact),
+    "truncate": (*TAIL, rules.first_user_stays, rules.calls_intact, rules.budget_held),
+    "streaming": (*TAIL, rules.first_user_stays, rules.calls_intact, rules.head_stays, rules.budget_held_with_a_head),
+    "compact": (*TAIL, rules.one_summary, rules.budget_held_beside_a_summary),
+    "memgpt": (*TAIL, rules.one_summary, rules.budget_held_beside_a_summary),
+    "resum": (rules.system_stays, rules.needs_met, rules.one_summary, rules.question_stays, rules.starts_again),
+    "acon": (*TAIL, rules.one_summary_and_results, rules.question_stays, rules.budget_held_beside_a_summary),
+    "clear-tools": (*TAIL, rules.users_stay, rules.calls_intact),
+    "mask": (*TAIL, rules.users_stay, rules.calls_intact, rules.only_the_latest_results),
+    "fold": (*TAIL, rules.users_stay, rules.calls_intact),
+    "paper": (*TAIL, rules.users_stay, rules.calls_intact),
+    "cwl": (*TAIL, rules.users_stay, rules.calls_intact),
 }
 
 PEERS: dict[str, tuple[Rule, ...]] = {
@@ -37,7 +42,11 @@ PEERS: dict[str, tuple[Rule, ...]] = {
     "langchain-edit": (rules.in_order, rules.paired, rules.system_stays, rules.users_stay, rules.calls_intact),
     "harness-window": (rules.in_order, rules.paired, rules.first_user_stays, rules.calls_intact),
     "harness-clear": (rules.in_order, rules.paired, rules.system_stays, rules.users_stay, rules.calls_intact),
-    "openai-agents-trim": (*EVERY, rules.system_stays, rules.users_stay, rules.calls_intact),
+    "openai-agents-trim": (
+        *(rules.in_order, rules.paired, rules.tail_stays, rules.system_stays, rules.users_stay, rules.calls_intact),
+    ),
+    "strands-window": (rules.in_order, rules.paired, rules.system_stays, rules.calls_intact),
+    "ctxkernel": (rules.paired, rules.system_stays, rules.users_stay),
 }
 """The rules that a peer keeps; test_peers.py has the evidence for those that are not here."""
 
@@ -136,13 +145,13 @@ def test_nothing_goes_while_all_fits(name: str, items: list[Item]) -> None:
     _need(name)
     settings = Settings(budget=10 + sum(item.tokens for item in items), overhead=10)
     life = live(name, items, settings)
-    if name == "openai-agents-trim":  # it knows no budget
+    if name in ("openai-agents-trim", "ctxkernel", "mask"):  # they act whatever the budget
         return
     assert [sight.view for sight in life.sights] == [list(range(sight.known)) for sight in life.sights]
     assert not any(sight.ran for sight in life.sights)
 
 
-RESUMABLE = ("none", "truncate", "compact", "clear-tools", "fold")
+RESUMABLE = tuple(name for name in STRATEGY_NAMES if name not in ("paper", "cwl"))
 
 
 def told_of(name: str, items: list[Item], settings: Settings) -> Resumable:
@@ -212,6 +221,5 @@ def test_clearing_stops_only_when_nothing_more_may_be_cleared(case: tuple[list[I
 
 
 def _need(name: str) -> None:
-    if name in PEER_NAMES:
-        for module in ("langchain", "agents", "pydantic_ai_harness"):
-            pytest.importorskip(module, reason="the peers extra is not installed")
+    if name in PEER_NAMES and name not in installed_peers():
+        pytest.skip(f"the library of {name} is not installed")

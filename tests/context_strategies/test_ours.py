@@ -12,8 +12,9 @@ from wane.core import Item, Kind, chars
 from wane.core.errors import ConfigError, HistoryError
 from wane.strategies.base import Fitted, Resumable, Settings, Slot, Substitute, Summarising, SummaryNeeded
 from wane.strategies.clear_tools import PLACEHOLDER, ClearTools
-from wane.strategies.compact import INSTRUCTIONS, PREFIX, Compact
+from wane.strategies.compact import INSTRUCTIONS, Compact
 from wane.strategies.registry import get_strategy
+from wane.strategies.summarised import PREFIX
 
 
 def last(name: str, items: list[Item], settings: Settings) -> list[Slot]:

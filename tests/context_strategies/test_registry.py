@@ -54,7 +54,7 @@ def test_low_water_is_of_cwl_and_not_of_the_paper() -> None:
 def test_a_peer_that_is_not_installed_says_how_to_get_it(name: str) -> None:
     code = f"""
 import sys
-for module in ("langchain", "langchain_core", "agents", "pydantic_ai_harness", "pydantic_ai"):
+for module in ("langchain", "langchain_core", "agents", "pydantic_ai_harness", "pydantic_ai", "strands", "ctxkernel"):
     sys.modules[module] = None
 from wane.core.errors import MissingExtraError
 from wane.strategies.registry import get_strategy

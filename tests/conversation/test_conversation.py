@@ -33,8 +33,8 @@ from wane.formats import Part
 from wane.formats.openai import OpenAIFormat
 from wane.integrations.states import StateFile
 from wane.strategies.base import Settings, Slot, Summarising, SummaryNeeded
-from wane.strategies.compact import PREFIX
 from wane.strategies.registry import STRATEGY_NAMES, get_strategy
+from wane.strategies.summarised import PREFIX
 
 every_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=str)
 
@@ -201,7 +201,7 @@ def test_a_strategy_shows_what_it_shows_anywhere(strategy: str, session: Session
         if stop == len(session) or is_answer("openai", session[stop]):
             conversation.ingest(session[:stop])
             request = conversation.request()
-            if request.for_summary:
+            while request.for_summary:
                 assert request.messages[-1]["role"] == "user"
                 request = conversation.summarised("the summary")
             views.append(parts_of(conversation, request.view))
@@ -217,7 +217,7 @@ def expected(name: str, session: Session, budget: int, annotate: Any) -> Iterato
     for number, message in enumerate([*session, None]):
         if message is None or is_answer("openai", message):
             outcome = strategy.fit()
-            if isinstance(outcome, SummaryNeeded):
+            while isinstance(outcome, SummaryNeeded):
                 assert isinstance(strategy, Summarising)
                 outcome = strategy.summarised("the summary", 3)
             yield [shown(slot, parts) for slot in speaking(outcome.view, parts, owners)]

@@ -22,7 +22,7 @@ from wane.conversation.events import StrategyActed
 from wane.core.errors import ConfigError
 from wane.formats.pydantic_ai import PydanticAIFormat
 from wane.integrations.pydantic_ai import ContextLifecycle, new_conversation
-from wane.strategies.compact import PREFIX
+from wane.strategies.summarised import PREFIX
 
 STRATEGIES = ("truncate", "compact", "clear-tools")
 CALLS = 12

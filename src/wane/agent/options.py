@@ -21,7 +21,9 @@ OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
 PolicyName: TypeAlias = Literal["default", "paper"]
 """The policies that have a name: `Policy()` and `Policy.paper()`."""
 
-Strategy: TypeAlias = Literal["none", "truncate", "compact", "clear-tools", "fold", "paper", "cwl"]
+Strategy: TypeAlias = Literal[
+    "none", "truncate", "streaming", "compact", "memgpt", "resum", "acon", "clear-tools", "mask", "fold", "paper", "cwl"
+]
 """How the context is kept (`wane.strategies`): those of its strategies that are ours."""
 
 BY_EPISODE: Final[frozenset[str]] = frozenset({"cwl", "paper"})

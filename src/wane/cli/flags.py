@@ -47,11 +47,27 @@ class Flag:
 
 
 POLICIES: Final = ("default", "paper")
-STRATEGIES: Final = ("none", "truncate", "compact", "clear-tools", "fold", "paper", "cwl")
+STRATEGIES: Final = (
+    *(
+        "none",
+        "truncate",
+        "streaming",
+        "compact",
+        "memgpt",
+        "resum",
+        "acon",
+        "clear-tools",
+        "mask",
+        "fold",
+        "paper",
+        "cwl",
+    ),
+)
 _STRATEGY: Final = (
     "How to manage the context: cwl (evict episodes, the default), paper (the same in the smallest steps), fold "
-    "(collapse episodes when they end), truncate (drop the oldest messages), compact (let the model summarise them), "
-    "clear-tools (drop old tool results) or none."
+    "(collapse episodes when they end), truncate (drop the oldest messages), streaming (keep the first and the latest "
+    "messages), compact (let the model summarise them), memgpt, resum, acon (as the papers of these names do), clear-"
+    "tools (drop old tool results), mask (drop all but the latest ten, whatever the budget) or none."
 )
 _POLICY: Final = "How to evict: default (in batches) or paper (in the smallest steps)."
 

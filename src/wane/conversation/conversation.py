@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, get_args
 from wane.conversation.adapter import Adapter
 from wane.conversation.alignment import Aligner, ByMessage
 from wane.conversation.calls import Call, Verdicts
-from wane.conversation.engine import ANNOTATED, Done
+from wane.conversation.engine import ANNOTATED, SEARCHED, Done
 from wane.conversation.events import HistoryForked, HistoryReplaced, Listener, Teller
 from wane.conversation.reminder import REMIND_AT
 from wane.conversation.request import Change, Request
@@ -164,7 +164,7 @@ class Conversation(Generic[M]):
         """The tools whose calls the conversation answers."""
         if not self.manage:
             return ()
-        return (DELIMITER_TOOL,) * self.delimits + (RECALL_TOOL,) * self._recalls
+        return (DELIMITER_TOOL,) * self.delimits + (RECALL_TOOL,) * (self._recalls or self.searches)
 
     @property
     def tools(self) -> list[Any]:
@@ -191,9 +191,14 @@ class Conversation(Generic[M]):
         return self.manage and self.strategy in ANNOTATED and self._setup.settings.annotate == "model"
 
     @property
+    def searches(self) -> bool:
+        """Whether the strategy has the model search what has left, so that it gets the tool `recall` in any case."""
+        return self.manage and self.strategy in SEARCHED
+
+    @property
     def reminds(self) -> bool:
         """Whether a request may carry a reminder at all."""
-        return self.delimits and self._setup.remind_at is not None
+        return self.searches or (self.delimits and self._setup.remind_at is not None)
 
     # What it knows
 
@@ -451,7 +456,7 @@ class Conversation(Generic[M]):
         )
 
     def summarised(self, text: str) -> Request[M]:
-        """Take in the summary that a request asked for, and return what to send next."""
+        """Take in the summary that a request asked for, and return what to send next; it may ask for another one."""
         self._line.summarised(text)
         return self.request()
 

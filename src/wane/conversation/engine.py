@@ -17,7 +17,6 @@ from wane.conversation.reminder import Reminder
 from wane.core import Added, ContextWindow, Counter, Episode, FitReport, Item, Mark, Policy, Step, chars
 from wane.core.accounting import Accounting
 from wane.core.errors import HistoryError
-from wane.core.policy import MAX_BUDGET
 from wane.formats.base import Part
 from wane.strategies.base import (
     Fitted,
@@ -29,6 +28,7 @@ from wane.strategies.base import (
     Summarising,
     SummaryNeeded,
 )
+from wane.strategies.memgpt import WARN_AT, WARNING
 from wane.strategies.registry import get_strategy
 from wane.strategies.window import WindowStrategy
 
@@ -37,6 +37,9 @@ EPISODIC: Final = frozenset({"cwl", "paper"})
 
 ANNOTATED: Final = EPISODIC | {"fold"}
 """Strategies based on episodes; the model marks its work for them."""
+
+SEARCHED: Final = frozenset({"memgpt"})
+"""Strategies under which the model is warned before content leaves, and always has the tool `recall`."""
 
 Done: TypeAlias = tuple[Step, ...] | Mapping[str, Any] | None
 """What was done before a request, so that it can be repeated: a pass's trace, or data for a strategy's `redo`."""
@@ -239,12 +242,13 @@ class Engine:
         Args:
             overflowed: whether the pass before it had to take unfinished work (R16).
         """
-        return self._reminder.ask(
-            self.budget,
-            overflowed=overflowed,
-            active=self.window.active,
-            fits=lambda text: not self.tokens <= self.budget < self.tokens + self.added_by(text),
-        )
+        if self.name in SEARCHED:
+            return self._reminder.warn(WARNING, full=self.tokens > WARN_AT * self.budget, fits=self._fits)
+        return self._reminder.ask(self.budget, overflowed=overflowed, active=self.window.active, fits=self._fits)
+
+    def _fits(self, reminder: str) -> bool:
+        """Whether a reminder does not make a request exceed the budget that it holds without it."""
+        return not self.tokens <= self.budget < self.tokens + self.added_by(reminder)
 
     def added_by(self, reminder: str | None) -> int:
         """Return the tokens that a reminder adds to a request, by the provider's last report."""
@@ -271,10 +275,11 @@ class Engine:
         tokens = self.tokens
         return Shown(self.view, ran=False, done=None, before=tokens, after=tokens)
 
-    def summarised(self, text: str) -> Shown:
-        """Take in the summary that `fit` asked for, and return the next request's view."""
+    def summarised(self, text: str) -> Shown | SummaryNeeded:
+        """Take in the summary that was asked for, and return the next request's view, or ask for another one."""
         assert isinstance(self._other, Summarising)
-        return self._shown(self._other.summarised(text, chars(text)), self.tokens)
+        before, outcome = self.tokens, self._other.summarised(text, chars(text))
+        return outcome if isinstance(outcome, SummaryNeeded) else self._shown(outcome, before)
 
     def sent(self) -> None:
         """Note that a request shows, or showed, the view as it stands."""
@@ -375,27 +380,21 @@ class Engine:
         return budget, counted.overhead + max(0, round(counted.drift / counted.ratio))
 
     def _shown(self, fitted: Fitted, before: int) -> Shown:
-        self._show(fitted)
+        self._show(fitted.view)
         self._mark()
         return Shown(fitted.view, fitted.ran, fitted.done, before, self.tokens)
 
-    def _show(self, fitted: Fitted) -> None:
+    def _show(self, view: Sequence[Slot]) -> None:
         # A copy: a strategy's own view may grow with the next item.
-        self._view, self._seen = list(fitted.view), len(self._counts)
+        self._view, self._seen = list(view), len(self._counts)
         counts = self._counts
-        self._accounting.items = sum(
-            slot.tokens if isinstance(slot, Substitute) else counts[slot] for slot in fitted.view
-        )
+        self._accounting.items = sum(slot.tokens if isinstance(slot, Substitute) else counts[slot] for slot in view)
 
     def _reshow(self) -> None:
         """Read the view of a strategy that repeated something, or has only taken in items."""
         assert self._other is not None
         if isinstance(self._other, Resumable):
-            budget, self._other.budget = self._other.budget, MAX_BUDGET
-            fitted = self._other.fit()
-            self._other.budget = budget
-            assert isinstance(fitted, Fitted)
-            self._show(fitted)
+            self._show(self._other.current())
 
     def _mark(self) -> None:
         """Remember the view as it stands: the next report will be about it."""

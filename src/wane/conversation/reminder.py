@@ -48,6 +48,7 @@ class Reminder:
         "_started",
         "_unmarked",
         "_wait",
+        "_warned",
         "text",
     )
 
@@ -72,6 +73,7 @@ class Reminder:
         self._unmarked = 0  # tokens of work outside episodes, since the last mark or reminder
         self._since: int | None = None  # tokens of work since the last reminder
         self._wait = _FIRST  # shares that must fill before the next reminder
+        self._warned = False
 
     def export(self) -> dict[str, Any]:
         """Return the state as JSON data."""
@@ -138,10 +140,31 @@ class Reminder:
                 words = _open(active)
         elif self._unmarked and self._unmarked >= full:
             words = _LATER if self._started else _NEVER
-        if words is not None and fits(text := f"[Automatic note on the context window, not from the user: {words}]"):
+        if words is not None and fits(text := _note(words)):
             self.text, self._unmarked, self._since = text, 0, 0
             self._wait = max(1.0, 2 * self._wait)
         return self.text
+
+    def warn(self, words: str, *, full: bool, fits: Callable[[str], bool] = lambda _: True) -> str | None:
+        """Return a warning for the request that goes out now, if the window has become full; keep it as `text`.
+
+        It warns once, and again only after the window was not full in between.
+
+        Args:
+            words: the warning.
+            full: whether the window is full.
+            fits: whether a warning has room.
+        """
+        if self._asking:
+            self.text, self._asking = None, False
+            if full and not self._warned and fits(text := _note(words)):
+                self.text, self._warned = text, True
+            self._warned = self._warned and full
+        return self.text
+
+
+def _note(words: str) -> str:
+    return f"[Automatic note on the context window, not from the user: {words}]"
 
 
 _NEVER: Final = (

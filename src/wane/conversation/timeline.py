@@ -276,9 +276,11 @@ class Timeline(Generic[MessageT]):
         outcome = engine.fit(cold=self.is_cold() if cold is None else cold)
         return outcome if isinstance(outcome, SummaryNeeded) else self._ready(outcome)
 
-    def summarised(self, text: str) -> Shown:
-        """Take the summary that `request` asked for, and make the view ready with it."""
-        return self._ready(self.engine.summarised(text))
+    def summarised(self, text: str) -> None:
+        """Take the summary that `request` asked for, and make the view ready with it if no further one is needed."""
+        outcome = self.engine.summarised(text)
+        if not isinstance(outcome, SummaryNeeded):
+            self._ready(outcome)
 
     def show(self, shown: Shown) -> Shown:
         """Record the view of a request."""

@@ -11,7 +11,7 @@ from wane.core import Kind, chars
 from wane.core.errors import ConfigError
 from wane.formats.base import Format, MessageT, Part, Transcript, is_answer, keep_some
 from wane.formats.writing import WritingFormat
-from wane.strategies.base import Slot, Substitute
+from wane.strategies.base import Slot, Substitute, item_of
 
 
 def writing(format: Format[MessageT], what: str) -> WritingFormat[MessageT]:  # noqa: A002 - the field's word
@@ -32,11 +32,6 @@ def writing(format: Format[MessageT], what: str) -> WritingFormat[MessageT]:  # 
 def places(view: Iterable[Slot]) -> list[int]:
     """Return the items of a view that are unchanged."""
     return [slot for slot in view if isinstance(slot, int)]
-
-
-def _item_of(slot: Slot) -> int | None:
-    """The item that a slot shows, or stands for; None for a text that stands for none."""
-    return slot if isinstance(slot, int) else slot.index
 
 
 Parts: TypeAlias = list[tuple[int, Part]]
@@ -155,7 +150,7 @@ class ViewMessages(Generic[MessageT]):
         if led and len(view) < transcript.item_count:
             kept = set(places(view))
             if more := opening(transcript, kept):
-                return self.read(sorted([*view, *more], key=lambda slot: _item_of(slot) or 0))
+                return self.read(sorted([*view, *more], key=lambda slot: item_of(slot) or 0))
         if not self._engine.evicts and any(isinstance(slot, Substitute) for slot in view):
             return self.read(view)
         if self._stale:
@@ -185,12 +180,12 @@ class ViewMessages(Generic[MessageT]):
         return built
 
     def _number(self, slot: Slot) -> int:
-        item = _item_of(slot)
+        item = item_of(slot)
         return -1 if item is None else self._transcript.message_of(item)
 
     def _kept(self, number: int, slots: Iterable[Slot]) -> MessageT | None:
         transcript = self._transcript
-        placed = {transcript.position(_item_of(slot) or 0): slot for slot in slots}
+        placed = {transcript.position(item_of(slot) or 0): slot for slot in slots}
         message, size = transcript.messages[number], transcript.size(number)
         return shown_of(transcript.format, message, placed, size, self._engine.name)
 

@@ -56,7 +56,7 @@ class Outgoing:
     ) -> list[ModelMessage]:
         """Return the messages of a request.
 
-        What no response has followed yet is sent as others left it.
+        What no response has followed yet is sent as others left it, as far as the view shows it.
 
         Args:
             view: what the conversation shows.
@@ -67,7 +67,9 @@ class Outgoing:
         settled = _settled(history)
         if _same(messages[:settled], history[:settled]):
             known = self._conversation.messages
-            shown = [*_without(view, known[_settled(known) :]), *messages[settled:]]
+            tail = known[_settled(known) :]
+            head = _without(view, tail)
+            shown = [*head, *as_shown(messages[settled:], tail, view[len(head) :])]
         else:
             shown = as_shown(messages, self._conversation.messages, view)
         shown = shown if note is None else with_note(shown, note)

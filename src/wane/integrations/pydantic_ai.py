@@ -280,8 +280,8 @@ class _Run:
     ) -> None:
         self.conversation = conversation
         self.outgoing = outgoing
-        # An agent that marks nothing knows nothing of episodes.
-        self.tools = conversation.own_tools if conversation.delimits else ()
+        # An agent that marks nothing knows nothing of episodes; one whose strategy has it search needs its tool.
+        self.tools = conversation.own_tools if conversation.delimits or conversation.searches else ()
         self.history: list[ModelMessage] | None = None
         self._listener = listener
         self._past = past

@@ -11,7 +11,7 @@ from wane.conversation.timeline import CACHE_LIFETIME
 from wane.core import DEFAULT_BUDGET, Policy, ToolClass
 from wane.strategies.base import Annotate
 
-StrategyName = Literal["cwl", "paper", "truncate", "clear-tools", "none"]
+StrategyName = Literal["cwl", "paper", "truncate", "streaming", "clear-tools", "mask", "none"]
 """Strategies that a proxy runs: those that call no model."""
 
 

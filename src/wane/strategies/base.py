@@ -39,6 +39,11 @@ Slot = int | Substitute
 """One place in a view: an item of the history, by its index, or a text in place of items."""
 
 
+def item_of(slot: Slot) -> int | None:
+    """Return the item that a slot shows or stands for; None for a text that stands for none."""
+    return slot if isinstance(slot, int) else slot.index
+
+
 @dataclass(frozen=True, slots=True)
 class Fitted:
     """The view for the next model call.
@@ -64,10 +69,12 @@ class SummaryNeeded:
         view: what the summarising call reads, ahead of the instructions. It begins like the last view, so that the
             provider's cache serves it.
         instructions: the task, as a last turn of the user.
+        expected: assumed tokens of the answer where nobody writes one, as in a replay; None for those of a summary.
     """
 
     view: Sequence[Slot]
     instructions: str
+    expected: int | None = None
 
 
 @runtime_checkable
@@ -105,8 +112,8 @@ class Strategy(Protocol):
 class Summarising(Strategy, Protocol):
     """A strategy whose `fit` may ask for a summary."""
 
-    def summarised(self, text: str, tokens: int) -> Fitted:
-        """Take in the summary that `fit` asked for, and return the next model call's view.
+    def summarised(self, text: str, tokens: int) -> Fitted | SummaryNeeded:
+        """Take in the summary that was asked for, and return the next model call's view, or ask for another one.
 
         Args:
             text: the summary.
@@ -130,6 +137,10 @@ class Resumable(Strategy, Protocol):
     @property
     def standing(self) -> Mapping[str, Any] | None:
         """Data for `redo`, which gives a new strategy over the same history this view; None if nothing was done."""
+        ...
+
+    def current(self) -> Sequence[Slot]:
+        """Return the view as it stands; valid until the next call of the strategy. It does nothing."""
         ...
 
     def redo(self, done: Mapping[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from wane.core import Item, Kind, chars
@@ -18,7 +18,17 @@ PLACEHOLDER: Final = "[Old tool result cleared]"
 KEEP: Final = 3
 """Number of the latest tool uses that keep their results: the default of Anthropic's API."""
 
-_COST: Final = chars(PLACEHOLDER)
+MASK_KEEP: Final = 10
+"""Number of the latest observations that `mask` keeps: the best window in Lindenbauer et al. (2025)."""
+
+
+def masked(lines: int) -> str:
+    """Return the text that replaces a masked observation.
+
+    Args:
+        lines: number of its lines.
+    """
+    return f"[Old tool result: {lines} {'line' if lines == 1 else 'lines'} omitted]"
 
 
 class ClearTools:
@@ -35,8 +45,12 @@ class ClearTools:
         keep: number of the latest tool uses whose results stay.
         clear_at_least: tokens that it must free; otherwise it does nothing.
         exclude: names of tools whose results are never cleared.
+        always: whether it clears before every call, whatever the budget, as observation masking does. It then goes
+            down to no low water, and the placeholder says how many lines were left out.
+        name: its name in reports.
 
     Attributes:
+        name: its name in reports.
         budget: tokens that the view may hold; may be changed between calls.
         overhead: tokens that every request carries besides the items; may be changed between calls.
 
@@ -44,17 +58,23 @@ class ClearTools:
         ConfigError: for a negative number.
     """
 
-    name = "clear-tools"
-
     def __init__(
-        self, settings: Settings, *, keep: int = KEEP, clear_at_least: int = 0, exclude: frozenset[str] = frozenset()
+        self,
+        settings: Settings,
+        *,
+        keep: int = KEEP,
+        clear_at_least: int = 0,
+        exclude: frozenset[str] = frozenset(),
+        always: bool = False,
+        name: str = "clear-tools",
     ) -> None:
         if keep < 0 or clear_at_least < 0:
             raise ConfigError(f"keep is {keep} and clear_at_least is {clear_at_least}; neither may be below 0")
         self.budget = settings.budget
         self.overhead = settings.overhead
-        self._low_water = settings.low_water
-        self._keep = keep
+        self.name = name
+        self._low_water = None if always else settings.low_water
+        self._always = always
         self._at_least = clear_at_least
         self._exclude = exclude
         self._groups = Groups()
@@ -62,9 +82,9 @@ class ClearTools:
         self._view: list[Slot] = []
         self._held = 0
         self._recent: deque[int] = deque(maxlen=keep)
-        self._clearable: list[int] = []
+        self._clearable: dict[int, Substitute] = {}  # by result, what would replace it
 
-    def add(self, item: Item, part: Part) -> None:  # noqa: ARG002 - the interface's
+    def add(self, item: Item, part: Part) -> None:
         """Take in the next item."""
         index = len(self._view)
         self._groups.add(item)
@@ -76,12 +96,14 @@ class ClearTools:
             self._recent.append(index)
             call = self._calls.pop(self._groups.call[index])
             within = item.message is not None and item.message == call.message
-            if call.tool not in self._exclude and item.tokens > _COST and not within:
-                self._clearable.append(index)
+            text = masked(part.text.count("\n") + 1) if self._always else PLACEHOLDER
+            instead = Substitute(text, chars(text), index)
+            if call.tool not in self._exclude and item.tokens > instead.tokens and not within:
+                self._clearable[index] = instead
 
     def fit(self, *, cold: bool = False) -> Fitted:  # noqa: ARG002 - the interface's
-        """Clear if the view is over the budget."""
-        if self._held + self.overhead <= self.budget:
+        """Clear if the view is over the budget, or always."""
+        if not self._always and self._held + self.overhead <= self.budget:
             return Fitted(self._view)
         chosen, freed = self._chosen()
         if not chosen or freed < self._at_least:
@@ -94,6 +116,10 @@ class ClearTools:
         """The results cleared so far."""
         cleared = [slot.index for slot in self._view if isinstance(slot, Substitute)]
         return {"cleared": cleared} if cleared else None
+
+    def current(self) -> Sequence[Slot]:
+        """Return the view as it stands."""
+        return self._view
 
     def redo(self, done: Mapping[str, Any]) -> None:
         """Clear what an earlier call cleared.
@@ -108,21 +134,25 @@ class ClearTools:
         self._clear(chosen)
 
     def _clear(self, chosen: Iterable[int]) -> None:
-        gone = set(chosen)
-        for index in gone:
-            self._view[index] = Substitute(PLACEHOLDER, _COST, index)
-            self._held -= self._groups.tokens[index] - _COST
-        self._clearable = [index for index in self._clearable if index not in gone]
+        for index in dict.fromkeys(chosen):
+            instead = self._clearable.pop(index)
+            self._view[index] = instead
+            self._held -= self._groups.tokens[index] - instead.tokens
 
     def _chosen(self) -> tuple[list[int], int]:
         """Return the results to clear, and the tokens that this frees."""
         target = -1.0 if self._low_water is None else self.budget * self._low_water - self.overhead
         groups, chosen, freed = self._groups, [], 0
         kept = set(self._recent)
-        for index in self._clearable:
+        for index, instead in self._clearable.items():
             if self._held - freed <= target:
                 break
             if index not in kept and groups.of[index] != groups.latest:
                 chosen.append(index)
-                freed += groups.tokens[index] - _COST
+                freed += groups.tokens[index] - instead.tokens
         return chosen, freed
+
+
+def mask(settings: Settings) -> ClearTools:
+    """Return observation masking: before every call, all but the latest MASK_KEEP results are placeholders."""
+    return ClearTools(settings, keep=MASK_KEEP, always=True, name="mask")

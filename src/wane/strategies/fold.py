@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from wane.core import Added, ContextWindow, Episode, Item, Kind
@@ -90,6 +90,10 @@ class Fold:
     @property
     def standing(self) -> None:
         """None: there is nothing to repeat; see `redo`."""
+
+    def current(self) -> Sequence[Slot]:
+        """Return the view as it stands, without the steps of episodes that have ended."""
+        return self.fit().view
 
     def redo(self, done: Mapping[str, Any]) -> None:
         """Do nothing: the next `fit` folds whatever has ended."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from typing import Final
 
 from wane.core import Item, Kind
@@ -80,11 +81,15 @@ class Groups:
         return len(self.first) - 1
 
     def at(self, index: object) -> int:
-        """Return the group that begins with an item; a recorded cut names that item.
+        """Return the number of groups ahead of a recorded cut, which names the item at which the rest begins.
+
+        The rest may begin with the next item to come, and that one may be a late result of a group that was cut off.
 
         Raises:
             HistoryError: if no group begins there.
         """
-        if not isinstance(index, int) or not 0 <= index < len(self.of) or self.first[self.of[index]] != index:
-            raise HistoryError(f"a cut was recorded at item {index!r}, where no message of this history begins")
-        return self.of[index]
+        if isinstance(index, int) and 0 <= index <= len(self.of):
+            group = bisect_left(self.first, index)
+            if index == len(self.of) or self.first[self.of[index]] == index or self.call[index] != index:
+                return group
+        raise HistoryError(f"a cut was recorded at item {index!r}, where no message of this history begins")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wane.core import Item
@@ -35,6 +35,10 @@ class Uncapped:
     @property
     def standing(self) -> None:
         """None: there is nothing to repeat."""
+
+    def current(self) -> Sequence[Slot]:
+        """Return the view as it stands."""
+        return self._view
 
     def redo(self, done: Mapping[str, Any]) -> None:
         """Do nothing."""

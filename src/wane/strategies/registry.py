@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Final
 
 from wane.core import Policy
@@ -15,12 +16,17 @@ from wane.strategies.base import Settings, Strategy
 _OURS: Final = {
     "none": ("none", "Uncapped", "everything is sent, whatever the budget"),
     "truncate": ("truncate", "Truncate", "the oldest messages go, whatever they hold"),
+    "streaming": ("truncate", "streaming", "the first messages and the latest stay, as StreamingLLM keeps tokens"),
     "compact": ("compact", "Compact", "the model writes a summary that replaces all but the most recent messages"),
+    "memgpt": ("memgpt", "MemGPT", "the oldest messages are flushed into a recursive summary, and searchable (MemGPT)"),
+    "resum": ("resum", "ReSum", "everything becomes the question and a summary, and work starts again (ReSum)"),
+    "acon": ("acon", "Acon", "guidelines compress long tool results as they come, and then the history (ACON)"),
     "clear-tools": (
         "clear_tools",
         "ClearTools",
         "old tool results are cleared, as in Anthropic's context editing",
     ),
+    "mask": ("clear_tools", "mask", "all but the latest ten tool results become placeholders (observation masking)"),
     "fold": ("fold", "Fold", "a finished episode collapses at once to its end (Context-Folding)"),
     "paper": ("window", "", "episodes are evicted in the smallest steps (the paper's Algorithm 1)"),
     "cwl": ("window", "", "episodes are evicted in batches, by the default policy or the one given"),
@@ -31,13 +37,21 @@ _PEERS: Final = {
     "harness-window": ("harness", "HarnessWindow", "pydantic-ai-harness's SlidingWindowCompaction"),
     "harness-clear": ("harness", "HarnessClear", "pydantic-ai-harness's ClearToolResults"),
     "openai-agents-trim": ("openai_agents", "OpenAIAgentsTrim", "OpenAI Agents' ToolOutputTrimmer, without a budget"),
+    "strands-window": ("strands", "StrandsWindow", "Strands' SlidingWindowConversationManager, at the budget"),
+    "ctxkernel": ("ctxkernel", "CtxKernel", "ctxkernel's ContextEngine: what its log proves dead goes"),
 }
+_LIBRARIES: Final = {"harness": "pydantic_ai_harness", "openai_agents": "agents"}  # where the name is another one
 
 STRATEGY_NAMES: Final = tuple(_OURS)
 """Wane's own strategies, in the order of reports."""
 
 PEER_NAMES: Final = tuple(_PEERS)
 """Strategies of other libraries, which need the `peers` extra."""
+
+
+def installed_peers() -> tuple[str, ...]:
+    """Return the peers whose libraries are installed, in the order of reports."""
+    return tuple(name for name, (module, _, _) in _PEERS.items() if find_spec(_LIBRARIES.get(module, module)))
 
 
 def describe(name: str) -> str:

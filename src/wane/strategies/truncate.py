@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from wane.core import Item, Kind
+from wane.core.errors import ConfigError
 from wane.formats.base import Part
 from wane.strategies.base import Fitted, Settings, Slot
 from wane.strategies.groups import Groups
+
+HEAD: Final = 4
+"""Messages at the head that `streaming` keeps: as many as StreamingLLM keeps tokens (Xiao et al., 2023)."""
 
 
 class Truncate:
@@ -19,15 +23,23 @@ class Truncate:
 
     Args:
         settings: budget, overhead, and the low water to cut down to; without one it cuts to the budget itself.
+        head: number of the first messages that stay as well, with their results, whatever they hold.
+        name: its name in reports.
 
     Attributes:
+        name: its name in reports.
         budget: tokens that the view may hold; may be changed between calls.
         overhead: tokens that every request carries besides the items; may be changed between calls.
+
+    Raises:
+        ConfigError: for a negative number of messages.
     """
 
-    name = "truncate"
-
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, head: int = 0, name: str = "truncate") -> None:
+        if head < 0:
+            raise ConfigError(f"the head is {head} messages; it cannot be below 0")
+        self.name = name
+        self._head = head
         self.budget = settings.budget
         self.overhead = settings.overhead
         self._low_water = settings.low_water or 1.0
@@ -46,12 +58,13 @@ class Truncate:
         group = self._groups.add(item)
         if group == len(self._weights):
             self._weights.append(0)
-        if item.kind is Kind.SYSTEM or (item.kind is Kind.USER and not self._user):
-            self._user |= item.kind is Kind.USER
+        pinned = group < self._head or item.kind is Kind.SYSTEM or (item.kind is Kind.USER and not self._user)
+        self._user |= item.kind is Kind.USER
+        if pinned:
             self._pinned.add(index)
         else:
             self._weights[group] += item.tokens
-        if group >= self._cut:
+        if pinned or group >= self._cut:
             self._view.append(index)
             self._held += item.tokens
 
@@ -69,6 +82,10 @@ class Truncate:
     def standing(self) -> Mapping[str, Any] | None:
         """The place of the cut."""
         return {"from": self._groups.first[self._cut]} if self._cut else None
+
+    def current(self) -> Sequence[Slot]:
+        """Return the view as it stands."""
+        return self._view
 
     def redo(self, done: Mapping[str, Any]) -> None:
         """Cut at the place of an earlier cut.
@@ -89,3 +106,8 @@ class Truncate:
         of, cut, pinned, before = self._groups.of, self._cut, self._pinned, len(self._view)
         self._view = [slot for slot in self._view if isinstance(slot, int) and (of[slot] >= cut or slot in pinned)]
         return len(self._view) < before
+
+
+def streaming(settings: Settings) -> Truncate:
+    """Return truncation with a head of HEAD messages and a window that moves on at each call, as in StreamingLLM."""
+    return Truncate(settings, head=HEAD, name="streaming")

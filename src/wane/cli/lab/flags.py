@@ -23,7 +23,7 @@ SESSIONS: Final = Flag(
 _STRATEGY: Final = Flag(
     ("--strategy",),
     "strategy",
-    "all (the default) or ours: Wane's seven; peers: other people's; or names separated by commas.",
+    "all (the default) or ours: Wane's twelve; peers: other people's; or names separated by commas.",
     "NAMES",
 )
 _BUDGET: Final = Flag(("--budget",), "budget", "Tokens that the view may hold. The default is 80k.", "TOKENS")

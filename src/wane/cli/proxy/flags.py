@@ -6,7 +6,7 @@ from typing import Final
 
 from wane.cli.flags import BUDGET, POLICIES, POLICY_FLAGS, TOOL_CLASS, WINDOW, Flag
 
-STRATEGIES: Final = ("cwl", "paper", "truncate", "clear-tools", "none")
+STRATEGIES: Final = ("cwl", "paper", "truncate", "streaming", "clear-tools", "mask", "none")
 LEVELS: Final = ("debug", "info", "warning", "error")
 
 CONTEXT: Final = (
@@ -16,7 +16,8 @@ CONTEXT: Final = (
         ("--strategy",),
         "strategy",
         "How to manage the context: cwl (evict episodes, the default), paper (the same in the smallest steps), "
-        "truncate (drop the oldest messages), clear-tools (drop old tool results) or none.",
+        "truncate (drop the oldest messages), streaming (keep the first and the latest messages), clear-tools (drop "
+        "old tool results), mask (drop all but the latest ten, whatever the budget) or none.",
         "STRATEGY",
         choices=STRATEGIES,
     ),

@@ -13,7 +13,7 @@ from wane.lab.replaying.engine import Engine, Job
 from wane.lab.replaying.gathering import Studied
 from wane.lab.replaying.replay import Pricing, Replay
 from wane.strategies.base import Settings
-from wane.strategies.registry import PEER_NAMES, STRATEGY_NAMES, get_strategy
+from wane.strategies.registry import PEER_NAMES, STRATEGY_NAMES, get_strategy, installed_peers
 
 BASELINE: Final = "none"
 """The strategy that never evicts; its cost is 1.0."""
@@ -23,7 +23,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "ours": STRATEGY_NAMES,
     "peers": PEER_NAMES,
 }
-"""Names that stand for several strategies."""
+"""Names that stand for several strategies; `peers` stands for those whose libraries are installed, if any is."""
 
 Progress = Callable[[int, int], None]
 """Called with the number of replays done, and the number of all replays."""
@@ -118,7 +118,8 @@ def parse_strategies(text: str) -> tuple[str, ...]:
     asked = [word.strip().lower() for word in text.split(",") if word.strip()]
     if not asked:
         raise ConfigError(f"no strategy is named; write {', '.join(GROUPS)}, or names separated by commas")
-    names = {name for word in asked for name in GROUPS.get(word, (word,))}
+    groups = {**GROUPS, "peers": installed_peers() or PEER_NAMES}
+    names = {name for word in asked for name in groups.get(word, (word,))}
     for name in sorted(names):
         # Made once, so that an unknown or missing strategy shows before anything is read.
         get_strategy(name, Settings())

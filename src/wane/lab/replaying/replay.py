@@ -23,7 +23,7 @@ from wane.lab.replaying.over import why_over
 from wane.lab.replaying.trace import Trace
 from wane.prices import CacheUse, Cost, Prices
 from wane.strategies.base import Fitted, Strategy, Substitute, Summarising, SummaryNeeded
-from wane.strategies.compact import SUMMARY_TOKENS
+from wane.strategies.summarised import SUMMARY_TOKENS
 
 REREAD_OUTPUT: Final = 50
 """Output tokens of a tool call that fetches something again."""
@@ -169,7 +169,7 @@ class _Run:
             started = perf_counter()
             assert isinstance(self._strategy, Summarising)
             # What the summary would have said is unknown: it has a length and no text.
-            outcome = self._strategy.summarised("", self._subject.summary_tokens)
+            outcome = self._strategy.summarised("", self._expected(outcome))
             seconds += perf_counter() - started
         if self._trace:
             self._trace.observe(number, outcome)
@@ -232,7 +232,7 @@ class _Run:
         """Make a model call of the strategy's own: it reads the current view and writes a summary."""
         instructions = Substitute(needed.instructions, chars(needed.instructions))
         use = self._cache.request([*needed.view, instructions], self._tokens, at, aside=True)
-        output = self._subject.summary_tokens
+        output = self._expected(needed)
         return Totals(
             own_calls=1,
             own_cost=self._pricing.cost(use, output),
@@ -241,6 +241,10 @@ class _Run:
             fresh=use.fresh,
             output=output,
         )
+
+    def _expected(self, needed: SummaryNeeded) -> int:
+        """Tokens of the answer, which nobody writes."""
+        return self._subject.summary_tokens if needed.expected is None else needed.expected
 
     def _reread_cost(self, loss: CallLoss, use: CacheUse) -> float:
         """Return the dollars of fetches: each is a call over a view in the cache by then, and brings new input."""

@@ -19,8 +19,13 @@ _HOW: Final = {
     "cwl": "episode",
     "paper": "episode",
     "truncate": "oldest",
+    "streaming": "oldest",
     "compact": "summary",
+    "memgpt": "summary",
+    "resum": "summary",
+    "acon": "compressed",
     "clear-tools": "cleared",
+    "mask": "cleared",
     "fold": "folded",
 }
 _MICRO: Final = 1_000_000

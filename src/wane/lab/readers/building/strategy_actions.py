@@ -10,7 +10,7 @@ from wane.core import chars
 from wane.core.errors import ConfigError, FormatError, HistoryError
 from wane.core.policy import MAX_BUDGET
 from wane.formats.base import Part, is_answer, standing
-from wane.strategies.base import Fitted, Resumable, Settings, Substitute
+from wane.strategies.base import Resumable, Settings, Substitute
 from wane.strategies.registry import get_strategy
 
 
@@ -85,9 +85,7 @@ class StrategyActions:
         return self._strategy
 
     def _action(self, strategy: Resumable) -> StrategyAction:
-        fitted = strategy.fit()
-        assert isinstance(fitted, Fitted)  # nothing lacks room
-        slots, earlier = fitted.view, self._shown
+        slots, earlier = strategy.current(), self._shown
         self._shown = {slot for slot in slots if isinstance(slot, int)}
         before = self._instead + sum(self._tokens[index] for index in earlier)
         self._instead = sum(slot.tokens for slot in slots if isinstance(slot, Substitute))

@@ -55,14 +55,19 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
 const DASHES = ["", "7 3", "2 2.5", "9 3 2 3"];
 const OWN = ["none", "truncate", "compact", "clear-tools", "fold", "paper", "cwl", "recorded"];
 // Peers share the colours of ours, and differ in how the line is broken.
-const PEERS = ["langchain-trim", "langchain-edit", "harness-window", "harness-clear", "openai-agents-trim"];
+const PEERS = ["langchain-trim", "langchain-edit", "harness-window", "harness-clear", "openai-agents-trim", "strands-window", "ctxkernel"];
 const AKIN = { "langchain-trim": "truncate", "langchain-edit": "clear-tools", "harness-window": "truncate" };
 AKIN["harness-clear"] = "clear-tools";
 AKIN["openai-agents-trim"] = "fold";
+AKIN["strands-window"] = "truncate";
+AKIN.ctxkernel = "clear-tools";
+// So do the strategies that are akin to another of ours.
+const VARIANTS = { streaming: "truncate", mask: "clear-tools", memgpt: "compact", resum: "compact", acon: "compact" };
+Object.assign(AKIN, VARIANTS);
 
 function look(name) {
   const akin = AKIN[name] || (OWN.includes(name) ? name : "none");
-  const dash = PEERS.includes(name) ? DASHES[1 + (PEERS.indexOf(name) % 3)] : name === "none" ? DASHES[2] : "";
+  const dash = PEERS.includes(name) ? DASHES[1 + (PEERS.indexOf(name) % 3)] : VARIANTS[name] ? DASHES[1 + (Object.keys(VARIANTS).indexOf(name) % 3)] : name === "none" ? DASHES[2] : "";
   return { stroke: `var(--s-${akin})`, dash };
 }
 

@@ -114,6 +114,7 @@ function reason(of, it, now, index) {
     oldest: `Dropped as one of the oldest messages ${when}, ${size}.`,
     summary: `Replaced by a summary, with all around it, ${when}, ${size}.`,
     cleared: `Cleared ${when}, ${size}; a placeholder stands there.`,
+    compressed: `Compressed ${when}, ${size}; a model's text stands there, or in a summary.`,
     folded: `Folded ${when}, as its episode had ended.`,
     reasoning: `Left out ${when}: reasoning of earlier turns is not sent again.`,
     other: `Taken out by ${shown(it.name)} ${when}, ${size}.`,
@@ -141,6 +142,7 @@ function told(of, it, entry) {
   const gone = `${many(count, "item")} of ${n0(tokens)} tokens`;
   const placed = (entry.placed || []).length;
   if ((entry.how || it.how) === "summary") return `Just before it, ${gone} gave way to a summary.`;
+  if (placed && (entry.how || it.how) === "compressed") return `Just before it, ${gone} gave way to ${many(placed, "text")} of a model.`;
   if (placed) return `Just before it, ${gone} ${count === 1 ? "was" : "were"} replaced by ${many(placed, "placeholder")}.`;
   if (!count) return "";
   if (entry.how === "reasoning") return `Just before it, ${gone} were left out: reasoning of earlier turns.`;

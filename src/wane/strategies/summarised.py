@@ -1,0 +1,190 @@
+"""What the strategies share that have a model write a summary in place of messages."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+from wane.core import Item, Kind, chars
+from wane.core.errors import ConfigError, HistoryError
+from wane.formats.base import Part
+from wane.strategies.base import Fitted, Settings, Slot, Substitute, SummaryNeeded, item_of
+from wane.strategies.groups import ASSISTANT, Groups
+
+SUMMARY_TOKENS: Final = 2_000
+"""Assumed tokens of a summary that nobody writes, as in a replay."""
+
+PREFIX: Final = "The conversation before this point was replaced by this summary of it:\n\n"
+"""Beginning of a summary in the view."""
+
+
+class Summarised(ABC):
+    """Lets a model summarise the head of the conversation when the view is over the budget.
+
+    The view then holds the system items, the user's question if the strategy keeps it, the summary as a user turn, and
+    the tail. Everything else ahead of the tail is gone, except for what the summary says about it; so are earlier
+    summaries. The question is the latest turn of the user.
+
+    Args:
+        settings: budget and overhead.
+        trigger: share of the budget above which it acts, above 0 and at most 1.
+
+    Attributes:
+        name: its name on the command line and in reports.
+        instructions: instructions of the summarising call.
+        keeps_question: whether the question stays.
+        reads_all: whether the summarising call reads the tail too; more may then go if the summary is longer than
+            assumed.
+        budget: tokens that the view may hold; may be changed between calls.
+        overhead: tokens that every request carries besides the items; may be changed between calls.
+
+    Raises:
+        ConfigError: for a trigger outside its range.
+    """
+
+    name: str
+    instructions: ClassVar[str]
+    keeps_question: ClassVar[bool] = False
+    reads_all: ClassVar[bool] = False
+
+    def __init__(self, settings: Settings, *, trigger: float = 1.0) -> None:
+        if not 0 < trigger <= 1:
+            raise ConfigError(f"the trigger is {trigger}; it must be above 0 and at most 1, a share of the budget")
+        self.budget = settings.budget
+        self.overhead = settings.overhead
+        self._trigger = trigger
+        self._low_water = settings.low_water
+        self._groups = Groups()
+        self._view: list[Slot] = []
+        self._held = 0
+        self._system: set[int] = set()
+        self._system_tokens = 0
+        self._question: list[int] = []
+        self._users: set[int] = set()
+        self._asking = False  # whether nothing of the model came since the user's latest item
+        self._cut = 0
+        self._summary = 0  # tokens of the summary in the view
+        self._due: int | None = None
+        self._done: dict[str, Any] | None = None
+        # By group, the tokens that a summary may replace.
+        self._weights: list[int] = []
+
+    def add(self, item: Item, part: Part) -> None:  # noqa: ARG002 - the interface's
+        """Take in the next item; a late result of a summarised call is left out like its call."""
+        index = len(self._groups.tokens)
+        group = self._groups.add(item)
+        if group == len(self._weights):
+            self._weights.append(0)
+        if item.kind is Kind.SYSTEM:
+            self._system.add(index)
+            self._system_tokens += item.tokens
+        else:
+            self._weights[group] += item.tokens
+        self._ask(item, index)
+        if group >= self._cut:
+            self._view.append(index)
+            self._held += item.tokens
+
+    def _ask(self, item: Item, index: int) -> None:
+        if item.kind is Kind.USER:
+            self._question = [*self._question, index] if self._asking else [index]
+            self._users.add(index)
+            self._asking = True
+        elif item.kind in ASSISTANT or item.kind is Kind.RESULT:
+            self._asking = False
+
+    def fit(self, *, cold: bool = False) -> Fitted | SummaryNeeded:  # noqa: ARG002 - the interface's
+        """Ask for a summary if the view is over the trigger and there is anything to summarise."""
+        self._due = None
+        if self._held + self.overhead <= self.budget * self._trigger:
+            return Fitted(self._view)
+        cut = self._place(self._summary)
+        kept = self._system.union(self._kept_question())
+        if not any(isinstance(slot, int) and slot not in kept and self._groups.of[slot] < cut for slot in self._view):
+            return Fitted(self._view)
+        self._due = cut
+        return SummaryNeeded(self._view if self.reads_all else self._ahead(cut), self.instructions)
+
+    def summarised(self, text: str, tokens: int) -> Fitted | SummaryNeeded:
+        """Replace the summarised messages with the summary.
+
+        Args:
+            text: the summary; empty if it is not known, as in a replay, and then its text in the view is empty too.
+            tokens: its tokens in a request.
+
+        Raises:
+            RuntimeError: if `fit` did not ask for one.
+        """
+        if self._due is None:
+            raise RuntimeError("fit did not ask for a summary; call it first")
+        cut = max(self._due, self._place(tokens + chars(PREFIX))) if self.reads_all else self._due
+        self._replace(cut, text, tokens, self._kept_question())
+        return Fitted(self._view, ran=True, done=self._done)
+
+    @property
+    def standing(self) -> Mapping[str, Any] | None:
+        """Place and text of the latest summary."""
+        return self._done
+
+    def current(self) -> Sequence[Slot]:
+        """Return the view as it stands."""
+        return self._view
+
+    def redo(self, done: Mapping[str, Any]) -> None:
+        """Put an earlier summary back in its place.
+
+        Raises:
+            HistoryError: if no message begins there, or what it kept as the user's question is not the user's.
+        """
+        cut, question = self._groups.at(done.get("from")), done.get("question", ())
+        if wrong := set(question) - self._users:
+            raise HistoryError(f"items {sorted(wrong, key=str)} were recorded as the user's, which they are not here")
+        self._replace(cut, str(done.get("summary", "")), int(done.get("tokens", 0)), question)
+
+    @abstractmethod
+    def _place(self, summary: int) -> int:
+        """Return the number of the tail's first group, for a summary of so many tokens."""
+
+    def _kept_question(self) -> Sequence[int]:
+        return self._question if self.keeps_question else ()
+
+    def _ahead(self, cut: int) -> list[Slot]:
+        """What the view shows of the groups ahead of a cut, and an earlier summary."""
+        of = self._groups.of
+        return [slot for slot in self._view if (item := item_of(slot)) is None or of[item] < cut]
+
+    def _replace(self, cut: int, text: str, tokens: int, question: Iterable[int] = ()) -> None:
+        groups, kept = self._groups, self._system.union(question)
+        start = groups.first[cut] if cut < len(groups.first) else len(groups.of)
+        self._cut, self._due = cut, None
+        self._done = {"from": start, "summary": text, "tokens": tokens}
+        if self.keeps_question:
+            self._done["question"] = [*question]
+        before = [slot for slot in self._view if isinstance(slot, int) and slot in kept and groups.of[slot] < cut]
+        tail = [slot for slot in self._view if (item := item_of(slot)) is not None and groups.of[item] >= cut]
+        summary = Substitute(PREFIX + text if text else "", tokens + chars(PREFIX))
+        self._summary = summary.tokens
+        self._view = [*before, summary, *tail]
+        self._held = sum(groups.tokens[slot] if isinstance(slot, int) else slot.tokens for slot in self._view)
+
+    def _tail(self, kept: float, summary: int) -> int:
+        """Return the first group of the longest tail of so many tokens; the latest assistant message is always in it.
+
+        Beside a summary of `summary` tokens it takes no more than there is room for.
+        """
+        cut = self._groups.latest
+        least = sum(self._weights[cut:]) if cut >= 0 else 0
+        left = kept - least
+        room = self.budget * self._trigger - self.overhead - self._system_tokens - summary - least
+        if room >= 0:
+            # If not even the latest message has room, a shorter tail would only mean a summary for each request.
+            left = min(left, room)
+        while cut > self._cut and self._weights[cut - 1] <= left:
+            cut -= 1
+            left -= self._weights[cut]
+        return cut
+
+    def _kept_at(self, share: float) -> float:
+        """Tokens of a tail with which the view fills a share of the budget, beside a summary of SUMMARY_TOKENS."""
+        return self.budget * share - self.overhead - self._system_tokens - SUMMARY_TOKENS
