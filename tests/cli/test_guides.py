@@ -7,8 +7,8 @@ import shlex
 import sys
 from pathlib import Path
 
-from wane.cli.failure import UsageError
 from wane.cli.eval.commands import EVAL_GROUPS
+from wane.cli.failure import UsageError
 from wane.cli.lab.commands import LAB_GROUPS
 from wane.cli.main import COMMANDS
 from wane.cli.parser import parse

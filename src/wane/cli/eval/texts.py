@@ -108,5 +108,5 @@ The commands of the failed attempt are replayed when an environment is built. Wi
 is in the user's turn, which is never evicted: in one session over many tasks that alone may exceed the budget.
 
 Examples:
-  wane eval recovery recovery-bench/runs/initial-… terminal-bench-2 recovery --messages none
+  wane eval recovery recovery-bench/runs terminal-bench-2 recovery-tasks
 """

@@ -13,12 +13,10 @@ from wane.core import parse_budget
 from wane.core.errors import ConfigError, MissingExtraError
 from wane.evaluation.results import Arm, Protocol
 from wane.journal.codec import SchemaError, decode
+from wane.strategies.registry import STRATEGY_NAMES
 
 NEW_ENVIRONMENT: Final = "This is a new task, in a fresh environment: files and processes of earlier tasks are gone."
 """The line ahead of each task. The tasks themselves say nothing of a new machine."""
-
-OURS: Final = ("none", "truncate", "compact", "clear-tools", "fold", "paper", "cwl")
-"""Strategies of Wane's agent."""
 
 RIVAL: Final = "agent:"
 """Beginning of the name of another agent of Harbor's, in the place of a strategy: `agent:pi`."""
@@ -140,8 +138,8 @@ class Config:
             if not getattr(self, name):
                 raise ConfigError(f"{name}: at least one is needed")
         for strategy in self.strategies:
-            if strategy not in OURS and not strategy.startswith(RIVAL):
-                known = ", ".join(OURS)
+            if strategy not in STRATEGY_NAMES and not strategy.startswith(RIVAL):
+                known = ", ".join(STRATEGY_NAMES)
                 raise ConfigError(f"strategies: {strategy!r} is not one of {known}, nor another agent: agent:NAME")
         for budget in self.budgets:
             try:
