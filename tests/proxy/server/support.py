@@ -118,13 +118,17 @@ async def proxy(
     index: Sessions | None = None,
     wires: Mapping[str, Wire] | None = None,
     timeouts: Mapping[str, float] | None = None,
+    ready: Callable[[], Awaitable[None]] | None = None,
+    telemetry: Any = None,
     **settings: Any,
 ) -> AsyncIterator[Running]:
     """A proxy before a provider; with an index of sessions in memory unless another is given."""
     listen = Address("127.0.0.1", 0)
     quick = {"grace": 0.3, **(timeouts or {})}
     chosen = ServerSettings(UpstreamUrl.parse(upstream), listen, timeouts=Timeouts(**quick), **settings)
-    async with serving(chosen, index or SessionIndex(open_store(None)), wires or known_wires()) as running:
+    async with serving(
+        chosen, index or SessionIndex(open_store(None)), wires or known_wires(), ready=ready, telemetry=telemetry
+    ) as running:
         yield running
 
 

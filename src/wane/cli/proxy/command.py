@@ -6,7 +6,9 @@ import asyncio
 import gc
 import logging
 import os
+import socket
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,10 +38,19 @@ def run_proxy(values: dict[str, Any]) -> int:
     options = proxy_options(values, os.environ)
     quiet = bool(values.get("quiet"))
     log_to(logging.StreamHandler(sys.stderr), values.get("log_level", "warning" if quiet else "info"))
+    if (workers := values.get("workers", 1)) > 1:
+        from wane.cli.proxy.workers import serve_together
+
+        return serve_together(
+            options,
+            workers,
+            lambda own, sock: asyncio.run(_serve(own, quiet=True, sock=sock)),
+            lambda own: None if quiet else _introduce(own),
+        )
     return asyncio.run(_serve(options, quiet=quiet))
 
 
-async def _serve(options: ProxyOptions, *, quiet: bool) -> int:
+async def _serve(options: ProxyOptions, *, quiet: bool, sock: socket.socket | None = None) -> int:
     from wane.proxy.server.run import running
 
     task = asyncio.current_task()
@@ -59,11 +70,12 @@ async def _serve(options: ProxyOptions, *, quiet: bool) -> int:
 
     try:
         with signals.handled((*signals.INTERRUPT, *signals.END), stop):
-            async with running(options) as proxy:
+            async with running(options, sock) as proxy:
                 started.append(proxy)
                 keep_loaded()
+                options = replace(options, server=replace(options.server, listen=proxy.address))
                 if not quiet:
-                    _introduce(proxy, options)
+                    _introduce(options)
                 upstream = options.server.upstream
                 if upstream.scheme == "http" and not upstream.is_loopback:
                     say(f"warning: keys and sessions go to {upstream} unencrypted; use https:// if it can")
@@ -85,15 +97,16 @@ def keep_loaded() -> None:
     gc.freeze()
 
 
-def _introduce(proxy: Running, options: ProxyOptions) -> None:
+def _introduce(options: ProxyOptions) -> None:
     context, server = options.context, options.server
-    base = proxy.url + (f"/~${TOKEN_VARIABLE}" if server.token else "")
+    url = server.listen.url
+    base = url + (f"/~${TOKEN_VARIABLE}" if server.token else "")
     marks = f", marked by {'the model' if context.annotate == 'model' else 'inference'}"
     kept = f"{context.budget:,} tokens ({context.strategy}{marks if context.strategy in ('cwl', 'paper') else ''})"
     if context.strategy == "none":
         kept = "the whole history, without a budget (none)"
     lines = [
-        f"Listening on {proxy.url}, for {server.upstream}",
+        f"Listening on {url}, for {server.upstream}",
         f"  view      {kept}",
         f"  sessions  {_place(options.store)}",
         *([] if options.store is None else [f"            {_until(options.keep)} (--keep)"]),

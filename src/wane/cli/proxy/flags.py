@@ -146,6 +146,21 @@ PROXY: Final = (
         "TOKEN",
     ),
     *TREATMENT,
+    Flag(
+        ("--workers",),
+        "workers",
+        "How many processes serve the address together; more than one needs a store that they can share, redis://… or "
+        "postgresql://…. The default is 1.",
+        "NUMBER",
+        int,
+    ),
+    Flag(
+        ("--grace",),
+        "grace",
+        "Seconds that open requests have to end when the proxy is stopped. The default is 3.",
+        "SECONDS",
+        float,
+    ),
     Flag(("-q", "--quiet"), "quiet", "Print warnings only."),
 )
 

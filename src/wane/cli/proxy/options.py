@@ -61,7 +61,9 @@ def proxy_options(values: Mapping[str, Any], environ: Mapping[str, str]) -> Prox
         raise UsageError(
             "say which provider to send requests to, such as: wane proxy --upstream https://api.anthropic.com"
         )
-    timeouts = Timeouts(read=_seconds("--timeout", values["timeout"])) if "timeout" in values else Timeouts()
+    waits = {"timeout": "read", "grace": "grace"}
+    given = {field: _seconds(f"--{key}", values[key]) for key, field in waits.items() if key in values}
+    timeouts = Timeouts(**given)
     server = ServerSettings(
         upstream=UpstreamUrl.parse(values["upstream"]),
         listen=Address.parse(values["listen"]) if "listen" in values else Address(),
@@ -77,6 +79,13 @@ def proxy_options(values: Mapping[str, Any], environ: Mapping[str, str]) -> Prox
         store = str(values.get("store") or environ.get(STORE_VARIABLE) or "disk")
     elif "store" in values:
         raise UsageError("give --store or --no-store, not both")
+    workers = values.get("workers", 1)
+    if workers < 1:
+        raise UsageError(f"--workers is {workers}; at least one process must serve")
+    if workers > 1 and "://" not in (store or ""):
+        raise UsageError(
+            "several workers need a store that processes can share: give --store redis://… or postgresql://…"
+        )
     keep = parse_age("--keep", values["keep"], never=True) if "keep" in values else KEEP
     return ProxyOptions(server, context_settings(values), store, keep)
 

@@ -74,6 +74,12 @@ class Address:
         """Whether only this machine reaches it."""
         return is_loopback(self.host)
 
+    @property
+    def url(self) -> str:
+        """The base URL by which this machine reaches it."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104
+        return f"http://{bracketed(host)}:{self.port}"
+
     def __str__(self) -> str:
         return f"{bracketed(self.host)}:{self.port}"
 

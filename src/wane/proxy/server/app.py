@@ -21,9 +21,16 @@ from wane.proxy.server.settings import ServerSettings
 from wane.proxy.server.traffic import Exchange, Traffic
 from wane.proxy.sessions.base import Sessions
 from wane.proxy.sessions.money import prices_of
+from wane.proxy.store.base import StoreError
 
 STATUS: Final = "/wane"
 """The path below which the proxy shows itself."""
+
+HEALTH: Final = f"{STATUS}/health"
+"""Answers as long as the process serves."""
+
+READY: Final = f"{STATUS}/ready"
+"""Answers 200 if requests may come here: not while it stops, nor while sessions cannot be stored."""
 
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 """An ASGI app."""
@@ -42,6 +49,7 @@ class ProxyApp:
         upstream: the provider.
         traffic: counts.
         status: what is served below `/wane`; nothing if None, and the path is the provider's.
+        ready: raises a StoreError if sessions cannot be stored; None if they always can.
     """
 
     def __init__(
@@ -52,9 +60,12 @@ class ProxyApp:
         upstream: Upstream,
         traffic: Traffic,
         status: App | None = None,
+        ready: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._settings, self._sessions, self._wires = settings, sessions, wires
         self._upstream, self._traffic, self._status = upstream, traffic, status
+        self._ready = ready
+        self._stopping = False
         self._guard = Guard(settings.token, settings.listen)
         self._live: set[asyncio.Task[Any]] = set()
 
@@ -70,6 +81,10 @@ class ProxyApp:
         finally:
             self._live.discard(task)
 
+    def stop(self) -> None:
+        """Say from now on that no more requests should come here."""
+        self._stopping = True
+
     def abandon(self) -> None:
         """Break off all requests that are being answered, and tell their clients as far as they can be told."""
         self._upstream.stopped = True
@@ -83,6 +98,9 @@ class ProxyApp:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         request, refusal = head_of(scope), None
+        if self._status is not None and request.path in (HEALTH, READY):
+            await self._tell_health(request, receive, send)
+            return
         line = Line(self._guard.shown(request))
         try:
             check(request, scope["http_version"])
@@ -107,6 +125,23 @@ class ProxyApp:
                 if self._upstream.stopped and exchange.outcome == "passed":
                     exchange.outcome = "broken"
                 line.write(client.status, exchange)
+
+    async def _tell_health(self, request: Request, receive: Receive, send: Send) -> None:
+        """Tell a supervisor or a load balancer how it is. They have no token, and learn nothing else."""
+        status, text = 200, "ok"
+        if request.path == READY and self._stopping:
+            status, text = 503, "stopping"
+        elif request.path == READY and self._ready is not None:
+            try:
+                await self._ready()
+            except StoreError:
+                status, text = 503, "sessions cannot be stored"
+        with self._traffic.request("other") as exchange:
+            client = Client(receive, send, self._settings.timeouts, exchange)
+            try:
+                await client.answer(status, [(b"content-type", b"text/plain")], text.encode() + b"\n")
+            finally:
+                client.close()
 
     async def _answer(
         self, api: apis.Api | None, request: Request, client: Client, exchange: Exchange, line: Line

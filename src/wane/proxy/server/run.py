@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import socket
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -15,18 +16,19 @@ from typing import Any, Final
 
 import uvicorn
 
-from wane.proxy.http.address import Address, bracketed
+from wane.proxy.http.address import Address
 from wane.proxy.http.listening import BACKLOG, ListenError, Quiet, listen, protocol
 from wane.proxy.http.upstream import Upstream
 from wane.proxy.server.apis import Wires, known_wires
 from wane.proxy.server.app import ProxyApp
 from wane.proxy.server.settings import ServerSettings
 from wane.proxy.server.status import About, status_app
+from wane.proxy.server.telemetry import Telemetry, is_wanted, providers
 from wane.proxy.server.traffic import Traffic
 from wane.proxy.sessions.base import Sessions
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import ContextSettings
-from wane.proxy.store import KEEP, StoreError, open_store
+from wane.proxy.store import KEEP, Store, StoreError, open_store
 
 __all__ = ["ListenError", "ProxyOptions", "Running", "in_thread", "running", "serving"]
 
@@ -76,8 +78,7 @@ class Running:
     @property
     def url(self) -> str:
         """Its base URL, without a token."""
-        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.address.host, self.address.host)  # noqa: S104
-        return f"http://{bracketed(host)}:{self.address.port}"
+        return self.address.url
 
     @property
     def grace(self) -> float:
@@ -104,13 +105,34 @@ class Running:
 
 
 @asynccontextmanager
-async def running(options: ProxyOptions) -> AsyncIterator[Running]:
+async def running(options: ProxyOptions, sock: socket.socket | None = None) -> AsyncIterator[Running]:
     """Run a proxy in this event loop, until the block ends.
+
+    Args:
+        options: how it runs.
+        sock: a socket that already listens, which it may share with other processes; None for one of its own.
 
     Raises:
         WaneError: if it cannot listen, its store cannot be reached, or an option cannot work.
     """
     _raise_limits()
+    store = await opened_store(options)
+    sessions = SessionIndex(store, options.context, strict=options.server.strict)
+    wires = known_wires()
+    with _telemetry(os.environ) as telemetry:
+        async with serving(
+            options.server, sessions, wires, options.context, sock=sock, ready=store.check, telemetry=telemetry
+        ) as proxy:
+            yield proxy
+
+
+async def opened_store(options: ProxyOptions) -> Store:
+    """Return the store of a proxy, if sessions can be stored in it.
+
+    Raises:
+        StoreError: if not.
+        ConfigError: if there is no such store.
+    """
     store = open_store(options.store, options.keep)
     try:
         await store.check()
@@ -120,16 +142,30 @@ async def running(options: ProxyOptions) -> AsyncIterator[Running]:
         raise StoreError(
             f"sessions cannot be stored: {why}. Start the store, name another with --store, or give --no-store"
         ) from None
-    sessions = SessionIndex(store, options.context, strict=options.server.strict)
-    async with serving(options.server, sessions, known_wires(), options.context) as proxy:
-        yield proxy
+    return store
 
 
 @asynccontextmanager
 async def serving(
-    settings: ServerSettings, sessions: Sessions, wires: Wires, context: ContextSettings | None = None
+    settings: ServerSettings,
+    sessions: Sessions,
+    wires: Wires,
+    context: ContextSettings | None = None,
+    *,
+    sock: socket.socket | None = None,
+    ready: Callable[[], Awaitable[None]] | None = None,
+    telemetry: Telemetry | None = None,
 ) -> AsyncIterator[Running]:
     """Serve these sessions in this event loop, until the block ends; they are closed then.
+
+    Args:
+        settings: how it treats requests.
+        sessions: the sessions.
+        wires: the protocols.
+        context: how contexts are kept.
+        sock: a socket that already listens; None for a new one.
+        ready: raises a StoreError if sessions cannot be stored.
+        telemetry: is told of managed requests; None for no traces.
 
     Raises:
         WaneError: if it cannot listen, or an option cannot work.
@@ -139,13 +175,13 @@ async def serving(
         stack.push_async_callback(sessions.close)
         upstream = Upstream(settings.upstream, settings.timeouts)
         stack.push_async_callback(upstream.close)
-        sock = listen(settings.listen)
+        sock = sock or listen(settings.listen)
         stack.callback(sock.close)
         settings = replace(settings, listen=Address(settings.listen.host, sock.getsockname()[1]))
-        traffic = Traffic()
+        traffic = Traffic(telemetry=telemetry)
         about = About(str(settings.upstream), context, datetime.now(UTC))
         status: Any = status_app(sessions, traffic, about)
-        app = ProxyApp(settings, sessions, wires, upstream, traffic, status)
+        app = ProxyApp(settings, sessions, wires, upstream, traffic, status, ready)
         server = _server(app, settings)
         proxy = Running(settings.listen, server, app, sessions, traffic)
         stack.enter_context(_quiet())
@@ -223,6 +259,7 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002
         """Take no more connections, let open requests end for a while, and break off what is left."""
+        self._app.stop()
         for server in self.servers:
             server.close()
         for connection in list(self.server_state.connections):
@@ -262,6 +299,20 @@ def _raise_limits() -> None:
     if soft != hard:
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+@contextmanager
+def _telemetry(environ: Mapping[str, str]) -> Iterator[Telemetry | None]:
+    """What is told of managed requests, if OpenTelemetry's variables ask for it; it is flushed at the end."""
+    if not is_wanted(environ):
+        yield None
+        return
+    tracers, meters = providers(environ)
+    try:
+        yield Telemetry(tracers, meters)
+    finally:
+        tracers.shutdown()
+        meters.shutdown()
 
 
 @contextmanager

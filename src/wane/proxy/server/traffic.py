@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Final, Literal, Self, get_args
+from typing import TYPE_CHECKING, Final, Literal, Self, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.metrics_core import Metric
@@ -17,6 +17,9 @@ from prometheus_client.metrics_core import Metric
 from wane.proxy.sessions.base import Facts
 from wane.proxy.sessions.money import cost
 from wane.proxy.wire.base import Round, TokenUsage
+
+if TYPE_CHECKING:
+    from wane.proxy.server.telemetry import ModelSpan, Telemetry
 
 Outcome = Literal[
     "managed",  # the client has a whole reply to a view that Wane made
@@ -46,6 +49,7 @@ class Traffic:
 
     Args:
         clock: seconds, from any start, that never go back.
+        telemetry: is told of managed requests too; None for no traces.
 
     Attributes:
         registry: for collectors of others, which `metrics` then shows too.
@@ -53,7 +57,8 @@ class Traffic:
         spent: dollars that managed requests have cost, as far as their models have known prices.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, clock: Callable[[], float] = time.perf_counter, telemetry: Telemetry | None = None) -> None:
+        self.telemetry = telemetry
         self.registry = CollectorRegistry()
         self.clock = clock
         self.peak = 0
@@ -123,7 +128,7 @@ class Exchange:
         outcome: how it ended; the server sets it when it knows better than `passed`.
     """
 
-    __slots__ = ("_api", "_begun", "_in", "_open", "_out", "_ready", "_traffic", "outcome")
+    __slots__ = ("_api", "_begun", "_in", "_open", "_out", "_ready", "_span", "_traffic", "outcome")
 
     def __init__(self, traffic: Traffic, api: str) -> None:
         self.outcome: Outcome = "passed"
@@ -131,6 +136,7 @@ class Exchange:
         self._begun = self._ready = traffic.clock()
         self._in = self._out = 0
         self._open = True
+        self._span: ModelSpan | None = None
         traffic.open.labels(api).inc()
 
     def received(self, size: int) -> None:
@@ -150,6 +156,9 @@ class Exchange:
         traffic.peak = max(traffic.peak, facts.view)
         traffic.history.labels(api).observe(facts.history)
         traffic.evicted.labels(api).inc(facts.evicted_now)
+        if traffic.telemetry is not None:
+            since = traffic.clock() - self._ready
+            self._span = traffic.telemetry.begin(facts, time.time_ns() - round(since * 1e9))
 
     def round(self, round_: Round, model: str) -> None:
         """The provider has answered for a managed request.
@@ -159,6 +168,8 @@ class Exchange:
             model: the model that was asked for.
         """
         self._traffic.rounds.labels(self._api).inc()
+        if self._span is not None:
+            self._span.round(round_)
         if round_.usage is not None:
             dollars = cost(round_.usage, model) or 0.0
             self._traffic.spent += dollars
@@ -196,6 +207,8 @@ class Exchange:
             return
         self._open = False
         traffic, api = self._traffic, self._api
+        if self._span is not None:
+            self._span.end(self.outcome, traffic.clock() - self._ready)
         traffic.open.labels(api).dec()
         traffic.requests.labels(api, self.outcome).inc()
         traffic.whole.labels(api).observe(traffic.clock() - self._begun)

@@ -1,0 +1,138 @@
+"""Several processes of one proxy: they share the socket and the store, and are replaced when they die."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
+
+from wane.cli import failure
+from wane.cli.failure import UsageError
+from wane.cli.terminal.signals import END, INTERRUPT
+from wane.cli.terminal.text import say
+
+if TYPE_CHECKING:
+    from wane.proxy.server.run import ProxyOptions
+
+Serve = Callable[["ProxyOptions", socket.socket], int]
+"""Serves on a socket until a signal comes, and returns the exit code."""
+
+Handler: TypeAlias = "Callable[[int, FrameType | None], Any] | int | None"
+
+_SHORT: Final = 5.0
+"""Seconds: a process that lives shorter has no use for being replaced again and again."""
+_MOST_SHORT: Final = 5
+
+
+def serve_together(
+    options: ProxyOptions, workers: int, serve: Serve, introduce: Callable[[ProxyOptions], object]
+) -> int:
+    """Serve with several processes until a signal comes, and return the exit code.
+
+    Args:
+        options: how each of them runs.
+        workers: how many there are.
+        serve: what each does.
+        introduce: tells that they serve; gets the options with the port.
+
+    Raises:
+        WaneError: if the address or the store cannot be used, or the system has no `fork`.
+    """
+    if not hasattr(os, "fork"):
+        raise UsageError("--workers needs a system with fork; start several proxies behind a balancer instead")
+    from wane.proxy.http.address import Address
+    from wane.proxy.http.listening import listen
+    from wane.proxy.server.run import opened_store
+
+    async def check() -> None:
+        await (await opened_store(options)).close()
+
+    asyncio.run(check())
+    with listen(options.server.listen) as sock:
+        address = Address(options.server.listen.host, sock.getsockname()[1])
+        options = replace(options, server=replace(options.server, listen=address))
+        introduce(options)
+        return _Group(options, sock, serve).run(workers)
+
+
+class _Group:
+    def __init__(self, options: ProxyOptions, sock: socket.socket, serve: Serve) -> None:
+        self._options, self._sock, self._serve = options, sock, serve
+        self._started: dict[int, float] = {}  # by process
+        self._stopping = False
+        self._short_lives = 0
+        # It ends for the workers when this process does, however that happens.
+        self._alive = os.pipe()
+
+    def run(self, workers: int) -> int:
+        numbers = [number for number in (*INTERRUPT, *END) if signal.getsignal(number) is not signal.SIG_IGN]
+        before: dict[signal.Signals, Handler] = {number: signal.signal(number, self._stop) for number in numbers}
+        try:
+            for _ in range(workers):
+                self._start(before)
+            while self._started:
+                process, status = os.wait()
+                begun = self._started.pop(process, None)
+                if begun is not None and not self._stopping:
+                    self._replace(process, os.waitstatus_to_exitcode(status), begun, before)
+        finally:
+            for number, was in before.items():
+                signal.signal(number, was)
+        return failure.OK if self._stopping else failure.FAILED
+
+    def _start(self, before: dict[signal.Signals, Handler]) -> None:
+        sys.stdout.flush()
+        process = os.fork()
+        if not process:
+            self._work(before)
+        self._started[process] = time.monotonic()
+
+    def _work(self, before: dict[signal.Signals, Handler]) -> NoReturn:
+        code = failure.FAILED
+        try:
+            # Ctrl-C reaches the parent alone, which passes it on.
+            os.setpgrp()
+            for number, was in before.items():
+                signal.signal(number, was)
+            os.close(self._alive[1])
+            threading.Thread(target=self._end_with_parent, daemon=True).start()
+            code = self._serve(self._options, self._sock)
+        except BaseException as error:
+            say(f"a worker failed: {error}")
+        finally:
+            os._exit(code)
+
+    def _end_with_parent(self) -> None:
+        os.read(self._alive[0], 1)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def _replace(self, process: int, code: int, begun: float, before: dict[signal.Signals, Handler]) -> None:
+        self._short_lives = self._short_lives + 1 if time.monotonic() - begun < _SHORT else 0
+        how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
+        if self._short_lives >= _MOST_SHORT:
+            say(f"worker {process} {how}, like those before it: giving up")
+            self._tell(signal.SIGTERM)
+            return
+        say(f"worker {process} {how}; another one takes its place")
+        self._start(before)
+
+    def _stop(self, number: int, _: object) -> None:
+        self._stopping = True
+        # Nobody is to connect to a socket that no process serves any more.
+        self._sock.close()
+        self._tell(number)
+
+    def _tell(self, number: int) -> None:
+        for process in self._started:
+            try:
+                os.kill(process, number)
+            except ProcessLookupError:
+                continue

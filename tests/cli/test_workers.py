@@ -1,0 +1,25 @@
+"""Which workers `wane proxy` refuses to start."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.conftest import Run
+
+
+@pytest.mark.parametrize("store", [("--no-store",), (), ("--store", "disk")])
+def test_a_store_that_cannot_be_shared_is_refused(store: tuple[str, ...], run: Run) -> None:
+    done = run("proxy", "--upstream", "http://127.0.0.1:1", "--workers", "2", *store)
+    assert done.code == 2
+    assert "several workers need a store that processes can share" in done.err
+
+
+def test_nobody_cannot_serve(run: Run) -> None:
+    assert "at least one process" in run("proxy", "--upstream", "http://127.0.0.1:1", "--workers", "0").err
+
+
+def test_workers_do_not_start_without_a_store_that_serves(run: Run) -> None:
+    options = ("--upstream", "http://127.0.0.1:1", "--listen", "127.0.0.1:0", "--workers", "2")
+    done = run("proxy", *options, "--store", "redis://127.0.0.1:9/0")
+    assert (done.code, done.out) == (1, "")
+    assert "sessions cannot be stored: the store redis://127.0.0.1:9/0 does not serve" in done.err
