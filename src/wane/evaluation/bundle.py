@@ -14,6 +14,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 from collections.abc import Iterator
 from functools import cache
 from hashlib import sha256
@@ -35,6 +36,7 @@ EXTRAS: Final = ("agent", "openai", "anthropic", "google")
 """Extras of Wane whose packages go along, as far as they are installed."""
 
 _LAYOUT: Final = 2
+_KEPT: Final = 30 * 24 * 3600.0
 _PYTHON: Final = f"python{sys.version_info.major}.{sys.version_info.minor}"
 _LEFT_OUT: Final = (
     *("__pycache__", "test", "tests", "idlelib", "tkinter", "_tkinter*", "turtledemo", "lib2to3", "site-packages"),
@@ -78,8 +80,10 @@ def made(folder: Path | None = None) -> Path:
     folder = folder or platformdirs.user_cache_path("wane", appauthor=False) / "bundles"
     target = folder / _name(packages)
     if target.exists():
+        target.touch()
         return target
     folder.mkdir(parents=True, exist_ok=True)
+    _clear(folder)
     new = Path(tempfile.mkdtemp(prefix="new-", dir=folder))
     try:
         _fill(new, packages)
@@ -93,6 +97,14 @@ def made(folder: Path | None = None) -> Path:
     finally:
         shutil.rmtree(new, ignore_errors=True)
     return target
+
+
+def _clear(folder: Path) -> None:
+    """Remove bundles that nobody has begun to use for weeks: each change of the source makes a new one."""
+    oldest = time.time() - _KEPT
+    for old in folder.glob("*-*"):
+        if old.stat().st_mtime < oldest:
+            shutil.rmtree(old, ignore_errors=True)
 
 
 def _name(packages: dict[str, Distribution]) -> str:
