@@ -35,9 +35,11 @@ def recorded_script(tasks: Path, recordings: Path, delay: float = 0.0):
 
     def script(request: Request) -> Reply:
         parts = request.parts
-        last = max(place for place, part in enumerate(parts) if part.kind is Kind.USER)
-        turn = _plain(parts[last].text)
-        task = next(name for begin, name in begins.items() if begin in turn)
+        # The last turn of a user's that is a task: a reminder of the agent's may come after it.
+        turns = [(place, _plain(part.text)) for place, part in enumerate(parts) if part.kind is Kind.USER]
+        last, task = next(
+            (place, name) for place, turn in reversed(turns) for begin, name in begins.items() if begin in turn
+        )
         made = [_ID.match(part.call_id or "") for part in parts[last:] if part.kind is Kind.CALL]
         at = max((int(match[2]) + 1 for match in made if match), default=0)
         todo = commands[task]

@@ -103,7 +103,7 @@ class Model:
 
     def __call__(self, request: Request) -> Reply:
         parts = request.parts
-        last = max(at for at, part in enumerate(parts) if part.kind is Kind.USER)
+        last = max(at for at, part in enumerate(parts) if part.kind is Kind.USER and "Write the word" in part.text)
         self.turns.append(tuple(text for text in request.texts(Kind.USER) if "Write the word" in text))
         name = next(name for name in TASKS if f"the word {name} " in parts[last].text)
         if any(part.kind is Kind.CALL for part in parts[last:]):
