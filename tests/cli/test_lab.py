@@ -23,9 +23,10 @@ from wane.agent.config import load_settings
 from wane.agent.options import AgentOptions
 from wane.cli import flags
 from wane.cli.lab import flags as lab_flags
-from wane.cli.lab.common import dollars, range_of, rounded, share
+from wane.cli.lab.common import range_of, rounded
 from wane.cli.lab.pareto import Mark, letters_for, pareto_picture
 from wane.core import Policy
+from wane.lab.money import dollars, share
 from wane.lab.readers import READER_NAMES
 from wane.lab.replaying.engine import ENGINES
 from wane.strategies.registry import STRATEGY_NAMES
@@ -239,7 +240,7 @@ class TestReplay:
         assert done.code == 0, done.err
         assert page.read_text(encoding="utf-8").lower().startswith("<!doctype html>")
         assert "function_7" in page.read_text(encoding="utf-8")
-        run("replay", chat, "--strategy", "cwl", "--budget", "2k", "--report", page, "--no-contents")
+        run("replay", chat, "--strategy", "cwl", "--budget", "2k", "--report", page, "--redact")
         assert "function_7" not in page.read_text(encoding="utf-8")
 
     def test_options_reach_the_replay(self, run: Run, chat: Path) -> None:
@@ -406,6 +407,14 @@ class TestTune:
         assert "truncate instead: " in text
         config = done.out.partition("config.toml):")[2]
         assert tomllib.loads(config)["budget"] in {1000, 2000}
+
+    def test_a_choice_at_the_edge_of_what_was_tried_says_how_to_try_more(self, run: Run, chat: Path) -> None:
+        done = json.loads(run("tune", chat, "--budgets", "2k,20k", "--json", "--workers", "1").out)
+        edge = "smallest" if done["recommended"]["budget"] == 2000 else "largest"
+        more = {"smallest": "--budgets 1000..2000", "largest": "--budgets 20000..40000"}[edge]
+        (told,) = [reason for reason in done["reasons"] if "budget that was tried" in reason]
+        assert f"This is the {edge} budget that was tried" in told
+        assert told.endswith(f"may be better still: try {more}.")
 
     def test_sessions_that_fill_no_window(self, run: Run, folder: Path) -> None:
         text = flat(run("tune", folder, "--budgets", "60k,80k", "--workers", "1").out)
