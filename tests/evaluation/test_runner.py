@@ -165,6 +165,16 @@ def test_errors_of_a_kind_are_tried_again_where_nothing_built_on_them(config: Co
     assert evaluation.spent == pytest.approx(5)
 
 
+def test_a_trial_without_a_session_took_nothing(config: Config) -> None:
+    run(config, Tasks())
+    (found,) = results(config)
+    earlier = found.path.parent / found.trials[-1].journal
+    (task, *_) = find_tasks(Path(config.path), (), ())
+    attempt = Attempt(found.run.arm, 1, 5, task, found.path.parent, earlier)
+    assert attempt.spent_before.cost == 4 * COST
+    assert (attempt.spent().model_calls, attempt.spent().cost) == (0, 0.0)
+
+
 def test_two_processes_do_not_share_a_folder(config: Config) -> None:
     with (
         Evaluation(config, lambda *_: None, Tasks()),

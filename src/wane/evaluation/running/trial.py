@@ -73,7 +73,9 @@ class Attempt:
 
     def spent(self) -> Usage:
         """Return what the trial took so far, by its journal."""
-        return since(usage_of(*journals_in(self.directory)), self.spent_before)
+        # Where the environment did not start there is no copy of the session either.
+        journals = journals_in(self.directory)
+        return since(usage_of(*journals), self.spent_before) if journals else Usage(cost=0.0)
 
 
 async def try_task(config: Config, attempt: Attempt) -> Trial:
