@@ -57,7 +57,7 @@ FLOORS: dict[str, set[str]] = {
         "",
     },
     "scripted": {"conversation", "core", "formats", "journal", "lab", "prices", "integrations", "agent", "testing"},
-    "evaluation": {"core", "formats", "journal", "lab", "strategies"},
+    "evaluation": {"core", "formats", "journal", "lab", "strategies", ""},
     "cli": {
         "evaluation",
         "conversation",
