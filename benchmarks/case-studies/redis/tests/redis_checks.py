@@ -18,7 +18,7 @@ COMMIT = "ae6a2aa95cd094b032e7a69b8b59f64dd1ed085f"
 REWARDS = Path("/logs/verifier/reward.json")
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """The server's reply was an error."""
 
 
@@ -41,7 +41,7 @@ class Client:
         """Whether the reply is an error that starts so."""
         try:
             self.call(*words)
-        except Refused as error:
+        except RefusedError as error:
             return str(error).startswith(start)
         return False
 
@@ -51,7 +51,7 @@ class Client:
         if kind == b"+":
             return text
         if kind == b"-":
-            raise Refused(text)
+            raise RefusedError(text)
         if kind == b":":
             return int(text)
         if kind == b"_":
@@ -80,7 +80,15 @@ def server() -> Iterator[int]:
     """Start the built server, and give its port."""
     port = free_port()
     with tempfile.TemporaryDirectory() as folder:
-        argv = [str(REPOSITORY / "src/redis-server"), "--port", str(port), "--save", "", "--enable-debug-command", "yes"]
+        argv = [
+            str(REPOSITORY / "src/redis-server"),
+            "--port",
+            str(port),
+            "--save",
+            "",
+            "--enable-debug-command",
+            "yes",
+        ]
         process = subprocess.Popen(argv, cwd=folder, stdout=subprocess.DEVNULL)
         try:
             until = time.monotonic() + 60
@@ -143,7 +151,7 @@ def holds(checks: dict[str, Callable[[], object]]) -> bool:
     for about, check in checks.items():
         try:
             good = bool(check())
-        except (Refused, OSError, TypeError, KeyError, ValueError) as error:
+        except (RefusedError, OSError, TypeError, KeyError, ValueError) as error:
             print(f"{type(error).__name__}: {error}")
             good = False
         if not good:

@@ -8,6 +8,8 @@ grade(
     {
         "types": typechecks,
         "behaviour": lambda: behaves("color-wheel"),
-        "regression": lambda: existing_tests("shortcuts.test.tsx", "zindex.test.tsx", "flip.test.tsx", "library.test.tsx"),
+        "regression": lambda: existing_tests(
+            "shortcuts.test.tsx", "zindex.test.tsx", "resize.test.tsx", "clipboard.test.tsx"
+        ),
     }
 )

@@ -16,9 +16,7 @@ def validated(kernel: Path | None = None) -> int:
     """The exit code of the script; 6 minutes are more than it may take."""
     env = dict(os.environ) if kernel is None else {**os.environ, "KERNEL": str(kernel)}
     try:
-        done = subprocess.run(
-            [SCRIPT], cwd="/", env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=360
-        )
+        done = subprocess.run([SCRIPT], cwd="/", env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=360)
     except subprocess.TimeoutExpired:
         print(f"took more than 6 minutes ({kernel or 'the kernel built'})")
         return -1

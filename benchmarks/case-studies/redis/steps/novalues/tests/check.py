@@ -57,4 +57,10 @@ def behaves() -> bool:
         )
 
 
-grade({"build": built, "behaviour": behaves, "regression": lambda: existing_tests("unit/type/hash", "unit/introspection-2")})
+grade(
+    {
+        "build": built,
+        "behaviour": behaves,
+        "regression": lambda: existing_tests("unit/type/hash", "unit/introspection-2"),
+    }
+)

@@ -1,7 +1,7 @@
 """Checks of a test suite: it passes with the server as it is, and fails with one that is broken in a known way.
 
-The server is not changed for this. A relay between the suite and the server rewrites requests, so that the reply is that
-of a broken server; so it does not matter how the options were implemented.
+The server is not changed for this. A relay between the suite and the server rewrites requests, so that the reply is
+that of a broken server; so it does not matter how the options were implemented.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
 from redis_checks import REPOSITORY, Client, built, grade, holds, run_tests, server
@@ -185,10 +185,8 @@ class Relay:
 
 
 def end(connection: socket.socket) -> None:
-    try:
+    with suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        pass
 
 
 @contextmanager
