@@ -9,6 +9,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO_READY := $(VENV)/.demo-ready
+SITE := .venv-site
+RELEASE := .venv-release
 # More arguments for demo, test, test-all and bench: make test ARGS="-x -k plan"
 ARGS ?=
 # A file of tests is run by one process, as its tests may share something costly.
@@ -17,10 +19,10 @@ PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist lo
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check format docs bench clean
+.PHONY: help demo test test-all eval-env check format docs site bench release clean
 
 help:  ## List what there is to make
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
 demo: $(DEMO_READY)  ## Watch an agent work in a small window: no key, no network
 	@$(BIN)/wane demo $(ARGS)
@@ -29,8 +31,12 @@ test: $(READY)  ## Run the tests, on all cores; two or three minutes on two
 	@$(PYTEST) $(ARGS)
 
 # The last -m counts: it takes back the one in pyproject.toml.
-test-all: $(READY)  ## Run these and the slow ones: real servers, real clients, many kills, more examples
+test-all: $(READY) eval-env  ## Run these and the slow ones: real servers, real clients, many kills, more examples
 	@$(PYTEST) -m "" --hypothesis-profile full $(ARGS)
+
+# Harbor, for the tests that run benchmarks, wants a newer Python than Wane does. Without one they skip.
+eval-env:
+	@sh scripts/eval_env.sh
 
 check: $(READY)  ## Lint, types, docs and generated help
 	$(BIN)/ruff check .
@@ -39,24 +45,43 @@ check: $(READY)  ## Lint, types, docs and generated help
 	$(BIN)/python scripts/check_docs.py
 	$(BIN)/python scripts/help_doc.py --check docs/cli.md
 	$(BIN)/python scripts/notices_doc.py --check docs/notices.md
+	$(BIN)/python scripts/pictures.py --check docs/images
 
 format: $(READY)  ## Put the code into its format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(READY)  ## Make docs/cli.md from the command's help, and the tables of docs/notices.md
+docs: $(READY)  ## Make what is generated in docs/: the commands, the tables of notices, pictures
 	$(BIN)/python scripts/help_doc.py docs/cli.md
 	$(BIN)/python scripts/notices_doc.py docs/notices.md
+	$(BIN)/python scripts/pictures.py docs/images
+
+site: $(SITE)/.ready  ## Build the documentation's site, and check its links: build/site/index.html
+	@$(SITE)/bin/python scripts/site_pages.py build/site-pages
+	@$(SITE)/bin/zensical build --strict --clean
+	@$(SITE)/bin/python scripts/site_check.py build/site
 
 bench: $(READY)  ## Measure speed and memory of the core; benchmarks/ has more
 	@$(BIN)/python benchmarks/core.py $(ARGS)
 
-clean:  ## Remove the environment and all caches
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+release: $(RELEASE)/.ready  ## Build a release into dist/ and check it; publishes nothing
+	@$(RELEASE)/bin/python scripts/release.py $(ARGS)
+
+clean:  ## Remove the environments and all caches
+	rm -rf $(VENV) .venv-eval $(SITE) $(RELEASE) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(DEMO_READY): pyproject.toml scripts/install.sh
 	@sh scripts/install.sh $(VENV) agent
+	@touch $@
+
+# Nothing of the site is needed elsewhere, nor anything else for the site: the reference is read from the source.
+$(SITE)/.ready: pyproject.toml scripts/install.sh
+	@sh scripts/install.sh $(SITE) docs
+	@touch $@
+
+$(RELEASE)/.ready: pyproject.toml scripts/install.sh
+	@sh scripts/install.sh $(RELEASE) release
 	@touch $@
 
 $(READY): pyproject.toml scripts/install.sh

@@ -4,12 +4,15 @@ Sections:
   reading  a session file of 100 MB in each format that harnesses write
   replay   the 89 joined Terminal-Bench runs under all of our strategies, by the command; from ../shared/sessions
            (relative to the repository) or the folder that the variable WANE_BENCH_SESSIONS names
+  long     300,000 short messages, alternately the user's and the model's, by the command; most calls are over the
+           budget
 """
 
 from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -22,6 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 FILE_BYTES = 100_000_000
+MESSAGES = 300_000
 STAMP = "2026-01-01T00:00:00.000Z"
 
 Line = dict[str, Any]
@@ -160,7 +164,27 @@ def replay() -> Table:
     return table
 
 
-SECTIONS: dict[str, Callable[[], Table]] = {"reading": reading, "replay": replay}
+def long() -> Table:
+    """Seconds of the whole command under one strategy, and under none beside it."""
+    table = Table("strategy", "calls", "passes", "over the budget", title=f"Replaying {MESSAGES:,} short messages")
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "long.jsonl"
+        with path.open("w", encoding="utf-8") as file:
+            for number in range(MESSAGES):
+                message = {"role": ("user", "assistant")[number % 2], "content": f"message {number}"}
+                file.write(f"{json.dumps(message)}\n")
+        command = [sys.executable, "-m", "wane.cli.main", "replay", str(path), "--strategy", "cwl", "--json"]
+        start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        seconds, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    for row in json.loads(done.stdout)["strategies"]:
+        table.add_row(row["name"], *(f"{row[key]:,}" for key in ("model_calls", "passes", "over_budget_calls")))
+    processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    table.caption = f"{seconds:.1f} s in all, {processor:.1f} s of processor"
+    return table
+
+
+SECTIONS: dict[str, Callable[[], Table]] = {"reading": reading, "replay": replay, "long": long}
 
 
 def main(names: list[str]) -> None:

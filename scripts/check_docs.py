@@ -23,7 +23,7 @@ from wane.core.errors import MissingExtraError
 PAGES: Final = ("*.md", "benchmarks/*.md", "docs/**/*.md")
 
 _FENCE: Final = re.compile(r"^(?P<indent> *)(?P<fence>```+|~~~+)(?P<language>[\w-]*)[^\n]*$")
-_LINK: Final = re.compile(r"(?<!\\)\[[^\]]*\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)")
+LINK: Final = re.compile(r"(?<!\\)\[[^\]]*\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)")
 _HEADING: Final = re.compile(r"^#{1,6}\s+(.*?)\s*#*$")
 _CODE: Final = re.compile(r"`[^`]*`")
 
@@ -77,7 +77,7 @@ def parse(path: Path) -> Page:
 def link_problems(page: Page) -> Iterator[str]:
     """Yield what is wrong with a page's links."""
     for number, line in page.prose:
-        for target in _LINK.findall(_CODE.sub("", line)):
+        for target in LINK.findall(_CODE.sub("", line)):
             file, _, anchor = target.partition("#")
             if re.match(r"[a-z][a-z+.-]*:", target):
                 continue

@@ -42,6 +42,7 @@ FLOORS: dict[str, set[str]] = {
         "strategies",
         "integrations",
         "recall",
+        "tools",
     },
     "proxy": {
         "conversation",
@@ -56,7 +57,7 @@ FLOORS: dict[str, set[str]] = {
         "",
     },
     "scripted": {"conversation", "core", "formats", "journal", "lab", "prices", "integrations", "agent", "testing"},
-    "evaluation": {"core", "formats", "journal", "lab", "strategies"},
+    "evaluation": {"core", "formats", "journal", "lab", "strategies", ""},
     "cli": {
         "evaluation",
         "conversation",
@@ -76,6 +77,7 @@ FLOORS: dict[str, set[str]] = {
         "prices",
         "",
     },
+    "__main__": {"cli"},
     # The package itself offers the dry run, which it loads when it is asked for.
     "": {"core", "planning", "conversation"},
 }

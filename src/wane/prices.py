@@ -112,7 +112,7 @@ class Prices:
         Cache reads and writes cost what input costs where the provider has no price for them.
 
         Args:
-            name: `provider:model`, such as `anthropic:claude-sonnet-4-5`; the provider may be left out if the model's
+            name: `provider:model`, such as `anthropic:claude-sonnet-5-5`; the provider may be left out if the model's
                 name implies it.
             on: the time, where prices changed; noon (UTC) of today by default, so that prices by the hour do not
                 make two runs of a day differ.
@@ -175,7 +175,7 @@ def _unknown(name: str) -> str:
     if not close:
         bare = {known.rpartition(":")[2]: known for known in reversed(names)}
         close = [bare[model] for model in get_close_matches(name.lower().rpartition(":")[2], bare, n=4, cutoff=0.6)]
-    hint = f"did you mean {', '.join(close)}?" if close else "give it as provider:model, such as openai:gpt-5.2"
+    hint = f"did you mean {', '.join(close)}?" if close else "give it as provider:model, such as openai:gpt-6.1-sol"
     return f"no prices are known for {name!r}; {hint}"
 
 

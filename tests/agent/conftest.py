@@ -46,6 +46,7 @@ def _own_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test reads or writes what belongs to the user that runs it."""
     monkeypatch.setenv("WANE_CONFIG_DIR", str(tmp_path / "config"))
     monkeypatch.setenv("WANE_SESSION_DIR", str(tmp_path / "sessions"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
 def config(directory: Path, model: object, *, keep: bool = True, **settings: object) -> SessionConfig:

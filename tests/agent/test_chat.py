@@ -7,6 +7,7 @@ import io
 import os
 import re
 import select
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 
+from wane.agent.models import ModelError
 from wane.agent.options import AgentOptions
 from wane.cli.chat.footer import footer, short
 from wane.cli.chat.interactive import Chat, run_chat
@@ -58,6 +60,14 @@ class Terminal:
         """Whether the prompt asks something in these words."""
         return words in "".join(text for _, text in self.chat._message())
 
+    async def shows(self, words: str) -> None:
+        """Wait until the lines above the prompt hold these words."""
+        for _ in range(3_000):
+            if self.asks(words):
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError(f"{words} did not come above the prompt")
+
     async def there(self, path: Path) -> None:
         """Wait until a command has made a file."""
         while not path.exists():
@@ -65,7 +75,7 @@ class Terminal:
 
     async def asked(self, words: str) -> str:
         new = await self.until(words)
-        while self.chat._question is None:
+        while not self.chat._question.open:
             await asyncio.sleep(0.01)
         return new
 
@@ -167,6 +177,54 @@ def test_a_turn_with_approvals_and_the_commands(repository: Path) -> None:
     assert (repository / "app.py").read_text().endswith("42\n")
 
 
+def test_what_always_covers_is_told_and_holds_in_later_sessions_where_wanted(repository: Path) -> None:
+    def shell(command: str) -> Reply:
+        return Reply(calls=(Call("shell", {"command": command}),))
+
+    async def scene(at: Terminal) -> None:
+        at.say("go")
+        shown = await at.asked("v  never: touch with any arguments, in this project for good")
+        assert "  touch x && ls\nThis asks for one part of it (1 of 2):\n  touch x\n" in shown
+        assert "a  always: touch with any arguments, until the session ends" in shown
+        assert at.asks("Allow it? y/a/p/s/n/v, or")
+        at.say("p")
+        await at.asked("one part of it (2 of 2):\n  ls\n")
+        at.say("a")
+        shown = await at.asked("  xargs rm")
+        assert "always" not in shown.partition("xargs rm")[2]
+        assert at.asks("Allow it? y/s/n, or")
+        at.say("a")
+        await at.until("This question has no such answer.")
+        at.say("n")
+        await at.until("One.")
+        at.say("/permissions")
+        shown = await at.until("forgotten", "the session ends")
+        assert re.search(r"1 +allow +touch \* +forgotten", shown)
+        assert re.search(r"allow +ls \* +the session ends", shown)
+        at.type(CTRL_D)
+
+    async def later(at: Terminal) -> None:
+        at.say("go")
+        await at.asked("This asks for one part of it:\n  ls\n")
+        at.say("v")
+        await at.until("Two.")
+        at.say("/permissions forget 1")
+        shown = await at.until("1  deny  ls *")
+        assert "touch" not in shown
+        at.say("/permissions forget 7")
+        await at.until("is not understood")
+        at.type(CTRL_D)
+
+    replies = [shell("touch x && ls"), shell("ls | xargs rm"), Reply("One."), shell("touch y && ls"), Reply("Two.")]
+    with ScriptedServer(replies) as server:
+        with terminal(server, repository) as at:
+            play(at, scene)
+        assert (repository / "x").exists()
+        with terminal(server, repository) as at:
+            play(at, later)
+    assert not (repository / "y").exists()
+
+
 def test_a_delimiter_call_that_is_refused_is_told_in_a_line(repository: Path) -> None:
     replies = [
         Reply(calls=(delimiter(action="end"), delimiter(action="start", name="a\x1b[1m", type="expl"))),
@@ -195,7 +253,7 @@ def test_ctrl_c_stops_the_turn_and_not_the_chat(repository: Path) -> None:
         at.say("wait")
         await at.there(repository / "begun")
         at.say("later")
-        await at.until("runs after this turn")
+        await at.shows("next: later")
         at.say("/episodes")
         await at.until("not finished")
         at.type(CTRL_C)
@@ -203,7 +261,7 @@ def test_ctrl_c_stops_the_turn_and_not_the_chat(repository: Path) -> None:
         at.type("half a word")
         at.type(CTRL_C)
         at.type(CTRL_C)
-        await at.until("Ctrl-D quits")
+        await at.until("Ctrl-C again quits")
         at.say("go on")
         await at.until("Again.")
         at.type(CTRL_D)
@@ -381,6 +439,140 @@ def test_quitting_in_the_middle_of_a_turn_leaves_a_session_to_resume(repository:
         assert "Interrupted" in next(iter(server.requests[1].results.values()))
 
 
+def test_what_is_not_finished_stands_above_the_prompt(repository: Path) -> None:
+    command = "seq 20; while ! test -e go; do sleep 0.05; done; echo end"
+
+    async def scene(at: Terminal) -> None:
+        at.say("work")
+        await at.shows("(14 lines above)\n    15\n")
+        assert at.asks("shell seq 20; while")
+        assert at.asks("Ctrl-C stops")
+        at.say("later")
+        await at.shows("next: later")
+        at.type("\x1b[A")  # up
+        while at.asks("next: later"):
+            await asyncio.sleep(0.01)
+        at.say(" or now")
+        await at.shows("next: later or now")
+        (repository / "go").touch()
+        shown = await at.until("Second.")
+        assert "(15 lines above; Ctrl-O shows all)\n    16\n" in shown
+        assert "> later or now\n" in shown
+        assert not at.asks("Ctrl-C stops")
+        at.type("\x0f")  # Ctrl-O
+        await at.until("    1\n    2\n", "    end\n")
+        at.type(CTRL_D)
+
+    replies = [Reply(calls=(Call("shell", {"command": command}),)), Reply("First."), Reply("Second.")]
+    with ScriptedServer(replies) as server, terminal(server, repository, yolo=True) as at:
+        play(at, scene)
+        assert "later or now" in server.requests[-1].texts(Kind.USER)
+
+
+def test_edits_show_their_diff_once(repository: Path) -> None:
+    replies = [
+        Reply(calls=(Call("edit_file", {"path": "app.py", "old_text": "41", "new_text": "42"}),)),
+        Reply(calls=(Call("edit_file", {"path": "app.py", "old_text": "42", "new_text": "43"}),)),
+        Reply(calls=(Call("write_file", {"path": "new.py", "content": "a\nb\n"}),)),
+        Reply("Done."),
+    ]
+
+    async def scene(at: Terminal) -> None:
+        at.say("go")
+        await at.asked("+    return 42")
+        at.say("s")
+        shown = await at.until("Done.")
+        assert "+    return 42" not in shown
+        assert "    -    return 42\n    +    return 43\n" in shown
+        assert "    +a\n    +b\n" in shown
+        at.type(CTRL_D)
+
+    with ScriptedServer(replies) as server, terminal(server, repository) as at:
+        play(at, scene)
+
+
+def test_a_command_of_the_users_own_is_read_with_the_next_words(repository: Path) -> None:
+    async def scene(at: Terminal) -> None:
+        at.say("!echo one; exit 3")
+        await at.until("one\n    [exit code: 3]")
+        at.say("!touch begun; sleep 60")
+        await at.there(repository / "begun")
+        at.type(CTRL_C)
+        await at.until("[exit code: -2]")
+        at.say("what was that?")
+        await at.until("An error.")
+        at.type(CTRL_D)
+
+    with ScriptedServer([Reply("An error.")]) as server, terminal(server, repository) as at:
+        play(at, scene)
+        (request,) = server.requests
+        texts = request.texts(Kind.USER)
+        assert "<local-command-stdout>\nThe user ran: echo one; exit 3\none\n[exit code: 3]" in texts[0]
+        assert "what was that?" in texts[-1]
+
+
+def test_the_users_own_commands(repository: Path) -> None:
+    (repository / ".wane" / "commands").mkdir(parents=True)
+    (repository / ".wane" / "commands" / "fix.md").write_text("Fix $ARGUMENTS, and test it.")
+    (repository / ".wane" / "commands" / "quit.md").write_text("The chat's own commands come first.")
+
+    async def scene(at: Terminal) -> None:
+        at.say("/help")
+        await at.until("/fix", "Fix $ARGUMENTS, and test it.")
+        at.say("/fix the login")
+        await at.until("> /fix the login", "Done.")
+        at.say("/quit")
+        await at.until("wane --resume")
+
+    with ScriptedServer([Reply("Done.")]) as server, terminal(server, repository) as at:
+        assert play(at, scene) == 0
+        assert "Fix the login, and test it." in server.requests[0].texts(Kind.USER)
+
+
+def test_ctrl_c_twice_at_an_empty_prompt_quits(repository: Path) -> None:
+    async def scene(at: Terminal) -> None:
+        at.say("go")
+        await at.until("One.")
+        at.type(CTRL_C)
+        await at.until("Ctrl-C again quits")
+        at.say("/budget")
+        await at.until("of 80,000 tokens")
+        at.type(CTRL_C)
+        await at.until("Ctrl-C again quits")
+        at.type(CTRL_C)
+        await at.until("wane --resume")
+
+    with ScriptedServer([Reply("One.")]) as server, terminal(server, repository) as at:
+        assert play(at, scene) == 0
+
+
+def test_answers_to_questions_are_not_in_the_history(repository: Path) -> None:
+    async def scene(at: Terminal) -> None:
+        at.say("first thing")
+        await at.asked("touch a")
+        at.say("y")
+        await at.until("Done.")
+        at.type("\x12thing")  # Ctrl-R
+        at.type(f"{ENTER}{ENTER}")
+        await at.until("Again.")
+        at.type("\x1b[A")
+        at.say("!")
+        await at.until("And again.")
+        at.type(CTRL_D)
+
+    replies = [
+        Reply(calls=(Call("shell", {"command": "touch a"}),)),
+        Reply("Done."),
+        Reply("Again."),
+        Reply("And again."),
+    ]
+    with ScriptedServer(replies) as server, terminal(server, repository) as at:
+        play(at, scene)
+        assert [text for text in server.requests[-1].texts(Kind.USER) if "<" not in text] == [
+            "first thing", "first thing", "first thing!",
+        ]  # fmt: skip
+
+
 def test_the_footer(repository: Path) -> None:
     usage = Usage(input=12_345, output=678, cache_read=10_000, cache_write=2_000)
     replies = [
@@ -394,6 +586,8 @@ def test_the_footer(repository: Path) -> None:
         assert re.fullmatch(
             r"↑24\.7k ↓1\.4k R20k W4k \$0\.\d+  12\.3k/80k  expl look  openai:gpt-4\.1", footer(at.chat.session)
         )
+        assert re.fullmatch(r"↑24\.7k ↓1\.4k R20k W4k \$0\.\d+  12\.3k/80k  expl look", footer(at.chat.session, 60))
+        assert re.fullmatch(r"\$0\.\d+  12\.3k/80k", footer(at.chat.session, 20))
         at.type(CTRL_D)
 
     with ScriptedServer(replies) as server, terminal(server, repository, save=False) as at:
@@ -406,6 +600,26 @@ def test_the_footer(repository: Path) -> None:
 )
 def test_short_numbers(tokens: int, shown: str) -> None:
     assert short(tokens) == shown
+
+
+def test_the_prompt_does_not_wait_for_what_loads_slowly() -> None:
+    slow = "pydantic_ai", "pydantic_ai_harness", "openai", "anthropic", "genai_prices", "rich.markdown"
+    code = f"import sys, wane.cli.chat.interactive; print(*sorted(set({slow}) & set(sys.modules)))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == ""
+
+
+def test_a_session_that_cannot_be_opened_ends_the_chat_with_the_reason(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
+        chat = Chat(AgentOptions(repository, model="nobody:x"), Console(file=io.StringIO()))
+        with pytest.raises(ModelError, match="'nobody:x' is unknown"):
+            asyncio.run(chat.run())
+    for name in [name for name in os.environ if name.endswith("_API_KEY")]:
+        monkeypatch.delenv(name)
+    with pytest.raises(ModelError, match="no model is named"):
+        Chat(AgentOptions(repository), Console(file=io.StringIO()))
 
 
 def test_a_chat_needs_a_terminal(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,15 @@ def test_flags_before_project_before_user_before_defaults(places: tuple[Path, di
     assert settings == Settings(model="a:flag", budget=20_000, policy=Policy.paper(), recall=False, yolo=True)
 
 
+def test_rules_of_all_places_count_together(places: tuple[Path, dict[str, str]]) -> None:
+    cwd, environ = places
+    user_file(environ).write_text('allow = ["git diff *"]\ndeny = ["rm *"]\n')
+    (cwd / ".wane.toml").write_text('deny = ["git push *"]\n')
+    settings = load_settings(AgentOptions(cwd, allow=["ls *"]), environ)
+    assert settings.allow == ("git diff *", "ls *")
+    assert settings.deny == ("rm *", "git push *")
+
+
 def test_parts_of_the_policy_go_on_top_of_the_named_one(places: tuple[Path, dict[str, str]]) -> None:
     cwd, environ = places
     user_file(environ).write_text("low_water = 0.5\n")
@@ -60,6 +69,9 @@ def test_parts_of_the_policy_go_on_top_of_the_named_one(places: tuple[Path, dict
         ("tool_classes = {grep = 'huge'}", ["tool_classes", "bulk, artifact, durable"]),
         ("model = ''", ["model"]),
         ("yolo = true", ["yolo", "cannot be set by a project"]),
+        ("allow = ['*']", ["allow", "cannot be set by a project"]),
+        ("deny = 'rm *'", ["deny", "a list of patterns"]),
+        ("deny = ['']", ["deny", "no pattern"]),
         ("= broken", ["not TOML"]),
         (f"budget = {'9' * 5_000}", ["too many digits"]),
         (f"budget = 0x{'f' * 5_000}", ["budget = a number of too many digits"]),

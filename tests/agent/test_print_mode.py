@@ -60,11 +60,25 @@ def test_what_would_need_approval_is_refused_with_a_reason(
         told = capsys.readouterr()
         assert told.out == "I could not.\n"
         refused = "1 command and 1 file change were refused because nobody could be asked for approval"
-        assert told.err == f"wane: {refused}; -y/--yolo allows them\n"
+        assert told.err == f"wane: {refused}; --allow or -y/--yolo allows them\n"
         assert main(["-p", "do it", *model, "-C", str(repository), "-y"]) == 0
         assert (repository / "made").exists()
     told = capsys.readouterr()
     assert (told.out, told.err) == ("I could not.\n", "")
+
+
+def test_rules_allow_and_deny_without_asking(repository: Path, wired: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    calls = tuple(
+        Call("shell", {"command": command}) for command in ("touch a", "touch b && rm a", "touch $(touch c; echo d)")
+    )
+    with ScriptedServer([Reply(calls=calls), Reply("Done.")]) as server:
+        flags = ["--allow", "touch *", "--allow", "rm *", "--deny", "rm *"]
+        assert main(["-p", "do it", *wired(server), "-C", str(repository), *flags]) == 0
+        ran, denied, unasked = server.requests[1].results.values()
+    assert ran == "(no output)"
+    assert "a rule of the user denies it: rm *" in denied
+    assert "--allow" in unasked, "echo is not allowed"
+    assert {path.name for path in repository.iterdir() if len(path.name) == 1} == {"a"}
 
 
 def test_json_counts_what_was_refused(repository: Path, wired: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -222,3 +236,61 @@ def test_the_command_takes_a_pipe_and_ctrl_c_stops_the_turn(repository: Path) ->
     (result,) = lines(out)
     assert result["outcome"] == "interrupted"
     assert "Traceback" not in err
+
+
+RESULT_FIELDS = {
+    "type", "session_id", "cwd", "model", "outcome", "result", "error", "refused_actions", "usage", "session_usage",
+    "view_tokens", "budget",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("flags", "words", "code"),
+    [
+        (["-m", "nobody:x"], "unknown", 1),
+        (["-m", "openai:x", "--budget", "lots"], "budget 'lots'", 2),
+        (["-m", "openai:x", "-r", "zz"], "no session", 2),
+        (["-C", "/nowhere/at/all"], "not a directory", 2),
+    ],
+)
+def test_a_failed_start_has_the_fields_of_any_result(
+    repository: Path, wired: Any, capsys: pytest.CaptureFixture[str], flags: list[str], words: str, code: int
+) -> None:
+    where = [] if "-C" in flags else ["-C", str(repository)]
+    for output_format in ("json", "stream-json"):
+        assert main(["-p", "go", *where, *flags, "--output-format", output_format]) == code
+        (result,) = lines(capsys.readouterr().out)
+        assert words in result["error"]
+        assert (result["type"], result["outcome"], result["session_id"]) == ("result", "failed", None)
+        assert set(result) == RESULT_FIELDS
+    with ScriptedServer([Reply("ok")]) as server:
+        assert main(["-p", "go", *wired(server), "-C", str(repository), "--output-format", "json"]) == 0
+    (result,) = lines(capsys.readouterr().out)
+    assert set(result) == RESULT_FIELDS
+
+
+def test_a_server_that_cannot_be_reached_is_named_with_its_setting(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "scripted")
+    monkeypatch.setattr(sys, "stdin", None)
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://me:secret@127.0.0.1:9/v1")
+    assert main(["-p", "go", "-m", "openai-chat:x", "-C", str(repository)]) == 1
+    told = capsys.readouterr().err
+    assert "cannot reach http://127.0.0.1:9/v1/ for openai:x: Connection error (" in told
+    assert told.endswith("; the address comes from OPENAI_BASE_URL\n")
+    assert "secret" not in told
+
+
+def test_a_server_that_is_not_the_providers_is_named_with_its_setting(
+    repository: Path, wired: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ScriptedServer([Reply(error=HttpError(404, body="no such page"))]) as server:
+        assert main(["-p", "go", *wired(server), "-C", str(repository)]) == 1
+    assert f"answered HTTP 404 at {server.url}/v1/: " in (told := capsys.readouterr().err)
+    assert told.endswith("; the address comes from OPENAI_BASE_URL\n")
+
+
+def test_the_package_runs_as_a_module() -> None:
+    ran = subprocess.run([sys.executable, "-m", "wane", "--version"], capture_output=True, text=True, check=True)
+    assert ran.stdout.startswith("wane ")

@@ -31,6 +31,15 @@ class Outcome:
 
 Run = Callable[..., Outcome]
 
+OTHERS_HOMES = (
+    "CLAUDE_CONFIG_DIR",
+    "CODEX_HOME",
+    "PI_CODING_AGENT_DIR",
+    "COPILOT_HOME",
+    "GEMINI_CLI_HOME",
+    "XDG_DATA_HOME",
+)
+
 
 @pytest.fixture(autouse=True)
 def plain_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -39,7 +48,7 @@ def plain_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("WANE_SESSION_DIR", str(tmp_path / "sessions"))
-    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "PI_CODING_AGENT_DIR"):
+    for name in OTHERS_HOMES:
         monkeypatch.setenv(name, str(tmp_path / name.lower()))
 
 

@@ -119,7 +119,7 @@ def test_a_file_that_is_not_there(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_folder_without_sessions(run: Run, tmp_path: Path) -> None:
-    refused(run("plan", tmp_path), f"the folder {tmp_path} holds no .json, .jsonl, .ndjson file")
+    refused(run("plan", tmp_path), f"the folder {tmp_path} holds no .json, .jsonl, .ndjson, .db file")
 
 
 def test_a_name_that_no_file_can_have(run: Run) -> None:

@@ -7,6 +7,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from wane.cli.eval.commands import EVAL_GROUPS
 from wane.cli.failure import UsageError
 from wane.cli.lab.commands import LAB_GROUPS
 from wane.cli.main import COMMANDS
@@ -42,7 +43,7 @@ def trouble(line: str) -> str:
     words = shlex.split(line, comments=True)[1:]
     try:
         args, rest = split(words)
-        name, values = parse(args, COMMANDS, LAB_GROUPS)
+        name, values = parse(args, COMMANDS, LAB_GROUPS | EVAL_GROUPS)
     except UsageError as error:
         return str(error)
     if name == "run" and not (values["agent"] and [*rest] == words[words.index(values["agent"]) + 1 :]):

@@ -121,7 +121,7 @@ class TestTables:
         steps = [step(1, wane.Level.BULK, 50), step(1, wane.Level.REMOVE, 40), step(0, wane.Level.REMOVE, 30)]
         assert layout.step_rows(steps) == [
             StepRow(1, 2, "e1", ("bulk", "remove"), 20, 30),
-            StepRow(3, 3, "(implicit #0)", ("remove",), 10, 20),
+            StepRow(3, 3, "(unmarked 0)", ("remove",), 10, 20),
         ]
 
 
@@ -162,14 +162,14 @@ class TestLayout:
         assert self.reasons(chat) == {
             "base": "needed by build",
             "late": "waits for a result",
-            "(implicit #2)": "may go",
+            "(unmarked 2)": "may go",
             "build": "active",
         }
         chat.end()
         assert self.reasons(chat)["build"] == "not yet seen whole by the model"
         chat.say("done")
         assert self.reasons(chat)["build"] == "may go"
-        assert self.reasons(chat)["(implicit #4)"] == "not finished"
+        assert self.reasons(chat)["(unmarked 4)"] == "not finished"
 
     def test_reasons_to_go(self) -> None:
         chat = Chat()
@@ -193,8 +193,8 @@ class TestLayout:
         chat.start("look", "expl")
         chat.end("what it was")
         chat.say("done")
-        assert self.reasons(chat)["(implicit #0)"] == "may go"
-        assert self.reasons(chat, policy=wane.Policy.paper())["(implicit #0)"] == "never evicted"
+        assert self.reasons(chat)["(unmarked 0)"] == "may go"
+        assert self.reasons(chat, policy=wane.Policy.paper())["(unmarked 0)"] == "never evicted"
         plan = wane.plan(chat.messages, budget=10**6)
         assert [layout.role_of(episode) for episode in plan.episodes] == [Role.PROLOGUE, Role.EXPL, Role.IMPLICIT]
 

@@ -33,6 +33,7 @@ class Sight:
     ran: bool
     asked: list[Slot] | None = None
     done: Mapping[str, Any] | None = None
+    same: int = 0
 
 
 @dataclass
@@ -73,7 +74,7 @@ def look(strategy: Strategy, known: int) -> Sight:
         asked = list(outcome.view)
         outcome = strategy.summarised(SUMMARY, SUMMARY_TOKENS)
     assert isinstance(outcome, Fitted)
-    return Sight(known, list(outcome.view), outcome.ran, asked, outcome.done)
+    return Sight(known, list(outcome.view), outcome.ran, asked, outcome.done, outcome.same)
 
 
 # The history
@@ -265,13 +266,18 @@ def broken(life: Life, rule: Rule) -> list[Sight]:
 
 
 def untruthful(life: Life) -> list[Sight]:
-    """The sights that hide a change of what was shown before, or speak of one where all is as it was."""
+    """The sights that hide a change of what was shown before, or speak of one where all is as it was.
+
+    What they say to be the same as before must be.
+    """
     before, known = list[Slot](), 0
     wrong = []
     for sight in life.sights:
         changed = sight.view[: len(before)] != before
         grown = sight.view == [*before, *range(known, sight.known)]
-        if (changed and not sight.ran) or (grown and sight.ran):
+        claimed = sight.same if sight.asked is None else 0
+        unlike = claimed > len(before) or sight.view[:claimed] != before[:claimed]
+        if (changed and not sight.ran) or (grown and sight.ran) or unlike:
             wrong.append(sight)
         before, known = sight.view, sight.known
     return wrong

@@ -63,7 +63,7 @@ def test_a_budget_that_cannot_be_met_says_what_holds_the_tokens_the_largest_firs
     assert "system prompt and tools 18" in report.shortfall
     assert (
         " of them. It stripped 3 episodes, acts before explorations, the oldest first, from fix to "
-        "implicit #2, and removed 3 of them. " in report.explain()
+        "unmarked work 2, and removed 3 of them. " in report.explain()
     )
     assert report.explain().endswith(report.shortfall)
 

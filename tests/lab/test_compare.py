@@ -18,6 +18,7 @@ from wane.lab.frontier import frontier, knee
 from wane.lab.loss import LossTotals
 from wane.lab.replaying.compare import BASELINE, compare, parse_strategies, total
 from wane.lab.replaying.engine import InProcess
+from wane.lab.replaying.replay import Pricing
 from wane.lab.sweep import parse_budgets, sweep
 from wane.lab.tune import BUDGETS, DEPTHS, KNOBS, Candidate, choose, departures, grid, kept_of, tune
 from wane.prices import Cost
@@ -54,6 +55,31 @@ class TestStrategies:
     def test_what_is_no_strategy(self, text: str, why: str) -> None:
         with pytest.raises(ConfigError, match=why):
             parse_strategies(text)
+
+
+class TestPrices:
+    def test_each_session_is_priced_by_its_own_model_if_it_has_one(self) -> None:
+        own = replace(STUDIED[0], pricing=AUTOMATIC)
+        mixed = compare([own, STUDIED[1]], ["none"], SETTINGS, WRITTEN, InProcess())
+        first, second = mixed.replays["none"]
+        assert first.totals.cost == compare([STUDIED[0]], [], SETTINGS, AUTOMATIC, InProcess()).totals(BASELINE).cost
+        assert second.totals.cost == compare([STUDIED[1]], [], SETTINGS, WRITTEN, InProcess()).totals(BASELINE).cost
+        assert first.totals.cost != compare([STUDIED[0]], [], SETTINGS, WRITTEN, InProcess()).totals(BASELINE).cost
+        told = mixed.to_dict()
+        assert told["price"] is None  # there is no one price
+        assert [it["price"] for it in told["sessions"]] == [AUTOMATIC.prices.name, None]
+        assert compare([own], ["none"], SETTINGS, WRITTEN, InProcess()).to_dict()["price"] == AUTOMATIC.prices.name
+
+    def test_the_model_of_the_most_calls_counts(self) -> None:
+        session = working(3).session
+        assert Pricing.recorded(session) is None
+        models = ["claude-haiku-4-5-20251001", *["claude-opus-4-5-20251101"] * (len(session.calls) - 1)]
+        named = [replace(call, model=model) for call, model in zip(session.calls, models, strict=True)]
+        pricing = Pricing.recorded(replace(session, calls=named), hour=True)
+        assert pricing is not None
+        assert (pricing.prices.name, pricing.hour) == ("anthropic:claude-opus-4-5", True)
+        unknown = [replace(call, model="nobody-knows-it") for call in session.calls]
+        assert Pricing.recorded(replace(session, calls=unknown)) is None
 
 
 class TestCompare:
@@ -213,6 +239,17 @@ class TestTune:
             return [timeless(it) for it in value] if isinstance(value, list) else value
 
         assert timeless(again) == timeless(data)
+
+    def test_a_choice_at_the_edge_of_what_was_tried_is_told(self, data: dict[str, Any]) -> None:
+        best = data["recommended"]["budget"]
+        below = tune(STUDIED, Settings(), WRITTEN, InProcess(), [best // 2])
+        assert "budget" not in below.edges  # where only one was tried, there is no edge
+        lowest = tune(STUDIED, Settings(), WRITTEN, InProcess(), [2_500, 10_000])
+        assert (lowest.chosen.budget, lowest.edges["budget"]) == (2_500, "lowest")
+        highest = tune(STUDIED, Settings(), WRITTEN, InProcess(), [400, 500])
+        assert (highest.chosen.budget, highest.edges["budget"]) == (500, "highest")
+        between = tune(STUDIED, Settings(), WRITTEN, InProcess(), [400, best, 100_000])
+        assert (between.chosen.budget, "budget" in between.edges) == (best, False)
 
     def test_progress_ends_where_it_said(self) -> None:
         told: list[tuple[int, int]] = []

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 from tests.lab.readers.promises import SESSIONS, needs_sessions
+from tests.lab.readers.test_recordings import RECORDINGS, goose_database, loaded, opencode_database
 from tests.lab.readers.writing import Line, write_lines
-from wane.lab.discover import LOOKED_AT, SessionFile, find_sessions, look_into
+from wane.lab.discover import LOOKED_AT, SessionFile, find_sessions, look_into, matching, short_ids
 
 
 def claude(text: str, **data: Any) -> Line:
@@ -68,6 +70,53 @@ def test_variables_say_where_else(tmp_path: Path) -> None:
     assert [file.agent for file in find_sessions(elsewhere, tmp_path / "nobody")] == ["claude-code"]
 
 
+def test_sessions_in_databases_and_of_newer_agents_are_found_and_have_short_ids(tmp_path: Path) -> None:
+    chats = tmp_path / ".gemini" / "tmp" / "adder" / "chats"
+    chats.mkdir(parents=True)
+    shutil.copy(RECORDINGS / "gemini-cli.jsonl", chats / "session-2026-11-22T08-44-e3fa7d24.jsonl")
+    state = tmp_path / ".copilot" / "session-state" / "10fb4666-56f0-4352-90fc-715caf95b418"
+    write_lines(
+        state / "events.jsonl",
+        {"type": "session.start", "data": {"context": {"cwd": "/w"}}},
+        {"type": "user.message", "data": {"content": "do it in Copilot"}},
+    )
+    data = tmp_path / ".local" / "share"
+    for folder in ("opencode", "goose/sessions"):
+        (data / folder).mkdir(parents=True)
+    opencode_database(data / "opencode" / "opencode.db", loaded("opencode.json"))
+    goose = goose_database(data / "goose" / "sessions" / "sessions.db", loaded("goose.json"))
+
+    found = find_sessions({}, tmp_path)
+    assert [(file.agent, short) for file, short in zip(found, short_ids(found), strict=True)] == [
+        ("copilot-cli", "10fb4666"),
+        ("gemini-cli", "e3fa7d24"),
+        ("opencode", "dfd953d5"),
+        ("goose", "20261122"),
+    ]
+    heads = [look_into(file) for file in found]
+    assert [head.title for head in heads] == ["do it in Copilot", "Fix calc.py: add subtracts.", "Fix add", "Fix add"]
+    assert [head.cwd for head in heads] == ["/w", None, "/home/dev/adder", "/home/dev/adder"]
+    assert [file.path for file in matching("dfd9", found)] == [data / "opencode" / "opencode.db" / found[2].id]
+    assert matching("ses_dfd9", found) == [found[2]]
+    assert matching("2026", found) == [found[3]]
+    assert matching("", found) == []
+
+    goose.write_bytes(goose.read_bytes()[:3_000])
+    broken = find_sessions({}, tmp_path)[3]
+    assert broken.path == goose
+    assert "the database cannot be read" in (look_into(broken).problem or "")
+
+
+def test_short_ids_tell_sessions_apart(tmp_path: Path) -> None:
+    for name in ("019af3c1-0a0b-7c1d-8e2f-001122334455", "019af3c1-0a0c-7c1d-8e2f-001122334455", "5a3e"):
+        write_lines(tmp_path / ".pi" / "agent" / "sessions" / "p" / f"2026-01-01_{name}.jsonl", *PI)
+    found = find_sessions({}, tmp_path)
+    assert sorted(short_ids(found)) == ["019af3c1-0a0b", "019af3c1-0a0c", "2026-01-"]
+    for file, short in zip(found, short_ids(found), strict=True):
+        assert matching(short, found) == [file]
+    assert matching(found[0].id, found) == [found[0]]
+
+
 def test_the_last_written_comes_first(tmp_path: Path) -> None:
     for number, name in enumerate(("old", "new", "older")):
         path = write_lines(tmp_path / ".pi" / "agent" / "sessions" / "p" / f"{name}.jsonl", *PI)
@@ -96,8 +145,8 @@ def test_a_beginning_without_a_title_is_no_error_and_no_more_of_a_file_is_read(t
 def test_titles_of_the_shared_sessions_are_those_of_the_sessions_read_whole() -> None:
     from wane.lab.readers import read_file
 
-    for agent in ("claude-code", "codex", "pi"):
+    for agent in ("claude-code", "codex", "pi", "copilot-cli"):
         path = min((SESSIONS / agent).glob("*.jsonl"))
-        (file,) = [SessionFile(agent, path, None, 0)]  # type: ignore[arg-type]
+        (file,) = [SessionFile(agent, path, None, 0, path.stem)]  # type: ignore[arg-type]
         (session,) = read_file(path)
         assert (look_into(file).title, look_into(file).cwd) == (session.title, session.cwd)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
+from xml.etree import ElementTree
 
 import pytest
 
@@ -20,8 +23,8 @@ from wane.core import Kind
 from wane.formats.base import Part
 from wane.lab.counting import Material
 from wane.lab.replaying.compare import Comparison, compare
-from wane.lab.replaying.engine import InProcess
-from wane.lab.report import TEXT_LIMIT, write_report, write_sweep_report, write_view
+from wane.lab.replaying.engine import InProcess, Job
+from wane.lab.report import TEXT_LIMIT, Simulated, write_report, write_sweep_report, write_view
 from wane.lab.report.texts import LEAST, Texts, shorten, size_of, texts_within, to_json
 from wane.lab.session import Compaction, RecordedSession, Usage
 from wane.lab.sweep import sweep
@@ -312,9 +315,11 @@ def test_a_view_shows_what_was_recorded(tmp_path: Path) -> None:
 def test_a_journal_tells_its_passes_by_level(run: Run, tmp_path: Path) -> None:
     journal, file = begin(tmp_path, HISTORY), tmp_path / "v.html"
     outcome = run("view", journal, "--output", file)
-    assert (outcome.code, outcome.out, outcome.err) == (0, f"{file}\n", "")
+    assert (outcome.code, outcome.out) == (0, f"{file}\n")
     data = Page(file).data
-    (made,) = data["sessions"][0]["runs"]
+    assert outcome.err == f"wane: {data['sessions'][0]['headline']['text']}\n"
+    made, other = data["sessions"][0]["runs"]
+    assert (made["name"], other["name"]) == ("recorded", "none"), "what it would have cost without"
     assert [page_change["call"] for page_change in made["changes"]] == [2]
     assert made["budget"] == 700
     assert ["Budget", "700 tokens"] in data["facts"]
@@ -322,8 +327,32 @@ def test_a_journal_tells_its_passes_by_level(run: Run, tmp_path: Path) -> None:
 
 def test_a_view_can_leave_contents_out(run: Run, tmp_path: Path) -> None:
     journal = begin(tmp_path, [HISTORY[0], said("open sesame"), *HISTORY[2:]])
-    run("view", journal, "--output", tmp_path / "v.html", "--no-contents")
-    assert "sesame" not in (tmp_path / "v.html").read_text()
+    run("view", journal, "--output", tmp_path / "v.html", "--redact")
+    page = Page(tmp_path / "v.html")
+    assert "sesame" not in page.text
+    assert journal.stem not in page.text
+    assert page.data["title"] == "A session"
+    assert [it["name"] for it in page.data["sessions"]] == ["session 1"]
+    assert page.data["sessions"][0]["tools"] == [f"tool {n + 1}" for n in range(len(page.data["sessions"][0]["tools"]))]
+
+
+def test_a_session_of_another_agent_stands_beside_what_wane_would_have_shown(run: Run, tmp_path: Path) -> None:
+    rounds = [{"role": "user", "content": "Make it work."}]
+    for number in range(30):
+        call = {"id": f"c{number}", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+        rounds += [{"role": "assistant", "content": None, "tool_calls": [call]}]
+        rounds += [{"role": "tool", "tool_call_id": f"c{number}", "content": f"line {number} of code\n" * 60}]
+    chat = tmp_path / "chat.json"
+    chat.write_text(json.dumps([*rounds, {"role": "assistant", "content": "Done."}]))
+    outcome = run("view", chat, "--budget", "4k", "--output", tmp_path / "v.html")
+    assert outcome.code == 0, outcome.err
+    (session,) = Page(tmp_path / "v.html").data["sessions"]
+    assert [it["name"] for it in session["runs"]] == ["recorded", "cwl"]
+    assert session["runs"][1]["budget"] == 4_000
+    assert max(session["runs"][1]["sizes"]) <= 4_000 < max(session["runs"][0]["sizes"])
+    assert session["runs"][1]["changes"]
+    assert session["headline"]["text"].endswith(", nothing you said was lost")
+    assert run("view", chat, "--budget", "none", "--output", tmp_path / "v.html").code == 2
 
 
 def test_what_cannot_be_viewed_is_said(run: Run, tmp_path: Path) -> None:
@@ -410,6 +439,54 @@ def test_it_can_be_used_from_the_keyboard(shown: Browser) -> None:
     shown.run("document.querySelector('.plot').focus()")
     shown.press("Home")
     assert shown.text("#views .tiphead") == "Call 1"
+
+
+@needs_chromium
+def test_a_view_says_what_it_comes_to_and_saves_its_picture(browser: Browser, tmp_path: Path) -> None:
+    studied = tale(12).studied(overhead=100)
+    settings = Settings(budget=2_000, annotate=studied.annotate)
+    replay, baseline = (Job(0, name, settings, AUTOMATIC, trace=True).run(studied.subject) for name in ("cwl", "none"))
+    write_view(tmp_path / "v.html", [studied.subject.material], simulated=[Simulated(replay, baseline, AUTOMATIC)])
+    browser.errors.clear()
+    browser.look(1280, 900)
+    browser.open(tmp_path / "v.html")
+    assert browser.text(".outcome").endswith(", nothing you said was lost")
+    assert browser.run("[...document.querySelectorAll('#views .legend button')].map(it => it.textContent)") == [
+        "as recorded",
+        "with Wane",
+    ]
+    assert browser.run("document.querySelectorAll('#views path.series').length") == 2
+    assert browser.text(".item-detail h3"), "something is chosen from the start"
+    browser.run("HTMLAnchorElement.prototype.click = function () { window.saved = [this.download, this.href]; }")
+    browser.click("[data-save=svg]")
+    name, address = browser.run("window.saved")
+    assert name == "tale-window.svg"
+    picture = unquote(address.removeprefix("data:image/svg+xml;charset=utf-8,"))
+    assert "var(" not in picture, "no style sheet is needed"
+    lines = [node for node in ElementTree.fromstring(picture).iter() if node.get("d") and node.get("fill") == "none"]
+    assert len({line.get("stroke") for line in lines}) >= 2
+    browser.click("[data-save=png]")
+    saved = browser.run(
+        "new Promise(done => {"
+        " const wait = () => (saved[0].endsWith('png') ? done(saved) : setTimeout(wait, 20)); wait(); })"
+    )
+    assert saved[0] == "tale-window.png"
+    assert b64decode(saved[1].removeprefix("data:image/png;base64,")).startswith(b"\x89PNG")
+    assert not browser.errors
+
+
+@needs_chromium
+def test_the_frontier_is_a_staircase(browser: Browser, tmp_path: Path) -> None:
+    swept = sweep([tale(40).studied()], STRATEGY_NAMES, (1_000, 1_500, 3_000), Settings(), AUTOMATIC, InProcess())
+    write_sweep_report(tmp_path / "s.html", swept)
+    browser.look(1280, 900)
+    browser.open(tmp_path / "s.html")
+    drawn = browser.run("document.querySelector('path.frontier').getAttribute('d')")
+    across = [float(value) for value in re.findall(r"[MH]([\d.]+)", drawn)]
+    up = [float(value) for value in re.findall(r"[V ]([\d.]+)", drawn)]
+    assert len(across) > 1
+    assert across == sorted(across)
+    assert up == sorted(up, reverse=True)
 
 
 @needs_chromium

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from scripts import check_docs, help_doc, notices_doc
+from scripts import check_docs, help_doc, notices_doc, pictures
 
 ROOT = Path(__file__).parents[2]
 
@@ -79,3 +79,11 @@ def test_pages_in_docs_are_checked_too(tmp_path: Path) -> None:
         "a.md:1: the link b.md leads to no file"
     ]
     assert check_docs.main([str(tmp_path)]) == 1
+
+
+def test_the_pictures_are_up_to_date(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert pictures.main(["--check", str(ROOT / "docs" / "images")]) == 0
+    assert pictures.main(["--check", str(tmp_path)]) == 1
+    assert "make docs" in capsys.readouterr().err
+    assert pictures.main([str(tmp_path)]) == 0
+    assert pictures.main(["--check", str(tmp_path)]) == 0

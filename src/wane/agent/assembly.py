@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic_ai import Agent, ModelSettings
 from pydantic_ai.capabilities import AbstractCapability, Caching
 
+from wane.agent.approval.capability import Approvals
 from wane.agent.prompt import system_prompt
 from wane.agent.summary import summarise
-from wane.agent.tools.approval import Approvals, Approver
 from wane.agent.tools.git import GitStatus
 from wane.agent.tools.guard import ExplorationGuard
 from wane.agent.tools.toolset import Tools, repo_instructions
@@ -20,7 +20,7 @@ from wane.integrations.pydantic_ai import ContextLifecycle
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
 
-    from wane.agent.config import Settings
+    from wane.agent.approval.permissions import Permissions
     from wane.agent.saving.checkpoint import Checkpoint
     from wane.conversation import Conversation
 
@@ -30,26 +30,24 @@ RETRIES: Final = 20
 
 def build_agent(
     cwd: Path,
-    settings: Settings,
     tools: Tools,
     conversation: Conversation[ModelMessage],
     checkpoint: Checkpoint,
-    ask: Approver,
+    permissions: Permissions,
 ) -> Agent[None, str]:
     """Return the agent of a session.
 
     Args:
         cwd: directory that it works in.
-        settings: how it works.
         tools: its tools for that directory.
         conversation: its context.
         checkpoint: stands before each model call.
-        ask: asks the user for approval; not used with `Settings.yolo`.
+        permissions: decides what it may do unasked.
     """
     capabilities: list[AbstractCapability[Any]] = [
         # What may refuse a call comes before what carries it out; the guard before a question to the user.
         ExplorationGuard(conversation),
-        Approvals(None if settings.yolo else ask),
+        Approvals(permissions),
         *tools.capabilities,
         ContextLifecycle(conversation=conversation, summarise=partial(summarise, checkpoint.recorder)),
         Caching(),

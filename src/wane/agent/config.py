@@ -34,9 +34,12 @@ USER_FILE: Final = "config.toml"
 CONFIG_DIR_VARIABLE: Final = "WANE_CONFIG_DIR"
 """Environment variable that overrides where the user's settings are."""
 
+_ADDED: Final = frozenset({"allow", "deny", "mcp"})
+"""Settings of which each place adds to those before it, instead of replacing them."""
+
 _MOST_SHOWN: Final = 200  # characters of a value that an error tells
 
-NEVER_BY_PROJECT: Final = frozenset({"yolo"})
+NEVER_BY_PROJECT: Final = frozenset({"yolo", "allow", "mcp"})
 """Settings that a project may not make: a cloned repository must not have commands run without asking."""
 
 
@@ -52,7 +55,10 @@ class Settings:
         annotate: who marks episodes: the model itself, or `infer` what its tool calls tell.
         recall: whether the model may bring evicted episodes back.
         remind_at: share of the budget that unannotated work may fill before the model is reminded; None for never.
-        yolo: whether commands and file changes need no approval.
+        yolo: whether commands, file changes and tools of MCP servers need no approval.
+        allow: rules of what needs none (`wane.agent.approval.rules`), from all places together.
+        deny: rules of what is refused even with `yolo`, likewise.
+        mcp: files with MCP servers, besides the user's `mcp.json`, likewise.
         cost_limit: dollars after which a session makes no further model call; None for no limit.
         tool_classes: classes of tools by name, on top of the defaults.
     """
@@ -65,6 +71,9 @@ class Settings:
     recall: bool = True
     remind_at: float | None = REMIND_AT
     yolo: bool = False
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    mcp: tuple[str, ...] = ()
     cost_limit: float | None = None
     tool_classes: Mapping[str, str] = field(default_factory=dict)
 
@@ -143,6 +152,8 @@ def _merge(settings: Settings, found: Mapping[str, Any], path: Path) -> Settings
         except (ConfigError, TypeError, ValueError) as error:
             raise ConfigError(f"{path}: {key} = {_shown(value)}: {_cut(str(error))}") from error
         (policy if key in _POLICY_KEYS else changes)[key] = checked
+    for key in _ADDED.intersection(changes):
+        changes[key] = (*getattr(settings, key), *changes[key])
     if "policy" in changes:
         settings = replace(settings, policy=changes.pop("policy"))
     if policy:
@@ -170,6 +181,8 @@ def _with_options(settings: Settings, options: AgentOptions) -> Settings:
     for name in ("budget", "cost_limit"):
         if name in given:
             _CHECKS[name](given[name])
+    for name in _ADDED:
+        given[name] = (*getattr(settings, name), *_CHECKS[name](list(getattr(options, name) or ())))
     if options.policy is not None:
         given["policy"] = _policy(options.policy)
     return replace(settings, **given)
@@ -230,6 +243,20 @@ def _reminders(value: object) -> float | None:
     return float(value)
 
 
+def _rules(value: object) -> tuple[str, ...]:
+    from wane.agent.approval.rules import Rule
+
+    if not isinstance(value, list):
+        raise ConfigError('it must be a list of patterns such as ["git diff *", "edit:docs/*"]')
+    return tuple(Rule.read(text).text for text in value)
+
+
+def _files(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(path, str) and path for path in value):
+        raise ConfigError('it must be a list of paths such as ["~/servers.json"]')
+    return tuple(value)
+
+
 def _classes(value: object) -> Mapping[str, str]:
     if not isinstance(value, dict):
         raise ConfigError('it must be a table such as {run_query = "bulk"}')
@@ -255,6 +282,9 @@ _CHECKS: Final[Mapping[str, Callable[[object], Any]]] = {
     "recall": _flag,
     "remind_at": _reminders,
     "yolo": _flag,
+    "allow": _rules,
+    "deny": _rules,
+    "mcp": _files,
     "cost_limit": _dollars,
     "tool_classes": _classes,
 }

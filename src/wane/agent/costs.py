@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from genai_prices import calc_price
-
 from wane.core import parse_budget
 from wane.journal import UsageRecord
 
@@ -67,6 +65,8 @@ def price(usage: RequestUsage, model: str) -> float | None:
         usage: what the provider reported.
         model: the model as `provider:model`.
     """
+    from genai_prices import calc_price
+
     if usage.cost is not None:
         return float(usage.cost)
     provider, _, name = model.rpartition(":")

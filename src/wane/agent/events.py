@@ -5,29 +5,13 @@ The events of the context's lifecycle (`wane.conversation.events`) are among the
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-from pydantic_ai.messages import (
-    FunctionToolCallEvent,
-    FunctionToolResultEvent,
-    PartDeltaEvent,
-    PartStartEvent,
-    TextPart,
-    TextPartDelta,
-    ThinkingPart,
-    ThinkingPartDelta,
-)
-from pydantic_ai_harness.shell import CommandOutputEvent
+from typing import Any, TypeAlias
 
 from wane.agent.costs import Totals
 from wane.conversation import events as lifecycle
 from wane.core import Episode
-from wane.formats.pydantic_ai import raw_arguments
-
-if TYPE_CHECKING:
-    from pydantic_ai.messages import AgentStreamEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +61,19 @@ class ToolReturned:
 
 
 @dataclass(frozen=True, slots=True)
+class FileChanged:
+    """A file was edited.
+
+    Attributes:
+        path: the file, below the session's directory.
+        diff: what changed, as a unified diff; the beginning of a long one.
+    """
+
+    path: str
+    diff: str
+
+
+@dataclass(frozen=True, slots=True)
 class CommandOutput:
     """A command that is running has printed something."""
 
@@ -98,41 +95,28 @@ class Spent:
     budget: int
 
 
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """Something did not work that the user should know, told as a sentence."""
+
+    text: str
+
+
 SessionEvent: TypeAlias = (
-    TextDelta | ThinkingDelta | ToolCalled | ToolReturned | CommandOutput | Spent | lifecycle.Event
+    TextDelta
+    | ThinkingDelta
+    | ToolCalled
+    | ToolReturned
+    | FileChanged
+    | CommandOutput
+    | Spent
+    | Warned
+    | lifecycle.Event
 )
 """Anything that a turn tells."""
 
 OnEvent: TypeAlias = Callable[[SessionEvent], None]
 """Called with each event, at once."""
-
-
-async def forward(stream: AsyncIterable[AgentStreamEvent], on_event: OnEvent) -> None:
-    """Tell the events of a run as events of a turn."""
-    async for event in stream:
-        told = _told(event)
-        if told is not None:
-            on_event(told)
-
-
-def _told(event: AgentStreamEvent) -> SessionEvent | None:
-    match event:
-        case PartStartEvent(part=TextPart(content=text)) | PartDeltaEvent(delta=TextPartDelta(content_delta=text)) if (
-            text
-        ):
-            return TextDelta(text)
-        case PartStartEvent(part=ThinkingPart(content=text)) if text:
-            return ThinkingDelta(text)
-        case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=thought)) if thought:
-            return ThinkingDelta(thought)
-        case FunctionToolCallEvent(part=call):
-            return ToolCalled(call.tool_call_id, call.tool_name, raw_arguments(call) or "{}")
-        case FunctionToolResultEvent(part=result):
-            text, failed = result.model_response_str(), result.outcome != "success"
-            return ToolReturned(result.tool_call_id, result.tool_name, text, failed)
-        case CommandOutputEvent(text=text):
-            return CommandOutput(text)
-    return None
 
 
 def event_json(event: SessionEvent) -> dict[str, Any] | None:
@@ -146,8 +130,12 @@ def event_json(event: SessionEvent) -> dict[str, Any] | None:
             return {"type": "tool_call", "id": call_id, "tool": tool, "arguments": arguments}
         case ToolReturned(call_id, tool, result, failed):
             return {"type": "tool_result", "id": call_id, "tool": tool, "result": result, "failed": failed}
+        case FileChanged(path, diff):
+            return {"type": "file_change", "path": path, "diff": diff}
         case CommandOutput(text):
             return {"type": "command_output", "text": text}
+        case Warned(text):
+            return {"type": "warning", "text": text}
         case Spent(totals, view, budget):
             return {"type": "usage", **usage_json(totals), "view_tokens": view, "budget": budget}
         case lifecycle.EpisodeOpened(episode):

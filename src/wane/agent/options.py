@@ -6,6 +6,7 @@ None means "not given": the project's settings, the user's and the defaults then
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
@@ -53,6 +54,9 @@ class AgentOptions:
         output_format: what print mode writes (`--output-format`).
         cost_limit: dollars after which no further model call is made (`-l/--cost-limit`).
         yolo: run commands and write files without asking (`-y/--yolo`).
+        allow: patterns of what needs no approval (`--allow`).
+        deny: patterns of what is refused (`--deny`).
+        mcp: files with MCP servers (`--mcp`).
         budget: tokens the view may hold, as `parse_budget` reads them: `80k`, `50%` (`--budget`).
         policy: name of the eviction policy (`--policy`).
         strategy: how the context is kept (`--strategy`); `none` with `--no-cwl`.
@@ -69,6 +73,9 @@ class AgentOptions:
     output_format: OutputFormat = "text"
     cost_limit: float | None = None
     yolo: bool | None = None
+    allow: Sequence[str] | None = None
+    deny: Sequence[str] | None = None
+    mcp: Sequence[str] | None = None
     budget: str | int | None = None
     policy: PolicyName | None = None
     strategy: Strategy | None = None

@@ -22,7 +22,7 @@ the lines you need, with `offset` and `limit`. Output is cut when it is long: na
 - Paths are relative to the project. Ask only when the task cannot be understood; otherwise decide, and say what.
 - Never print secrets. Do not commit, push or delete what you were not asked to.
 
-Answer in plain text: what you did, what you found, what is left. Be brief."""
+Answer in Markdown: what you did, what you found, what is left. Be brief."""
 """The agent's own part, with the names of the search tools to be filled in."""
 
 MAX_REPO_CONTEXT: Final = 24_000

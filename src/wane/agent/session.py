@@ -10,19 +10,22 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from pydantic_ai import CancellationToken, RunContext, UsageLimits, capture_run_messages
 from pydantic_ai.exceptions import RunCancelled
+from pydantic_ai.messages import BinaryContent, ModelRequest, UserContent, UserPromptPart
 
 from wane.agent.assembly import build_agent
 from wane.agent.costs import Totals, budget_tokens
-from wane.agent.events import OnEvent, SessionEvent, Spent, forward
+from wane.agent.events import OnEvent, SessionEvent, Spent, Warned
+from wane.agent.images import media_type
 from wane.agent.models import resolve_model
 from wane.agent.options import BY_EPISODE
 from wane.agent.saving.checkpoint import Checkpoint, CostLimitError
 from wane.agent.saving.interrupted import closed
 from wane.agent.saving.opening import Opened, SessionConfig, begin, go_on, note_agent
+from wane.agent.streaming import forward
 from wane.agent.tools.toolset import coding_tools
 from wane.agent.turn import Outcome, TurnResult, explain
 from wane.conversation.events import Event, UsageObserved
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
 
     from pydantic_ai.messages import AgentStreamEvent, ModelMessage
     from pydantic_ai.models import Model
+
+_Said: TypeAlias = "str | Sequence[UserContent]"
 
 __all__ = ["AgentSession", "Outcome", "SessionConfig", "TurnResult"]
 
@@ -49,6 +54,8 @@ class AgentSession:
         conversation: its context.
         journal: its session file; None if it keeps none.
         history: all messages so far.
+        permissions: what it may do unasked.
+        servers: its MCP servers.
         warnings: what the user should know about this start, as sentences.
     """
 
@@ -69,9 +76,13 @@ class AgentSession:
         self._checkpoint = Checkpoint(opened.recorder, config.settings.cost_limit)
         self._on_event: OnEvent | None = None
         self._token: CancellationToken | None = None
+        self.servers = opened.servers
         self._told = self.totals
+        self._notes: list[ModelMessage] = []
         self.conversation.listeners.append(self._tell)
-        self._agent = build_agent(config.cwd, self.settings, tools, self.conversation, self._checkpoint, config.ask)
+        self.permissions = opened.permissions
+        self.permissions.warn = self._warn
+        self._agent = build_agent(config.cwd, tools, self.conversation, self._checkpoint, self.permissions)
         self._settle(self.conversation.messages)
 
     # Beginning and end
@@ -110,7 +121,11 @@ class AgentSession:
             raise
 
     def close(self) -> None:
-        """Let go of the journal. A session in which nothing was said leaves no file. Closing twice is allowed."""
+        """Let go of the journal and the servers. A session in which nothing was said leaves no file.
+
+        Closing twice is allowed.
+        """
+        self.servers.stop()
         if self.journal is None:
             return
         self.journal.close()
@@ -167,12 +182,17 @@ class AgentSession:
 
     # What it does
 
-    async def run(self, prompt: str, on_event: OnEvent | None = None) -> TurnResult:
+    async def connect(self) -> None:
+        """Start the MCP servers ahead of the first turn, which would do it too."""
+        await self.servers.start(self.permissions.warn)
+
+    async def run(self, prompt: str, on_event: OnEvent | None = None, images: Sequence[Path] = ()) -> TurnResult:
         """Do a task. Whatever happens on the way, what has happened stays in the history and the journal.
 
         Args:
             prompt: the user's words.
             on_event: told what happens, as it happens.
+            images: image files that the model sees after the words.
 
         Raises:
             asyncio.CancelledError: if the caller's own task was cancelled; the history is in order then, too.
@@ -184,10 +204,15 @@ class AgentSession:
         before = self.totals
         self._on_event, self._token = on_event, CancellationToken()
         try:
-            outcome, output, error = await self._turn(prompt, self._token)
+            await self.connect()
+            outcome, output, error = await self._turn(_content(prompt, images), self._token)
         finally:
             self._on_event = self._token = None
         return TurnResult(outcome, output, error, self.totals.minus(before))
+
+    def note(self, text: str) -> None:
+        """Have the model read a text ahead of the user's next words: marked as a notice (R15), it can be evicted."""
+        self._notes.append(ModelRequest([UserPromptPart(encodable(text))]))
 
     def cancel(self) -> None:
         """Stop the turn that is going on, from any thread; the session stays."""
@@ -243,7 +268,8 @@ class AgentSession:
 
     # How it does it
 
-    async def _turn(self, prompt: str, token: CancellationToken) -> tuple[Outcome, str, str | None]:
+    async def _turn(self, prompt: _Said, token: CancellationToken) -> tuple[Outcome, str, str | None]:
+        notes, self._notes = self._notes, []
         with capture_run_messages() as captured:
             try:
                 self._checkpoint.check_cost()
@@ -252,7 +278,8 @@ class AgentSession:
                     result = await self._agent.run(
                         prompt,
                         model=self.model,
-                        message_history=self.history,
+                        toolsets=self.servers.toolsets,
+                        message_history=[*self.history, *notes],
                         usage_limits=UsageLimits(request_limit=None),
                         cancellation_token=token,
                         event_stream_handler=self._stream,
@@ -269,7 +296,7 @@ class AgentSession:
                 return self._stopped(captured, Outcome.COST_LIMIT, str(error))
             except Exception as error:
                 # Whatever went wrong ends the turn, not the session.
-                return self._stopped(captured, Outcome.FAILED, explain(error))
+                return self._stopped(captured, Outcome.FAILED, explain(error, self.model))
 
     def _stopped(self, history: Sequence[ModelMessage], outcome: Outcome, error: str) -> tuple[Outcome, str, str]:
         # A run that was stopped before it began has no messages.
@@ -296,6 +323,21 @@ class AgentSession:
             view = event.input_tokens if isinstance(event, UsageObserved) else self.conversation.tokens
             self._emit(Spent(self.totals, view, self.conversation.budget))
 
+    def _warn(self, text: str) -> None:
+        if self._on_event is None:
+            self.warnings.append(text)
+        else:
+            self._emit(Warned(text))
+
     def _emit(self, event: SessionEvent) -> None:
         if self._on_event is not None:
             self._on_event(event)
+
+
+def _content(prompt: str, images: Sequence[Path]) -> _Said:
+    """What the user says: words, and after them the images, each with its path."""
+    content: list[UserContent] = [prompt]
+    for path in images:
+        if (kind := media_type(path)) is not None:
+            content += [f"[{path}]", BinaryContent(path.read_bytes(), media_type=kind)]
+    return content if images else prompt

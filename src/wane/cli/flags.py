@@ -105,6 +105,21 @@ AGENT: Final = (
     Flag(("-C", "--cwd"), "cwd", "Work in DIR instead of here.", "DIR", Path),
     Flag(("-l", "--cost-limit"), "cost_limit", "Make no more model calls once this much is spent.", "DOLLARS", float),
     Flag(("-y", "--yolo"), "yolo", "Run commands and write files without asking. With -p they are refused otherwise."),
+    Flag(
+        ("--allow",),
+        "allow",
+        "Do not ask for what matches: 'git diff *', 'edit:docs/*', 'mcp:github_*'. May be repeated.",
+        "PATTERN",
+        repeatable=True,
+    ),
+    Flag(("--deny",), "deny", "Refuse what matches, also with --yolo. May be repeated.", "PATTERN", repeatable=True),
+    Flag(
+        ("--mcp",),
+        "mcp",
+        "Use the MCP servers in FILE too, such as the project's .mcp.json. May be repeated.",
+        "FILE",
+        repeatable=True,
+    ),
     Flag(("--budget",), "budget", "Tokens that the view may hold: 80k, the default, or 50% of the window.", "TOKENS"),
     Flag(("--policy",), "policy", _POLICY, "POLICY", choices=POLICIES),
     Flag(
@@ -173,6 +188,11 @@ FORMATS: Final = (
     "claude-code",
     "codex",
     "pi",
+    "copilot-cli",
+    "gemini-cli",
+    "opencode",
+    "goose",
+    "aider",
     "journal",
     "openai",
     "anthropic",
@@ -193,8 +213,8 @@ PLAN: Final = (
     Flag(
         ("FILE",),
         "file",
-        "Messages as JSON or JSONL, a session of Claude Code, Codex or pi, or a session of wane by its file or id; a "
-        "dash reads standard input.",
+        "Messages as JSON or JSONL, or the session of any agent that wane replay reads, by its file or id; a dash "
+        "reads standard input.",
         "FILE",
     ),
     BUDGET,

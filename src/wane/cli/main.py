@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 STDIN: Final = "-"
 """The task that means standard input."""
 
-_AGENT_MODULES: Final = ("pydantic_ai", "pydantic_ai_harness", "genai_prices", "prompt_toolkit")
+_AGENT_MODULES: Final = ("pydantic_ai", "pydantic_ai_harness", "genai_prices", "prompt_toolkit", "tree_sitter_bash")
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -71,14 +71,18 @@ def _run(args: Sequence[str]) -> int:
 
 def _agent(values: Values) -> int:
     """Run the agent: interactively, or for one turn if a task is given."""
-    options = agent_options(values)
-    if options.prompt is None:
+    if "prompt" not in values:
+        options = agent_options(values)
         from wane.cli.chat.interactive import run_chat
 
         return run_chat(options)
-    from wane.cli.chat.print_mode import run_print
+    from wane.cli.chat.print_mode import run_print, write_failed_start
 
-    return run_print(options)
+    try:
+        return run_print(agent_options(values))
+    except WaneError as error:
+        write_failed_start(values, error)
+        raise
 
 
 def agent_options(values: Values) -> AgentOptions:

@@ -53,9 +53,10 @@ Exit codes:
 SESSIONS: Final = """\
 List the sessions of this directory, newest first.
 
-They are in the platform's state directory, or in WANE_SESSION_DIR. With --all, it also lists sessions of other agents,
-with their paths: those of Claude Code, Codex and pi in their usual places, or in CLAUDE_CONFIG_DIR, CODEX_HOME and
-PI_CODING_AGENT_DIR.
+They are in the platform's state directory, or in WANE_SESSION_DIR. With --all, it also lists sessions of other agents
+by their ids, which view, replay and others take: those of Claude Code, Codex, pi, GitHub Copilot CLI, Gemini CLI,
+OpenCode and Goose in their usual places, or in CLAUDE_CONFIG_DIR, CODEX_HOME, COPILOT_HOME, GEMINI_CLI_HOME,
+XDG_DATA_HOME and PI_CODING_AGENT_DIR.
 
 Examples:
   wane sessions

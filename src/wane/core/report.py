@@ -172,7 +172,7 @@ class FitReport:
         steps = self.steps
         if not steps:
             return
-        names = {step.number: brief(step.episode) if step.episode else f"implicit #{step.number}" for step in steps}
+        names = {step.number: brief(step.episode) if step.episode else f"unmarked work {step.number}" for step in steps}
         removed = {step.number for step in steps if step.level is Level.REMOVE}
         first, *others = names.values()
         if others:

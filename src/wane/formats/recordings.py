@@ -12,6 +12,7 @@ _LOOKED_AT: Final = 30
 _CLAUDE_CODE: Final = ("system", "attachment", "progress", "queue-operation")
 _CODEX: Final = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
 _PI_ROLES: Final = ("toolResult", "bashExecution")
+_COPILOT: Final = ("session.", "user.", "assistant.", "hook.", "tool.", "system.")
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
@@ -64,7 +65,21 @@ def is_claude_code_line(line: Mapping[str, Any]) -> bool:
     return kind in _CLAUDE_CODE and "sessionId" in line
 
 
-_RECORDINGS: Final = {"Wane": is_journal, "pi": is_pi, "Codex": is_codex, "Claude Code": is_claude_code}
+def is_copilot(head: Sequence[object]) -> bool:
+    """Whether the first JSON values of a file are events of GitHub Copilot CLI."""
+    return any(
+        isinstance(line.get("data"), dict) and "parentId" in line and str(line.get("type")).startswith(_COPILOT)
+        for line in map(_mapping, head)
+    )
+
+
+_RECORDINGS: Final = {
+    "Wane": is_journal,
+    "pi": is_pi,
+    "Codex": is_codex,
+    "Claude Code": is_claude_code,
+    "GitHub Copilot CLI": is_copilot,
+}
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

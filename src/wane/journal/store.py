@@ -164,16 +164,29 @@ class SessionStore:
             SessionNotFoundError: if no session or several match; the message names the candidates.
             JournalError: if the directory cannot be listed.
         """
+        found = self.matching(prefix, cwd)
+        if len(found) == 1:
+            return next(iter(found))
+        if not found:
+            raise SessionNotFoundError(f"no session has an id that begins with {prefix!r} in {self._place(cwd)}")
+        names = ", ".join(sorted(found.values())[:8])
+        raise SessionNotFoundError(f"{len(found)} sessions have an id that begins with {prefix!r}; give more: {names}")
+
+    def matching(self, prefix: str, cwd: Path | None = None) -> dict[Path, str]:
+        """Return the file and id of the session with the id `prefix`, or else of those whose id begins with it.
+
+        Args:
+            prefix: see `find`.
+            cwd: only sessions of this working directory; all if None.
+
+        Raises:
+            JournalError: if the directory cannot be listed.
+        """
         found = {path: id_of(path) for path in self._paths(cwd)}
         paths = [path for path, id_ in found.items() if prefix and id_.startswith(prefix)]
         paths = paths or [path for path, id_ in found.items() if prefix and id_.rpartition("-")[2].startswith(prefix)]
         exact = [path for path in paths if found[path] == prefix]
-        if len(exact or paths) == 1:
-            return (exact or paths)[0]
-        if not paths:
-            raise SessionNotFoundError(f"no session has an id that begins with {prefix!r} in {self._place(cwd)}")
-        names = ", ".join(sorted(found[path] for path in paths)[:8])
-        raise SessionNotFoundError(f"{len(paths)} sessions have an id that begins with {prefix!r}; give more: {names}")
+        return {path: found[path] for path in exact or paths}
 
     def latest(self, cwd: Path, message_format: str | None = None) -> SessionInfo:
         """Return the last written session of a working directory that has a message.

@@ -1,15 +1,18 @@
-"""Finds the sessions that Claude Code, Codex and pi keep on this machine."""
+"""Finds the sessions that other agents keep on this machine."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from wane.lab.readers import pi
+from wane.core.errors import FormatError
+from wane.lab.readers import copilot, databases, gemini_cli, pi
 from wane.lab.readers.building.values import first_words, sound
 from wane.lab.readers.claude_code import reader as claude_code
 from wane.lab.readers.codex import reader as codex
@@ -19,23 +22,6 @@ LOOKED_AT: Final = 1 << 18
 
 About = tuple[str, str | None]
 """The first turn that a person typed, and the working directory."""
-
-
-@dataclass(frozen=True, slots=True)
-class SessionFile:
-    """A file that holds a session of another agent.
-
-    Attributes:
-        agent: `claude-code`, `codex` or `pi`; also the name of the format.
-        path: the file.
-        modified: when it was last written.
-        size: its size in bytes.
-    """
-
-    agent: str
-    path: Path
-    modified: datetime
-    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +40,27 @@ class SessionHead:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionFile:
+    """A session of another agent.
+
+    Attributes:
+        agent: the agent, and the name of its format: one of `AGENTS`.
+        path: its file, or its place in a database (`opencode.db/ses_1a2b`).
+        modified: when it was last written.
+        size: its size in bytes, in a database that of its content.
+        id: its id, as the agent names it.
+        head: what a database says of it; None for a file, see `look_into`.
+    """
+
+    agent: str
+    path: Path
+    modified: datetime
+    size: int
+    id: str
+    head: SessionHead | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class _Place:
     """Where an agent keeps its sessions.
 
@@ -61,15 +68,15 @@ class _Place:
         agent: its name.
         variable: environment variable that names its directory.
         default: the directory if the variable is not set, below the user's home.
-        patterns: its session files, below the directory.
-        about: finds title and directory in the first lines.
+        patterns: its session files, or its database, below the directory.
+        about: finds title and directory in the first lines; None for a database.
     """
 
     agent: str
     variable: str
     default: str
     patterns: tuple[str, ...]
-    about: Callable[[Iterator[Mapping[str, Any]]], About]
+    about: Callable[[Iterator[Mapping[str, Any]]], About] | None = None
 
 
 _PLACES: Final = (
@@ -82,17 +89,37 @@ _PLACES: Final = (
         codex.about,
     ),
     _Place("pi", "PI_CODING_AGENT_DIR", ".pi/agent", ("sessions/*/*.jsonl",), pi.about),
+    _Place(
+        "copilot-cli",
+        "COPILOT_HOME",
+        ".copilot",
+        ("session-state/*/events.jsonl", "session-state/*.jsonl"),
+        copilot.about,
+    ),
+    _Place("gemini-cli", "GEMINI_CLI_HOME", "", (".gemini/tmp/*/chats/session-*.json*",), gemini_cli.about),
+    _Place("opencode", "XDG_DATA_HOME", ".local/share", ("opencode/opencode.db",)),
+    _Place("goose", "XDG_DATA_HOME", ".local/share", ("goose/sessions/sessions.db",)),
 )
+
+AGENTS: Final = tuple(place.agent for place in _PLACES)
+"""The agents whose sessions are found."""
+
+SHORT: Final = 8
+"""Characters of a short id, unless more are needed to tell two apart."""
+
+_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+_PREFIXES: Final = ("ses_", "session-", "rollout-")
 
 
 def find_sessions(environ: Mapping[str, str], home: Path) -> list[SessionFile]:
     """Return the session files of other agents, by agent, newest first.
 
-    Files of sub-agents are left out: they are read with the session that started them. No file is opened.
+    Sessions of sub-agents are left out: they are read with the session that started them. No file is opened but
+    databases.
 
     Args:
-        environ: environment variables; `CLAUDE_CONFIG_DIR`, `CODEX_HOME` and `PI_CODING_AGENT_DIR` name the agents'
-            directories, if they are set.
+        environ: environment variables; `CLAUDE_CONFIG_DIR`, `CODEX_HOME`, `PI_CODING_AGENT_DIR`, `COPILOT_HOME`,
+            `GEMINI_CLI_HOME` and `XDG_DATA_HOME` name the agents' directories, if they are set.
         home: the user's home directory.
     """
     return [
@@ -105,11 +132,46 @@ def find_sessions(environ: Mapping[str, str], home: Path) -> list[SessionFile]:
 def look_into(file: SessionFile) -> SessionHead:
     """Return what the beginning of a session file says, or a problem if it cannot be read."""
     about = next(place.about for place in _PLACES if place.agent == file.agent)
+    if file.head is not None or about is None:
+        return file.head or SessionHead()
     try:
         title, cwd = about(_beginning(file.path))
     except OSError as error:
         return SessionHead(problem=f"cannot be read: {error.strerror or error}")
     return SessionHead(first_words(sound(title)), None if cwd is None else sound(cwd))
+
+
+def matching(prefix: str, files: Iterable[SessionFile]) -> list[SessionFile]:
+    """Return the sessions whose id is `prefix`, or else whose id begins with it, or else whose file's name does."""
+    if not prefix:
+        return []
+    files = list(files)
+    found = [file for file in files if file.id.startswith(prefix) or _bare(file.id).startswith(prefix)]
+    exact = [file for file in found if prefix in (file.id, _bare(file.id))]
+    return exact or found or [file for file in files if file.path.stem.startswith(prefix)]
+
+
+def short_ids(files: Sequence[SessionFile]) -> list[str]:
+    """Return a short form of each session's id that no other of these sessions begins with."""
+    bare = sorted({_bare(file.id) for file in files})
+    lengths = dict.fromkeys(bare, SHORT)
+    for one, other in pairwise(bare):
+        common = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(one))
+        for name in (one, other):
+            lengths[name] = max(lengths[name], common + 1)
+    return [_bare(file.id)[: lengths[_bare(file.id)]] for file in files]
+
+
+def _bare(name: str) -> str:
+    """Return an id without what all ids of its agent begin with."""
+    return next((name.removeprefix(prefix) for prefix in _PREFIXES if name.startswith(prefix)), name)
+
+
+def _id_of(path: Path) -> str:
+    name = path.parent.name if path.name == "events.jsonl" else path.stem
+    uuid = _UUID.search(name)
+    # Gemini CLI names a file by its time and the beginning of the id.
+    return uuid[0] if uuid else name.rpartition("-")[2] if name.startswith("session-") else name
 
 
 def _files(place: _Place, environ: Mapping[str, str], home: Path) -> Iterator[SessionFile]:
@@ -123,7 +185,19 @@ def _files(place: _Place, environ: Mapping[str, str], home: Path) -> Iterator[Se
             except OSError:
                 continue  # deleted in the meantime, or a dangling link
             modified = datetime.fromtimestamp(status.st_mtime, UTC)
-            yield SessionFile(place.agent, path, modified, status.st_size)
+            if place.about is not None:
+                yield SessionFile(place.agent, path, modified, status.st_size, _id_of(path))
+                continue
+            try:
+                listed = databases.sessions(path)
+            except (FormatError, OSError) as error:
+                problem = SessionHead(problem=str(error))
+                yield SessionFile(place.agent, path, modified, status.st_size, path.stem, problem)
+                continue
+            for it in listed:
+                head = SessionHead(first_words(sound(it.title)), None if it.cwd is None else sound(it.cwd))
+                at = datetime.fromtimestamp(it.modified, UTC)
+                yield SessionFile(place.agent, path / it.id, at, it.size, it.id, head)
 
 
 def _directory(value: str, home: Path) -> Path | None:

@@ -12,7 +12,7 @@ from wane.core import parse_budget
 from wane.core.errors import ConfigError
 from wane.lab.figures import Totals
 from wane.lab.frontier import frontier
-from wane.lab.replaying.compare import BASELINE, Progress, jobs_for, price_dict, run_all, total
+from wane.lab.replaying.compare import BASELINE, Progress, jobs_for, price_dict, run_all, shared_pricing, total
 from wane.lab.replaying.engine import Engine
 from wane.lab.replaying.gathering import Studied
 from wane.lab.replaying.replay import Pricing
@@ -58,7 +58,7 @@ class Sweep:
 
     Attributes:
         budgets: the budgets, ascending.
-        pricing: prices and cache rules.
+        pricing: prices and cache rules of sessions without their own.
         names: the strategies asked for.
         studied: the sessions.
         points: by strategy in the order of `names`, then by budget, ascending.
@@ -91,7 +91,7 @@ class Sweep:
         best = self.frontier
         return {
             "budgets": list(self.budgets),
-            **price_dict(self.pricing),
+            **price_dict(shared_pricing(self.studied, self.pricing)),
             "sessions": [it.to_dict() for it in self.studied],
             "points": [
                 {
@@ -124,7 +124,7 @@ def sweep(
         names: the strategies.
         budgets: the budgets.
         settings: settings of the strategies; their budget is ignored.
-        pricing: prices and cache rules.
+        pricing: prices and cache rules of sessions without their own.
         engine: does the replays.
         progress: called after each replay.
 

@@ -6,14 +6,14 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import product
-from typing import Any, Final, get_args
+from typing import Any, Final, Literal, get_args
 
 from wane.core import DEFAULT_BUDGET, Policy
 from wane.core.errors import ConfigError
 from wane.core.policy import Order
 from wane.lab.figures import Totals
 from wane.lab.frontier import frontier, knee
-from wane.lab.replaying.compare import BASELINE, Progress, jobs_for, price_dict, run_all, total
+from wane.lab.replaying.compare import BASELINE, Progress, jobs_for, price_dict, run_all, shared_pricing, total
 from wane.lab.replaying.engine import Engine
 from wane.lab.replaying.gathering import Studied
 from wane.lab.replaying.replay import Pricing
@@ -44,6 +44,9 @@ _GAIN: Final = 0.002
 """Share by which a policy must keep more to justify another departure from the defaults."""
 
 _OURS: Final = "cwl"
+
+Edge = Literal["lowest", "highest"]
+"""Which end of the values that were tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,7 @@ class Tuning:
     """The recommendation for some sessions, and its reasons.
 
     Attributes:
-        pricing: prices and cache rules.
+        pricing: prices and cache rules of sessions without their own.
         studied: the sessions.
         chosen: the recommended budget and policy.
         candidates: all that were tried.
@@ -118,6 +121,20 @@ class Tuning:
         """Whether nothing was evicted at any budget, so that none is better than another."""
         return all(it.totals.passes == 0 for it in self.candidates)
 
+    @property
+    def edges(self) -> dict[str, Edge]:
+        """What the choice took at the edge of what was tried; beyond it there may be something better still."""
+        tried = {
+            "budget": {it.budget for it in self.candidates},
+            **{name: {getattr(it.policy, name) for it in self.candidates} for name in DEPTHS},
+        }
+        values = {"budget": self.chosen.budget, **{name: getattr(self.chosen.policy, name) for name in DEPTHS}}
+        found: dict[str, Edge] = {}
+        for name, value in values.items():
+            if len(tried[name]) > 1 and value in (min(tried[name]), max(tried[name])):
+                found[name] = "lowest" if value == min(tried[name]) else "highest"
+        return found
+
     def config(self) -> str:
         """Return the choice as lines for the agent's settings (`.wane.toml` or `config.toml`)."""
         # JSON writes a policy's values as TOML does.
@@ -127,10 +144,11 @@ class Tuning:
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON-able data."""
         return {
-            **price_dict(self.pricing),
+            **price_dict(shared_pricing(self.studied, self.pricing)),
             "sessions": [it.to_dict() for it in self.studied],
             "recommended": self._candidate(self.chosen),
             "unfilled": self.unfilled,
+            "edges": self.edges,
             "config": self.config(),
             "frontier": [self._candidate(it) for it in self.frontier],
             "alternatives": [
@@ -173,7 +191,7 @@ def tune(
     Args:
         studied: the sessions.
         settings: settings of the strategy; their budget and policy are ignored.
-        pricing: prices and cache rules.
+        pricing: prices and cache rules of sessions without their own.
         engine: does the replays.
         engine: does the replays.
         budgets: the budgets to try.

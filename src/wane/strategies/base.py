@@ -53,12 +53,14 @@ class Fitted:
         ran: whether the strategy changed the view just now.
         report: report of the pass, for strategies that evict by episode.
         done: what the strategy did just now, as JSON data for `Resumable.redo`.
+        same: leading slots that are known to be those of the strategy's last view; there may be more.
     """
 
     view: Sequence[Slot]
     ran: bool = False
     report: FitReport | None = None
     done: Mapping[str, Any] | None = None
+    same: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ class Uncapped:
         self.budget = settings.budget
         self.overhead = settings.overhead
         self._view: list[Slot] = []
+        self._sent = 0  # length of the last view
 
     def add(self, item: Item, part: Part) -> None:  # noqa: ARG002 - the interface's
         """Take in the next item."""
@@ -30,7 +31,8 @@ class Uncapped:
 
     def fit(self, *, cold: bool = False) -> Fitted:  # noqa: ARG002 - the interface's
         """Return the whole history."""
-        return Fitted(self._view)
+        same, self._sent = self._sent, len(self._view)
+        return Fitted(self._view, same=same)
 
     @property
     def standing(self) -> None:

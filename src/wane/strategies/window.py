@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
 from wane.core import Added, ContextWindow, Episode, EpisodeType, Item, Level, Mark, Policy, Step
@@ -37,6 +38,7 @@ class WindowStrategy:
         infers = settings.annotate == "infer"
         self._annotator = (annotator or Annotator(Limits.of(settings.budget))) if infers else None
         self._view: list[int] = []
+        self._sent = 0  # leading slots of the view that the last one had
 
     @property
     def view(self) -> Sequence[int]:
@@ -88,7 +90,7 @@ class WindowStrategy:
                 episode.rank, episode.tokens = (Level.DESCRIPTION if marked else Level.REMOVE).rank, 0
         self.window = window
         self.episodes[:] = [live.get(episode.number, episode) for episode in self.episodes]
-        self._view = window.visible
+        self._view, self._sent = window.visible, 0
 
     def apply(self, trace: Iterable[Step]) -> None:
         """Repeat a recorded pass (R14).
@@ -97,12 +99,16 @@ class WindowStrategy:
             HistoryError: if it does not fit this history.
         """
         self.window.apply(trace)
-        self._view = self.window.visible
+        self._view, self._sent = self.window.visible, 0
 
     def fit(self, *, cold: bool = False) -> Fitted:
         """Run a pass if one is due (R10), and return the next model call's view."""
         report = self.window.fit(cold=cold)
-        evicted = any(step.removed for step in report.trace)
-        if evicted:
-            self._view = self.window.visible
-        return Fitted(self._view, evicted, report)
+        removed = {index for step in report.trace for index in step.removed}
+        if removed:
+            # Items mostly leave near the end of a long view, and what is ahead of them stays.
+            first = bisect_left(self._view, min(removed))
+            self._view[first:] = [index for index in self._view[first:] if index not in removed]
+            self._sent = min(self._sent, first)
+        same, self._sent = self._sent, len(self._view)
+        return Fitted(self._view, bool(removed), report, same=same)

@@ -63,19 +63,24 @@ def bare_words(words: Sequence[str]) -> list[str]:
         if _ASSIGNMENT.match(first) or first in known.KEYWORDS:
             del left[0]
         elif (wrapper := basename(first)) in known.WRAPPERS:
-            inner = _wrapped(left[1:], known.WRAPPERS[wrapper])
+            inner = inner_words(left[1:], known.WRAPPERS[wrapper])
             if not inner:
                 return left
             left = inner
         elif len(left) > 2 and (first, left[1]) in known.WRAPPING:
-            left = ["pip", *left[2:]] if left[1] == "pip" else _wrapped(left[2:], 0)
+            left = ["pip", *left[2:]] if left[1] == "pip" else inner_words(left[2:], 0)
         else:
             break
     return left
 
 
-def _wrapped(words: list[str], own: int) -> list[str]:
-    """The command that a wrapper runs: the words after its options and its own arguments."""
+def inner_words(words: list[str], own: int) -> list[str]:
+    """Return the command that a wrapper runs: the words after its options and its own arguments.
+
+    Args:
+        words: the words after the wrapper's name.
+        own: how many arguments of its own the wrapper has.
+    """
     position = 0
     while position < len(words):
         word = words[position]

@@ -1,4 +1,4 @@
-"""Lines of Claude Code, Codex and pi with anything in the place of anything: a session comes of it all the same."""
+"""Lines of agents with anything in the place of anything: a session comes of it all the same."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.lab.readers import test_codex, test_pi
+from tests.lab.readers import test_codex, test_copilot, test_pi
 from tests.lab.readers.promises import check
 from tests.lab.readers.test_claude_code import Transcript, said, sub_agent, thought, tool
 from tests.lab.readers.writing import Line, write_lines
-from wane.lab.readers import pi
+from wane.lab.readers import copilot, pi
 from wane.lab.readers.building.lines import head
 from wane.lab.readers.claude_code import reader as claude_code
 from wane.lab.readers.codex import reader as codex
@@ -97,7 +97,7 @@ def changed(lines: list[Any], path: tuple[Any, ...], to: Any) -> None:
     owner[path[-1]] = to
 
 
-SOURCES = [(claude_code, claude_lines()), (codex, codex_lines()), (pi, pi_lines())]
+SOURCES = [(claude_code, claude_lines()), (codex, codex_lines()), (pi, pi_lines()), (copilot, test_copilot.lines())]
 ANYTHING = st.sampled_from(
     [None, True, -1, 1e99, "", "x\ud800", "rollout", [], [None], [[]], {}, {"type": "text"}, [{"type": 1}]]
 )

@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic_ai.messages import ModelMessage, ModelRequest
 
-from wane.agent.config import Settings
+from wane.agent.approval.permissions import Approver, Permissions, refuse
+from wane.agent.approval.remembered import FILE, Remembered, project_of
+from wane.agent.approval.rules import Rule
+from wane.agent.config import Settings, user_file
 from wane.agent.costs import budget_tokens
 from wane.agent.models import default_model, resolve_model
 from wane.agent.options import AGENT_FORMAT, ANNOTATED, Strategy
 from wane.agent.saving.recorder import Recorder, spent_before
-from wane.agent.tools.approval import Approver, refuse
+from wane.agent.tools import mcp
+from wane.agent.tools.mcp import Servers
 from wane.conversation import Conversation
 from wane.core import DEFAULT_BUDGET, Mark, Policy
 from wane.core.errors import HistoryError, JournalError
@@ -77,6 +81,8 @@ class Opened:
         conversation: its context, with all that has happened so far.
         recorder: writes the journal.
         journal: where; None keeps none.
+        permissions: what it may do unasked.
+        servers: its MCP servers.
         warnings: what the user should know, as sentences.
     """
 
@@ -85,16 +91,20 @@ class Opened:
     conversation: Conversation[ModelMessage]
     recorder: Recorder
     journal: Journal | None
+    permissions: Permissions
+    servers: Servers
     warnings: tuple[str, ...] = ()
 
 
 def begin(config: SessionConfig) -> Opened:
     """Begin a session; the errors are those of `AgentSession.create`."""
+    permissions, (servers, warnings) = permissions_of(config), servers_of(config)
     model, conversation = _model_and_conversation(config.settings)
     journal = None
     if config.store is not None:
         journal = config.store.create(config.cwd, message_format=_FORMAT.name)
-    opened = Opened(config, model, conversation, _recorder(config, conversation, journal), journal)
+    recorder = _recorder(config, conversation, journal)
+    opened = Opened(config, model, conversation, recorder, journal, permissions, servers, warnings)
     opened.recorder.config()
     note_agent(opened.recorder, config.settings, model)
     return opened
@@ -109,6 +119,38 @@ def go_on(path: Path, config: SessionConfig) -> Opened:
     except BaseException:
         journal.close()
         raise
+
+
+def permissions_of(config: SessionConfig) -> Permissions:
+    """Return what a session may do unasked, by its settings and what the user allowed in this project before.
+
+    Raises:
+        ConfigError: if what was allowed before cannot be read.
+    """
+    settings = config.settings
+    return Permissions(
+        ask=config.ask,
+        yolo=settings.yolo,
+        allow=list(map(Rule.read, settings.allow)),
+        deny=list(map(Rule.read, settings.deny)),
+        remembered=Remembered(user_file(os.environ).with_name(FILE), project_of(config.cwd)),
+    )
+
+
+def servers_of(config: SessionConfig) -> tuple[Servers, tuple[str, ...]]:
+    """Return a session's MCP servers, and what the user should know about those that it does not use.
+
+    Raises:
+        ConfigError: if a file with servers cannot be used.
+        MissingExtraError: if there are servers, but not the extra.
+    """
+    own = user_file(os.environ).with_name(mcp.USER_FILE)
+    named = [config.cwd / Path(path).expanduser() for path in config.settings.mcp]
+    files = [*([own] if own.is_file() else []), *named]
+    offered = config.cwd / mcp.PROJECT_FILE
+    unused = offered.is_file() and not any(file.resolve() == offered.resolve() for file in files)
+    told = f"The project's MCP servers are not used; --mcp {mcp.PROJECT_FILE} uses them."
+    return Servers(list(dict.fromkeys(files))), (told,) if unused else ()
 
 
 def note_agent(recorder: Recorder, settings: Settings, model: Model) -> None:
@@ -147,7 +189,11 @@ def _go_on(journal: Journal, config: SessionConfig) -> Opened:
     conversation.budget = budget_tokens(config.settings.budget, model)
     conversation.manage = config.settings.strategy != "none"
     conversation.set_tool_classes(config.settings.tool_classes)
-    opened = Opened(config, model, conversation, _recorder(config, conversation, journal), journal, warnings)
+    recorder = _recorder(config, conversation, journal)
+    servers, unused = servers_of(config)
+    opened = Opened(
+        config, model, conversation, recorder, journal, permissions_of(config), servers, (*warnings, *unused)
+    )
     for annotation in replayed.unrecorded:
         journal.append(annotation)
     opened.recorder.config(unless=replayed.config)

@@ -9,7 +9,7 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import SkipToolExecution
 from typing_extensions import override
 
-from wane.agent.tools.toolset import EDIT_TOOLS
+from wane.agent.tools.names import EDIT_TOOLS
 from wane.conversation.events import Event, MessageTaken
 from wane.core import DELIMITER, Episode, EpisodeType, Kind
 from wane.core.delimiter import quote

@@ -25,18 +25,13 @@ from pydantic_ai_harness.tool_output_limits import Band, ToolOutputLimits, Trunc
 from typing_extensions import override
 
 from wane.agent.tools import ripgrep
+from wane.agent.tools.names import FILE_TOOLS, PYTHON_TOOLS, RIPGREP_TOOLS, SHELL_TOOL
 from wane.recall import RECALL
 
 if TYPE_CHECKING:
     from pydantic_ai import RunContext
     from pydantic_ai.messages import ToolCallPart
     from pydantic_ai.tools import ToolDefinition
-
-EDIT_TOOLS: Final = frozenset({"write_file", "edit_file", "create_directory"})
-"""Tools that change files."""
-
-SHELL_TOOL: Final = "shell"
-"""The tool that runs commands."""
 
 MAX_OUTPUT: Final = 32_000
 """Characters that one result may hold, whatever the budget."""
@@ -52,10 +47,6 @@ HIDDEN_VARIABLES: Final = (*LLM_API_KEY_ENV_PATTERNS, "*_API_KEY", "AWS_BEARER_T
 
 NOT_UTF8: Final = "[\ufffd stands for bytes that are not valid UTF-8; edit_file cannot edit a file with such bytes]\n"
 """What a read of such a file ends with."""
-
-_FILE_TOOLS: Final = ("read_file", "write_file", "edit_file", "create_directory")
-_RIPGREP_TOOLS: Final = ("list_files", "grep")
-_PYTHON_TOOLS: Final = ("find_files", "search_files")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +75,7 @@ def coding_tools(directory: Path, budget: int, *, with_ripgrep: bool = True) -> 
         with_ripgrep: whether to search with ripgrep if there is one.
     """
     found = with_ripgrep and ripgrep.enable(os.environ)
-    search_tools = _RIPGREP_TOOLS if found else _PYTHON_TOOLS
+    search_tools = RIPGREP_TOOLS if found else PYTHON_TOOLS
     limit = output_limit(budget)
     return Tools(
         capabilities=(
@@ -104,11 +95,11 @@ def coding_tools(directory: Path, budget: int, *, with_ripgrep: bool = True) -> 
                 max_read_chars=limit * 15 // 16,
                 max_search_results=200,
                 max_find_results=500,
-                tools=(*_FILE_TOOLS, *search_tools),
+                tools=(*FILE_TOOLS, *search_tools),
             ),
             Shell[Any](
                 cwd=directory,
-                # Asking first (`wane.agent.tools.approval`) is the gate; a list of names would only look like one.
+                # Asking first (`wane.agent.approval`) is the gate; a list of names would only look like one.
                 denied_commands=[],
                 default_timeout=SHELL_TIMEOUT,
                 env=ripgrep.undone(os.environ),

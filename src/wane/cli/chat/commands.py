@@ -1,7 +1,11 @@
-"""The chat's commands, which begin with a slash."""
+"""The chat's commands, which begin with a slash.
+
+What they show with is imported when they run, so that the prompt is there quickly.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
@@ -9,16 +13,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 from rich.text import Text
 
 from wane.agent.options import BY_EPISODE
+from wane.agent.tools.mcp import USER_FILE as MCP_FILE
 from wane.cli.chat.footer import short
-from wane.cli.sessions.listing import of_the_agent
-from wane.cli.terminal import layout, picture
-from wane.cli.terminal.picture import Block, Role
 from wane.cli.terminal.text import local_time, printable
-from wane.core import FitReport, Item
 from wane.core.errors import ConfigError
-from wane.formats.base import Transcript
-from wane.formats.pydantic_ai import PydanticAIFormat
-from wane.strategies.registry import describe
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +24,16 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from wane.agent.session import AgentSession
+    from wane.cli.terminal.picture import Block
+    from wane.core import FitReport, Item
     from wane.journal import SessionInfo, SessionStore
+
+KEYS: Final = """\
+@path names a file. !command runs a command of yours; the model reads its output with your next words.
+Enter sends, Alt-Enter begins a new line, Ctrl-R searches what you typed before.
+Ctrl-C stops the turn, or clears the line; twice at an empty prompt, it quits, as Ctrl-D does.
+During a turn, what you type waits; Up takes it back. Ctrl-O shows the whole of a folded output."""
+"""What /help tells about keys."""
 
 _ROWS: Final = 40
 
@@ -34,9 +41,12 @@ _ROWS: Final = 40
 class Host(Protocol):
     """The chat, as the commands use it."""
 
-    session: AgentSession
     console: Console
     store: SessionStore
+
+    @property
+    def session(self) -> AgentSession:
+        """The current session."""
 
     def begin(self) -> None:
         """Begin another session."""
@@ -87,6 +97,8 @@ def find_command(line: str) -> tuple[Command, str]:
 
 
 def _context(host: Host, _: str) -> None:
+    from wane.cli.terminal import layout, picture
+
     session = host.session
     report = session.next_pass()
     blocks = view_blocks(session, report)
@@ -109,6 +121,9 @@ def view_blocks(session: AgentSession, report: FitReport) -> list[Block]:
         session: the session.
         report: what the pass would do.
     """
+    from wane.cli.terminal import layout
+    from wane.cli.terminal.picture import Block, Role
+
     items = _items(session)
     window = session.window
     visible = set(window.visible)
@@ -121,11 +136,16 @@ def view_blocks(session: AgentSession, report: FitReport) -> list[Block]:
 
 
 def _items(session: AgentSession) -> list[Item]:
+    from wane.formats.base import Transcript
+    from wane.formats.pydantic_ai import PydanticAIFormat
+
     transcript = Transcript(PydanticAIFormat())
     return [item for message in session.conversation.messages for item in transcript.append(message)]
 
 
 def _outlook(session: AgentSession, report: FitReport) -> str:
+    from wane.strategies.registry import describe
+
     window = session.window
     state = f"The view holds {session.tokens:,} of {window.budget:,} tokens."
     strategy = session.settings.strategy
@@ -144,6 +164,8 @@ def _outlook(session: AgentSession, report: FitReport) -> str:
 
 
 def _episodes(host: Host, _: str) -> None:
+    from wane.cli.terminal import layout, picture
+
     session = host.session
     if not session.episodes:
         host.console.print("No episode has been started yet.")
@@ -164,6 +186,8 @@ def _budget(host: Host, text: str) -> None:
 
 
 def _cwl(host: Host, text: str) -> None:
+    from wane.strategies.registry import describe
+
     if text not in ("", "on", "off"):
         raise ConfigError(f"/cwl {text} is not understood; write /cwl on or /cwl off")
     if text:
@@ -187,6 +211,49 @@ def _model(host: Host, text: str) -> None:
     host.console.print(f"The model is {printable(session.model.model_id)}{size}.")
 
 
+def _permissions(host: Host, text: str) -> None:
+    from wane.cli.terminal import picture
+
+    permissions = host.session.permissions
+    kept = permissions.remembered
+    word, _, number = text.partition(" ")
+    rules = [("allow", rule) for rule in (kept.allow if kept else ())]
+    rules += [("deny", rule) for rule in (kept.deny if kept else ())]
+    if word:
+        if word != "forget" or not number.isdecimal() or not 1 <= int(number) <= len(rules) or kept is None:
+            raise ConfigError(f"/permissions {text} is not understood; write /permissions forget and a rule's number")
+        try:
+            kept.forget(rules.pop(int(number) - 1)[1])
+        except OSError as error:
+            raise ConfigError(f"cannot write {kept.path}: {error.strerror or error}") from error
+    table = picture.plain_table(">", "", "*rule", "until")
+    for position, (kind, rule) in enumerate(rules, start=1):
+        table.add_row(str(position), kind, printable(rule.text), "forgotten")
+    for kind, others in (("allow", permissions.allow), ("deny", permissions.deny)):
+        for rule in others:
+            table.add_row("", kind, printable(rule.text), "the session ends")
+    if permissions.yolo:
+        host.console.print("All is allowed (--yolo), but for what is denied below.")
+    elif not table.row_count:
+        host.console.print("No rule allows or denies anything: commands and file changes are asked for.")
+    if table.row_count:
+        host.console.print(table)
+
+
+def _mcp(host: Host, _: str) -> None:
+    from wane.cli.terminal import picture
+
+    servers = host.session.servers.servers
+    if not servers:
+        host.console.print(f"No MCP servers are configured; --mcp FILE or {MCP_FILE} beside your settings names them.")
+        return
+    table = picture.plain_table("server", "*tools")
+    for server in servers:
+        told = f"does not work: {server.problem}" if server.problem else ", ".join(server.tools) or "not started yet"
+        table.add_row(printable(server.name), printable(told))
+    host.console.print(table)
+
+
 def _recall(host: Host, text: str) -> None:
     name, _, offset = text.rpartition(" ")
     if not (name and offset.isdigit()):
@@ -199,6 +266,8 @@ def _recall(host: Host, text: str) -> None:
 
 
 def _sessions(host: Host, _: str) -> None:
+    from wane.cli.sessions.listing import of_the_agent
+
     infos = of_the_agent(host.store.sessions(host.session.cwd))
     if not infos:
         host.console.print("There are no sessions in this directory.")
@@ -208,6 +277,8 @@ def _sessions(host: Host, _: str) -> None:
 
 def session_table(infos: Sequence[SessionInfo], current: str | None) -> object:
     """Return a numbered table of sessions to choose from; the current one is marked."""
+    from wane.cli.terminal import picture
+
     table = picture.plain_table(">", "id", "last written", ">messages", "*title")
     for number, info in enumerate(infos, start=1):
         mark = "*" if info.id == current else ""
@@ -222,6 +293,8 @@ def chosen(infos: Sequence[SessionInfo], answer: str) -> str:
 
 
 def _resume(host: Host, text: str) -> None:
+    from wane.cli.sessions.listing import of_the_agent
+
     infos = of_the_agent(host.store.sessions(host.session.cwd))
     if text:
         host.resume(host.store.find(chosen(infos, text)))
@@ -232,12 +305,17 @@ def _resume(host: Host, text: str) -> None:
 
 
 def _help(host: Host, _: str) -> None:
+    from wane.cli.chat.custom import custom_commands
+    from wane.cli.terminal import picture
+
     table = picture.plain_table("", "*")
     table.show_header = False
     for command in COMMANDS:
         table.add_row(f"{command.name} {command.arguments}".rstrip(), command.help)
+    for own in custom_commands(host.session.cwd, os.environ):
+        table.add_row(printable(own.name), printable(own.help))
     host.console.print(table)
-    host.console.print("Enter sends, Alt-Enter begins a new line, Ctrl-C stops the turn, Ctrl-D quits.")
+    host.console.print(KEYS)
 
 
 COMMANDS: Final = (
@@ -247,6 +325,8 @@ COMMANDS: Final = (
     Command("/cwl", "[on|off]", "Show or switch context management.", _cwl),
     Command("/model", "[provider:model]", "Show or change the model.", _model),
     Command("/recall", "NAME [OFFSET]", "Show what an episode held, evicted or not.", _recall, True),
+    Command("/permissions", "[forget N]", "Show what is allowed and denied, or forget a rule.", _permissions),
+    Command("/mcp", "", "List the MCP servers and their tools.", _mcp, True),
     Command("/sessions", "", "List the sessions of this directory.", _sessions, True),
     Command("/resume", "[ID]", "Resume another session.", _resume),
     Command("/new", "", "Begin another session.", lambda host, _: host.begin()),

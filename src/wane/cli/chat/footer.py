@@ -13,16 +13,29 @@ if TYPE_CHECKING:
     from wane.agent.session import AgentSession
 
 
-def footer(session: AgentSession) -> str:
-    """Return `↑in ↓out Rcache Wcache $cost view/budget`, the active episode and the model."""
+def footer(session: AgentSession, columns: int = 0) -> str:
+    """Return `↑in ↓out Rcache Wcache $cost view/budget`, the active episode and the model.
+
+    Args:
+        session: the session.
+        columns: how wide it may be; what matters least is left out. 0 for any width.
+    """
     window, active = session.window, session.window.active
-    parts = [spent(session.totals), f"{short(session.tokens)}/{short(window.budget)}"]
+    totals, model = session.totals, printable(session.model.model_id)
+    held = f"{short(session.tokens)}/{short(window.budget)}"
+    episode = ""
     if session.settings.strategy not in ANNOTATED:
-        parts.append(f"cwl off ({session.settings.strategy})")
+        episode = f"cwl off ({session.settings.strategy})"
     elif active is not None:
-        parts.append(f"{active.type.value} {printable(brief(active.name or ''))}")
-    parts.append(printable(session.model.model_id))
-    return "  ".join(parts)
+        episode = f"{active.type.value} {printable(brief(active.name or ''))}"
+    fitting = (
+        [spent(totals), held, episode, model],
+        [spent(totals), held, episode],
+        [dollars(totals.cost), held, episode],
+        [dollars(totals.cost), held],
+    )
+    lines = ["  ".join(filter(None, parts)) for parts in fitting]
+    return next((line for line in lines if not columns or len(line) < columns), lines[-1])
 
 
 def spent(totals: Totals) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections import deque
 from collections.abc import Sequence
@@ -11,39 +12,47 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.completion import WordCompleter
+from prompt_toolkit.completion import ThreadedCompleter
 from prompt_toolkit.formatted_text import FormattedText
-from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.patch_stdout import patch_stdout
 from rich.console import Console
 from rich.text import Text
 
-from wane.agent.events import SessionEvent
-from wane.agent.session import AgentSession, SessionConfig
-from wane.agent.tools.approval import Approval, ApprovalRequest
+from wane.agent.approval.permissions import Approval, ApprovalRequest
+from wane.agent.events import CommandOutput, SessionEvent, ToolCalled, ToolReturned
+from wane.agent.images import images_in
+from wane.agent.tools.names import SHELL_TOOL
 from wane.cli import failure
 from wane.cli.chat import narration
+from wane.cli.chat.activity import Activity
+from wane.cli.chat.asking import Asking
 from wane.cli.chat.commands import COMMANDS, chosen, find_command, session_table
+from wane.cli.chat.custom import CustomCommand, custom_commands
 from wane.cli.chat.footer import footer
-from wane.cli.chat.narration import Narration, safe
-from wane.cli.chat.recap import recap_lines, recap_of
-from wane.cli.chat.starting import open_session, store_of
+from wane.cli.chat.keys import chat_keys
+from wane.cli.chat.narration import MAX_ALL, Narration, safe
+from wane.cli.chat.own_command import run_own
+from wane.cli.chat.starting import check_options, load_agent, open_session, store_of
+from wane.cli.chat.typed import ChatCompleter, history_at
 from wane.cli.failure import UsageError
-from wane.cli.sessions.listing import of_the_agent
 from wane.cli.terminal.signals import INTERRUPT, handled
 from wane.cli.terminal.text import is_unicode
 from wane.core.errors import WaneError
 
 if TYPE_CHECKING:
-    from prompt_toolkit.key_binding import KeyPressEvent
+    from prompt_toolkit.buffer import Buffer
 
     from wane.agent.options import AgentOptions
+    from wane.agent.session import AgentSession, SessionConfig
     from wane.journal import SessionInfo
 
 _STOPPED: Final = "the user stopped the turn"
-_ASK: Final = "Allow it? [y]es, [a]lways, [n]o, or say what to do instead "
+_LINES: Final = "\t\n"
+_TICK: Final = 0.1
+"""Seconds between two pictures of the spinner."""
+_MOST_QUEUED: Final = 3
 _CHOOSE: Final = "Resume which one? Its number or id, or nothing to stay here "
 
 
@@ -68,6 +77,8 @@ def _chosen(options: AgentOptions) -> AgentOptions:
     """Let the user choose a session if `--resume` was given without an id."""
     if options.resume != "":
         return options
+    from wane.cli.sessions.listing import of_the_agent
+
     infos = of_the_agent(store_of(options).sessions(options.cwd))
     if not infos:
         raise UsageError("this directory has no session to resume; start one with: wane")
@@ -85,60 +96,111 @@ class Chat:
         console: console for lines; they appear above the prompt if standard output is patched.
 
     Attributes:
-        session: the current session.
         store: the saved sessions.
+
+    Raises:
+        WaneError: for what `check_options` finds.
     """
 
     def __init__(self, options: AgentOptions, console: Console) -> None:
         self.console = console
         self.store = store_of(options)
-        self._save = options.save
-        self._marks = narration.UNICODE if is_unicode(console.encoding) else narration.ASCII
-        self._narration = Narration(console.print, self._marks)
-        self._question: asyncio.Future[Approval] | None = None
+        self._options = options
+        self._settings = check_options(options)
+        self._session: AgentSession | None = None
+        self._failure: BaseException | None = None
+        self._unicode = is_unicode(console.encoding)
+        self._narration = Narration(console.print, narration.UNICODE if self._unicode else narration.ASCII)
+        self._activity: Activity | None = None
+        self._question = Asking()
         self._choices: Sequence[SessionInfo] | None = None
         self._turn: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
         self._waiting: deque[str] = deque()
-        self._over = False
+        self._over = self._leaving = False
         self._kept = ""
-        self.session = open_session(options, self._ask)
         self._prompt: PromptSession[str] = PromptSession(
             message=self._message,
-            bottom_toolbar=lambda: footer(self.session),
-            key_bindings=self._keys(),
-            completer=WordCompleter([command.name for command in COMMANDS], sentence=True),
+            bottom_toolbar=self._footer,
+            key_bindings=chat_keys(self),
+            completer=ThreadedCompleter(ChatCompleter(self._names, options.cwd)),
             complete_while_typing=True,
-            refresh_interval=0.5,
+            history=history_at(self.store.root if options.save else None, self._remembers),
+            # What is above the prompt at that moment would stay: `_said` writes the line itself.
+            erase_when_done=True,
         )
 
     async def run(self) -> int:
-        """Read and run the user's input until the end, and return the exit code."""
+        """Read and run the user's input until the end, and return the exit code.
+
+        The prompt is there at once; what is typed before the agent has been loaded waits.
+
+        Raises:
+            WaneError: if the session cannot be opened.
+        """
         with handled(INTERRUPT, self._interrupted):
-            self._greet()
+            opening = asyncio.get_running_loop().create_task(self._open())
             try:
                 while not self._over:
                     line = await self._prompt.prompt_async(default=self._unkept(), handle_sigint=False)
                     self._said(line.strip())
             except EOFError:
+                self._over = True
                 self.stop()
             finally:
+                await opening
                 if self._turn is not None:
                     await self._turn
-                self.session.close()
-            session = self.session
-            recorded = session.id is not None and session.history
-            told = f"Resume with: wane --resume {session.id}" if recorded else "Nothing was recorded."
+                if self._session is not None:
+                    self._session.close()
+            if self._failure is not None:
+                raise self._failure
+            session = self._session
+            recorded = session is not None and session.id is not None and session.history
+            told = f"Resume with: wane --resume {self.session.id}" if recorded else "Nothing was recorded."
             self.console.print(told, style="dim")
         return failure.OK
 
+    async def _open(self) -> None:
+        try:
+            await asyncio.to_thread(load_agent, self._settings)
+            if self._over:
+                return
+            self._session = open_session(self._options, self._ask)
+        except BaseException as error:
+            # Told by `run`, when the prompt has gone.
+            self._failure, self._over = error, True
+            self._leave()
+            return
+        self._greet()
+        told = len(self.session.warnings)
+        await self.session.connect()
+        self._warn(self.session.warnings[told:])
+        self._do_waiting()
+        self._prompt.app.invalidate()
+
+    def _leave(self) -> None:
+        if self._prompt.app.is_running:
+            self._prompt.app.exit(result="")
+
     # For commands
+
+    @property
+    def session(self) -> AgentSession:
+        """The current session, once it has been opened."""
+        assert self._session is not None
+        return self._session
 
     def begin(self) -> None:
         """Begin another session, with the settings of this one."""
+        from wane.agent.session import AgentSession
+
         self._change(AgentSession.create(self._config()))
 
     def resume(self, path: Path) -> None:
         """Resume another session."""
+        from wane.agent.session import AgentSession
+
         if self.session.journal is not None and self.session.journal.path == path:
             raise UsageError("you are in this session already")
         self._change(AgentSession.resume(path, self._config()))
@@ -151,39 +213,73 @@ class Chat:
         """End the chat."""
         self._over = True
 
+    # For keys
+
     def stop(self) -> None:
         """Stop the current turn, and drop the queued lines; they are shown, so that the user can repeat them."""
         for line in self._waiting:
             self.console.print(Text(safe(f"(dropped) {line}"), style="dim"))
         self._waiting.clear()
-        if self._asking:
-            self._answer(Approval(allowed=False, reason=_STOPPED))
-        self.session.cancel()
+        if self._question.open:
+            self._question.answer(Approval(allowed=False, reason=_STOPPED))
+        self._stopping.set()
+        if self._session is not None:
+            self._session.cancel()
+
+    def interrupt(self, buffer: Buffer) -> None:
+        """Handle Ctrl-C: stop the turn, or clear the line; at an idle prompt, say how to quit, and then quit."""
+        if self._turn is not None:
+            self.stop()
+        elif buffer.text or self._choices is not None:
+            buffer.reset()
+            self._choices = None
+        elif self._leaving:
+            self._over = True
+            self._leave()
+            return
+        else:
+            self.console.print("Ctrl-C again quits, and so does Ctrl-D.", style="dim")
+            self._leaving = True
+            return
+        self._leaving = False
+
+    def take_back(self, buffer: Buffer) -> bool:
+        """Take the last queued line back into an empty prompt; False if there is none."""
+        if buffer.text or not self._waiting:
+            return False
+        buffer.insert_text(self._waiting.pop())
+        return True
+
+    def unfold(self) -> None:
+        """Write the whole of what was last shown in part."""
+        lines = self._narration.folded
+        for line in lines[-MAX_ALL:]:
+            self.console.print(Text(f"    {safe(line)}", style="dim"))
+        if not lines:
+            self.console.print("Nothing was folded.", style="dim")
+        elif len(lines) > MAX_ALL:
+            self.console.print(f"    (the last {MAX_ALL:,} of {len(lines):,} lines)", style="dim")
 
     # Input
 
     def _said(self, line: str) -> None:
-        if self._asking:
-            self._answer(_approval(line))
+        self._leaving = False
+        if self._question.open:
+            self.console.print(Text(f"> {safe(line)}", style="cyan"))
+            if not self._question.take(line):
+                self.console.print("This question has no such answer.", style="yellow")
         elif not line and self._choices is None:
             return
-        elif self._turn is None or _looks(line):
-            self._do(line)
-        else:
+        elif self._session is None or (self._turn is not None and (self._custom(line) or not _looks(line))):
             self._waiting.append(line)
-            self.console.print("(runs after this turn; Ctrl-C stops the turn and drops this)", style="dim")
-
-    @property
-    def _asking(self) -> bool:
-        return self._question is not None and not self._question.done()
-
-    def _answer(self, approval: Approval) -> None:
-        assert self._question is not None
-        self._question.set_result(approval)
+        else:
+            self._do(line)
 
     def _do(self, line: str) -> None:
         choices, self._choices = self._choices, None
-        if choices is None and not line.startswith("/"):
+        if line:
+            self.console.print(Text(f"> {safe(line, keep=_LINES)}", style="cyan"))
+        if choices is None and (not line.startswith("/") or self._custom(line)):
             self._turn = asyncio.get_running_loop().create_task(self._work(line))
             return
         try:
@@ -195,6 +291,21 @@ class Chat:
         except WaneError as error:
             self.console.print(Text(safe(str(error)), style="red"))
 
+    def _custom(self, line: str) -> CustomCommand | None:
+        """Return the user's own command that a line names; the chat's come first."""
+        word = line.split(maxsplit=1)[0] if line.startswith("/") else ""
+        if any(command.name == word for command in COMMANDS):
+            return None
+        return next((command for command in custom_commands(self._cwd, os.environ) if command.name == word), None)
+
+    def _filled(self, line: str) -> str:
+        command = self._custom(line)
+        return line if command is None else command.filled(line.removeprefix(command.name).strip())
+
+    @property
+    def _cwd(self) -> Path:
+        return self._options.cwd if self._session is None else self._session.cwd
+
     def _choose(self, line: str, choices: Sequence[SessionInfo]) -> None:
         try:
             self.resume(self.store.find(chosen(choices, line)))
@@ -203,16 +314,47 @@ class Chat:
             self._choices, self._kept = choices, line
             raise
 
-    async def _work(self, task: str) -> None:
+    async def _work(self, line: str) -> None:
+        loop = asyncio.get_running_loop()
+        self._activity = Activity(loop.time(), self.session.totals, self.session.totals)
+        ticking = loop.create_task(self._tick())
         try:
-            result = await self.session.run(task, self._narrate)
-            self._narration.end(result)
+            if line.startswith("!"):
+                await self._run_own(line[1:].strip())
+            else:
+                images = images_in(line, self.session.cwd)
+                for path in images:
+                    self.console.print(Text(safe(f"(image {path})"), style="dim"))
+                self._narration.end(await self.session.run(self._filled(line), self._narrate, images))
         finally:
-            self._turn = None
+            ticking.cancel()
+            self._turn = self._activity = None
             self._prompt.app.invalidate()
         self._do_waiting()
-        if self._over and self._prompt.app.is_running:
-            self._prompt.app.exit(result="")
+        if self._over:
+            self._leave()
+
+    async def _run_own(self, command: str) -> None:
+        if not command or self._activity is None:
+            return
+        self._activity.doing = safe(command)
+        self._stopping.clear()
+        try:
+            ran = await run_own(
+                command, self.session.cwd, lambda text: self._narrate(CommandOutput(text)), self._stopping
+            )
+        except OSError as error:
+            self.console.print(Text(safe(f"cannot run it: {error.strerror or error}"), style="red"))
+            return
+        ended = f"[exit code: {ran.code}]" if ran.code else ""
+        shown = "\n".join(filter(None, (ran.output.rstrip("\n"), ended))) or "(no output)"
+        self._narrate(ToolReturned("", SHELL_TOOL, shown, failed=bool(ran.code)))
+        self.session.note(ran.notice)
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK)
+            self._prompt.app.invalidate()
 
     def _do_waiting(self) -> None:
         while self._waiting and self._turn is None and not self._over:
@@ -220,34 +362,52 @@ class Chat:
 
     def _narrate(self, event: SessionEvent) -> None:
         self._narration.event(event)
+        if self._activity is not None:
+            shown = narration.called(event.tool, event.arguments) if isinstance(event, ToolCalled) else ""
+            self._activity.event(event, shown)
         self._prompt.app.invalidate()
 
     async def _ask(self, request: ApprovalRequest) -> Approval:
         self._narration.question(request)
-        self._question = asyncio.get_running_loop().create_future()
         # The user's unfinished line is not the answer.
         buffer = self._prompt.default_buffer
         self._kept = buffer.text
         buffer.reset()
         self._prompt.app.invalidate()
-        try:
-            return await self._question
-        finally:
-            self._question = None
+        return await self._question.ask(request)
 
     # Output
 
     def _message(self) -> FormattedText:
-        parts = [("", f"{safe(self._narration.partial)}\n")] if self._narration.partial else []
-        if self._asking:
-            parts.append(("ansiyellow bold", _ASK))
+        size = self._prompt.app.output.get_size()
+        live = self._narration.live(size.columns)[-max(2, size.rows // 2) :]
+        parts = [("ansibrightblack" if line.startswith("    ") else "", f"{line}\n") for line in live]
+        queued = [_cut(f"next: {safe(line)}", size.columns - 1) for line in list(self._waiting)[-_MOST_QUEUED:]]
+        parts += [("ansibrightblack", f"{line}\n") for line in queued]
+        if self._question.open:
+            parts.append(("ansiyellow bold", self._question.prompt))
+        elif self._activity is not None:
+            at = asyncio.get_running_loop().time()
+            parts.append(("ansimagenta", f"{self._activity.line(at, size.columns, unicode=self._unicode)}\n"))
         elif self._choices is not None:
             parts.append(("ansiyellow bold", _CHOOSE))
         parts.append(("ansicyan bold" if self._turn is None else "ansibrightblack", "> "))
         return FormattedText(parts)
 
+    def _footer(self) -> str:
+        if self._session is None:
+            return "starting…" if self._unicode else "starting..."
+        return footer(self._session, self._prompt.app.output.get_size().columns)
+
+    def _names(self) -> list[tuple[str, str]]:
+        own = [(command.name, command.help) for command in custom_commands(self._cwd, os.environ)]
+        return [*((command.name, command.help) for command in COMMANDS), *own]
+
+    def _remembers(self, line: str) -> bool:
+        return bool(line.strip()) and not self._question.open and self._choices is None
+
     def _unkept(self) -> str:
-        if self._asking:
+        if self._question.open:
             return ""
         kept, self._kept = self._kept, ""
         return kept
@@ -256,11 +416,16 @@ class Chat:
         session = self.session
         name = f"session {session.id}" if session.id else "the session is not saved"
         self.console.print(f"wane in {session.cwd}, {name}. /help lists the commands.", style="dim")
-        for warning in session.warnings:
-            self.console.print(Text(safe(warning), style="yellow"))
+        self._warn(session.warnings)
+        from wane.cli.chat.recap import recap_lines, recap_of
+
         if (recap := recap_of(session)) is not None:
             for line in recap_lines(recap):
                 self.console.print(line, no_wrap=True, overflow="ellipsis")
+
+    def _warn(self, warnings: Sequence[str]) -> None:
+        for warning in warnings:
+            self.console.print(Text(safe(warning), style="yellow"))
 
     def _interrupted(self) -> None:
         """Handle Ctrl-C as a signal: from another process, or while lines are written above the prompt."""
@@ -270,32 +435,15 @@ class Chat:
         else:
             self.stop()
 
-    def _keys(self) -> KeyBindings:
-        keys = KeyBindings()
-
-        @keys.add("c-c")
-        def _(event: KeyPressEvent) -> None:
-            if self._turn is not None:
-                self.stop()
-            elif event.current_buffer.text or self._choices is not None:
-                event.current_buffer.reset()
-                self._choices = None
-            else:
-                self.console.print("Ctrl-D quits.", style="dim")
-
-        @keys.add("escape", "enter")
-        def _(event: KeyPressEvent) -> None:
-            event.current_buffer.insert_text("\n")
-
-        return keys
-
     def _config(self) -> SessionConfig:
-        store = self.store if self._save else None
+        from wane.agent.saving.opening import SessionConfig
+
+        store = self.store if self._options.save else None
         return SessionConfig(self.session.cwd, self.session.settings, store, self._ask)
 
     def _change(self, session: AgentSession) -> None:
         self.session.close()
-        self.session = session
+        self._session = session
         self._greet()
 
 
@@ -306,12 +454,5 @@ def _looks(line: str) -> bool:
         return True  # tell the error at once
 
 
-def _approval(line: str) -> Approval:
-    word = line.lower()
-    if word in ("y", "yes"):
-        return Approval(allowed=True)
-    if word in ("a", "always"):
-        return Approval(allowed=True, always=True)
-    if word in ("", "n", "no"):
-        return Approval(allowed=False)
-    return Approval(allowed=False, reason=f"the user refused it and says: {line}")
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 1]}…"

@@ -1,31 +1,54 @@
-"""Writes a turn to the screen as it goes on, line by line."""
+"""Writes a turn to the screen as it goes on: what is finished for good, and what is not above the prompt."""
 
 from __future__ import annotations
 
 import json
+import textwrap
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rich.text import Text
 
-from wane.agent.events import SessionEvent, TextDelta, ToolCalled, ToolReturned
-from wane.agent.tools.approval import ApprovalRequest, Effect
-from wane.agent.tools.toolset import SHELL_TOOL
+from wane.agent.approval.permissions import ApprovalRequest, Effect
+from wane.agent.events import (
+    CommandOutput,
+    FileChanged,
+    SessionEvent,
+    TextDelta,
+    ToolCalled,
+    ToolReturned,
+    Warned,
+)
+from wane.agent.tools.names import SHELL_TOOL
 from wane.agent.turn import Outcome, TurnResult
 from wane.cli.chat.footer import spent
+from wane.cli.chat.questions import question_lines
+from wane.cli.terminal.answer import AnswerStream
 from wane.cli.terminal.text import counted, printable
 from wane.conversation.events import BudgetUnmet, EpisodeClosed, EpisodeOpened, PassRan, StrategyActed
 from wane.core import DELIMITER
 from wane.core.report import brief
 
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
 MAX_LINES: Final = 6
 """Lines of a command's output to show."""
 
-MAX_DIFF_LINES: Final = 60
-"""Lines of a diff to show for approval."""
+MAX_CHANGED: Final = 30
+"""Lines of a change to show."""
+
+MAX_LIVE: Final = 8
+"""Lines of an unfinished answer to show above the prompt."""
+
+MAX_ALL: Final = 1_000
+"""Lines of an output to show on demand."""
 
 _MAX_ARGUMENTS: Final = 100
+_MAX_REST: Final = 2_000
+_DIFF_STYLES: Final = {"+": "green", "-": "red", "@": "dim"}
 # How a refusing verdict of the delimiter begins (`wane.core.delimiter`).
 _REFUSED: Final = "Error: "
 
@@ -48,32 +71,55 @@ ASCII: Final = Marks("*", "`-", ">", "#", "!")
 class Narration:
     """Turns events into lines.
 
-    The model's text comes in pieces: whole lines are written at once, and the unfinished line is in `partial`.
-
     Args:
-        write: writes a line.
+        write: writes a line, or a block of an answer.
         marks: marks at the beginning of lines.
 
     Attributes:
-        partial: the model's text since the last line break.
+        folded: the lines of the last output that was shown in part.
     """
 
-    def __init__(self, write: Callable[[Text], None], marks: Marks = UNICODE) -> None:
-        self.partial = ""
+    def __init__(self, write: Callable[[RenderableType], None], marks: Marks = UNICODE) -> None:
+        self.folded: list[str] = []
         self._write = write
         self._marks = marks
+        self._answer = AnswerStream()
+        self._output = OutputTail()
+        self._written: dict[str, str] = {}
+        self._asked = ""
         self._unmet = False
         self._latest = ""
 
     def event(self, event: SessionEvent) -> None:
         """Write an event."""
-        if isinstance(event, TextDelta):
-            *lines, self.partial = f"{self.partial}{event.text}".split("\n")
-            for words in lines:
-                self._write(Text(safe(words)))
-        elif (line := self._line(event)) is not None:
+        match event:
+            case TextDelta(text):
+                for block in self._answer.feed(text):
+                    self._write(block)
+                return
+            case CommandOutput(text):
+                self._output.feed(text)
+                return
+            case FileChanged(path, diff):
+                self._change(path, [line for line in diff.split("\n") if not line.startswith(("---", "+++"))])
+                return
+            case ToolCalled(call_id, "write_file", arguments):
+                self._written[call_id] = arguments
+            case ToolReturned(tool=tool) if tool == SHELL_TOOL:
+                self._output = OutputTail()
+        if (line := self._line(event)) is not None:
             self.flush()
             self._write(line)
+        if isinstance(event, ToolReturned) and (arguments := self._written.pop(event.call_id, "")) and not event.failed:
+            self._new_file(arguments)
+
+    def live(self, columns: int) -> list[str]:
+        """Return the lines of what is not finished: the end of an answer, or of a running command's output."""
+        lines: list[str] = []
+        for line in safe(self._answer.rest, keep="\t\n").split("\n"):
+            lines += textwrap.wrap(line, max(1, columns - 1), drop_whitespace=False) or [""]
+        answer = lines[-MAX_LIVE:] if self._answer.rest.strip() else []
+        return answer + [_cut(line, columns - 1) for line in self._output.lines()]
 
     def end(self, result: TurnResult) -> None:
         """Write how the turn ended."""
@@ -89,30 +135,21 @@ class Narration:
     def question(self, request: ApprovalRequest) -> None:
         """Write what the user is asked to approve."""
         self.flush()
-        if request.effect is Effect.COMMAND:
-            self._write(Text("The agent wants to run:", style="bold yellow"))
-            for line in request.subject.split("\n")[:MAX_DIFF_LINES]:
-                self._write(Text(f"  {safe(line)}"))
-            return
-        self._write(Text(f"The agent wants to change {printable(request.subject)}:", style="bold yellow"))
-        lines = request.detail.split("\n")
-        for line in lines[:MAX_DIFF_LINES]:
-            self._write(Text(f"  {safe(line)}", style=_diff_style(line)))
-        if len(lines) > MAX_DIFF_LINES:
-            self._write(Text(f"  ({len(lines) - MAX_DIFF_LINES} more lines)", style="dim"))
+        self._asked = request.subject if request.effect is Effect.WRITE else ""
+        for line in question_lines(request):
+            self._write(line)
 
     def flush(self) -> None:
-        """Write the unfinished line."""
-        if self.partial:
-            self._write(Text(safe(self.partial)))
-            self.partial = ""
+        """Write the unfinished answer."""
+        for block in self._answer.end():
+            self._write(block)
 
     def _line(self, event: SessionEvent) -> Text | None:
         marks = self._marks
         match event:
             case ToolCalled(call_id, tool, arguments) if tool != DELIMITER:
                 self._latest = call_id
-                return Text(f"{marks.tool} {printable(tool)} {_arguments(arguments)}", style="cyan")
+                return Text(f"{marks.tool} {called(tool, arguments)}", style="cyan")
             case ToolReturned(call_id, tool, result, failed) if tool != DELIMITER or failed:
                 # A result names its call if it belongs to an earlier one than the call above it.
                 return self._returned(tool, result, failed, "" if call_id == self._latest else f"{printable(tool)}: ")
@@ -132,6 +169,8 @@ class Narration:
             case StrategyActed(strategy, _, _, before, after):
                 told = f"{strategy}: the view went from {before:,} to {after:,} tokens"
                 return Text(f"{marks.evicted} {told}", style="yellow")
+            case Warned(text):
+                return Text(printable(text), style="yellow")
             case BudgetUnmet(report) if not self._unmet:
                 self._unmet = True
                 return Text(f"{marks.evicted} {printable(report.shortfall)}", style="yellow")
@@ -143,14 +182,65 @@ class Narration:
         if tool != SHELL_TOOL and not failed:
             shown = f"{len(lines)} lines" if len(lines) > 1 else _cut(printable(lines[0]))
             return Text(f"  {self._marks.result} {name}{shown}", style=style)
-        more = [f"({len(lines) - MAX_LINES} lines above)"] if len(lines) > MAX_LINES else []
+        if len(lines) > MAX_LINES:
+            self.folded = lines
+        more = [f"({len(lines) - MAX_LINES} lines above; Ctrl-O shows all)"] if len(lines) > MAX_LINES else []
         body = "\n    ".join(_cut(safe(line)) for line in [*more, *lines[-MAX_LINES:]])
         return Text(f"  {self._marks.result} {name}{body}", style=style)
 
+    def _change(self, path: str, lines: list[str]) -> None:
+        """Write what changed in a file, unless the user has just been shown it and asked."""
+        self.flush()
+        asked, self._asked = self._asked, ""
+        if asked == path:
+            return
+        for line in lines[:MAX_CHANGED]:
+            self._write(Text(f"    {safe(line)}", style=_DIFF_STYLES.get(line[:1], "")))
+        if len(lines) > MAX_CHANGED:
+            self.folded = lines
+            self._write(Text(f"    ({len(lines) - MAX_CHANGED} more lines; Ctrl-O shows all)", style="dim"))
 
-def safe(text: str) -> str:
+    def _new_file(self, arguments: str) -> None:
+        try:
+            data = json.loads(arguments)
+            path, content = data["path"], data["content"]
+        except (ValueError, RecursionError, KeyError, TypeError):
+            return
+        if isinstance(path, str) and isinstance(content, str):
+            self._change(path, [f"+{line}" for line in content.rstrip("\n").split("\n")])
+
+
+class OutputTail:
+    """The last lines of a running command's output."""
+
+    def __init__(self) -> None:
+        self._lines: deque[str] = deque(maxlen=MAX_LINES)
+        self._count = 0
+        self._rest = ""
+
+    def feed(self, text: str) -> None:
+        """Take more output."""
+        *lines, self._rest = f"{self._rest}{text}".split("\n")
+        self._rest = self._rest[-_MAX_REST:]
+        self._lines.extend(lines)
+        self._count += len(lines)
+
+    def lines(self) -> list[str]:
+        """Return the lines, with the number of those before them."""
+        # What a progress bar has overwritten is not shown.
+        shown = [line.rstrip("\r").rpartition("\r")[2] for line in (*self._lines, self._rest) if line]
+        above = self._count - len(self._lines)
+        return [f"    {safe(line)}" for line in ([f"({above} lines above)"] if above else []) + shown[-MAX_LINES:]]
+
+
+def safe(text: str, keep: str = "\t") -> str:
     r"""Return a line without control characters, which a terminal would obey; tabs stay."""
-    return printable(text, keep="\t")
+    return printable(text, keep=keep)
+
+
+def called(tool: str, arguments: str) -> str:
+    """Return a call on one line."""
+    return f"{printable(tool)} {_arguments(arguments)}"
 
 
 def _arguments(raw: str) -> str:
@@ -171,11 +261,5 @@ def _named(name: str) -> str:
     return printable(brief(name))
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _MAX_ARGUMENTS else f"{text[: _MAX_ARGUMENTS - 1]}…"
-
-
-def _diff_style(line: str) -> str:
-    if line.startswith(("+++", "---", "@@")):
-        return "dim"
-    return {"+": "green", "-": "red"}.get(line[:1], "")
+def _cut(text: str, length: int = _MAX_ARGUMENTS) -> str:
+    return text if len(text) <= length else f"{text[: length - 1]}…"

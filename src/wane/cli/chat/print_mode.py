@@ -9,10 +9,14 @@ import select
 import stat
 import sys
 from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
-from wane.agent.events import SessionEvent, event_json, usage_json
-from wane.agent.tools.approval import Approval, ApprovalRequest, Effect, refuse
+from wane.agent.approval.permissions import Approval, ApprovalRequest, Effect, refuse
+from wane.agent.costs import Totals
+from wane.agent.events import SessionEvent, Warned, event_json, usage_json
+from wane.agent.images import images_in
 from wane.agent.turn import Outcome, TurnResult
 from wane.cli import failure
 from wane.cli.chat.starting import open_session
@@ -49,6 +53,36 @@ def run_print(options: AgentOptions) -> int:
         session.close()
 
 
+def write_failed_start(options: Mapping[str, Any], error: Exception) -> None:
+    """Write the result of a task that could not be begun, with the fields of any other, if JSON is asked for.
+
+    Args:
+        options: values of the command line.
+        error: why it could not.
+    """
+    if options.get("output_format", "text") == "text":
+        return
+    nothing = usage_json(Totals())
+    about = {"session_id": None, "cwd": str(Path(options.get("cwd", Path())).absolute()), "model": options.get("model")}
+    result = {
+        "outcome": Outcome.FAILED.value,
+        "result": "",
+        "error": str(error),
+        "refused_actions": 0,
+        "usage": nothing,
+        "session_usage": nothing,
+        "view_tokens": 0,
+        "budget": None,
+    }
+    write_json({"type": "result", **about, **result})
+
+
+def write_json(data: Mapping[str, Any]) -> None:
+    """Write one line to standard output, at once, for readers who follow the stream."""
+    sys.stdout.write(f"{json.dumps(data, ensure_ascii=False)}\n")
+    sys.stdout.flush()
+
+
 def with_stdin(prompt: str, stdin: TextIO | None) -> str:
     """Return the task followed by piped input: `git diff | wane -p "review this"`."""
     piped = _piped(stdin)
@@ -82,11 +116,11 @@ class _Refusals:
         return await refuse(request)
 
     def told(self) -> str:
-        kinds = {Effect.COMMAND: "command", Effect.WRITE: "file change"}
+        kinds = {Effect.COMMAND: "command", Effect.TOOL: "MCP call", Effect.WRITE: "file change"}
         counts = {kinds[effect]: count for effect, count in sorted(self.effects.items())}
         what = " and ".join(counted(count, kind) for kind, count in counts.items())
         were = "was" if self.effects.total() == 1 else "were"
-        return f"{what} {were} refused because nobody could be asked for approval; -y/--yolo allows them"
+        return f"{what} {were} refused because nobody could be asked for approval; --allow or -y/--yolo allows them"
 
 
 async def _run(session: AgentSession, prompt: str, options: AgentOptions, refusals: _Refusals) -> int:
@@ -96,7 +130,7 @@ async def _run(session: AgentSession, prompt: str, options: AgentOptions, refusa
     output.begin()
     # What has happened is recorded, and the result is still printed.
     with handled(INTERRUPT + END, session.cancel):
-        result = await session.run(prompt, output.event)
+        result = await session.run(prompt, output.event, images_in(options.prompt or "", session.cwd))
     output.end(result)
     return EXIT_CODES.get(result.outcome, failure.FAILED)
 
@@ -112,19 +146,21 @@ class _Output:
 
     def begin(self) -> None:
         if self._format == "stream-json":
-            self._write({"type": "session", **self._about()})
+            write_json({"type": "session", **self._about()})
 
     def event(self, event: SessionEvent) -> None:
+        if isinstance(event, Warned) and self._format == "text":
+            say(event.text)
         if isinstance(event, BudgetUnmet) and self._format == "text":
             if not self._warned:
                 say(event.report.shortfall)
             self._warned = True
         if self._format == "stream-json" and (data := event_json(event)) is not None:
-            self._write(data)
+            write_json(data)
 
     def end(self, result: TurnResult) -> None:
         if self._format != "text":
-            self._write({"type": "result", **self._about(), **self._result(result)})
+            write_json({"type": "result", **self._about(), **self._result(result)})
         elif result.outcome is Outcome.DONE:
             # A terminal would obey control characters; a file or pipe gets the text unchanged.
             text = printable(result.output, keep="\n\t") if sys.stdout.isatty() else result.output
@@ -150,8 +186,3 @@ class _Output:
             "view_tokens": self._session.tokens,
             "budget": window.budget,
         }
-
-    def _write(self, data: dict[str, Any]) -> None:
-        # Each line at once, for readers who follow the stream.
-        sys.stdout.write(f"{json.dumps(data, ensure_ascii=False)}\n")
-        sys.stdout.flush()

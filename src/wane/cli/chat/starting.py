@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wane.agent.config import Settings, load_settings
+from wane.agent.models import default_model, resolve_model
 from wane.agent.options import AGENT_FORMAT
-from wane.agent.session import AgentSession, SessionConfig
+from wane.core.errors import WaneError
 from wane.journal import SessionStore, default_root
 
 if TYPE_CHECKING:
+    from wane.agent.approval.permissions import Approver
     from wane.agent.options import AgentOptions
-    from wane.agent.tools.approval import Approver
+    from wane.agent.session import AgentSession, SessionConfig
 
 
 def store_of(options: AgentOptions) -> SessionStore:
@@ -29,6 +32,8 @@ def config_of(options: AgentOptions, ask: Approver) -> SessionConfig:
     Raises:
         ConfigError: for settings that cannot work.
     """
+    from wane.agent.saving.opening import SessionConfig
+
     return SessionConfig(
         cwd=options.cwd,
         settings=load_settings(options, os.environ),
@@ -49,12 +54,38 @@ def path_to_resume(options: AgentOptions) -> Path | None:
     return store_of(options).find(options.resume) if options.resume else None
 
 
+def check_options(options: AgentOptions) -> Settings:
+    """Return the settings of a start, after what can be checked without loading the agent.
+
+    Raises:
+        ConfigError: for settings that cannot work.
+        ModelError: if a new session names no model, and no key chooses one.
+        SessionNotFoundError: if there is no such session, or none to resume.
+    """
+    settings = load_settings(options, os.environ)
+    if path_to_resume(options) is None and settings.model is None:
+        default_model(os.environ)
+    return settings
+
+
+def load_agent(settings: Settings) -> None:
+    """Import the agent, and the client of its model, which takes most of a start."""
+    import wane.agent.session
+    import wane.cli.chat.recap  # noqa: F401
+
+    # Whatever is wrong with the model shows again when the session is opened.
+    with suppress(WaneError):
+        resolve_model(settings.model or default_model(os.environ))
+
+
 def open_session(options: AgentOptions, ask: Approver) -> AgentSession:
     """Begin or resume the session that the options ask for.
 
     Raises:
         WaneError: for settings, a model or a session that cannot be used; see `AgentSession`.
     """
+    from wane.agent.session import AgentSession
+
     # asyncio warns about a child process that ends while it is being stopped, in the middle of the user's screen.
     logging.getLogger("asyncio").setLevel(logging.ERROR)
     config = config_of(options, ask)

@@ -8,6 +8,45 @@ EVAL: Final = """\
 Run a benchmark with the agent, in one session or in isolated ones, and tell what the scores show.
 """
 
+RUN: Final = """\
+Run what a configuration asks for: models, strategies, budgets and protocols over a benchmark's tasks.
+
+Each task gets an environment of its own, and Wane works inside it. In the protocol isolated each task has a session of
+its own; in single, one session goes through all tasks in a seeded order, and a killed task leaves nothing in it.
+The tasks, graders and environments are Harbor's. Results are lines in DIR/…/results.jsonl, written as trials end. Given
+again, it goes on where it stopped.
+
+A configuration:
+  benchmark: terminal-bench-2.0
+  path: ~/terminal-bench-2          # wane eval tasks tells where to get it
+  models: [anthropic:claude-sonnet-5-5]
+  strategies: [cwl, none]
+  budgets: [80k]
+  protocols: [isolated, single]
+  runs: 5
+  limits: {cost_per_task: 3, cost_total: 600}
+  environment: {type: docker}
+
+Examples:
+  wane eval run tb2.yaml
+
+Exit codes:
+  0    all trials have a result
+  1    it could not run
+  2    the configuration cannot be used
+  3    a limit of cost ended it
+  130  stopped with Ctrl-C; wane eval resume goes on
+"""
+
+RESUME: Final = """\
+Go on with an evaluation, from wherever it stopped.
+
+A trial that was killed is rolled back and done again; what it cost is kept and counts for the limits.
+
+Examples:
+  wane eval resume tb2-results
+"""
+
 REPORT: Final = """\
 Tell what the results of runs show, and what they cannot: scores with errors, one session against isolated ones.
 
@@ -25,4 +64,49 @@ Exit codes:
   0    done, even if trials are missing (they are counted)
   1    a file cannot be read or written
   2    a folder holds no results, or a file of results is damaged
+"""
+
+TASKS: Final = """\
+List the benchmarks that are known by name and where to get them, or the tasks that a configuration would run.
+
+No benchmark comes with Wane.
+
+Examples:
+  wane eval tasks
+  wane eval tasks --config tb2.yaml
+"""
+
+SWE_BENCH: Final = """\
+Write instances of SWE-bench as tasks.
+
+The data set is not part of Wane. Each task builds on the image that SWE-bench publishes for its instance.
+
+Examples:
+  wane eval swe-bench swe-bench-lite.jsonl lite --count 50 --seed 1
+"""
+
+PREDICTIONS: Final = """\
+Write what agents changed as predictions for SWE-bench's grader, and the command that grades them.
+
+The file predictions.jsonl goes into the folder of each run.
+
+Examples:
+  wane eval predictions lite-results
+"""
+
+GRADE: Final = """\
+Take the verdicts of SWE-bench's grader into the results of a run.
+
+Examples:
+  wane eval grade lite-results/anthropic-…-cwl-80000-single/run-1 report.json
+"""
+
+RECOVERY: Final = """\
+Write tasks that another agent failed, in the state that it left, as Recovery-Bench does.
+
+The commands of the failed attempt are replayed when an environment is built. With --messages full, its whole transcript
+is in the user's turn, which is never evicted: in one session over many tasks that alone may exceed the budget.
+
+Examples:
+  wane eval recovery recovery-bench/runs terminal-bench-2 recovery-tasks
 """

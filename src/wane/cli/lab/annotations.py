@@ -8,13 +8,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from wane.cli import failure
-from wane.cli.lab.common import figure_table, print_lines, problem_lines, rounded, share
+from wane.cli.lab.common import figure_table, print_lines, problem_lines, rounded
 from wane.cli.lab.reading import located
 from wane.cli.terminal.console import stdout_console
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, printable
 from wane.lab.annotations import Annotations, annotations_of
 from wane.lab.counting import count
+from wane.lab.money import share
 from wane.lab.replaying.gathering import Found, gather
 
 COLUMNS: Final = (

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 from wane.cli import failure
 from wane.cli.failure import UsageError
-from wane.cli.lab.common import dollars, figure_table, print_lines, rounded
+from wane.cli.lab.common import figure_table, print_lines, rounded
 from wane.cli.terminal.console import stdout_console
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, printable, say
 from wane.core import parse_budget
 from wane.core.errors import ConfigError, MissingExtraError
+from wane.lab.money import dollars
 
 if TYPE_CHECKING:
     from wane.scripted.closed_loop.figures import Figures, TaskResult

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, printable
 from wane.core import Kind
 from wane.core.errors import ConfigError
+from wane.lab.money import share
 from wane.lab.replaying.engine import Engine, get_engine
 from wane.lab.replaying.gathering import Gathered, Studied, gather, study
 from wane.lab.replaying.replay import Pricing
@@ -38,7 +40,7 @@ class LabOptions:
     """The common options of replays; see `wane replay --help`."""
 
     sessions: Sequence[str]
-    price: str = PRICE
+    price: str | None = None
     cache_hour: bool = False
     annotate: AnnotateChoice = "auto"
     counter: str = "chars"
@@ -80,7 +82,7 @@ def prepare(options: LabOptions, settings: Settings, bar: Bar) -> Setup:
     if options.summary_tokens is not None and options.summary_tokens < 1:
         raise ConfigError(f"the length of a summary is {options.summary_tokens} tokens; it must be at least 1")
     get_strategy("none", settings)
-    pricing = Pricing.of(options.price, hour=options.cache_hour)
+    pricing = Pricing.of(options.price or PRICE, hour=options.cache_hour)
     engine = get_engine(options.engine, options.workers)
     counter = usable_counter(options.counter)
     gathered = gather(
@@ -94,7 +96,32 @@ def prepare(options: LabOptions, settings: Settings, bar: Bar) -> Setup:
         names = ", ".join(printable(it.session.name) for it in gathered.idle[:NAMED])
         raise failure.InputError(f"there is nothing to replay: no model was called in {names}")
     studied = study(gathered.found, counter, options.annotate, options.summary_tokens, bar.stage("Indexing"))
+    if options.price is None:
+        hour = options.cache_hour
+        studied = [replace(it, pricing=Pricing.recorded(it.found.session, hour=hour)) for it in studied]
     return Setup(gathered, studied, settings, pricing, engine)
+
+
+def prices_told(studied: Sequence[Studied], pricing: Pricing) -> str:
+    """Return whose prices count, to follow the word "prices".
+
+    Args:
+        studied: the sessions.
+        pricing: prices of those without their own.
+    """
+    names = Counter((it.pricing or pricing).prices.name for it in studied)
+    if len(names) == 1:
+        whose = next(iter(names))
+    else:
+        each = ", ".join(f"{name} ({counted(number, 'session')})" for name, number in names.most_common())
+        whose = f"each session's own model: {each}"
+    unknown = [model for it in studied if it.pricing is None and (model := _model(it)) and pricing.prices.name == PRICE]
+    named = ", ".join(printable(model) for model in dict.fromkeys(unknown))
+    return f"of {whose}{f'; no prices are known for {named}' if named else ''}."
+
+
+def _model(studied: Studied) -> str | None:
+    return next((call.model for call in studied.found.session.calls if call.model), None)
 
 
 def print_json(data: dict[str, Any], gathered: Gathered) -> None:
@@ -170,22 +197,6 @@ def rounded(tokens: float) -> str:
     if tokens < 999_500:
         return f"{tokens / 1000:.0f}k"
     return f"{tokens / 1e6:.1f}M"
-
-
-def dollars(amount: float) -> str:
-    """Return dollars to the cent; amounts below a dollar to three digits."""
-    if amount and abs(amount) < 0.995:
-        return f"${amount:.3g}" if abs(amount) >= 0.0001 else f"${amount:.1e}"
-    return f"${amount:,.2f}" if abs(amount) < 10_000 else f"${amount:,.0f}"
-
-
-def share(value: float) -> str:
-    """Return a share in percent, to a tenth if it is not whole."""
-    text = f"{100 * value:.1f}"
-    # A loss is never rounded away to 100%.
-    if text == "100.0" and value < 1:
-        text = "99.9"
-    return f"{text.removesuffix('.0')}%"
 
 
 def range_of(low: float, high: float) -> str:

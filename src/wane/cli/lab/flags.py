@@ -9,13 +9,13 @@ from wane.cli.flags import FORMAT, JSON, WHO_MARKS, Flag
 
 ENGINES: Final = ("processes", "ray")
 PRICE: Final = "anthropic:claude-sonnet-4-5"
-"""The default model whose prices count."""
+"""The model whose prices count if a session recorded none with known prices."""
 
 SESSIONS: Final = Flag(
     ("SESSION...",),
     "sessions",
-    "Sessions: files, folders, patterns such as 'runs/**/*.jsonl', ids from wane sessions, or a dash for standard "
-    "input.",
+    "Sessions: files, folders, patterns such as 'runs/**/*.jsonl', ids from wane sessions --all, or a dash for "
+    "standard input.",
     "SESSION...",
     repeatable=True,
 )
@@ -39,7 +39,9 @@ _LOW_WATER: Final = Flag(
     float,
 )
 _REPORT: Final = Flag(("--report",), "report", "Also write the result as one HTML page that needs no network.", "FILE")
-_NO_CONTENTS: Final = Flag(("--no-contents",), "no_contents", "Leave the contents of the sessions out of the report.")
+_REDACT: Final = Flag(
+    ("--redact",), "redact", "Leave out of the page what was said and done, to share it: texts, titles and names."
+)
 
 _SIDECHAINS: Final = Flag(("--sidechains",), "sidechains", "Count sessions of sub-agents as sessions of their own.")
 _READING: Final = (
@@ -48,7 +50,12 @@ _READING: Final = (
     _SIDECHAINS,
 )
 _PRICING: Final = (
-    Flag(("--price",), "price", f"The model whose prices count. The default is {PRICE}.", "PROVIDER:MODEL"),
+    Flag(
+        ("--price",),
+        "price",
+        f"The model whose prices count. The default is the one that a session recorded, or {PRICE}.",
+        "PROVIDER:MODEL",
+    ),
     Flag(("--cache-hour",), "cache_hour", "Write the cache for an hour, if the provider offers that."),
 )
 _REPLAYING: Final = (
@@ -77,7 +84,7 @@ REPLAY: Final = (
     *_READING,
     *_RUNNING,
     _REPORT,
-    _NO_CONTENTS,
+    _REDACT,
     JSON,
 )
 SWEEP: Final = (
@@ -134,11 +141,13 @@ VIEW: Final = (
     Flag(
         ("SESSION",),
         "name",
-        "A session of wane by its id or the beginning of it, or the file of any agent's session.",
+        "The session of any agent: its id or the beginning of it, as wane sessions --all lists them, or its file.",
         "SESSION",
     ),
+    _BUDGET,
+    _PRICING[0],
     Flag(("--output",), "output", "Write the page to FILE; the default is a private temporary file.", "FILE"),
     Flag(("--open",), "open_page", "Open the page in the browser; without --output this is the default."),
     FORMAT,
-    _NO_CONTENTS,
+    _REDACT,
 )

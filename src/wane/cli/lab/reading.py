@@ -19,13 +19,14 @@ from wane.core.errors import CounterError, FormatError, JournalError, SessionNot
 from wane.counters import get_counter
 from wane.formats import FORMAT_NAMES, detect_format
 from wane.formats.recordings import is_journal, recording_agent
-from wane.lab.readers import STDIN, find_files, head, plain_file, read_plain
+from wane.lab.readers import STDIN, find_files, head, is_foreign, plain_file, read_plain
 from wane.lab.session import RecordedSession
 
 _SPACE: Final = re.compile(r"\s*")
 _OF_PATHS: Final = "./\\*?[~"
 """Characters of files, folders and patterns, but not of ids."""
 _NAMED: Final = 3
+_IDS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +45,31 @@ class Messages:
 
 
 def located(name: str) -> str:
-    """Return the path of one of Wane's own sessions for its id, and any path unchanged.
+    """Return the path of a session of Wane or another agent for its id, and any path unchanged.
+
+    The beginning of an id is enough, if no other session's id begins with it.
 
     Raises:
         SessionNotFoundError: if it is neither a path nor the id of one session.
+        JournalError: if Wane's sessions cannot be listed.
     """
     if not name or set(name) & set(_OF_PATHS) or name == STDIN or Path(name).exists():
         return name
     from wane.journal import SessionStore, default_root
+    from wane.lab.discover import find_sessions, matching
 
-    try:
-        return str(SessionStore(default_root(os.environ)).find(name))
-    except SessionNotFoundError as error:
-        raise SessionNotFoundError(f"there is no file {name}, and {error}") from None
+    found = {str(path): id_ for path, id_ in SessionStore(default_root(os.environ)).matching(name).items()}
+    found |= {str(file.path): file.id for file in matching(name, find_sessions(os.environ, Path.home()))}
+    exact = [path for path, id_ in found.items() if id_ == name]
+    if len(exact or found) == 1:
+        return next(iter(exact or found))
+    if not found:
+        raise SessionNotFoundError(
+            f"there is no file {name}, and no session has an id that begins with {name!r}; "
+            "wane sessions --all lists them"
+        )
+    names = ", ".join(sorted(found.values())[:_IDS])
+    raise SessionNotFoundError(f"{len(found)} sessions have an id that begins with {name!r}; give more: {names}")
 
 
 def usable_counter(name: str) -> Counter:
@@ -102,6 +115,8 @@ def read_one(name: str, format: str = "auto") -> Messages | RecordedSession:  # 
 def _read(plain: Path, format_: str, shown: str) -> Messages | RecordedSession:
     if format_ in FORMAT_NAMES:
         return Messages(_parse(_decode(plain.read_bytes(), shown), shown), format_)
+    if is_foreign(plain):
+        return _only(read_plain(plain, format_, shown), shown)
     beginning = head(plain) if format_ == "auto" else []
     if format_ == "journal" or is_journal(beginning):
         try:

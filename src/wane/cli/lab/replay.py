@@ -11,20 +11,20 @@ from wane.cli.lab.common import (
     LabOptions,
     beyond_line,
     check_report,
-    dollars,
     figure_table,
     prepare,
+    prices_told,
     print_json,
     print_lines,
     range_of,
     read_lines,
     rounded,
-    share,
 )
 from wane.cli.terminal.console import stdout_console
 from wane.cli.terminal.progress import Bar
 from wane.core import parse_budget
 from wane.lab.figures import Totals
+from wane.lab.money import dollars, share
 from wane.lab.replaying.compare import BASELINE, Comparison, compare, parse_strategies
 from wane.strategies.base import Settings
 
@@ -47,7 +47,7 @@ class ReplayOptions(LabOptions):
     strategy: str = "all"
     budget: str = "80k"
     report: str | None = None
-    no_contents: bool = False
+    redact: bool = False
 
 
 def run_replay(options: ReplayOptions) -> int:
@@ -78,13 +78,13 @@ def run_replay(options: ReplayOptions) -> int:
         from wane.lab.report import write_report
 
         # Last, so that a full disk does not cost the user the table.
-        write_report(options.report, result, contents=not options.no_contents)
+        write_report(options.report, result, contents=not options.redact)
     return failure.OK
 
 
 def _print(result: Comparison, read: list[str]) -> None:
     print_lines(read)
-    print_lines([f"Budget {result.budget:,} tokens, prices of {result.pricing.prices.name}.", ""])
+    print_lines([f"Budget {result.budget:,} tokens, prices {prices_told(result.studied, result.pricing)}", ""])
     baseline = result.totals(BASELINE)
     table = figure_table(*COLUMNS)
     for name in result.names:

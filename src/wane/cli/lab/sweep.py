@@ -11,19 +11,19 @@ from wane.cli.lab.common import (
     LabOptions,
     beyond_line,
     check_report,
-    dollars,
     figure_table,
     prepare,
+    prices_told,
     print_json,
     print_lines,
     range_of,
     read_lines,
     rounded,
-    share,
 )
 from wane.cli.lab.pareto import Mark, pareto_picture
 from wane.cli.terminal.console import stdout_console
 from wane.cli.terminal.progress import Bar
+from wane.lab.money import dollars, share
 from wane.lab.replaying.compare import parse_strategies
 from wane.lab.sweep import Point, Sweep, parse_budgets, sweep
 from wane.strategies.base import Settings
@@ -79,7 +79,7 @@ def run_sweep(options: SweepOptions) -> int:
 
 
 def _print(result: Sweep) -> None:
-    print_lines([f"Prices of {result.pricing.prices.name}.", ""])
+    print_lines([f"Prices {prices_told(result.studied, result.pricing)}", ""])
     best = result.frontier
     table = figure_table(*COLUMNS)
     last = None

@@ -7,13 +7,14 @@ from typing import Final
 REPLAY: Final = """\
 Replay recorded sessions under every strategy: what each would have cost and lost.
 
-Sessions may come from Claude Code, Codex, pi, Wane and its proxy, or be messages of OpenAI, Anthropic or Pydantic AI;
-wane sessions --all lists those on this machine. It needs no key and no network, and changes nothing. The agent's
-recorded output stays the same: what it would have done with another view is unknown, only what it used and would have
-missed.
+Sessions may come from Claude Code, Codex, pi, GitHub Copilot CLI, Gemini CLI, OpenCode, Goose, aider, Wane and its
+proxy, or be messages of OpenAI, Anthropic or Pydantic AI; wane sessions --all lists those on this machine. It needs no
+key and no network, and changes nothing. The agent's recorded output stays the same: what it would have done with
+another view is unknown, only what it used and would have missed.
 
 Examples:
   wane replay session.jsonl
+  wane replay 3f9c 20261122_1
   wane replay ~/.claude/projects --budget 50k --price openai:gpt-6.1-sol
   wane replay runs/ --join --strategy cwl,compact,truncate --json
 
@@ -93,11 +94,12 @@ Exit codes:
 VIEW: Final = """\
 Look at a session in the browser: what each call saw, what had been evicted by then, and why.
 
-The page shows what happened, with passes, compactions and usage as recorded. It is one file that needs no network. It
-holds the contents of the session, unless --no-contents is given.
+The page shows what happened, with passes, compactions and usage as recorded, and beside it what Wane would have shown
+at a budget, with the costs of both. For a session that Wane managed, it shows what never evicting would have cost. It
+is one file that needs no network. It holds the contents of the session, unless --redact is given.
 
 Examples:
   wane view 3f9c
   wane view ~/.claude/projects/my-project/0a1b.jsonl --output session.html
-  wane view session.jsonl --no-contents --open
+  wane view session.jsonl --redact --output to-share.html
 """

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from wane.cli import failure
-from wane.cli.lab.common import LabOptions, dollars, prepare, print_json, print_lines, read_lines, rounded, share
+from wane.cli.lab.common import LabOptions, prepare, prices_told, print_json, print_lines, read_lines, rounded
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted
+from wane.lab.money import dollars, share
 from wane.lab.sweep import parse_budgets
 from wane.lab.tune import BUDGETS, Alternative, Candidate, Tuning, full_cost, kept_of, tune
 from wane.strategies.base import Settings
@@ -44,7 +45,7 @@ def run_tune(options: TuneOptions) -> int:
         print_json(data, setup.gathered)
         return failure.OK
     print_lines(read_lines(setup.gathered, setup.studied))
-    print_lines([f"Prices of {result.pricing.prices.name}.", "", _headline(result.chosen)], "")
+    print_lines([f"Prices {prices_told(result.studied, result.pricing)}", "", _headline(result.chosen)], "")
     print_lines(["", *reasons(result), "", "For the agent's settings (.wane.toml, or your own config.toml):", ""])
     print_lines([f"  {line}" for line in result.config().splitlines()], "bold")
     return failure.OK
@@ -67,6 +68,7 @@ def reasons(result: Tuning) -> Iterator[str]:
         f"here include fetching evicted content again (fetches: {reread:,})."
     )
     yield _of_the_frontier(result)
+    yield from _of_the_edges(result)
     for it in result.alternatives:
         yield f"- {_named(it)}: {_against(chosen, it)}."
     if len(result.studied) < FEW:
@@ -85,6 +87,25 @@ def _of_the_frontier(result: Tuning) -> str:
         f"Its budget and low water are at the knee of the frontier, which goes {ends}: up to there another dollar "
         "keeps much, and beyond it little."
     )
+
+
+def _of_the_edges(result: Tuning) -> Iterator[str]:
+    """Yield what the choice took at the edge of what was tried."""
+    budget, low_water = result.chosen.budget, result.chosen.policy.low_water
+    edges = result.edges
+    if "budget" in edges:
+        smaller = edges["budget"] == "lowest"
+        low, high = (budget // 2, budget) if smaller else (budget, 2 * budget)
+        yield (
+            f"This is the {'smallest' if smaller else 'largest'} budget that was tried, so a "
+            f"{'smaller' if smaller else 'larger'} one may be better still: try --budgets {low}..{high}."
+        )
+    if "low_water" in edges:
+        deeper = edges["low_water"] == "lowest"
+        yield (
+            f"Its low water of {low_water} is the {'lowest' if deeper else 'highest'} that is tried: evicting "
+            f"{'more' if deeper else 'less'} at once may be better still."
+        )
 
 
 def _brief(it: Candidate) -> str:

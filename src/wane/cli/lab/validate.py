@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from wane.cli import failure
-from wane.cli.lab.common import figure_table, print_lines, rounded, share
+from wane.cli.lab.common import figure_table, print_lines, rounded
 from wane.cli.lab.reading import located
 from wane.cli.terminal.console import stdout_console
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, printable
+from wane.lab.money import share
 from wane.lab.replaying.gathering import Found, gather
 from wane.lab.validation import Validation, validate
 

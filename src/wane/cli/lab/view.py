@@ -6,17 +6,25 @@ import os
 import sys
 import tempfile
 import webbrowser
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from wane.cli import failure
 from wane.cli.failure import InputError
-from wane.cli.lab.common import check_report, dollars
+from wane.cli.lab.common import check_report
+from wane.cli.lab.flags import PRICE
+from wane.cli.lab.reading import located
 from wane.cli.terminal.text import printable, say
+from wane.core import parse_budget
 from wane.core.errors import JournalError
-from wane.journal import ConfigRecord, SessionStore, UsageRecord, default_root, read
-from wane.lab.counting import count
-from wane.lab.replaying.gathering import gather
+from wane.journal import ConfigRecord, UsageRecord, read
+from wane.lab.money import dollars
+from wane.lab.replaying.engine import Job
+from wane.lab.replaying.gathering import Studied, gather, study
+from wane.lab.replaying.replay import Pricing
+from wane.lab.report.headline import Simulated, headline_of
+from wane.strategies.base import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +34,9 @@ class ViewOptions:
     name: str
     output: str | None = None
     open_page: bool = False
-    no_contents: bool = False
+    budget: str = "80k"
+    price: str | None = None
+    redact: bool = False
     format: str = "auto"
 
 
@@ -38,19 +48,24 @@ def run_view(options: ViewOptions) -> int:
         OSError: if the page cannot be written.
     """
     check_report(options.output)
-    path = session_file(options.name)
+    budget = parse_budget(options.budget)
+    path = Path(located(options.name))
     gathered = gather([path], options.format, sidechains=True)
     if not gathered.found:
         raise InputError(f"there is nothing to see: no model was called in {path}")
     from wane.lab.report import write_view
 
-    materials = [count(it.session) for it in gathered.found]
-    budget, facts = _known(path) if materials[0].session.source == "journal" else (None, [])
+    studied = study(gathered.found)
+    materials = [it.subject.material for it in studied]
+    held, facts = _known(path) if materials[0].session.source == "journal" else (None, [])
     if options.output is not None:
         page = Path(options.output)
     else:  # in a directory that nobody else can read
         page = Path(tempfile.mkdtemp(prefix="wane-view-")) / f"{path.stem or 'session'}.html"
-    write_view(page, materials, budget=budget, facts=facts, contents=not options.no_contents)
+    simulated = _simulated(studied, budget, options.price)
+    write_view(page, materials, simulated=simulated, budget=held, facts=facts, contents=not options.redact)
+    if simulated:
+        say(headline_of(materials[0], simulated[0]).text)
     sys.stdout.write(f"{printable(str(page))}\n")
     # A page without a given name is only written to be shown.
     if (options.open_page or options.output is None) and not _shown(page):
@@ -58,16 +73,18 @@ def run_view(options: ViewOptions) -> int:
     return failure.OK
 
 
-def session_file(name: str) -> Path:
-    """Return the file of a session: an existing file, or Wane's own session by its id or the beginning of it.
-
-    Raises:
-        SessionNotFoundError: if there is none, or more than one.
-    """
-    path = Path(name)
-    if path.suffix or os.sep in name or path.exists():
-        return path
-    return SessionStore(default_root(os.environ)).find(name)
+def _simulated(studied: Sequence[Studied], budget: int, price: str | None) -> list[Simulated]:
+    """Replay sessions: under `cwl`, or if Wane managed them already, under `none`."""
+    default = Pricing.of(price or PRICE)
+    found = []
+    for it in studied:
+        pricing = default if price else Pricing.recorded(it.found.session) or default
+        settings = Settings(budget=budget, annotate=it.annotate)
+        name = "none" if it.found.session.evictions else "cwl"
+        baseline = Job(0, "none", settings, pricing, trace=True).run(it.subject)
+        replay = baseline if name == "none" else Job(0, name, settings, pricing, trace=True).run(it.subject)
+        found.append(Simulated(replay, baseline, pricing))
+    return found
 
 
 def _known(path: Path) -> tuple[int | None, list[tuple[str, str]]]:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, Final
 
 from wane.cli.terminal.text import counted, human_bytes, local_time, printable
-from wane.lab.discover import SessionFile, look_into
+from wane.lab.discover import SessionFile, look_into, short_ids
 
 SHOWN: Final = 20
 """Number of sessions to show for each agent; JSON holds all of them."""
 
-_NAMES: Final = {"claude-code": "Claude Code", "codex": "Codex", "pi": "pi"}
+_NAMES: Final = {
+    "claude-code": "Claude Code",
+    "codex": "Codex",
+    "pi": "pi",
+    "copilot-cli": "GitHub Copilot CLI",
+    "gemini-cli": "Gemini CLI",
+    "opencode": "OpenCode",
+    "goose": "Goose",
+}
 
 
 def found_dict(file: SessionFile) -> dict[str, Any]:
@@ -21,7 +28,7 @@ def found_dict(file: SessionFile) -> dict[str, Any]:
     head = look_into(file)
     return {
         "agent": file.agent,
-        "id": file.path.stem,
+        "id": file.id,
         "path": str(file.path),
         "cwd": head.cwd,
         "created": None,
@@ -35,32 +42,36 @@ def found_dict(file: SessionFile) -> dict[str, Any]:
 
 
 def print_found(files: Sequence[SessionFile], shown: int = SHOWN) -> None:
-    """Print sessions by agent, each with its path, ready for another command.
+    """Print sessions by agent, each with a short id, ready for another command.
 
     Args:
         files: the sessions, by agent.
         shown: number of sessions to show for each agent.
     """
-    for agent, group in groupby(files, key=lambda file: file.agent):
+    named = zip(files, short_ids(files), strict=True)
+    for agent, group in groupby(named, key=lambda it: it[0].agent):
         of_agent = list(group)
         _line("")
         _line(f"{_NAMES[agent]}: {counted(len(of_agent), 'session')}", "bold")
-        for file in of_agent[:shown]:
-            _print_file(file)
+        for file, short in of_agent[:shown]:
+            _print_file(file, short)
         if len(of_agent) > shown:
             _line(f"  and {len(of_agent) - shown:,} older; --json lists them all", "dim")
 
 
-def _print_file(file: SessionFile) -> None:
+def _print_file(file: SessionFile, short: str) -> None:
+    from rich.text import Text
+
+    from wane.cli.terminal.console import stdout_console
+
     head = look_into(file)
     place = f"  {printable(head.cwd)}" if head.cwd else ""
-    _line(f"{local_time(file.modified)}  {human_bytes(file.size):>8}{place}", "dim")
+    about = f"  {local_time(file.modified)}  {human_bytes(file.size):>8}{place}"
+    stdout_console().print(Text.assemble(printable(short), (about, "dim")), soft_wrap=True)
     if head.title:
         _line(f"  {printable(head.title)}")
     if head.problem:
         _line(f"  {printable(head.problem)}", "red")
-    # Quoted, to be pasted into a command.
-    _line(f"  {printable(shlex.quote(str(file.path)))}", "dim")
 
 
 def _line(text: str, style: str | None = None) -> None:

@@ -56,6 +56,9 @@ def _send(child: subprocess.Popen[bytes], number: int) -> None:
 
 def _in_foreground() -> bool:
     """Return whether this program is in a terminal's foreground, where the child gets its signals as well."""
+    if os.name == "nt":
+        # A console sends Ctrl-C to all its programs, and no program can send it to another one.
+        return True
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
     except OSError:

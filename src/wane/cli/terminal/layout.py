@@ -17,7 +17,7 @@ _NEVER: Final = "never evicted"
 
 def name_of(number: int, name: str | None) -> str:
     """Return what an episode is called: its name in brief, or its number if it has none (R5)."""
-    return f"(implicit #{number})" if name is None else brief(name)
+    return f"(unmarked {number})" if name is None else brief(name)
 
 
 def role_of(episode: Episode) -> Role:

@@ -118,7 +118,7 @@ _MEANING: Final = {
     Role.PROLOGUE: "prologue",
     Role.EXPL: "explores",
     Role.ACT: "acts",
-    Role.IMPLICIT: "implicit",
+    Role.IMPLICIT: "unmarked",
 }
 _TAPE_STYLES: Final = {
     Role.SYSTEM: "black on white",

@@ -34,18 +34,37 @@ class Entry:
 class Branch:
     """One view that was sent, and the entries that end on it.
 
+    Only the current branch holds its whole view. Another one begins like the current view, and holds the rest: views
+    are long, and mostly change near their end.
+
     Attributes:
-        view: its slots.
-        sums: tokens of the request before each slot, and of all of it; the first is the overhead.
+        view: its slots from `start` on.
+        sums: tokens of the request before each of these slots, and of all of it.
         entries: the cached prefixes that end on it, shortest first. An entry lies on one branch, even if others share
             its prefix.
-        shared: number of leading slots that it shares with the view sent last.
+        shared: number of leading slots that it shares with the view sent last; at least `start`.
+        start: number of its leading slots that it does not hold.
     """
 
     view: list[Slot]
     sums: list[int]
     entries: list[Entry] = field(default_factory=list)
     shared: int = 0
+    start: int = 0
+
+    def cut(self, at: int) -> Branch:
+        """Return a branch of what follows the first `at` slots, with its entries, and drop it here."""
+        place, last = at - self.start, bisect_right(self.entries, at, key=_end)
+        rest = Branch(self.view[place:], self.sums[place:], self.entries[last:], at, at)
+        del self.view[place:], self.sums[place + 1 :], self.entries[last:]
+        return rest
+
+    def begin_at(self, start: int, current: Branch) -> None:
+        """Take over slots from the current branch, which begins alike, to hold those from `start` on."""
+        if start < self.start:
+            self.view[:0] = current.view[start : self.start]
+            self.sums[:0] = current.sums[start : self.start]
+            self.start = start
 
     def extend(self, slots: Sequence[Slot], tokens_of: Sequence[int]) -> None:
         """Append slots and count their tokens: a substitute has its own, an item those at its index."""
@@ -60,6 +79,11 @@ class Branch:
         for at in range(bisect_right(self.entries, limit, key=_end) - 1, -1, -1):
             if self.entries[at].expires >= now:
                 yield self.entries[at]
+
+    def expiry(self, end: int) -> float:
+        """Return when the entry that ends there expires; long ago if there is none."""
+        at = bisect_right(self.entries, end, key=_end)
+        return self.entries[at - 1].expires if at and self.entries[at - 1].end == end else float("-inf")
 
     def keep(self, end: int, expires: float) -> None:
         """Add an entry, or renew the one that ends there."""
@@ -86,24 +110,39 @@ class Lineage:
         self.others: list[Branch] = []
         self._sweep = _SWEEP
 
-    def advance(self, slots: list[Slot], tokens_of: Sequence[int], now: float) -> int:
-        """Make a view the current one, and return how many leading slots it shares with the previous one."""
-        head = common_prefix(slots, self.current.view)
-        self.current.shared = head
+    def advance(self, slots: list[Slot], tokens_of: Sequence[int], now: float, same: int = 0) -> int:
+        """Make a view the current one, and return how many leading slots it shares with the previous one.
+
+        Args:
+            slots: the view.
+            tokens_of: tokens of the items, by index.
+            now: the time, in seconds.
+            same: leading slots that are known to be those of the previous view.
+        """
+        current = self.current
+        head = common_prefix(slots, current.view, same)
+        current.shared = head
         for branch in self.others:
+            branch.begin_at(min(branch.start, head), current)
             # Both were compared with the current view. They can share more only if they leave it at the same slot.
             known = min(branch.shared, head)
-            branch.shared = common_prefix(slots, branch.view, known) if branch.shared == head else known
-        base = max([self.current, *self.others], key=lambda branch: branch.shared)
-        if base is self.current and head == len(base.view):
-            base.extend(slots[head:], tokens_of)
-        else:
+            if branch.shared == head:
+                held = branch.view[known - branch.start :]
+                known += common_prefix(slots[known : known + len(held)], held)
+            branch.shared = known
+        base = max([current, *self.others], key=lambda branch: branch.shared)
+        if head < len(current.view):
+            self.others.append(current.cut(head))
+        if base is not current:
+            # The view returns to an older branch: its slots and entries go on here.
+            first, stop = head - base.start, base.shared - base.start
+            current.view += base.view[first:stop]
+            current.sums += base.sums[first + 1 : stop + 1]
             at = bisect_right(base.entries, base.shared, key=_end)
-            fork = Branch(slots[: base.shared], base.sums[: base.shared + 1], base.entries[:at])
+            for entry in base.entries[:at]:
+                current.keep(entry.end, max(entry.expires, current.expiry(entry.end)))
             del base.entries[:at]
-            fork.extend(slots[base.shared :], tokens_of)
-            self.others.append(self.current)
-            self.current = fork
+        current.extend(slots[len(current.view) :], tokens_of)
         self._forget(now)
         return head
 

@@ -38,8 +38,8 @@ class PrefixCache:
         self._system = system
         self._lineage = Lineage(overhead)
         self._now = 0.0
-        self._main = self._lineage.current
         self._main_size = 0
+        self._main_view: list[Slot] | None = None  # of the session's last request, if the last one was aside
 
     def request(
         self,
@@ -49,6 +49,7 @@ class PrefixCache:
         *,
         anchors: Iterable[int] = (),
         aside: bool = False,
+        same: int = 0,
     ) -> CacheUse:
         """Make a request, and return what it reads and writes.
 
@@ -60,16 +61,18 @@ class PrefixCache:
                 those nearest the end count.
             aside: whether the strategy makes the call, for a summary for example. It uses the cache and renews its
                 entries, but does not count as a request of the session.
+            same: leading slots that are known to be those of the session's last request.
         """
         slots = view if isinstance(view, list) else list(view)
         self._now = max(self._now, at or 0.0)
-        before = self._lineage.current
-        head = self._lineage.advance(slots, tokens_of, self._now)
+        if aside and self._main_view is None:
+            self._main_view = list(self._lineage.current.view)
+        head = self._lineage.advance(slots, tokens_of, self._now, same if self._main_view is None else 0)
         if not aside:
-            same = head if self._main is before else common_prefix(slots, self._main.view)
+            shared = head if self._main_view is None else common_prefix(slots, self._main_view, same)
             self.requests += 1
-            self.prefix_breaks += same < self._main_size
-            self._main, self._main_size = self._lineage.current, len(slots)
+            self.prefix_breaks += shared < self._main_size
+            self._main_view, self._main_size = None, len(slots)
         return self._with_breakpoints(anchors) if self.rules.breakpoints else self._automatic()
 
     def _automatic(self) -> CacheUse:
@@ -77,7 +80,7 @@ class PrefixCache:
         rules, current, now = self.rules, self._lineage.current, self._now
         alive = [current, *self._lineage.others]
         current.shared = len(current.view)
-        covered = [min(it.entries[-1].end, it.shared) for it in alive if it.entries and it.entries[-1].expires >= now]
+        covered = [min(entry.end, it.shared) for it in alive for entry in it.entries if entry.expires >= now]
         same = current.sums[max(covered)] if covered else 0
         read = (same + rules.hidden) // rules.grid * rules.grid - rules.hidden
         # The whole prefix is cached from now on; entries that cover less of it add nothing.

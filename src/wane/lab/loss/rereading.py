@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import Final
 
 from wane.lab.loss.figures import Reread
 from wane.lab.loss.index import Index
+
+NOTHING: Final = Reread()
 
 
 class Rereading:
@@ -27,7 +30,7 @@ class Rereading:
         self._whole = whole
         self._back: dict[int, int | None] = {}
 
-    def fetch(self, before: int, reads: Iterable[int], missing: Iterable[tuple[int, int]]) -> Reread:
+    def fetch(self, before: int, reads: Sequence[int], missing: Sequence[tuple[int, int]]) -> Reread:
         """Fetch what one model call needs and neither the view nor an earlier fetch holds.
 
         Args:
@@ -35,6 +38,8 @@ class Rereading:
             reads: items that last showed a file that the call edits, and that are not in view.
             missing: identifiers that the view does not hold, each with the number of its postings before the call.
         """
+        if not self._back and not reads and not missing:
+            return NOTHING
         self._back = {
             item: companion
             for item, companion in self._back.items()

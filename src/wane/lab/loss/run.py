@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 
 from wane.core.errors import HistoryError
-from wane.lab.loss.figures import CallLoss, LossTotals
+from wane.lab.loss.figures import CallLoss, LossTotals, Reread
 from wane.lab.loss.index import Index
 from wane.lab.loss.rereading import Rereading
 from wane.lab.loss.summaries import Summaries
@@ -30,14 +29,15 @@ class Loss:
         self._summaries = Summaries(index)
         self._next = 0
         self._lost_users: set[int] = set()
-        self._totals = LossTotals()
+        self._judged: list[CallLoss] = []
 
-    def observe(self, call: int, view: Sequence[Slot]) -> CallLoss:
+    def observe(self, call: int, view: Sequence[Slot], same: int = 0) -> CallLoss:
         """Judge a view by what the model call needed.
 
         Args:
             call: number of the model call in the session, from 0; calls are observed in order.
             view: what the strategy showed it; each item at most once.
+            same: leading slots that are known to be those of the last view.
 
         Raises:
             HistoryError: if this call or a later one was observed already.
@@ -46,29 +46,29 @@ class Loss:
             raise HistoryError(f"call {call} is observed after call {self._next - 1}: observe calls in order")
         self._next = call + 1
         before = self._index.session.calls[call].first
-        self._shown.show(view, before)
+        self._shown.show(view, before, same)
         self._lost_users |= self._shown.lost_users
         loss = self._judge(call, before)
-        self._totals += LossTotals(
-            calls=1,
-            uses=loss.uses,
-            found=loss.found,
-            edits=loss.edits,
-            grounded=loss.grounded,
-            reread=loss.reread,
-            reread_at_best=loss.reread_at_best,
-            user_turns=loss.user_turns - self._totals.user_turns,
-            invalid_pairs=loss.invalid_pairs,
-            invalid_views=int(loss.invalid_pairs > 0),
-        )
+        self._judged.append(loss)
         return loss
 
     def totals(self) -> LossTotals:
         """Return the figures over all calls observed."""
-        return replace(
-            self._totals,
-            found_at_best=self._totals.found + self._summaries.held_at_best(),
+        judged = self._judged
+        found = sum(it.found for it in judged)
+        return LossTotals(
+            calls=len(judged),
+            uses=sum(it.uses for it in judged),
+            found=found,
+            found_at_best=found + self._summaries.held_at_best(),
+            edits=sum(it.edits for it in judged),
+            grounded=sum(it.grounded for it in judged),
+            reread=_sum(it.reread for it in judged),
+            reread_at_best=_sum(it.reread_at_best for it in judged),
+            user_turns=judged[-1].user_turns if judged else 0,
             user_turns_lost=len(self._lost_users),
+            invalid_pairs=sum(it.invalid_pairs for it in judged),
+            invalid_views=sum(it.invalid_pairs > 0 for it in judged),
         )
 
     def _judge(self, call: int, before: int) -> CallLoss:
@@ -106,3 +106,7 @@ class Loss:
             if not any(map(whole.__getitem__, postings[word][:count])):
                 missing.append((word, count))
         return uses, missing
+
+
+def _sum(fetched: Iterable[Reread]) -> Reread:
+    return sum((it for it in fetched if it.results), Reread())

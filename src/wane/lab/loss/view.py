@@ -41,26 +41,27 @@ class ViewContents:
         self.lost_users: set[int] = set()
         self.broken: set[int] = set()
 
-    def show(self, view: Sequence[Slot], before: int) -> None:
+    def show(self, view: Sequence[Slot], before: int, same: int = 0) -> None:
         """Take the view of the next model call.
 
         Args:
             view: its slots.
             before: number of items before the call.
+            same: leading slots that are known to be those of the last view.
         """
-        new = list(view)
-        same = common_prefix(self._view, new)
+        same = common_prefix(self._view, view, same)
         left, left_texts = _split(self._view[same:])
-        entered, entered_texts = _split(new[same:])
+        entered, entered_texts = _split(view[same:])
+        self._view[same:] = view[same:]
         changed = left ^ entered
         for item in left - entered:
             self.whole[item] = 0
         for item in entered - left:
             self.whole[item] = 1
         if left_texts != entered_texts:
-            changed |= self._take_substitutes([slot for slot in new if isinstance(slot, Substitute)])
+            changed |= self._take_substitutes([slot for slot in self._view if isinstance(slot, Substitute)])
         changed.update(range(self._before, before))
-        self._view, self._before = new, before
+        self._before = before
         self._check(changed)
 
     def _take_substitutes(self, substitutes: list[Substitute]) -> set[int]:
@@ -96,6 +97,6 @@ def _mark(marked: set[int], item: int, mark: bool) -> None:
         marked.discard(item)
 
 
-def _split(slots: list[Slot]) -> tuple[set[int], list[Substitute]]:
+def _split(slots: Sequence[Slot]) -> tuple[set[int], list[Substitute]]:
     texts = [slot for slot in slots if isinstance(slot, Substitute)]
     return {slot for slot in slots if not isinstance(slot, Substitute)}, texts

@@ -13,8 +13,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, cast
 
-from wane.core.errors import FormatError, JournalError
+from wane.core.errors import FormatError, JournalError, MissingExtraError
 from wane.formats.detection import shape
+from wane.lab.readers import aider, databases
 from wane.lab.readers.base import PROVIDERS, DocumentReader, LineReader
 from wane.lab.readers.building.joining import join
 from wane.lab.readers.building.lines import Problems, head
@@ -25,8 +26,10 @@ from wane.lab.session import RecordedSession
 __all__ = [
     "READER_NAMES",
     "STDIN",
+    "briefly",
     "find_files",
     "head",
+    "is_foreign",
     "join",
     "plain_file",
     "read_file",
@@ -35,7 +38,20 @@ __all__ = [
     "without_sub_agents",
 ]
 
-READER_NAMES: Final = ("claude-code", "codex", "pi", "journal", *PROVIDERS, "pydantic_ai", "atif")
+READER_NAMES: Final = (
+    "claude-code",
+    "codex",
+    "pi",
+    "copilot-cli",
+    "gemini-cli",
+    "opencode",
+    "goose",
+    "aider",
+    "journal",
+    *PROVIDERS,
+    "pydantic_ai",
+    "atif",
+)
 """Formats that `read_session` takes, besides `auto`."""
 
 _OF_LINES: Final = {
@@ -43,10 +59,13 @@ _OF_LINES: Final = {
     "pi": "pi",
     "codex": "codex.reader",
     "claude-code": "claude_code.reader",
+    "copilot-cli": "copilot",
 }
-_OF_DOCUMENTS: Final = ("atif", "pydantic_ai", "auto")
+_OF_DOCUMENTS: Final = ("atif", "pydantic_ai", "gemini-cli", "opencode", "goose", "auto")
 _LOOKED_AT: Final = 30
 """Values at the start of a file that tell its format."""
+_BEGINNING: Final = 256
+"""Bytes at the start of a file that tell aider's history."""
 _SHORT: Final = 1 << 20
 """Bytes: a file with a longer first line is read as a document, so that it is not parsed twice."""
 
@@ -66,21 +85,26 @@ def read_session(path: str | Path, format: str = "auto") -> list[RecordedSession
         SessionNotFoundError: if there is no such file.
         JournalError: if a file cannot be read.
         FormatError: if a file is of an unknown format, or not of the one asked for.
-        MissingExtraError: if its format needs an extra that is not installed.
+        MissingExtraError: if the format of a single file needs an extra that is not installed.
     """
     files = find_files(path)
     if len(files) == 1 and (str(path) == STDIN or files[0] == Path(path)):
         return read_file(files[0], format)
     found: list[RecordedSession] = []
-    refused: FormatError | JournalError | None = None
+    refused: FormatError | JournalError | MissingExtraError | None = None
     for file in files:
         try:
             found += read_file(file, format)
-        except (FormatError, JournalError) as error:
+        except (FormatError, JournalError, MissingExtraError) as error:
             refused = refused or error
     if not found and refused:
         raise FormatError(f"none of the {len(files)} files of {path} holds a session; the first of them: {refused}")
     return without_sub_agents(found)
+
+
+def briefly(error: Exception) -> str:
+    """Return why a file cannot be read, without the list of all that can be."""
+    return str(error).partition(f". {_EXPECTED}")[0]
 
 
 def without_sub_agents(sessions: Sequence[RecordedSession]) -> list[RecordedSession]:
@@ -110,7 +134,10 @@ def read_plain(plain: Path, format: str, shown: str) -> list[RecordedSession]:  
         shown: its name in errors.
     """
     try:
-        found = _read_any(plain) if format == "auto" else _read_as(plain, format)
+        if is_foreign(plain):
+            found = _read_foreign(plain, format)
+        else:
+            found = _read_any(plain) if format == "auto" else _read_as(plain, format)
     except FormatError as error:
         raise FormatError(f"{shown}: {error}") from None
     except OSError as error:
@@ -120,10 +147,37 @@ def read_plain(plain: Path, format: str, shown: str) -> list[RecordedSession]:  
     return found
 
 
-def _read_as(path: Path, name: str) -> list[RecordedSession]:
+def is_foreign(path: Path) -> bool:
+    """Return whether a file is no JSON, but holds sessions all the same: a database, or aider's Markdown.
+
+    Raises:
+        OSError: if it cannot be read.
+    """
+    if databases.is_database(path):
+        return True
+    with path.open("rb") as file:
+        return aider.is_history(file.read(_BEGINNING))
+
+
+def _read_foreign(path: Path, format_: str) -> list[RecordedSession]:
+    found = databases.read(path) if databases.is_database(path) else aider.read(path)
+    sources = {session.source for session in found}
+    if format_ != "auto" and sources - {_known(format_)}:
+        raise FormatError(f"it holds no session of the format {format_!r}, but of {', '.join(sorted(sources))}")
+    return found
+
+
+def _known(name: str) -> str:
     known = next((each for each in READER_NAMES if each.replace("_", "-") == name.replace("_", "-")), name)
     if known not in READER_NAMES:
         raise FormatError(f"the format {name!r} is unknown; known: auto, {', '.join(READER_NAMES)}")
+    return known
+
+
+def _read_as(path: Path, name: str) -> list[RecordedSession]:
+    known = _known(name)
+    if known == aider.NAME:
+        raise FormatError("it is no chat history of aider, which begins with '# aider chat started at'")
     if known in _OF_LINES:
         return _line_reader(known).read(path)
     problems = Problems()
@@ -139,7 +193,7 @@ def _document_reader(name: str) -> DocumentReader:
         from wane.lab.readers.providers import ProviderReader
 
         return ProviderReader(name)
-    return cast(DocumentReader, import_module(f"wane.lab.readers.{name}"))
+    return cast(DocumentReader, import_module(f"wane.lab.readers.{name.replace('-', '_')}"))
 
 
 def _read_any(path: Path) -> list[RecordedSession]:
@@ -176,7 +230,7 @@ def _read_lines(reader: LineReader, values: Sequence[object], path: Path) -> lis
 
 
 _EXPECTED: Final = (
-    "Expected a session of Claude Code, Codex, pi or Wane (JSON lines), messages of OpenAI chat, Anthropic, OpenAI"
-    " Responses or Pydantic AI, a request body of those, or an ATIF trajectory. To force one of them, name the"
-    f" format: {', '.join(READER_NAMES)}"
+    "Expected a session of Claude Code, Codex, pi, Copilot CLI, Gemini CLI, OpenCode, Goose, aider or Wane, messages of"
+    " OpenAI chat, Anthropic, OpenAI Responses or Pydantic AI, a request body of those, or an ATIF trajectory. To force"
+    f" one of them, name the format: {', '.join(READER_NAMES)}"
 )

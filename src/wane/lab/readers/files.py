@@ -14,11 +14,12 @@ from tempfile import TemporaryDirectory
 from typing import BinaryIO, Final
 
 from wane.core.errors import FormatError, JournalError, SessionNotFoundError
+from wane.lab.readers.databases import is_session
 
 STDIN: Final = "-"
 """The path that means standard input."""
 
-_SUFFIXES: Final = (".json", ".jsonl", ".ndjson")
+_SUFFIXES: Final = (".json", ".jsonl", ".ndjson", ".db")
 _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
 
@@ -27,8 +28,9 @@ def find_files(path: str | Path) -> list[Path]:
     """Return the files that a path means, sorted.
 
     Args:
-        path: a file, a folder (all `.json`, `.jsonl` and `.ndjson` files in and below it, also with `.gz`, but none
-            that are hidden), a pattern with `*`, `?` or `**`, or `-` for standard input.
+        path: a file, a folder (all `.json`, `.jsonl`, `.ndjson` and `.db` files in and below it, also with `.gz`, but
+            none that are hidden), a pattern with `*`, `?` or `**`, one session of a database
+            (`opencode.db/ses_1a2b`), or `-` for standard input.
 
     Raises:
         SessionNotFoundError: if there are none.
@@ -46,7 +48,7 @@ def find_files(path: str | Path) -> list[Path]:
         if not found:
             raise SessionNotFoundError(f"no file matches {path}")
         return sorted(found)
-    if given.exists():
+    if given.exists() or is_session(given):
         return [given]
     raise SessionNotFoundError(f"there is no file {path}")
 
@@ -73,6 +75,9 @@ def plain_file(path: Path) -> Iterator[Path]:
             _copy(sys.stdin.buffer, copy)
             with _unzipped(copy) as plain:
                 yield plain
+        return
+    if is_session(path):
+        yield path
         return
     with _unzipped(path) as plain:
         yield plain

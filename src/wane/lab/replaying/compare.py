@@ -35,7 +35,7 @@ class Comparison:
 
     Attributes:
         budget: tokens that a view might hold.
-        pricing: prices and cache rules.
+        pricing: prices and cache rules of sessions without their own.
         names: the strategies asked for.
         studied: the sessions.
         replays: by strategy, the replay of each session, in order; always includes BASELINE.
@@ -60,7 +60,7 @@ class Comparison:
         """Return it as JSON-able data: the figures over all sessions, and of each one."""
         return {
             "budget": self.budget,
-            **price_dict(self.pricing),
+            **price_dict(shared_pricing(self.studied, self.pricing)),
             "sessions": [it.to_dict() | {"strategies": self._rows(n)} for n, it in enumerate(self.studied)],
             "strategies": self._rows(),
         }
@@ -88,7 +88,7 @@ def compare(
         studied: the sessions.
         names: the strategies; BASELINE is added for the ratio.
         settings: settings of the strategies; overhead and annotation come from each session.
-        pricing: prices and cache rules.
+        pricing: prices and cache rules of sessions without their own.
         engine: does the replays.
         trace: whether to record what left the view, and when.
         progress: called after each replay.
@@ -131,7 +131,8 @@ def jobs_for(
 ) -> list[Job]:
     """Return the replays of all sessions under one strategy."""
     return [
-        Job(number, name, replace(settings, annotate=it.annotate), pricing, trace) for number, it in enumerate(studied)
+        Job(number, name, replace(settings, annotate=it.annotate), it.pricing or pricing, trace)
+        for number, it in enumerate(studied)
     ]
 
 
@@ -160,8 +161,21 @@ def total(replays: Iterable[Replay]) -> Totals:
     return sum((replay.totals for replay in replays), Totals())
 
 
-def price_dict(pricing: Pricing) -> dict[str, Any]:
-    """Return prices and cache rules as JSON-able data."""
+def shared_pricing(studied: Iterable[Studied], pricing: Pricing) -> Pricing | None:
+    """Return the prices of all sessions; None if they differ.
+
+    Args:
+        studied: the sessions.
+        pricing: prices of those without their own.
+    """
+    found = {it.pricing or pricing for it in studied}
+    return found.pop() if len(found) == 1 else None
+
+
+def price_dict(pricing: Pricing | None) -> dict[str, Any]:
+    """Return prices and cache rules as JSON-able data; without values if each session has its own."""
+    if pricing is None:
+        return {"price": None, "price_model": None, "cache": None}
     prices, rules = pricing.prices, pricing.rules
     return {
         "price": prices.name,

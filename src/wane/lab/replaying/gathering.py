@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from wane.core import Counter, chars
-from wane.core.errors import FormatError, JournalError, SessionNotFoundError
+from wane.core.errors import FormatError, JournalError, MissingExtraError, SessionNotFoundError
 from wane.inference import is_annotated
 from wane.lab.counting import count
-from wane.lab.readers import find_files, join, read_file, without_sub_agents
-from wane.lab.replaying.replay import Subject
+from wane.lab.readers import briefly, find_files, join, read_file, without_sub_agents
+from wane.lab.replaying.replay import Pricing, Subject
 from wane.lab.session import RecordedSession
 from wane.strategies.base import Annotate, AnnotateChoice
 
@@ -68,11 +68,13 @@ class Studied:
         found: the session and its origin.
         subject: the session, counted and indexed.
         annotate: who marks its episodes.
+        pricing: prices and cache rules of the model that it recorded; None if those of the replay count.
     """
 
     found: Found
     subject: Subject
     annotate: Annotate
+    pricing: Pricing | None = None
 
     @property
     def inferred(self) -> bool:
@@ -97,6 +99,7 @@ class Studied:
             "compactions": len(session.compactions),
             "summary_tokens": self.subject.summary_tokens,
             "annotation": "inferred" if self.inferred else "agent",
+            "price": self.pricing and self.pricing.prices.name,
             "joined": len(session.starts),
             "sidechains": [side.name for side in session.sidechains],
             "problems": [{"line": problem.line, "what": problem.what} for problem in session.problems],
@@ -124,7 +127,7 @@ def gather(
         SessionNotFoundError: if a path matches no file.
         JournalError: if a file given by name cannot be read.
         FormatError: if a file given by name is in an unknown format, or all files of a folder or pattern are.
-        MissingExtraError: if a format needs an extra that is not installed.
+        MissingExtraError: if the format of a file given by name needs an extra that is not installed.
     """
     files, named = _files(paths)
     found: list[Found] = []
@@ -132,10 +135,10 @@ def gather(
     for number, file in enumerate(files):
         try:
             found += [Found(session, str(file)) for session in read_file(file, format)]
-        except (FormatError, JournalError) as error:
+        except (FormatError, JournalError, MissingExtraError) as error:
             if file in named:
                 raise
-            unread.append(Unread(str(file), str(error)))
+            unread.append(Unread(str(file), briefly(error)))
         if progress:
             progress(number + 1, len(files))
     if not found:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from wane.core import Item, Kind, Pinned
@@ -22,55 +22,68 @@ REASONS: Final = (*_PINNED, UNFINISHED, NEEDED, DESCRIPTIONS, PROLOGUE, KEPT)
 """What may fill a request."""
 
 
-def why_over(
-    view: Iterable[Slot],
-    items: Sequence[Item],
-    overhead: int,
-    budget: int,
-    *,
-    first: int,
-    latest: int,
-    pinned: Pinned | None = None,
-) -> str:
-    """Return why a request exceeds the budget: one of `REASONS`.
-
-    It is the system prompt and tools if they exceed it alone, else the user's turns if both do, else the latest message
-    with its results if all three do. Else it is what holds most of the rest: by the pass's report, or `KEPT` for a
-    strategy without one. After a pass of the default policy, unfinished work and what it needs are texts, as no level
-    takes those (R13).
+class Filling:
+    """What fills the view of one run, updated by what changed since the last one.
 
     Args:
-        view: what the request shows.
         items: the history.
-        overhead: tokens that every request carries in addition.
-        budget: tokens that the request may hold.
+        overhead: tokens that every request carries besides the view.
         first: index of the first assistant message's first item; notices before it stand for system items (R15).
-        latest: index of the latest assistant message's first item; 0 before the first one.
-        pinned: what the pass says holds the tokens; None for a strategy without passes.
     """
-    held = dict.fromkeys(REASONS, 0)
-    held[FIXED] = overhead
-    for slot in view:
+
+    def __init__(self, items: Sequence[Item], overhead: int, first: int) -> None:
+        self._tokens = [item.tokens for item in items]
+        self._reasons = [_reason(item, opening=index < first) for index, item in enumerate(items)]
+        self._held = {**dict.fromkeys(REASONS, 0), FIXED: overhead}
+        self._shown = bytearray(len(items))
+        self._view: list[Slot] = []
+
+    def show(self, view: Sequence[Slot], same: int) -> None:
+        """Take the next view, given that the first `same` slots are those of the last one."""
+        for slot in self._view[same:]:
+            self._count(slot, -1)
+        self._view[same:] = view[same:]
+        for slot in self._view[same:]:
+            self._count(slot, 1)
+
+    def why_over(self, budget: int, latest: int, before: int, pinned: Pinned | None = None) -> str:
+        """Return why a request exceeds the budget: one of `REASONS`.
+
+        It is the system prompt and tools if they exceed it alone, else the user's turns if both do, else the latest
+        message with its results if all three do. Else it is what holds most of the rest: by the pass's report, or
+        `KEPT` for a strategy without one. After a pass of the default policy, unfinished work and what it needs are
+        texts, as no level takes those (R13).
+
+        Args:
+            budget: tokens that the request may hold.
+            latest: index of the latest assistant message's first item; 0 before the first one.
+            before: number of items before the call.
+            pinned: what the pass says holds the tokens; None for a strategy without passes.
+        """
+        newest = range(latest, before) if latest else ()
+        held = dict(self._held)
+        held[LATEST] = sum(self._tokens[at] for at in newest if self._shown[at] and self._reasons[at] == KEPT)
+        held[KEPT] -= held[LATEST]
+        total = 0
+        for reason in _PINNED:
+            total += held[reason]
+            if total > budget:
+                return reason
+        if pinned is None:
+            return KEPT
+        rest = {NEEDED: pinned.needed, DESCRIPTIONS: pinned.descriptions, PROLOGUE: pinned.prologue}
+        rest[UNFINISHED] = held[KEPT] - sum(rest.values())
+        return max(rest, key=rest.__getitem__)
+
+    def _count(self, slot: Slot, sign: int) -> None:
         if isinstance(slot, Substitute):
-            held[KEPT] += slot.tokens
-        else:
-            opening = items[slot].kind is Kind.NOTICE and slot < first
-            held[FIXED if opening else _part(items[slot].kind, newest=slot >= latest > 0)] += items[slot].tokens
-    total = 0
-    for reason in _PINNED:
-        total += held[reason]
-        if total > budget:
-            return reason
-    if pinned is None:
-        return KEPT
-    rest = {NEEDED: pinned.needed, DESCRIPTIONS: pinned.descriptions, PROLOGUE: pinned.prologue}
-    rest[UNFINISHED] = held[KEPT] - sum(rest.values())
-    return max(rest, key=rest.__getitem__)
+            self._held[KEPT] += sign * slot.tokens
+            return
+        self._held[self._reasons[slot]] += sign * self._tokens[slot]
+        self._shown[slot] = sign > 0
 
 
-def _part(kind: Kind, *, newest: bool) -> str:
-    if kind is Kind.SYSTEM:
+def _reason(item: Item, *, opening: bool) -> str:
+    if item.kind is Kind.SYSTEM or (opening and item.kind is Kind.NOTICE):
         return FIXED
-    if kind is Kind.USER:
-        return USER
-    return LATEST if newest else KEPT
+    return USER if item.kind is Kind.USER else KEPT

@@ -8,21 +8,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from statistics import median
 from time import perf_counter
 from typing import Final
 
 from wane.core import Kind, chars
+from wane.core.errors import ConfigError
 from wane.lab.cache import CacheRules, PrefixCache, rules_for
+from wane.lab.cache.lineage import common_prefix
 from wane.lab.counting import Material
 from wane.lab.figures import CallFigures, Totals
 from wane.lab.loss import CallLoss, Index, Loss
-from wane.lab.replaying.over import why_over
+from wane.lab.replaying.over import Filling
 from wane.lab.replaying.trace import Trace
+from wane.lab.session import RecordedSession
 from wane.prices import CacheUse, Cost, Prices
-from wane.strategies.base import Fitted, Strategy, Substitute, Summarising, SummaryNeeded
+from wane.strategies.base import Slot, Strategy, Substitute, Summarising, SummaryNeeded
 from wane.strategies.summarised import SUMMARY_TOKENS
 
 REREAD_OUTPUT: Final = 50
@@ -57,6 +60,30 @@ class Pricing:
         """
         prices = Prices.of(model)
         return cls(prices, rules_for(prices.provider, prices.model, hour=hour), hour)
+
+    @classmethod
+    def recorded(cls, session: RecordedSession, *, hour: bool = False) -> Pricing | None:
+        """Return the prices of the model that a session recorded, of several that of the most calls.
+
+        Args:
+            session: the session.
+            hour: see the attribute.
+
+        Returns:
+            The prices; None if no model was recorded, or its prices are not known.
+
+        Raises:
+            MissingExtraError: without the extra `lab`.
+        """
+        models = Counter(call.model for call in session.calls if call.model)
+        for model, _ in models.most_common(1):
+            try:
+                pricing = cls.of(model, hour=hour)
+            except ConfigError:
+                return None
+            prices = pricing.prices
+            return replace(pricing, prices=replace(prices, name=f"{prices.provider}:{prices.model}"))
+        return None
 
     def cost(self, use: CacheUse, output: int) -> Cost:
         """Return what one call costs."""
@@ -150,9 +177,16 @@ class _Run:
         system = next((at for at, kind in enumerate(kinds) if kind is not Kind.SYSTEM), len(kinds))
         self._cache = PrefixCache(pricing.rules, material.overhead, kinds=kinds, system=system)
         self._loss = Loss(subject.index)
+        first = self._session.calls[0].first if self._session.calls else 0
+        self._filling = Filling(material.items, material.overhead, first)
+        self._view: list[Slot] = []
         self._added = 0
         self._at: float | None = None
-        self._totals = Totals()
+        self._cost = Cost()
+        self._own = Totals()
+        self._over: Counter[str] = Counter()
+        self._reread_costs = 0.0
+        self._seconds = 0.0
         self._calls: list[CallFigures] = []
 
     def call(self, number: int) -> None:
@@ -173,33 +207,44 @@ class _Run:
             seconds += perf_counter() - started
         if self._trace:
             self._trace.observe(number, outcome)
-        use = self._cache.request(outcome.view, self._tokens, call.at)
-        output = self._material.output_tokens[number]
-        loss = self._loss.observe(number, outcome.view)
-        cost = self._pricing.cost(use, output)
-        self._totals += own + Totals(
-            calls=1,
-            cost=cost,
-            read=use.read,
-            written=use.written,
-            fresh=use.fresh,
-            output=output,
-            viewed=use.total,
-            peak=use.total,
-            over=self._over(number, outcome, use.total),
-            passes=int(outcome.ran),
-            reread_cost=self._reread_cost(loss, use),
-            seconds=seconds,
-        )
+        # Compared once for all that follow, since most views only grow.
+        same = common_prefix(self._view, outcome.view, outcome.same)
+        self._view[same:] = outcome.view[same:]
+        use = self._cache.request(self._view, self._tokens, call.at, same=same)
+        loss = self._loss.observe(number, self._view, same)
+        cost = self._pricing.cost(use, self._material.output_tokens[number])
+        self._filling.show(self._view, same)
+        if use.total > self._budget:
+            latest = self._session.calls[number - 1].first if number else 0
+            pinned = outcome.report.pinned if outcome.report else None
+            self._over[self._filling.why_over(self._budget, latest, call.first, pinned)] += 1
+        self._cost += cost
+        self._reread_costs += self._reread_cost(loss, use)
+        self._seconds += seconds
+        if own.own_calls:
+            self._own += own
         spent = cost.total + own.own_cost.total
         self._calls.append(CallFigures(use.total, use.read, use.written, spent, outcome.ran, own.own_calls, loss))
         self._at = call.at if call.at is not None else self._at
 
     def result(self) -> Replay:
-        totals = self._totals + Totals(
+        calls = self._calls
+        totals = self._own + Totals(
+            calls=len(calls),
+            cost=self._cost,
+            read=sum(it.read for it in calls),
+            written=sum(it.written for it in calls),
+            fresh=sum(it.tokens - it.read - it.written for it in calls),
+            output=sum(self._material.output_tokens),
+            viewed=sum(it.tokens for it in calls),
+            peak=max((it.tokens for it in calls), default=0),
+            over=self._over,
+            passes=sum(it.ran for it in calls),
             prefix_breaks=self._cache.prefix_breaks,
-            loss=self._loss.totals(),
+            reread_cost=self._reread_costs,
             floor=floor(self._material, self._pricing),
+            seconds=self._seconds,
+            loss=self._loss.totals(),
         )
         name = self._strategy.name
         return Replay(self._session.name, name, self._budget, totals, tuple(self._calls), self._trace)
@@ -211,22 +256,6 @@ class _Run:
             if self._trace and added:
                 self._trace.note(call, index, added)
         self._added = max(self._added, stop)
-
-    def _over(self, number: int, fitted: Fitted, total: int) -> Counter[str]:
-        if total <= self._budget:
-            return Counter()
-        calls, material = self._session.calls, self._material
-        latest = calls[number - 1].first if number else 0
-        reason = why_over(
-            fitted.view,
-            material.items,
-            material.overhead,
-            self._budget,
-            first=calls[0].first,
-            latest=latest,
-            pinned=fitted.report.pinned if fitted.report else None,
-        )
-        return Counter([reason])
 
     def _summary_call(self, needed: SummaryNeeded, at: float | None) -> Totals:
         """Make a model call of the strategy's own: it reads the current view and writes a summary."""

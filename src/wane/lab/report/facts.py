@@ -55,7 +55,9 @@ def facts_of(material: Material) -> list[Fact]:
 
 
 def _common(studied: Iterable[Studied], pricing: Pricing) -> list[Fact]:
+    studied = list(studied)
     every: list[dict[str, Any]] = [it.to_dict() for it in studied]
+    priced = [it.pricing or pricing for it in studied]
     name = every[0]["name"] if len(every) == 1 else f"{len(every):,} sessions"
     calls, tokens = sum(it["model_calls"] for it in every), sum(it["tokens"] for it in every)
     inferred = sum(it["annotation"] == "inferred" for it in every)
@@ -65,6 +67,6 @@ def _common(studied: Iterable[Studied], pricing: Pricing) -> list[Fact]:
         ("Model calls", f"{calls:,}"),
         ("History", f"{tokens:,} tokens"),
         ("Episodes", episodes),
-        ("Prices", f"{pricing.prices.provider}:{pricing.prices.model}"),
-        ("Cache rules", pricing.rules.name),
+        ("Prices", ", ".join(dict.fromkeys(f"{it.prices.provider}:{it.prices.model}" for it in priced))),
+        ("Cache rules", ", ".join(dict.fromkeys(it.rules.name for it in priced))),
     ]

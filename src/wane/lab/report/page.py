@@ -17,7 +17,7 @@ _PAGE: Final = files("wane.lab.report") / "page"
 STYLE: Final = _PAGE / "report.css"
 """The style of all pages."""
 
-SHARED: Final = tuple(_PAGE / f"{name}.js" for name in ("base", "plot", "theme"))
+SHARED: Final = tuple(_PAGE / f"{name}.js" for name in ("base", "plot", "saving", "theme"))
 """Scripts that any page can use, in order."""
 
 _LOOKING: Final = ("looking", "table", "views", "episodes", "state", "items", "scrubber", "sweep", "main")

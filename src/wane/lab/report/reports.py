@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 from wane.lab.counting import Material
-from wane.lab.replaying.compare import BASELINE, Comparison, price_dict
+from wane.lab.replaying.compare import BASELINE, Comparison, price_dict, shared_pricing
 from wane.lab.replaying.gathering import annotator_of
 from wane.lab.replaying.replay import Replay
 from wane.lab.report.facts import Fact, facts_of, facts_of_comparison, facts_of_sweep
+from wane.lab.report.headline import Simulated, headline_of
 from wane.lab.report.outline import Outline, outline_of
 from wane.lab.report.page import frame_size, render, write_page
 from wane.lab.report.recorded import recorded_run
@@ -33,8 +35,8 @@ def write_report(
     Args:
         path: path of the HTML file.
         comparison: the comparison. Replays without a trace show sizes only.
-        contents: whether the page holds the contents of the sessions; False leaves out texts, arguments, titles, and
-            names and descriptions of episodes. Names of sessions and tools stay.
+        contents: whether the page holds the contents of the sessions; False leaves out texts, arguments, titles, names
+            of sessions and tools, and names and descriptions of episodes.
         size_limit: bytes of the page. Texts are shortened, and sessions left out, to keep it.
 
     Raises:
@@ -56,9 +58,9 @@ def write_report(
         page.add(session, texts, size_limit)
     page.data |= {
         "title": "Strategies compared",
-        "facts": facts_of_comparison(comparison),
+        "facts": [fact for fact in facts_of_comparison(comparison) if contents or fact[0] != "Session"],
         "budget": comparison.budget,
-        **price_dict(comparison.pricing),
+        **price_dict(shared_pricing(comparison.studied, comparison.pricing)),
         "columns": columns_dict(),
         "strategies": rows({name: comparison.totals(name) for name in comparison.names}, baseline, comparison.budget),
     }
@@ -69,6 +71,7 @@ def write_view(
     path: str | Path,
     materials: Sequence[Material],
     *,
+    simulated: Sequence[Simulated] = (),
     budget: int | None = None,
     facts: Iterable[Fact] = (),
     contents: bool = True,
@@ -76,9 +79,12 @@ def write_view(
 ) -> None:
     """Write what happened in recorded sessions as a page: what each call saw, and what the agent removed.
 
+    Beside it stands what another strategy would have shown, if the sessions were replayed.
+
     Args:
         path: path of the HTML file.
         materials: the sessions, counted; the first is shown first.
+        simulated: the sessions replayed, in the same order; none if they were not.
         budget: tokens that a view may hold, if there was a budget; None for that of the last pass.
         facts: more figures for the head of the page, about the first session.
         contents: as in `write_report`.
@@ -88,18 +94,23 @@ def write_view(
         OSError: if it cannot be written.
     """
     page = _Page("view", contents)
-    for material in materials:
+    others = [*simulated, *[None] * (len(materials) - len(simulated))]
+    for material, other in zip(materials, others, strict=True):
         session = material.session
         annotate = annotator_of(session)
         texts = Texts(included=contents)
         outline = outline_of(material, annotate)
         known = [it.budget for it in session.evictions if it.budget]
         limit = budget if budget is not None and material is materials[0] else known[-1] if known else None
-        run = recorded_run(material, outline, texts.note, limit)
-        made = session_of(material, outline, [run], texts, inferred=annotate == "infer")
-        page.add(made | {"facts": facts_of(material)}, texts, size_limit)
+        runs = [recorded_run(material, outline, texts.note, limit)]
+        headline = None
+        if other is not None:
+            runs.append(_run(other.replay, material, outline, texts))
+            headline = asdict(headline_of(material, other))
+        made = session_of(material, outline, runs, texts, inferred=annotate == "infer")
+        page.add(made | {"facts": facts_of(material), "headline": headline}, texts, size_limit)
     first = materials[0].session
-    title = Texts(included=contents).private(first.title) or first.name
+    title = (Texts(included=contents).private(first.title) or first.name) if contents else "A session"
     page.data |= {"title": title, "facts": list(facts), "budget": None}
     page.write(Path(path), size_limit)
 
@@ -133,7 +144,7 @@ def write_sweep_report(path: str | Path, sweep: Sweep) -> None:
         "title": "Budgets swept",
         "facts": facts_of_sweep(sweep),
         "budget": None,
-        **price_dict(sweep.pricing),
+        **price_dict(shared_pricing(sweep.studied, sweep.pricing)),
         "columns": columns_dict(),
         "budgets": list(sweep.budgets),
         "points": points,
@@ -164,6 +175,10 @@ class _Page:
     def add(self, session: dict[str, Any], texts: Texts, size_limit: int) -> None:
         """Add a session, or only its name if the page is full."""
         size = len(to_json(session).encode())
+        if not self.data["contents"]:
+            # Names of files and of tools may tell of the work, too.
+            session["name"] = f"session {len(self._sessions) + len(self._left_out) + 1}"
+            session["tools"] = [f"tool {number}" for number in range(1, len(session["tools"]) + 1)]
         if self._sessions and self._size + size > _DETAILS * size_limit:
             self._left_out.append(session["name"])
             return

@@ -199,7 +199,7 @@ from pathlib import Path
 area = sys.argv[1]
 path = Path("var/tickets") / area
 try:
-    ticket = path.read_text().strip()
+    ticket = path.read_text(encoding="utf-8").strip()
     path.unlink()
 except FileNotFoundError:
     sys.exit(f"the ticket for {area} has been drawn already")

@@ -19,7 +19,8 @@ function episodesSection() {
   const spacer = h("div", { class: "spacer" });
   const box = h("div", { class: "bars", tabindex: 0, role: "application", "aria-label": "Episodes; up and down arrow keys choose one" }, spacer, canvas);
   const detail = h("div", { class: "detail", "aria-live": "polite" });
-  body.append(h("div", { class: "tools" }, key, origin), box, detail);
+  const hint = h("span", { class: "small" }, "Choose a row to see what became of it.");
+  body.append(h("div", { class: "tools" }, key, origin), box, hint, detail);
   const view = { hover: -1, chosen: -1, row: LEAST_ROW };
 
   const draw = () => {
@@ -45,7 +46,8 @@ function episodesSection() {
   const explain = () => {
     const number = view.hover >= 0 ? view.hover : view.chosen;
     const bar = session().bars[number];
-    detail.replaceChildren(...(bar ? episodeDetail(session(), run(), bar) : [h("p", { class: "small" }, "Choose an episode to see what became of it, and what it depends on.")]));
+    hint.hidden = Boolean(bar) || !session().bars.length;
+    detail.replaceChildren(...(bar ? episodeDetail(session(), run(), bar) : []));
   };
   const rowAt = (event) => {
     const y = event.clientY - box.getBoundingClientRect().top + box.scrollTop;

@@ -8,8 +8,12 @@ function drawMap(canvas, width, now, chosen) {
   const whole = of.tokens.reduce((sum, value) => sum + value, 0) || 1;
   const lines = clamp(Math.ceil(whole / 4000), 2, width < 600 ? 14 : 10);
   const deep = 11, gap = 3;
-  const context = sharpen(canvas, width, lines * (deep + gap));
   const perLine = whole / lines;
+  let held = 0;
+  for (let index = 0; index < now.known; index++) held += of.tokens[index];
+  // Lines of which nothing has happened yet are left out.
+  const used = clamp(Math.ceil(held / perLine), 1, lines);
+  const context = sharpen(canvas, width, used * (deep + gap));
   const paint = STATES.map((state) => colour(state ? `st-${state.key}` : "track"));
   let at = 0;
   const spans = [];

@@ -1,7 +1,12 @@
 // What is looked at, and the session and run that it is of.
 
-const DISPLAY = { recorded: "as it happened" };
+// Beside a recorded session, what was simulated is named by what it stands for.
+const DISPLAY = { recorded: "as recorded", ...(data.report === "view" ? { cwl: "with Wane", none: "nothing evicted" } : {}) };
 const shown = (name) => DISPLAY[name] || name;
+
+// With many strategies, the lines of these are shown at first.
+const FIRST = ["none", "compact", "cwl"];
+const hiddenAtFirst = (names) => new Set(names.length > 4 && names.includes("cwl") ? names.filter((name) => !FIRST.includes(name)) : []);
 
 // What is looked at: one session, one strategy, one call. Parts listen, and are told what has changed.
 const app = { session: 0, run: 0, call: 0, listeners: [] };

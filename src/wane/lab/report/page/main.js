@@ -4,9 +4,16 @@ function heading() {
   const intro = h("section", { class: "intro" }, h("h1", {}, data.title));
   const facts = h("dl", { class: "facts" });
   const fillFacts = () => facts.replaceChildren(...[...data.facts, ...((session() && session().facts) || [])].map(([label, value]) => h("div", {}, h("dt", {}, label), h("dd", {}, value))));
+  const said = h("div", { class: "headline", hidden: true });
+  const fillHeadline = () => {
+    const headline = session() && session().headline;
+    said.hidden = !headline;
+    if (headline) said.replaceChildren(h("p", { class: "outcome" }, headline.text), h("p", { class: "small" }, headline.detail));
+  };
   fillFacts();
-  app.listeners.push((change) => { if ("session" in change) fillFacts(); });
-  intro.append(facts);
+  fillHeadline();
+  app.listeners.push((change) => { if ("session" in change) { fillFacts(); fillHeadline(); } });
+  intro.append(said, facts);
   if (data.left_out.length) intro.append(h("p", { class: "note" }, `The page is full: ${many(data.left_out.length, "session")} stand in the figures alone.`));
   main.append(intro);
 }
@@ -19,7 +26,7 @@ function chooser() {
   };
   const box = h("div", { class: "chooser" });
   const which = pick("Session", "session", sessions.map((it) => (it.title && it.title !== it.name ? `${it.name}: ${it.title}`.slice(0, 90) : it.name)), (value) => go({ session: value, run: app.run, call: 0 }));
-  const how = pick("Strategy", "strategy", session().runs.map((it) => shown(it.name)), (value) => go({ run: value }));
+  const how = pick(data.report === "view" ? "Shown" : "Strategy", "strategy", session().runs.map((it) => shown(it.name)), (value) => go({ run: value }));
   if (sessions.length > 1) box.append(which.label);
   if (session().runs.length > 1) box.append(how.label);
   app.listeners.push(() => { which.select.value = String(app.session); how.select.value = String(app.run); });
@@ -38,7 +45,9 @@ function fromAddress() {
 
 function start() {
   const some = data.sessions.length > 0 && data.sessions[0].first.length > 0;
-  if (some) app.run = Math.max(0, session().runs.findIndex((it) => it.name === "cwl"));
+  // A recorded session is shown as recorded, unless nothing left its view.
+  const telling = data.report === "view" ? (it) => it.changes?.length : (it) => it.name === "cwl";
+  if (some) app.run = Math.max(0, session().runs.findIndex(telling));
   heading();
   if (data.report === "comparison") strategyTable();
   if (data.report === "sweep") sweepSection();

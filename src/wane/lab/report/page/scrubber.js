@@ -6,7 +6,7 @@ function scrubberSection() {
   const body = section("scrubber", "Call by call", "What the model saw at one call, what had gone by then, and why. The left and right arrow keys move through the calls.");
   const ui = scrubberParts();
   body.append(ui.bar, ui.status, ui.mapBox, ui.states, h("div", { class: "split" }, ui.list.box, ui.detail));
-  const local = { chosen: -1, filter: 0, toggled: new Set(), now: null, geometry: null, timer: null };
+  const local = { chosen: -1, filter: 0, toggled: new Set(), picked: false, now: null, geometry: null, timer: null };
 
   const update = () => {
     const of = session(), it = run();
@@ -21,6 +21,7 @@ function scrubberSection() {
     fillStates(ui.states, local, refilter);
     drawSpark(ui.spark, it);
     if (!it.changes) ui.states.prepend(h("p", { class: "small" }, "What was taken out was not recorded in this replay."));
+    if (!(local.picked && local.chosen < local.now.known)) local.chosen = telling(of, local.now);
     refill();
     paintMap();
     explain();
@@ -31,6 +32,7 @@ function scrubberSection() {
   const explain = () => ui.detail.replaceChildren(...itemDetail(session(), run(), local.now, local.chosen, choose));
   const choose = (chosen, reveal) => {
     local.chosen = chosen;
+    local.picked = true;
     if (reveal) revealItem(ui.list, local, refill);
     ui.list.draw();
     paintMap();
@@ -40,12 +42,19 @@ function scrubberSection() {
   wireScrubber(ui, local, { choose, refill });
   app.listeners.push((change) => {
     if ("session" in change || "run" in change) { local.toggled.clear(); local.filter = 0; }
-    if ("session" in change) local.chosen = -1;
+    if ("session" in change) local.picked = false;
     update();
   });
   onResize(ui.mapBox, () => { paintMap(); drawSpark(ui.spark, run()); });
   onColours(paintMap);
   update();
+}
+
+// What to show until something is chosen: the largest item that has just gone, or else the newest.
+function telling(of, now) {
+  let found = -1;
+  now.state.forEach((state, index) => { if (state === JUST_GONE && (found < 0 || of.tokens[index] > of.tokens[found])) found = index; });
+  return found >= 0 ? found : now.known - 1;
 }
 
 function scrubberParts() {

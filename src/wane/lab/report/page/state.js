@@ -85,8 +85,9 @@ function levelsOf(it) {
 
 function episodeName(bar) {
   if (bar.name) return `‘${bar.name}’`;
-  const count = `${bar.number + 1}`;
-  return bar.type === "work" ? `work outside episodes (${count})` : `${bar.type === "act" ? "act" : "exploration"} ${count}`;
+  const from = Math.max(1, bar.opened), to = Math.max(from, bar.closed < 0 ? callCount() : bar.closed);
+  const calls = from === to ? `call ${n0(from)}` : `calls ${n0(from)} to ${n0(to)}`;
+  return `${{ work: "work", act: "act" }[bar.type] || "exploration"} at ${calls}`;
 }
 const levelName = (level) => ({ remove: "removed" })[data.levels[level]] || data.levels[level];
 const episodeType = (bar) => ({ act: "act", expl: "exploration", work: "outside episodes" })[bar.type];

@@ -3,11 +3,11 @@
 function sweepSection() {
   const body = section("sweep", "Cost and recall by budget", "Up and to the left is better. A point is a strategy at a budget; a whisker shows how much more a summary may have held. The ringed points are on the frontier: none is both cheaper and recalls more.");
   const names = [...new Set(data.points.map((point) => point.strategy))];
-  const hidden = new Set();
+  const hidden = hiddenAtFirst(names);
   const legend = h("div", { class: "legend", role: "group", "aria-label": "Strategies shown" }, names.map((name) => legendButton(name, hidden, () => draw())));
   const box = h("div", { class: "plot" });
   const tip = h("div", { class: "tip", role: "status", hidden: true });
-  body.append(legend, h("div", { class: "plotbox" }, box, tip));
+  body.append(h("div", { class: "tools" }, legend, savers(() => box.firstChild, "sweep")), h("div", { class: "plotbox" }, box, tip));
   const draw = () => { if (box.clientWidth) box.replaceChildren(drawSweep(box.clientWidth, names.filter((name) => !hidden.has(name)), tip, box)); };
   onResize(box, draw);
   draw();
@@ -29,11 +29,12 @@ function drawSweep(width, names, tip, box) {
   const y = scale(Math.max(0, least - 0.04), 1.01, height - bottom, top);
   const node = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "Cost against recall" });
   node.append(svg("g", { class: "grid" },
-    ticks(Math.max(0, least - 0.04), 1.01, 5).map((value) => [svg("line", { x1: left, x2: width - right, y1: y(value), y2: y(value) }), svg("text", { x: left - 8, y: y(value) + 4, "text-anchor": "end" }, `${Math.round(100 * value)}%`)]),
+    ticks(Math.max(0, least - 0.04), 1.01, 5).map((value) => [svg("line", { x1: left, x2: width - right, y1: y(value), y2: y(value) }), svg("text", { x: left - 8, y: y(value) + 4, "text-anchor": "end" }, `${trim(100 * value)}%`)]),
     marks.map((value) => svg("text", { x: x(value), y: height - bottom + 18, "text-anchor": "middle" }, data.points[0]?.values.cost_ratio === null ? UNITS.usd(value) : trim2(value)))));
   node.append(svg("text", { x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle", class: "title" }, `cost against never evicting${far ? ", log scale" : ""}`));
   node.append(svg("text", { x: left, y: 10, class: "title" }, "reference recall"));
-  const frontier = points.filter((point) => point.best);
+  // By cost, and so by recall too: a staircase.
+  const frontier = points.filter((point) => point.best).sort((one, other) => costOf(one) - costOf(other) || one.values.reference_recall - other.values.reference_recall);
   if (frontier.length > 1) {
     const steps = frontier.map((point, at) => (at ? `H${x(costOf(point))}V${y(point.values.reference_recall)}` : `M${x(costOf(point))} ${y(point.values.reference_recall)}`)).join("");
     node.append(svg("path", { d: steps, class: "frontier" }));

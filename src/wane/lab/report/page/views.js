@@ -9,10 +9,10 @@ function viewsSection() {
     "views",
     "Window size over calls",
     lone
-      ? "What each request held. The row below marks where something was taken out of the view."
+      ? "What each request held, in tokens. The rows below mark where something was taken out of the view."
       : "What each request held, in tokens. The rows below mark where a strategy took something out of its view.",
   );
-  const hidden = new Set();
+  const hidden = hiddenAtFirst(session().runs.map((it) => it.name));
   let zoomed = true;
   const legend = h("div", { class: "legend", role: "group", "aria-label": "Strategies shown" });
   const box = h("div", { class: "plot", tabindex: 0, role: "img" });
@@ -66,11 +66,12 @@ function viewsSection() {
     tools.replaceChildren();
     const largest = Math.max(...runs.flatMap((it) => it.sizes.length ? [peak(it.sizes)] : [0]));
     const budget = runs.find((it) => it.budget)?.budget;
-    if (budget && runs.length > 1 && largest > 1.6 * budget) {
+    if (budget && runs.length > 1 && largest > 1.6 * budget && !lone) {
       zoomed = true;
       const options = [["budget", "Near the budget"], ["all", "All"]];
       tools.append(segmented("Scale", options, "budget", (value) => { zoomed = value === "budget"; draw(); }));
     } else zoomed = false;
+    tools.append(savers(() => chart.node, `${session().name}-window`));
     legend.replaceChildren();
     if (runs.length > 1) legend.append(...runs.map((it) => legendButton(it.name, hidden, draw)));
     at = null;
@@ -163,7 +164,7 @@ function rug(it, x, y) {
   const summaries = it.summaries.map((call) => `M${x(call).toFixed(1)} ${y - 4.5}l4 4.5l-4 4.5l-4 -4.5z`).join("");
   const ticksNode = styled(svg("path", { d: marks, class: "rug" }), { stroke });
   const diamonds = styled(svg("path", { d: summaries }), { fill: stroke });
-  const label = svg("text", { x: MARGIN.left - 8, y: y + 3, "text-anchor": "end", class: "ruglabel" }, it.name === "recorded" ? "taken out" : it.name.slice(0, 11));
+  const label = svg("text", { x: MARGIN.left - 8, y: y + 3, "text-anchor": "end", class: "ruglabel" }, session().runs.length === 1 ? "taken out" : it.name === "recorded" ? "recorded" : shown(it.name).slice(0, 11));
   return svg("g", {}, label, ticksNode, diamonds);
 }
 

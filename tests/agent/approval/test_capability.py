@@ -7,13 +7,15 @@ from pydantic_ai import Agent
 from pydantic_ai.messages import ModelMessage
 
 from tests.agent.scripts import Step, call, results, scripted
-from wane.agent.tools.approval import Approval, ApprovalRequest, Approvals, Approver, Effect, refuse
+from wane.agent.approval.capability import Approvals
+from wane.agent.approval.permissions import Approval, ApprovalRequest, Approver, Effect, Permissions, Scope, refuse
 from wane.agent.tools.toolset import coding_tools
 
 
 def use(directory: Path, ask: Approver | None, *steps: Step) -> list[str]:
     sent: list[list[ModelMessage]] = []
-    capabilities = [Approvals(ask), *coding_tools(directory, 9_000).capabilities]
+    permissions = Permissions(yolo=True) if ask is None else Permissions(ask)
+    capabilities = [Approvals(permissions), *coding_tools(directory, 9_000).capabilities]
     agent = Agent(scripted(*steps, "done", sent=sent), capabilities=capabilities)
     asyncio.run(agent.run("go"))
     return results(sent[-1])
@@ -60,14 +62,14 @@ def test_the_user_sees_the_command_and_the_diff(repository: Path) -> None:
     assert ran == "hi"
     assert "use 43" in edited
     assert "the user refused it" in made
-    assert asked.requests[0] == ApprovalRequest(Effect.COMMAND, "echo hi")
+    assert asked.requests[0] == ApprovalRequest(Effect.COMMAND, "echo hi", part="echo hi", covers="echo *")
     assert asked.requests[1].subject == "app.py"
     assert "-    return 41\n+    return 42" in asked.requests[1].detail
     assert not (repository / "new").exists()
 
 
-def test_always_holds_for_the_same_effect(repository: Path) -> None:
-    asked = Asked(Approval(True, always=True), Approval(True))
+def test_always_holds_for_the_same_command(repository: Path) -> None:
+    asked = Asked(Approval(True, Scope.SESSION), Approval(True))
     texts = use(
         repository,
         asked,

@@ -1,0 +1,130 @@
+#!/bin/sh
+# Make the base root file systems that the evaluation's own environment builds on, where there is no docker.
+#
+#   scripts/eval_bases.sh [DIR]        as root; DIR is /var/tmp/wane-bases otherwise
+#
+# One folder for each image name: DIR/ubuntu:24.04 and DIR/python:3.13-slim-bookworm. The packages come from the
+# distributions' archives as debootstrap knows them; DEBIAN_MIRROR and UBUNTU_MIRROR name others. Both get uv and a
+# Python 3.13, which the tests of Terminal-Bench want: that of PYTHON313, a prefix such as ~/.pyenv/versions/3.13.0 or
+# what `uv python install 3.13` makes. The certificates and the resolver are this machine's.
+set -eu
+
+target=${1:-/var/tmp/wane-bases}
+python=${PYTHON313:-$(python3.13 -c 'import sys; print(sys.base_prefix)' 2>/dev/null || true)}
+scripts=/usr/share/debootstrap/scripts
+# Of Ubuntu's keyring package, which Debian does not have.
+keyring_file=pool/main/u/ubuntu-keyring/ubuntu-keyring_2023.11.28.1_all.deb
+keyring_sha256=36de43b15853ccae0028e9a767613770c704833f82586f28eb262f0311adb8a8
+
+say() { echo "eval bases: $1" >&2; }
+fail() { say "$1"; exit 1; }
+
+[ "$(id -u)" = 0 ] || fail "run this as root"
+[ -n "$python" ] && [ -x "$python/bin/python3.13" ] || fail "no Python 3.13 is at hand: name its prefix in PYTHON313"
+command -v debootstrap >/dev/null 2>&1 || apt-get install -y -qq --no-install-recommends debootstrap >/dev/null
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export DEBIAN_FRONTEND=noninteractive LC_ALL=C
+mkdir -p "$target"
+
+known_ubuntu() {
+    sed -n 's/^[[:space:]]*default_mirror[[:space:]]*//p' "$scripts/gutsy" | grep -v -e old -e ports | head -n 1
+}
+
+# debootstrap knows a mirror of Debian too, and tells it nowhere but in its own text.
+known_debian() {
+    sed -n 's/^DEF_MIRROR="\(.*\)"$/\1/p' "$(command -v debootstrap)" | head -n 1
+}
+
+ubuntu_keyring() {
+    file=/usr/share/keyrings/ubuntu-archive-keyring.gpg
+    if [ ! -e "$file" ]; then
+        curl -fsSL -o "$work/keyring.deb" "$ubuntu/$keyring_file"
+        echo "$keyring_sha256  $work/keyring.deb" | sha256sum --check --quiet
+        dpkg-deb -x "$work/keyring.deb" "$work/keyring"
+        file=$work/keyring$file
+    fi
+    echo "$file"
+}
+
+certificates() {
+    mkdir -p "$1/etc/ssl/certs"
+    cp -L /etc/ssl/certs/ca-certificates.crt "$1/etc/ssl/certs/"
+    cp -L /etc/resolv.conf "$1/etc/resolv.conf"
+}
+
+add_python() {
+    mkdir -p "$2"
+    tar -C "$python" --exclude='lib/python3.13/test' --exclude='*.a' --exclude='lib/python3.13/site-packages/*' \
+        --exclude=__pycache__ -c bin lib include | tar -C "$2" --no-same-owner -x
+    rm -f "$2"/bin/pip*
+    echo "${2#"$1"}/lib" >"$1/etc/ld.so.conf.d/python313.conf"
+    chroot "$1" ldconfig
+}
+
+add_uv() {
+    mkdir -p "$1/root/.local/bin"
+    cp "$work"/uv/uv-*.data/scripts/uv "$work"/uv/uv-*.data/scripts/uvx "$1/root/.local/bin/"
+    chmod 755 "$1"/root/.local/bin/uv*
+    # What the tests of Terminal-Bench read after they have tried to install uv.
+    printf '%s\n' 'export PATH="$HOME/.local/bin:$PATH"' 'export UV_PYTHON_DOWNLOADS=never UV_LINK_MODE=copy' \
+        'export SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt' >"$1/root/.local/bin/env"
+}
+
+install() {
+    root=$1
+    shift
+    chroot "$root" apt-get update -qq
+    chroot "$root" apt-get install -y -qq --no-install-recommends ca-certificates tzdata libbz2-1.0 libffi8 liblzma5 \
+        libncursesw6 libsqlite3-0 libuuid1 zlib1g "$@" >/dev/null
+    chroot "$root" apt-get clean
+    certificates "$root"
+}
+
+python3 -m pip download -q --no-deps -d "$work" uv
+python3 -m zipfile -e "$work"/uv-*.whl "$work/uv"
+
+debian=${DEBIAN_MIRROR:-$(known_debian)}
+ubuntu=${UBUNTU_MIRROR:-$(known_ubuntu)}
+[ -n "$debian" ] && [ -n "$ubuntu" ] || fail "name the archives in DEBIAN_MIRROR and UBUNTU_MIRROR"
+
+make_debian() {
+    root=$1
+    debootstrap --variant=minbase bookworm "$root" "$debian" >"$work/log" || { tail "$work/log" >&2; return 1; }
+    certificates "$root"
+    printf 'deb %s bookworm main\ndeb %s bookworm-updates main\ndeb %s-security bookworm-security main\n' \
+        "$debian" "$debian" "$debian" >"$root/etc/apt/sources.list"
+    install "$root" libssl3 libreadline8 netbase
+    add_python "$root" "$root/usr/local"
+    chroot "$root" /usr/local/bin/python3.13 -m ensurepip >/dev/null 2>&1
+    ln -sf pip3 "$root/usr/local/bin/pip"
+    ln -sf python3.13 "$root/usr/local/bin/python3"
+    ln -sf python3.13 "$root/usr/local/bin/python"
+    add_uv "$root"
+}
+
+make_ubuntu() {
+    root=$1
+    debootstrap --variant=minbase --components=main,universe --keyring="$(ubuntu_keyring)" noble "$root" "$ubuntu" \
+        gutsy >"$work/log" || { tail "$work/log" >&2; return 1; }
+    certificates "$root"
+    printf 'deb %s noble main universe\ndeb %s noble-updates main universe\n' "$ubuntu" "$ubuntu" \
+        >"$root/etc/apt/sources.list"
+    install "$root" libssl3t64 libreadline8t64
+    # Not on the path, as in the image: uv takes it for one of its own.
+    add_python "$root" "$root/root/.local/share/uv/python/cpython-3.13.0-linux-x86_64-gnu"
+    add_uv "$root"
+}
+
+make() {
+    [ ! -e "$target/$1" ] || { say "$1 is there"; return; }
+    say "making $1"
+    rm -rf "$target/.new"
+    "$2" "$target/.new"
+    mv "$target/.new" "$target/$1"
+}
+
+make python:3.13-slim-bookworm make_debian
+make ubuntu:24.04 make_ubuntu
+du -sh "$target"/*:*

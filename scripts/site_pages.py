@@ -1,0 +1,102 @@
+"""Gather the pages of the documentation's site, for `zensical build`.
+
+    python scripts/site_pages.py FOLDER
+
+Copies `docs/` to FOLDER, and the pages that stand at the root of the repository. All are read in the repository too,
+so a link to a page outside `docs/` is led to its copy, and a link to source code becomes its words.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from check_docs import LINK  # noqa: E402
+
+FROM_ROOT: Final = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "project/changelog.md",
+    "CONTRIBUTING.md": "project/contributing.md",
+    "SECURITY.md": "project/security.md",
+    "benchmarks/README.md": "project/measuring.md",
+}
+"""Where a page outside `docs/` stands on the site."""
+
+_FENCED: Final = re.compile(r"(^ *(?:```|~~~).*?^ *(?:```|~~~) *$)", re.DOTALL | re.MULTILINE)
+_CODE: Final = re.compile(r"(`[^`\n]*`)")
+
+
+def place(path: Path, root: Path) -> str | None:
+    """Return where a file of the repository stands on the site; None for one that is not there."""
+    inside = path.relative_to(root).as_posix()
+    return inside.removeprefix("docs/") if inside.startswith("docs/") else FROM_ROOT.get(inside)
+
+
+def moved(text: str, source: Path, target: str, root: Path) -> str:
+    """Return a page's text with the links that lead where they should from its place on the site."""
+
+    def link(match: re.Match[str]) -> str:
+        file, hash_, anchor = match[1].partition("#")
+        if not file or re.match(r"[a-z][a-z+.-]*:", file):
+            return match[0]
+        to = place((source.parent / file).resolve(), root)
+        if to is None:
+            return match[0][match[0].index("[") + 1 : match[0].rindex("](")]
+        return match[0].replace(match[1], os.path.relpath(to, Path(target).parent) + hash_ + anchor)
+
+    def prose(part: str) -> str:
+        # Code within the words of a link is part of the link; code that only looks like a link is none.
+        return part if part.startswith("`") else LINK.sub(link, part)
+
+    parts = _FENCED.split(text)
+    return "".join(part if part.lstrip().startswith(("```", "~~~")) else prose(part) for part in parts)
+
+
+def gather(folder: Path, root: Path = ROOT) -> None:
+    """Copy all pages, pictures and styles to a folder, which is emptied first."""
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(root / "docs", folder)
+    pages = [(page, page.relative_to(root / "docs").as_posix()) for page in sorted((root / "docs").rglob("*.md"))]
+    pages += [(root / page, to) for page, to in FROM_ROOT.items()]
+    for source, target in pages:
+        (folder / target).parent.mkdir(parents=True, exist_ok=True)
+        (folder / target).write_text(moved(source.read_text(encoding="utf-8"), source, target, root), encoding="utf-8")
+
+
+def listed(nav: Any) -> set[str]:
+    """Return the pages that a navigation, or a part of one, leads to."""
+    if isinstance(nav, str):
+        return {nav}
+    return set[str]().union(*(listed(part) for part in (nav.values() if isinstance(nav, dict) else nav)))
+
+
+def problems(root: Path = ROOT) -> list[str]:
+    """Return which pages the navigation lacks, and which of its entries lead nowhere."""
+    nav = listed(tomllib.loads((root / "zensical.toml").read_text(encoding="utf-8"))["project"]["nav"])
+    pages = {page.relative_to(root / "docs").as_posix() for page in (root / "docs").rglob("*.md")}
+    pages |= set(FROM_ROOT.values())
+    return [
+        *(f"zensical.toml: docs/{page} is not in the navigation" for page in sorted(pages - nav)),
+        *(f"zensical.toml: the navigation leads to {page}, which is no page" for page in sorted(nav - pages)),
+    ]
+
+
+def main(args: list[str]) -> int:
+    """Gather the pages, and return 1 if the navigation does not lead to each."""
+    gather(Path(args[0]))
+    found = problems()
+    for problem in found:
+        print(problem, file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

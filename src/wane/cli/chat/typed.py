@@ -1,0 +1,138 @@
+"""What helps at the prompt: completion of commands and paths, and a history that is kept."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from typing_extensions import override
+
+MAX_PATHS: Final = 20_000
+"""Paths of a project that are offered."""
+
+MAX_SHOWN: Final = 40
+"""Completions that are offered at a time."""
+
+HISTORY_FILE: Final = "prompts"
+"""Name of the file with what was typed, in the directory of the sessions."""
+
+_SKIPPED: Final = frozenset({".git", "node_modules", "__pycache__", ".venv"})
+_GIT_TIMEOUT: Final = 5.0
+
+
+class ChatCompleter(Completer):
+    """Completes `/command` at the beginning of a line, and `@path` anywhere.
+
+    Args:
+        commands: returns the names of the commands, with what each does.
+        directory: where paths begin.
+    """
+
+    def __init__(self, commands: Callable[[], Iterable[tuple[str, str]]], directory: Path) -> None:
+        self._commands = commands
+        self._directory = directory
+        self._paths: list[str] = []
+
+    @override
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
+        before = document.text_before_cursor
+        if before.startswith("/"):
+            for name, help_text in self._commands():
+                if name.startswith(before):
+                    yield Completion(name, start_position=-len(before), display_meta=help_text)
+            return
+        word = before.replace("\n", " ").rpartition(" ")[2]
+        if not word.startswith("@"):
+            return
+        if word == "@" or not self._paths:
+            self._paths = project_paths(self._directory)
+        for path in matching(self._paths, word[1:]):
+            yield Completion(f"@{path}", start_position=-len(word))
+
+
+def matching(paths: Iterable[str], typed: str) -> list[str]:
+    """Return the paths that hold the typed characters, the likeliest first: by name, by beginning, the short ones."""
+    wanted = typed.lower()
+    found = [path for path in paths if wanted in path.lower()]
+    return sorted(found, key=lambda path: _rank(path.lower(), wanted))[:MAX_SHOWN]
+
+
+def _rank(path: str, wanted: str) -> tuple[bool, bool, int, str]:
+    name = path.rstrip("/").rpartition("/")[2]
+    return not name.startswith(wanted), not path.startswith(wanted), len(path), path
+
+
+def project_paths(directory: Path) -> list[str]:
+    """Return the files and directories of a project, below `directory`: what git does not ignore, if there is git."""
+    files = _git_files(directory)
+    found: dict[str, None] = {}
+    for file in _walked(directory) if files is None else files:
+        parts = file.split("/")
+        for depth in range(1, len(parts)):
+            found[f"{'/'.join(parts[:depth])}/"] = None
+        found[file] = None
+        if len(found) >= MAX_PATHS:
+            break
+    return list(found)
+
+
+def _git_files(directory: Path) -> list[str] | None:
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        run = subprocess.run(command, cwd=directory, capture_output=True, timeout=_GIT_TIMEOUT, check=True)  # noqa: S603
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return [path for path in os.fsdecode(run.stdout).split("\0") if path]
+
+
+def _walked(directory: Path) -> Iterator[str]:
+    for folder, folders, files in os.walk(directory):
+        folders[:] = [name for name in folders if name not in _SKIPPED]
+        for name in files:
+            yield Path(folder, name).relative_to(directory).as_posix()
+
+
+def history_at(root: Path | None, keeps: Callable[[str], bool]) -> History:
+    """Return the history of what was typed, in a file that only its user can read.
+
+    Args:
+        root: directory of the file; None keeps nothing beyond this chat.
+        keeps: whether a line belongs to the history; answers to questions do not.
+    """
+    if root is None:
+        return _InMemory(keeps)
+    path = root / HISTORY_FILE
+    try:
+        root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
+    except OSError:
+        return _InMemory(keeps)
+    return _InFile(path, keeps)
+
+
+class _InMemory(InMemoryHistory):
+    def __init__(self, keeps: Callable[[str], bool]) -> None:
+        self._keeps = keeps
+        super().__init__()
+
+    @override
+    def append_string(self, string: str) -> None:
+        if self._keeps(string):
+            super().append_string(string)
+
+
+class _InFile(FileHistory):
+    def __init__(self, path: Path, keeps: Callable[[str], bool]) -> None:
+        self._keeps = keeps
+        super().__init__(path)
+
+    @override
+    def append_string(self, string: str) -> None:
+        if self._keeps(string):
+            super().append_string(string)

@@ -1,0 +1,100 @@
+"""A model's answer as Markdown, block by block, as it comes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from wane.cli.terminal.text import printable
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from rich.segment import Segment
+
+_ENDED_BY_A_GAP: Final = frozenset({"paragraph_open", "heading_open", "fence", "hr", "table_open"})
+"""Blocks that nothing can be added to once a line follows them; a list may go on after a blank line."""
+
+
+class AnswerStream:
+    """Takes a text in pieces, and gives back whole blocks.
+
+    Attributes:
+        rest: the text of the block that is not finished yet.
+    """
+
+    def __init__(self) -> None:
+        self.rest = ""
+        self._first = True
+
+    def feed(self, text: str) -> list[RenderableType]:
+        """Take more text, and return the blocks that are finished."""
+        self.rest += text
+        if "\n" not in text:
+            return []
+        *whole, self.rest = _split(self.rest)
+        return [shown for block in whole for shown in self._blocks(block)]
+
+    def end(self) -> list[RenderableType]:
+        """Return what is left, as a block; the next text begins another answer."""
+        blocks = [*self.feed("\n"), *self._blocks(self.rest)]
+        self.rest, self._first = "", True
+        return blocks
+
+    def _blocks(self, text: str) -> list[RenderableType]:
+        if not text.strip():
+            return []
+        gap: list[RenderableType] = [] if self._first else [""]
+        self._first = False
+        return [*gap, Answer(text.strip("\n"))]
+
+
+class Answer:
+    """Markdown for a terminal: line breaks as they were written, code in colour, nothing after the end of a line."""
+
+    def __init__(self, text: str) -> None:
+        # A terminal would obey control characters.
+        self.text = printable(text, keep="\n\t")
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.segment import Segment
+
+        from wane.cli.terminal.markdown import markdown
+
+        lines = [_stripped(line) for line in console.render_lines(markdown(self.text), options, pad=False)]
+        while lines and not lines[-1]:
+            lines.pop()
+        for number, line in enumerate(lines):
+            if any(lines[: number + 1]):
+                yield from line
+                yield Segment.line()
+
+
+def _stripped(line: list[Segment]) -> list[Segment]:
+    """Return a line without the spaces at its end."""
+    segments = list(line)
+    while segments and not segments[-1].text.strip():
+        segments.pop()
+    if segments:
+        segments[-1] = segments[-1]._replace(text=segments[-1].text.rstrip())
+    return segments
+
+
+def _split(text: str) -> list[str]:
+    """Return the blocks of a text, and last the one that more text may still change."""
+    from markdown_it import MarkdownIt
+
+    whole = text.rpartition("\n")[0].split("\n")
+    tokens: list[Token] = MarkdownIt("commonmark").enable("table").parse("\n".join(whole))
+    blocks = [(token, token.map) for token in tokens if token.map and token.level == 0 and token.nesting >= 0]
+    if not blocks:
+        return [text]
+    last, (first_line, end_line) = blocks[-1]
+    ended = last.type in _ENDED_BY_A_GAP and end_line < len(whole)
+    if last.type == "fence":
+        ended = end_line > first_line + 1 and whole[end_line - 1].strip().startswith(last.markup)
+    starts = [start for _, (start, _) in blocks[1:]] + ([len(whole)] if ended else [])
+    found, position = [], 0
+    for start in starts:
+        lines, position = whole[position:start], start
+        found.append("".join(f"{line}\n" for line in lines))
+    return [*found, text[sum(map(len, found)) :]]

@@ -1,0 +1,215 @@
+"""A folder that holds Wane with all that it needs, to be put read-only into any Linux environment.
+
+It is made of the Python that runs this and of the packages installed for it, so that what is measured is what is
+here. It brings its own libraries, the C library among them, and starts through its own loader: so it does not matter
+what the environment has, and none of it is seen by the commands that the agent runs there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Iterator
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Final
+
+import platformdirs
+
+import wane
+from wane.core.errors import WaneError
+
+PLACE: Final = "/opt/wane"
+"""Where it is in an environment."""
+
+COMMAND: Final = f"{PLACE}/bin/wane"
+
+EXTRAS: Final = ("agent", "openai", "anthropic", "google")
+"""Extras of Wane whose packages go along, as far as they are installed."""
+
+_LAYOUT: Final = 2
+_KEPT: Final = 30 * 24 * 3600.0
+_PYTHON: Final = f"python{sys.version_info.major}.{sys.version_info.minor}"
+_LEFT_OUT: Final = (
+    *("__pycache__", "test", "tests", "idlelib", "tkinter", "_tkinter*", "turtledemo", "lib2to3", "site-packages"),
+    *("*.a", "config-*"),
+)
+_LIBRARY: Final = re.compile(r"^\s*(?:(\S+) => )?(/\S+) \(0x[0-9a-f]+\)$", re.MULTILINE)
+# Through a loader and libraries of its own; -I and -B leave the environment alone that it works in.
+_PYTHON_SCRIPT: Final = """\
+#!/bin/sh
+here=$(cd "$(dirname "$0")/.." && pwd)
+exec "$here/lib/loader" --library-path "$here/lib" "$here/bin/{python}" -B "$@"
+"""
+# The agent's shell is supervised by another Python, started by the name of this one.
+_WANE_SCRIPT: Final = """\
+#!/bin/sh
+here=$(cd "$(dirname "$0")/.." && pwd)
+exec "$here/bin/python" -I -c "import sys; sys.executable = '$here/bin/python'
+from wane.cli.main import main; sys.exit(main())" "$@"
+"""
+
+
+class BundleError(WaneError, RuntimeError):
+    """A bundle that cannot be made here."""
+
+
+@cache
+def made(folder: Path | None = None) -> Path:
+    """Return the folder of the bundle for what is installed now; made if it is not there.
+
+    In one process it is always the same, even if the sources change meanwhile.
+
+    Args:
+        folder: folder for bundles; in the user's cache if None.
+
+    Raises:
+        BundleError: if it cannot be made, or does not start.
+    """
+    if not sys.platform.startswith("linux"):
+        raise BundleError("a bundle for Linux environments can only be made on Linux")
+    packages = _closure()
+    folder = folder or platformdirs.user_cache_path("wane", appauthor=False) / "bundles"
+    target = folder / _name(packages)
+    if target.exists():
+        target.touch()
+        return target
+    folder.mkdir(parents=True, exist_ok=True)
+    _clear(folder)
+    new = Path(tempfile.mkdtemp(prefix="new-", dir=folder))
+    try:
+        _fill(new, packages)
+        _check(new)
+        new.chmod(0o755)
+        try:
+            new.rename(target)
+        except OSError:
+            if not target.exists():  # another process was quicker
+                raise
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+    return target
+
+
+def _clear(folder: Path) -> None:
+    """Remove bundles that nobody has begun to use for weeks: each change of the source makes a new one."""
+    oldest = time.time() - _KEPT
+    for old in folder.glob("*-*"):
+        if old.stat().st_mtime < oldest:
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def _name(packages: dict[str, Distribution]) -> str:
+    digest = sha256(f"{_LAYOUT} {sys.version} {sys.base_prefix}".encode())
+    for name, found in sorted(packages.items()):
+        digest.update(f"\0{name} {found.version}".encode())
+    root = Path(wane.__file__).parent
+    for path in sorted(root.rglob("*")):
+        if path.is_file() and path.suffix != ".pyc":
+            digest.update(f"\0{path.relative_to(root).as_posix()}\0".encode() + path.read_bytes())
+    return f"wane-{wane.__version__}-{digest.hexdigest()[:16]}"
+
+
+def _closure() -> dict[str, Distribution]:
+    """The installed packages that Wane needs with its extras, by normalised name; Wane is one of them."""
+    from packaging.requirements import Requirement
+
+    found: dict[str, Distribution] = {}
+    todo: list[tuple[str, tuple[str, ...]]] = [("wane", EXTRAS)]
+    seen: set[tuple[str, str]] = set()
+    while todo:
+        name, extras = todo.pop()
+        key = re.sub(r"[-_.]+", "-", name).lower()
+        try:
+            package = found.setdefault(key, distribution(name))
+        except PackageNotFoundError:
+            continue  # of an extra that is not installed
+        fresh = [extra for extra in ("", *extras) if (key, extra) not in seen]
+        seen.update((key, extra) for extra in fresh)
+        for text in package.requires or ():
+            needed = Requirement(text)
+            if any(needed.marker is None or needed.marker.evaluate({"extra": extra}) for extra in fresh):
+                todo.append((needed.name, tuple(needed.extras)))
+    return found
+
+
+def _fill(new: Path, packages: dict[str, Distribution]) -> None:
+    base = Path(sys.base_prefix)
+    (new / "bin").mkdir()
+    shutil.copy2(Path(sys.base_exec_prefix) / "bin" / _PYTHON, new / "bin" / _PYTHON)
+    library = new / "lib" / _PYTHON
+    shutil.copytree(base / "lib" / _PYTHON, library, symlinks=False, ignore=shutil.ignore_patterns(*_LEFT_OUT))
+    site = library / "site-packages"
+    site.mkdir()
+    for package in packages.values():
+        _copy_package(package, site, new / "bin")
+    shutil.copytree(
+        Path(wane.__file__).parent, site / "wane", dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__")
+    )
+    _add_libraries(new)
+    for name, text in (("python", _PYTHON_SCRIPT), ("wane", _WANE_SCRIPT)):
+        script = new / "bin" / name
+        script.write_text(text.format(python=_PYTHON), encoding="utf-8")
+        script.chmod(0o755)
+
+
+def _copy_package(package: Distribution, site: Path, scripts: Path) -> None:
+    for file in package.files or ():
+        source = Path(str(file.locate())).resolve()
+        if "__pycache__" in file.parts or not source.is_file():
+            continue
+        if ".." not in file.parts:
+            target = site / file
+        elif source.parent == Path(sysconfig.get_path("scripts")).resolve() and source.name == "rg":
+            # The one program that the agent starts by name. Other scripts name the Python they came with.
+            target = scripts / source.name
+        else:
+            continue
+        if file.suffix == ".pth" or file.name.startswith("__editable__"):
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(source, target)
+
+
+def _add_libraries(new: Path) -> None:
+    """Copy the shared libraries that the Python and its packages are linked with, and the loader."""
+    needed: dict[str, Path] = {}
+    loader: Path | None = None
+    for path in _binaries(new):
+        done = subprocess.run(["ldd", str(path)], capture_output=True, text=True, check=False)  # noqa: S603, S607
+        for name, place in _LIBRARY.findall(done.stdout):
+            if not name:
+                loader = loader or Path(place)
+            elif not Path(place).is_relative_to(new):
+                needed.setdefault(name, Path(place))
+    if loader is None:
+        raise BundleError(f"{sys.executable} is not linked in the usual way: ldd names no loader")
+    shutil.copy2(loader.resolve(), new / "lib" / "loader")
+    for name, place in needed.items():
+        shutil.copy2(place.resolve(), new / "lib" / name)
+
+
+def _binaries(new: Path) -> Iterator[Path]:
+    yield new / "bin" / _PYTHON
+    yield from (path for path in new.rglob("*.so*") if path.is_file())
+
+
+def _check(new: Path) -> None:
+    done = subprocess.run(  # noqa: S603 - what was just made
+        [str(new / "bin" / "wane"), "--version"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd="/",
+        env={"PATH": os.defpath},
+    )
+    if done.returncode:
+        raise BundleError(f"the bundle does not start: {(done.stderr or done.stdout).strip()[-1000:]}")

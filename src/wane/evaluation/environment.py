@@ -1,0 +1,115 @@
+"""An environment of Harbor's without containers: `-e wane.evaluation.environment:LinuxEnvironment`."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+from typing_extensions import override
+
+from wane.evaluation.needed import need_harbor
+
+need_harbor("wane.evaluation.environment")
+
+from harbor.environments.base import BaseEnvironment, ExecResult  # noqa: E402 - after the check
+from harbor.environments.capabilities import EnvironmentCapabilities  # noqa: E402
+
+from wane.core.errors import ConfigError  # noqa: E402
+from wane.evaluation.sandbox import files  # noqa: E402
+from wane.evaluation.sandbox.image import Setting, build  # noqa: E402
+from wane.evaluation.sandbox.namespace import Mount, Namespace, missing  # noqa: E402
+
+BASES: Final = Path("/var/tmp/wane-bases")  # noqa: S108 - large, and made by a script of its own
+"""Where base root file systems are, unless the argument `bases` says otherwise."""
+
+
+class LinuxEnvironment(BaseEnvironment):  # type: ignore[misc, unused-ignore]
+    """A task's Dockerfile built on a root file system from a folder, and run in namespaces with an overlay.
+
+    Args:
+        bases: folder with a root file system for each base image, by the image's name.
+        cache: folder for built layers and for what runs; `cache` in `bases` if None.
+    """
+
+    def __init__(self, *args: Any, bases: str | Path = BASES, cache: str | Path | None = None, **kwargs: Any) -> None:
+        self._bases = Path(bases).expanduser()
+        self._cache = Path(cache).expanduser() if cache else self._bases / "cache"
+        self._space = Namespace()
+        self._setting = Setting()
+        self._home: Path | None = None
+        super().__init__(*args, **kwargs)
+
+    @staticmethod
+    @override
+    def type() -> str:
+        return "wane-linux"
+
+    @property
+    @override
+    def capabilities(self) -> EnvironmentCapabilities:
+        return EnvironmentCapabilities(mounted=True, disable_internet=True)
+
+    @override
+    def _validate_definition(self) -> None:
+        if reason := missing():
+            raise ConfigError(f"the environment linux cannot run here: {reason}")
+        if not (self.environment_dir / "Dockerfile").exists():
+            raise FileNotFoundError(f"{self.environment_dir / 'Dockerfile'}: the environment linux needs a Dockerfile")
+
+    @override
+    async def start(self, force_build: bool) -> None:
+        layer = await build(self.environment_dir, self._bases, self._cache, force=force_build)
+        self._setting = layer.setting
+        self._home = Path(tempfile.mkdtemp(prefix="run-", dir=self._cache))
+        mounts = [
+            Mount(Path(each["source"]), each["target"], bool(each.get("read_only")))
+            for each in self._mounts
+            if each["type"] == "bind"
+        ]
+        for mount in mounts:
+            if not mount.source.exists():
+                mount.source.mkdir(parents=True)
+        await self._space.up(layer.folders, self._home, mounts, network=not self._network_disabled)
+        await self.ensure_dirs(self._mount_targets(writable_only=True))
+
+    @override
+    async def stop(self, delete: bool) -> None:
+        await self._space.down()
+        if delete and self._home is not None:
+            shutil.rmtree(self._home, ignore_errors=True)
+
+    @override
+    async def exec(
+        self,
+        command: str,
+        cwd: str | None = None,
+        env: dict[str, str] | None = None,
+        timeout_sec: int | None = None,
+        user: str | int | None = None,
+    ) -> ExecResult:
+        done = await self._space.run(
+            ["bash", "-c", command],
+            cwd=cwd or self.task_env_config.workdir or self._setting.workdir,
+            env={**self._setting.env, **(self._merge_env(env) or {})},
+            user=self._resolve_user(user) or self._setting.user,
+            timeout=timeout_sec,
+        )
+        return ExecResult(stdout=done.output, stderr=None, return_code=done.code)
+
+    @override
+    async def upload_file(self, source_path: Path | str, target_path: str) -> None:
+        await files.put_file(self._space, Path(source_path), str(target_path))
+
+    @override
+    async def upload_dir(self, source_dir: Path | str, target_dir: str) -> None:
+        await files.put_directory(self._space, Path(source_dir), str(target_dir))
+
+    @override
+    async def download_file(self, source_path: str, target_path: Path | str) -> None:
+        await files.get_file(self._space, str(source_path), Path(target_path))
+
+    @override
+    async def download_dir(self, source_dir: str, target_dir: Path | str) -> None:
+        await files.get_directory(self._space, str(source_dir), Path(target_dir))

@@ -1,0 +1,38 @@
+"""What running a benchmark needs besides Wane, and how to get it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.util import find_spec
+from typing import Final
+
+from wane.core.errors import MissingExtraError, WaneError
+
+OLDEST: Final = (3, 12)
+"""The oldest Python that Harbor runs on."""
+
+
+class OldPythonError(WaneError, ImportError):
+    """A Python that Harbor does not run on."""
+
+
+def need_harbor(part: str) -> None:
+    """Check that Harbor is there, and switch off its telemetry unless it was asked for.
+
+    Args:
+        part: what needs it.
+
+    Raises:
+        OldPythonError: if this Python is too old for it.
+        MissingExtraError: if it is not installed; the message has the command that installs it.
+    """
+    if sys.version_info < OLDEST:
+        here = ".".join(map(str, sys.version_info[:2]))
+        raise OldPythonError(
+            f"{part} needs Harbor, which runs on Python {'.'.join(map(str, OLDEST))} or newer, and this is {here}. "
+            'In an environment with a newer one, install it with: pip install "wane[eval]"'
+        )
+    if find_spec("harbor") is None:
+        raise MissingExtraError(part, "eval")
+    os.environ.setdefault("HARBOR_TELEMETRY", "off")

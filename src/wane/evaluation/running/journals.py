@@ -1,0 +1,101 @@
+"""What the journal of a session tells of a trial."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from wane.core.errors import WaneError
+from wane.evaluation.results import ContextFigures, Usage
+from wane.formats import Transcript, get_format
+from wane.journal import MessageRecord, UsageRecord, read
+from wane.lab.annotations import annotations_of
+from wane.lab.counting import count
+from wane.lab.readers import read_file
+
+
+def journals_in(folder: Path) -> tuple[Path, ...]:
+    """Return the session files in a folder, at any depth, the newest last; of copies of a session, the newest.
+
+    A task of several steps may have a session for each, and a copy of one after each.
+    """
+    found = sorted(folder.rglob("*.jsonl"), key=lambda path: (path.stat().st_mtime, path.stat().st_size))
+    newest = {path.name: path for path in found}
+    return tuple(path for path in found if newest[path.name] == path)
+
+
+def usage_of(*journals: Path) -> Usage:
+    """Return what all model calls of sessions took; of a journal that cannot be read, the cost is not known."""
+    records: list[UsageRecord] = []
+    try:
+        for journal in journals:
+            records += [record for record in read(journal).records if isinstance(record, UsageRecord)]
+    except WaneError:
+        return Usage()
+    costs = [record.cost for record in records]
+    return Usage(
+        model_calls=len(records),
+        input_tokens=sum(record.input_tokens for record in records),
+        cached_tokens=sum(record.cache_read_tokens for record in records),
+        cache_write_tokens=sum(record.cache_write_tokens for record in records),
+        output_tokens=sum(record.output_tokens for record in records),
+        cost=None if None in costs else sum(cost for cost in costs if cost is not None),
+    )
+
+
+def since(whole: Usage, before: Usage) -> Usage:
+    """Return what was used after `before`."""
+    known = whole.cost is not None and before.cost is not None
+    return Usage(
+        whole.model_calls - before.model_calls,
+        whole.input_tokens - before.input_tokens,
+        whole.cached_tokens - before.cached_tokens,
+        whole.cache_write_tokens - before.cache_write_tokens,
+        whole.output_tokens - before.output_tokens,
+        (whole.cost or 0.0) - (before.cost or 0.0) if known else None,
+    )
+
+
+def item_count(journal: Path | None) -> int:
+    """Return how many items of the history a session holds.
+
+    Raises:
+        WaneError: if the journal cannot be read.
+    """
+    if journal is None:
+        return 0
+    file = read(journal)
+    format_ = get_format(file.header.format)
+    transcript = Transcript(format_)
+    for message in format_.load([record.message for record in file.records if isinstance(record, MessageRecord)]):
+        transcript.take(message)
+    return transcript.item_count
+
+
+def context_since(journal: Path, earlier: Path | None, budget: int | None) -> ContextFigures | None:
+    """Return what became of the context after an earlier state of the session; None if the journal cannot be read.
+
+    Args:
+        journal: the session file.
+        earlier: the file as it was before; None for nothing.
+        budget: tokens that the view may hold; None for no budget.
+    """
+    try:
+        before = _totals(earlier)
+        after = _totals(journal)
+        calls = [record for record in read(journal).records if isinstance(record, UsageRecord)]
+    except WaneError:
+        return None
+    views = [record.input_tokens for record in calls[usage_of(*filter(None, [earlier])).model_calls :]]
+    passes, evicted, read_again = (late - early for late, early in zip(after, before, strict=True))
+    over = sum(view > budget for view in views) if budget is not None else 0
+    return ContextFigures(passes, evicted, max(views, default=0), over, read_again)
+
+
+def _totals(journal: Path | None) -> tuple[int, int, int]:
+    """Passes, tokens evicted, and results fetched again, in a whole session."""
+    if journal is None:
+        return 0, 0, 0
+    (session,) = read_file(journal)
+    acts = [it.tokens_before - it.tokens_after for it in session.evictions if it.removed]
+    again = annotations_of(count(session)).read_again
+    return len(acts) + len(session.compactions), sum(acts), again

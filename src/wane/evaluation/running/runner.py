@@ -1,0 +1,312 @@
+"""Runs all that a configuration asks for, and goes on from wherever it stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import platform
+import re
+import shutil
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Final, Self, TypeAlias
+
+from filelock import FileLock, Timeout
+
+import wane
+from wane.core.errors import WaneError
+from wane.evaluation.results import (
+    FILE_NAME,
+    VERSION,
+    Abandoned,
+    Arm,
+    ErrorKind,
+    Run,
+    RunResults,
+    Trial,
+    append,
+    begin,
+    read,
+)
+from wane.evaluation.running.config import Config, drawn, in_order
+from wane.evaluation.running.tasks import Task, find_tasks
+from wane.evaluation.running.trial import COST_LIMIT, Attempt, try_task
+from wane.journal.codec import encode
+
+Try: TypeAlias = Callable[[Config, Attempt], Awaitable[Trial]]
+"""Does a trial."""
+
+Tell: TypeAlias = Callable[[Trial, int, int], None]
+"""Told of each trial that has ended, with the number of those done and of all."""
+
+CONFIG_FILE: Final = "config.json"
+"""The configuration, beside the results."""
+
+_LOCK: Final = ".lock"
+
+
+class EvaluationError(WaneError, RuntimeError):
+    """An evaluation that cannot run: another is at it, or what it left does not fit."""
+
+
+class StoppedError(WaneError, RuntimeError):
+    """A limit of cost ended the evaluation before all was done."""
+
+
+@dataclass(slots=True)
+class _OneRun:
+    """A run: its folder, its tasks in order, and what has become of them."""
+
+    arm: Arm
+    number: int
+    folder: Path
+    tasks: tuple[Task, ...]
+    done: dict[str, Trial] = field(default_factory=dict)
+    spent: float = 0.0
+    stopped: bool = False
+
+    @property
+    def file(self) -> Path:
+        return self.folder / FILE_NAME
+
+    def missing(self) -> Iterator[Attempt]:
+        """What is left to do, in order."""
+        for position, task in enumerate(self.tasks, start=1):
+            if task.name not in self.done:
+                yield Attempt(self.arm, self.number, position, task, self.folder, self._earlier(position))
+
+    def _earlier(self, position: int) -> Path | None:
+        """The session as the task before left it; none for the first, and where each has its own."""
+        if self.arm.protocol == "isolated":
+            return None
+        for task in reversed(self.tasks[: position - 1]):
+            trial = self.done.get(task.name)
+            # A trial whose environment did not start left no session: the one before it is the latest.
+            if trial is not None and trial.journal:
+                return self.folder / trial.journal
+        return None
+
+
+class Evaluation:
+    """All runs of a configuration, in one folder. Use it as a context manager: it locks the folder.
+
+    Args:
+        config: what to do.
+        tell: told of each trial that has ended.
+        try_task: does a trial; with Harbor by default.
+        again: kinds of errors; isolated trials that ended in one are done again. In one session they stand, because
+            what came after them built on them.
+    """
+
+    def __init__(self, config: Config, tell: Tell, try_task: Try = try_task, again: Collection[ErrorKind] = ()) -> None:
+        self._config = config
+        self._tell = tell
+        self._try = try_task
+        self._again = again
+        self._folder = Path(config.output)
+        tasks = find_tasks(Path(config.path), config.tasks, config.exclude)
+        kept = set(drawn(tuple(task.name for task in tasks), config.sample))
+        self._tasks = {task.name: task for task in tasks if task.name in kept}
+        self._runs = [self._run(arm, number) for number in range(1, config.runs + 1) for arm in config.arms()]
+        self._lock = FileLock(self._folder / _LOCK)
+        self._reserved = 0.0
+        self._busy = 0
+        self._stopped = False
+        self._reasons: dict[str, None] = {}
+
+    def __enter__(self) -> Self:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        try:
+            # The system lets go of it when the process dies, however it does.
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            raise EvaluationError(f"another process is running the evaluation in {self._folder}") from None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    @property
+    def total(self) -> int:
+        """Number of all trials."""
+        return sum(len(run.tasks) for run in self._runs)
+
+    @property
+    def done(self) -> int:
+        """Number of trials that have a result."""
+        return sum(len(run.done) for run in self._runs)
+
+    @property
+    def spent(self) -> float:
+        """Dollars that all runs took so far, with what was broken off."""
+        return sum(run.spent for run in self._runs)
+
+    async def run(self) -> None:
+        """Do all that is not done.
+
+        Raises:
+            StoppedError: if a limit of cost ended it; what was done stands, and it can go on with a higher limit.
+            EvaluationError: if the folder holds results of another configuration.
+        """
+        for run in self._runs:
+            self._open(run)
+        self._keep_config()
+        slots = asyncio.Semaphore(self._config.concurrency)
+        lanes = [lane for run in self._runs for lane in self._lanes(run)]
+        try:
+            async with asyncio.TaskGroup() as group:
+                for lane in lanes:
+                    group.create_task(self._lane(lane, slots))
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        if self._reasons:
+            told = "; ".join(self._reasons)
+            raise StoppedError(f"{told}. {self.done} of {self.total} trials are done; raise it and go on")
+
+    def _keep_config(self) -> None:
+        """Keep the configuration beside the results, to go on from there."""
+        new = self._folder / f"{CONFIG_FILE}.new"
+        new.write_text(json.dumps(encode(self._config), indent=2), encoding="utf-8")
+        new.replace(self._folder / CONFIG_FILE)
+
+    def _run(self, arm: Arm, number: int) -> _OneRun:
+        words = [arm.model, arm.strategy, str(arm.budget or ""), arm.protocol]
+        name = re.sub(r"[^\w.-]+", "-", "-".join(filter(None, words)))
+        order = in_order(tuple(self._tasks), self._config.seed, number)
+        tasks = tuple(self._tasks[name] for name in order)
+        return _OneRun(arm, number, self._folder / name / f"run-{number}", tasks)
+
+    def _open(self, run: _OneRun) -> None:
+        """Read what a run has left, begin it if there is nothing, and clear away what was broken off."""
+        header = _header(self._config, run)
+        ended: set[str] = set()
+        if run.file.exists():
+            found = read(run.file)
+            ended = {trial.task for trial in found.trials}
+            _check_same(found, header)
+            again = self._again if run.arm.protocol == "isolated" else ()
+            run.done = {trial.task: trial for trial in found.trials if trial.error_kind not in again}
+            paid = [*(it.usage for it in run.done.values()), *(it.usage for it in found.abandoned)]
+            run.spent = sum(usage.cost or 0.0 for usage in paid)
+        else:
+            begin(run.file, header)
+        for attempt in run.missing():
+            if attempt.directory.exists():
+                self._abandon(run, attempt, "killed" if attempt.task.name not in ended else "again")
+
+    def _abandon(self, run: _OneRun, attempt: Attempt, why: str) -> None:
+        """Record what an attempt without a result took, and roll it back: what it left goes."""
+        usage = attempt.spent()
+        append(run.file, Abandoned(attempt.arm, attempt.run, attempt.task.name, why, usage))
+        run.spent += usage.cost or 0.0
+        shutil.rmtree(attempt.directory)
+
+    def _lanes(self, run: _OneRun) -> list[tuple[_OneRun, int | None]]:
+        """A session over tasks does them one after the other; isolated ones do not wait for each other."""
+        if run.arm.protocol == "single":
+            return [(run, None)]
+        return [(run, attempt.position) for attempt in run.missing()]
+
+    async def _lane(self, lane: tuple[_OneRun, int | None], slots: asyncio.Semaphore) -> None:
+        run, position = lane
+        async with slots:
+            self._busy += 1
+            try:
+                # Made anew for each: what the one before has left is part of the next.
+                while attempt := next((it for it in run.missing() if position in (None, it.position)), None):
+                    if self._stopped or run.stopped or not await self._attempt(run, attempt):
+                        return
+            finally:
+                self._busy -= 1
+
+    async def _attempt(self, run: _OneRun, attempt: Attempt) -> bool:
+        """Do one trial; return whether it counts."""
+        allowance, scope = self._allowance(run)
+        if allowance is not None and allowance <= 0:
+            return self._stop(run, scope)
+        reserved = allowance or 0.0
+        self._reserved += reserved
+        try:
+            trial = await self._try(self._config, replace(attempt, allowance=allowance))
+        except asyncio.CancelledError:
+            if attempt.directory.exists():
+                self._abandon(run, attempt, "stopped")
+            raise
+        finally:
+            self._reserved -= reserved
+        if trial.error == COST_LIMIT and (scope != "task" or trial.usage.cost is None):
+            # Not the task's own limit: with more money it would have gone on, so it is no result.
+            self._abandon(run, attempt, "cost limit")
+            return self._stop(run, scope if trial.usage.cost is not None else "price")
+        append(run.file, trial)
+        run.done[trial.task] = trial
+        run.spent += trial.usage.cost or 0.0
+        self._tell(trial, self.done, self.total)
+        return True
+
+    def _stop(self, run: _OneRun, scope: str) -> bool:
+        limits = self._config.limits
+        if scope == "run":
+            run.stopped = True
+            self._reasons[f"the limit of ${limits.cost_per_run:g} for a run is reached"] = None
+        elif scope == "total":
+            self._stopped = True
+            self._reasons[f"the limit of ${limits.cost_total:g} in total is reached"] = None
+        else:
+            self._stopped = True
+            self._reasons[f"a limit of cost cannot be kept, because the price of {run.arm.model} is not known"] = None
+        return False
+
+    def _allowance(self, run: _OneRun) -> tuple[float | None, str]:
+        """Return the dollars that the next trial of a run may take, and whose limit that is: task, run or total."""
+        limits = self._config.limits
+        options: list[tuple[float, str]] = []
+        if limits.cost_total is not None:
+            # What others at work may still take is not free, and those that are about to begin get the same.
+            free = limits.cost_total - self.spent - self._reserved
+            options.append((free / max(1, self._config.concurrency - self._busy + 1), "total"))
+        if limits.cost_per_run is not None:
+            options.append((limits.cost_per_run - run.spent, "run"))
+        if limits.cost_per_task is not None:
+            options.append((limits.cost_per_task, "task"))
+        return min(options, default=(None, ""))
+
+
+def _header(config: Config, run: _OneRun) -> Run:
+    return Run(
+        version=VERSION,
+        arm=run.arm,
+        run=run.number,
+        order=tuple(task.name for task in run.tasks),
+        seed=config.seed,
+        new_environment=config.new_environment,
+        margin=config.margin,
+        created=datetime.now(UTC),
+        versions={"wane": wane.__version__, "harbor": _harbor(), "python": platform.python_version()},
+        settings={
+            "limits": encode(config.limits),
+            "environment": config.environment.type,
+            "annotate": config.annotate,
+            "path": config.path,
+        },
+    )
+
+
+def _harbor() -> str:
+    try:
+        return version("harbor")
+    except PackageNotFoundError:
+        return ""
+
+
+def _check_same(found: RunResults, header: Run) -> None:
+    """Refuse to go on with results of something else. Limits may change: they can be raised."""
+    for name in ("arm", "run", "order", "new_environment", "margin"):
+        if getattr(found.run, name) != getattr(header, name):
+            raise EvaluationError(
+                f"{found.path} was begun with another {name}: {getattr(found.run, name)!r}, not "
+                f"{getattr(header, name)!r}. Choose another output, or the configuration that it was begun with"
+            )

@@ -1,0 +1,269 @@
+"""A root file system in namespaces of its own: processes, mounts, IPC and host name, and optionally the network.
+
+Linux only. As root it needs nothing but util-linux and coreutils. Without root it needs user namespaces and overlays
+in them (Linux 5.11), and for packages that own files as several users also `newuidmap` and a range in /etc/subuid.
+Limits of CPU and memory are not enforced, and the network is the host's or none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+
+from wane.core.errors import WaneError
+
+SEARCH_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+TOOLS: Final = ("unshare", "nsenter", "mount", "pivot_root", "env", "setpriv", "tar")
+"""Programs of the host that this needs."""
+
+# $1 root, $2 lower layers, $3 upper, $4 work; then for each mount its source, target and "ro" or "rw".
+# Standard input is a pipe from the process that owns the namespace. When that dies, even by SIGKILL, the pipe ends,
+# and with its first process the namespace ends. A parent-death signal would not do: the kernel forgets it when a
+# process enters a user namespace.
+_INIT: Final = r"""
+set -e
+root=$1; lower=$2; upper=$3; work=$4; shift 4
+mount --make-rprivate /
+mount -t overlay overlay -o "lowerdir=$lower,upperdir=$upper,workdir=$work$OVERLAY" "$root"
+mkdir -p "$root/proc" "$root/dev" "$root/sys" "$root/tmp"
+mount -t proc proc "$root/proc"
+mount -t tmpfs -o mode=755 tmpfs "$root/dev"
+mkdir "$root/dev/shm" "$root/dev/pts"
+mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
+mount -t devpts -o newinstance,ptmxmode=0666 devpts "$root/dev/pts"
+ln -s pts/ptmx "$root/dev/ptmx"
+for name in null zero full random urandom tty; do
+    : >"$root/dev/$name"
+    mount --bind "/dev/$name" "$root/dev/$name"
+done
+ln -s /proc/self/fd "$root/dev/fd"
+ln -s fd/0 "$root/dev/stdin"; ln -s fd/1 "$root/dev/stdout"; ln -s fd/2 "$root/dev/stderr"
+while [ $# -gt 0 ]; do
+    if [ -d "$1" ]; then mkdir -p "$root$2"; else mkdir -p "$(dirname "$root$2")"; : >>"$root$2"; fi
+    mount --bind "$1" "$root$2"
+    [ "$3" = rw ] || mount -o remount,bind,ro "$root$2"
+    shift 3
+done
+[ -z "$LOOPBACK" ] || ip link set lo up 2>/dev/null || true
+cd "$root"
+mkdir -p .old
+pivot_root . .old
+umount -l /.old
+rmdir /.old 2>/dev/null || true
+trap 'exit 0' TERM
+exec 3<&0 </dev/null
+(cat <&3 >/dev/null; kill -TERM 1) &
+echo ready
+exec >/dev/null 2>&1
+# The first process takes in orphans: `wait` lets go of those that have ended.
+while :; do sleep 3600 & wait $! || true; done
+"""
+
+
+class SandboxError(WaneError, RuntimeError):
+    """A namespace that cannot be made, or a command in it that failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A folder or file of the host that is seen in the namespace."""
+
+    source: Path
+    target: str
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of a command: its output, both streams together, and its exit code."""
+
+    output: str
+    code: int
+
+
+def missing() -> str:
+    """Return why this machine cannot make namespaces, in a sentence; "" if it can, as far as a look tells."""
+    if not Path("/proc/self/ns/mnt").exists():
+        return "this needs Linux"
+    if absent := [tool for tool in TOOLS if shutil.which(tool, path=SEARCH_PATH) is None]:
+        return f"this needs {', '.join(absent)} (util-linux, coreutils, tar)"
+    if os.geteuid() != 0 and _setting("user/max_user_namespaces") == "0":
+        return "this needs root, or user namespaces, which are switched off here (user.max_user_namespaces is 0)"
+    return ""
+
+
+def _setting(name: str) -> str:
+    try:
+        return Path("/proc/sys", name).read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def _user_flags() -> list[str]:
+    """The flags of `unshare` and `nsenter` for those who are not root."""
+    if os.geteuid() == 0:
+        return []
+    mapped = shutil.which("newuidmap") and Path("/etc/subuid").exists()
+    return ["--user", "--map-root-user", *(["--map-auto"] if mapped else [])]
+
+
+class Namespace:
+    """A running namespace. Start it with `up`, end it with `down`: all processes in it end too."""
+
+    def __init__(self) -> None:
+        self._process: asyncio.subprocess.Process | None = None
+        self._pid = 0
+
+    async def up(self, lowers: Sequence[Path], home: Path, mounts: Sequence[Mount] = (), *, network: bool) -> None:
+        """Start it.
+
+        Args:
+            lowers: folders that are its root file system, the uppermost first; they are not changed.
+            home: folder that gets what changes, in `upper`.
+            mounts: what else is seen in it.
+            network: whether it shares the host's network; otherwise it has none.
+
+        Raises:
+            SandboxError: if it did not start.
+        """
+        names = []
+        for name in ("upper", "work", "root"):
+            (home / name).mkdir(parents=True, exist_ok=True)
+        for number, lower in enumerate(lowers):
+            # An option of mount cannot hold the colon of an image's name.
+            link = home / f"lower{number}"
+            link.unlink(missing_ok=True)
+            link.symlink_to(lower.resolve())
+            names.append(str(link))
+        user = _user_flags()
+        flags = [*user, "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child", *([] if network else ["--net"])]
+        binds = [
+            text for it in mounts for text in (str(it.source.resolve()), it.target, "ro" if it.read_only else "rw")
+        ]
+        places = [str(home / "root"), ":".join(names), str(home / "upper"), str(home / "work")]
+        self._process = await asyncio.create_subprocess_exec(
+            *("unshare", *flags, "sh", "-c", _INIT, "init", *places, *binds),
+            env={
+                "PATH": SEARCH_PATH,
+                "LOOPBACK": "" if network else "1",
+                # Without root, an overlay keeps its own attributes where its user may write them.
+                "OVERLAY": ",userxattr" if user else "",
+            },
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+        )
+        assert self._process.stdout is not None
+        line = (await self._process.stdout.readline()).decode(errors="replace")
+        if line.strip() != "ready":
+            rest = (await self._process.stdout.read()).decode(errors="replace")
+            await self.down()
+            told = " ".join((line + rest).split()) or "no reason was given"
+            raise SandboxError(f"the namespace did not start: {told}")
+        outer = self._process.pid
+        self._pid = int(Path(f"/proc/{outer}/task/{outer}/children").read_text(encoding="ascii").split()[0])
+        self._network = network
+
+    async def down(self) -> None:
+        """End it, and every process in it. Ending it twice is allowed."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if process.returncode is None:
+            # `unshare --kill-child` takes the first process along, and that all others.
+            process.kill()
+        await process.wait()
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str = "/",
+        env: Mapping[str, str] | None = None,
+        user: str | int | None = None,
+        timeout: float | None = None,
+        stdin: IO[bytes] | int | None = None,
+    ) -> Done:
+        """Run a program in it.
+
+        Args:
+            argv: the program and its arguments.
+            cwd: its directory.
+            env: its whole environment.
+            user: name or number of its user; None for root.
+            timeout: seconds after which it is killed; None for no limit.
+            stdin: its standard input; empty if None.
+
+        Raises:
+            TimeoutError: if it took longer.
+        """
+        # A file, not a pipe: what the program leaves in the background would keep a pipe open for ever.
+        with tempfile.TemporaryFile() as out:
+            code = await self.call(argv, out, cwd=cwd, env=env, user=user, timeout=timeout, stdin=stdin)
+            out.seek(0)
+            return Done(out.read().decode(errors="replace"), code)
+
+    async def call(
+        self,
+        argv: Sequence[str],
+        out: IO[bytes],
+        *,
+        cwd: str = "/",
+        env: Mapping[str, str] | None = None,
+        user: str | int | None = None,
+        timeout: float | None = None,
+        stdin: IO[bytes] | int | None = None,
+    ) -> int:
+        """Run a program in it with its output to a file, and return its exit code; otherwise as `run`."""
+        process = await asyncio.create_subprocess_exec(
+            *self._entered(cwd, {"PATH": SEARCH_PATH, **(env or {})}, user),
+            *argv,
+            stdin=asyncio.subprocess.DEVNULL if stdin is None else stdin,
+            stdout=out,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            return await asyncio.wait_for(process.wait(), timeout)
+        except (TimeoutError, asyncio.CancelledError):
+            os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+            raise
+
+    def _entered(self, cwd: str, env: Mapping[str, str], user: str | int | None) -> list[str]:
+        if self._process is None or self._process.returncode is not None:
+            raise SandboxError("the namespace is not running")
+        own = ["--user", "--preserve-credentials"] if os.geteuid() else []
+        network = [] if self._network else ["--net"]
+        place = ["nsenter", "-t", str(self._pid), *own, "--mount", "--pid", "--ipc", "--uts", *network]
+        # Signals that were ignored where this was started, as SIGINT is after `&` in a script, stay ignored in all
+        # that comes after it, and tasks that test Ctrl-C would fail.
+        clean = ["env", "--default-signal", "-i", *(f"{name}={value}" for name, value in env.items())]
+        as_user = [] if user in (None, "root", 0, "0") else self._as_user(str(user))
+        return [
+            *place,
+            f"--root=/proc/{self._pid}/root",
+            *clean,
+            *as_user,
+            *("sh", "-c", 'cd "$1" && shift && exec "$@"', "sh", cwd),
+        ]
+
+    def _as_user(self, user: str) -> list[str]:
+        """The words that change the user: to a name of its own /etc/passwd, or a number."""
+        passwd = Path(f"/proc/{self._pid}/root/etc/passwd")
+        lines = passwd.read_text(encoding="utf-8").splitlines() if passwd.exists() else []
+        found = next((it for line in lines if user in (it := line.split(":"))[:3:2]), None)
+        if found is not None:
+            return ["setpriv", f"--reuid={found[2]}", f"--regid={found[3]}", "--init-groups"]
+        if not user.isdigit():
+            raise SandboxError(f"there is no user {user} in /etc/passwd")
+        return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"]

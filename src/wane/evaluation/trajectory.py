@@ -1,0 +1,135 @@
+"""A trial's part of a session as a trajectory in Harbor's format, ATIF: what its viewer shows.
+
+What was evicted is told at the step before whose request it left. Earlier tasks of the session are not repeated.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import wane
+from wane.core import Kind
+from wane.formats import Part, get_format
+from wane.journal import MessageRecord, PassRecord, Record, UsageRecord, read
+
+SCHEMA: Final = "ATIF-v1.8"
+FILE: Final = "trajectory.json"
+
+
+def trajectory(journal: Path, skip: int, trial: str) -> dict[str, Any]:
+    """Return the trajectory of a session's records after the first `skip`, as JSON data.
+
+    Args:
+        journal: the session file.
+        skip: number of records of earlier tasks.
+        trial: name of the trial.
+
+    Raises:
+        WaneError: if the journal cannot be read.
+    """
+    file = read(journal)
+    format_ = get_format(file.header.format)
+    steps = _Steps()
+    for record in file.records[skip:]:
+        if isinstance(record, MessageRecord):
+            for message in format_.load([record.message]):
+                steps.add(format_.parts(message), record)
+        elif isinstance(record, UsageRecord):
+            steps.usage = record
+        elif isinstance(record, PassRecord):
+            steps.passes.append(record)
+    agent = {"name": "wane", "version": wane.__version__, "model_name": steps.model or None}
+    return {
+        "schema_version": SCHEMA,
+        "session_id": file.header.id,
+        "trajectory_id": trial,
+        "agent": {name: value for name, value in agent.items() if value},
+        "steps": steps.all,
+    }
+
+
+def write(journal: Path, skip: int, trial: str, target: Path) -> None:
+    """Write the trajectory into a file.
+
+    Raises:
+        WaneError: if the journal cannot be read.
+    """
+    data = trajectory(journal, skip, trial)
+    if data["steps"]:  # the format wants at least one
+        target.write_text(json.dumps(data), encoding="utf-8")
+
+
+class _Steps:
+    def __init__(self) -> None:
+        self.all: list[dict[str, Any]] = []
+        self.usage: UsageRecord | None = None
+        self.passes: list[PassRecord] = []
+        self.model = ""
+
+    def add(self, parts: Iterable[Part], record: Record) -> None:
+        """Add the steps of a message."""
+        parts = list(parts)
+        if results := [part for part in parts if part.kind is Kind.RESULT]:
+            self._observe(results)
+        for part in parts:
+            if part.kind in (Kind.USER, Kind.NOTICE):
+                self._step(record, source="user", message=part.text)
+        said = [part for part in parts if part.kind in (Kind.TEXT, Kind.REASONING, Kind.CALL)]
+        if said:
+            self._answer(said, record)
+
+    def _step(self, record: Record, **fields: Any) -> None:
+        at = {"timestamp": record.at.isoformat()} if record.at else {}
+        self.all.append({"step_id": len(self.all) + 1, **at, **fields})
+
+    def _answer(self, parts: list[Part], record: Record) -> None:
+        calls = [
+            {"tool_call_id": part.call_id or "", "function_name": part.tool or "", "arguments": _arguments(part)}
+            for part in parts
+            if part.kind is Kind.CALL
+        ]
+        fields: dict[str, Any] = {"message": _joined(parts, Kind.TEXT)}
+        if reasoning := _joined(parts, Kind.REASONING):
+            fields["reasoning_content"] = reasoning
+        if calls:
+            fields["tool_calls"] = calls
+        if self.usage:
+            fields["metrics"] = _metrics(self.usage)
+            self.model = fields["model_name"] = self.usage.model
+        if self.passes:
+            kept = ("tokens_before", "tokens_after", "satisfied")
+            fields["extra"] = {"evicted": [{name: getattr(it, name) for name in kept} for it in self.passes]}
+        self._step(record, source="agent", **fields)
+        self.usage, self.passes = None, []
+
+    def _observe(self, results: list[Part]) -> None:
+        last = next((step for step in reversed(self.all) if step["source"] == "agent"), None)
+        if last is None:
+            return
+        found = last.setdefault("observation", {"results": []})["results"]
+        found += [{"source_call_id": part.call_id, "content": part.text} for part in results]
+
+
+def _joined(parts: list[Part], kind: Kind) -> str:
+    return "\n\n".join(part.text for part in parts if part.kind is kind and part.text)
+
+
+def _arguments(part: Part) -> Mapping[str, Any]:
+    try:
+        found = json.loads(part.arguments or "{}")
+    except ValueError:
+        found = None
+    return found if isinstance(found, dict) else {"arguments": part.arguments}
+
+
+def _metrics(usage: UsageRecord) -> dict[str, Any]:
+    found = {
+        "prompt_tokens": usage.input_tokens,
+        "completion_tokens": usage.output_tokens,
+        "cached_tokens": usage.cache_read_tokens,
+        "cost_usd": usage.cost,
+    }
+    return {name: value for name, value in found.items() if value is not None}

@@ -1,0 +1,140 @@
+"""aider's chat history (`.aider.chat.history.md`): Markdown, as `aider/io.py` writes it.
+
+It holds what was typed and answered, and what aider printed. Each line of a turn begins with `#### `. What aider
+printed begins with `> ` and ends with two spaces, however many lines it has. All else is the model's. The prompts, the
+files and the map of the repository that aider sent are not in it; the printed token counts tell how much they were.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from wane.core import Kind
+from wane.formats.base import Part
+from wane.lab.readers.building.builder import SessionBuilder
+from wane.lab.session import RecordedSession, Usage
+
+NAME: Final = "aider"
+
+_STARTED: Final = re.compile(r"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*$")
+_MODEL: Final = re.compile(r"(?:Main model|Model): (\S+)(?: with |$)")
+_TOKENS: Final = re.compile(r"Tokens: ([\d.,]+[kM]?) sent(.*?), ([\d.,]+[kM]?) received")
+_CACHE: Final = re.compile(r"([\d.,]+[kM]?) cache (write|hit)")
+_UNITS: Final = {"k": 1_000, "M": 1_000_000}
+_ASKING: Final = ("/ask", "/code", "/architect", "/context")
+"""Commands whose words go to the model."""
+_LOOKED_AT: Final = 200
+
+
+class _Block(NamedTuple):
+    """A run of text: `started`, `typed`, `printed` or `answered`."""
+
+    line: int
+    kind: str
+    text: str
+
+
+def is_history(beginning: bytes) -> bool:
+    """Return whether a file begins as aider's chat history does."""
+    return beginning[:_LOOKED_AT].lstrip().startswith(b"# aider chat started at ")
+
+
+def read(path: Path) -> list[RecordedSession]:
+    """Return the sessions of a file: one for each start of aider at which a model was called.
+
+    Raises:
+        OSError: if the file cannot be read.
+    """
+    with path.open(encoding="utf-8", errors="replace", newline="") as file:
+        blocks = list(_blocks(file))
+    starts = [place for place, block in enumerate(blocks) if block.kind == "started"]
+    found = [_session(blocks[start:stop]) for start, stop in zip(starts, [*starts[1:], len(blocks)], strict=True)]
+    called = [session for session in found if session.calls]
+    return called or found[-1:]
+
+
+def _blocks(lines: Iterable[str]) -> Iterator[_Block]:
+    """Yield the blocks of a history, in order."""
+    kind, first, held = "", 0, list[str]()
+    open_print = False  # whether the printed text goes on on the next line
+    for number, raw in enumerate(lines, start=1):
+        line = raw.rstrip("\r\n")
+        if open_print:
+            now, told, begins = "printed", line, False
+        elif _STARTED.match(line):
+            now, told, begins = "started", line, True
+        elif line.startswith("> "):
+            now, told, begins = "printed", line[2:], True
+        elif line.startswith("#### "):
+            now, told, begins = "typed", line[5:], kind != "typed"
+        else:
+            now, told, begins = "answered", line, kind != "answered"
+        if begins:
+            if held:
+                yield _Block(first, kind, "\n".join(held).strip())
+            kind, first, held = now, number, []
+        held.append(told.removesuffix("  ") if now in ("printed", "typed") else told)
+        open_print = now == "printed" and not line.endswith("  ")
+    if held:
+        yield _Block(first, kind, "\n".join(held).strip())
+
+
+def _session(blocks: Iterable[_Block]) -> RecordedSession:
+    builder = SessionBuilder("aider", NAME)
+    model: str | None = None
+    answer: _Block | None = None
+    for block in blocks:
+        if block.kind == "answered":
+            answer = block if block.text else answer
+            continue
+        usage = _usage(block.text) if block.kind == "printed" else None
+        if answer is not None:
+            # aider writes the counts right after the answer.
+            builder.answer([Part(Kind.TEXT, answer.text)], usage=usage, model=model, line=answer.line)
+            answer = None
+        if block.kind == "started" and (match := _STARTED.match(block.text)):
+            builder = SessionBuilder(f"aider {match[1]}", NAME)
+        elif block.kind == "typed" and (asked := _asked(block.text)):
+            builder.user(asked)
+        elif match := _MODEL.match(block.text):
+            model = match[1].rpartition("/")[2]
+        elif block.kind == "printed" and block.text.startswith("# "):
+            # Why an edit failed, or what the linter or the tests say; aider sends it to the model.
+            builder.user(block.text, notice=True)
+    if answer is not None:
+        builder.answer([Part(Kind.TEXT, answer.text)], model=model, line=answer.line)
+    return builder.build()
+
+
+def _asked(typed: str) -> str:
+    """Return what a person asked the model; empty for a command of aider."""
+    if not typed.startswith("/"):
+        return typed
+    command, _, asked = typed.partition(" ")
+    return asked.strip() if command in _ASKING else ""
+
+
+def _usage(printed: str) -> Usage | None:
+    """Return the usage that aider printed, rounded as it was; aider counts cache reads among the tokens sent."""
+    match = _TOKENS.search(printed)
+    if match is None:
+        return None
+    cache = {what: _number(amount) for amount, what in _CACHE.findall(match[2])}
+    sent, read = _number(match[1]), cache.get("hit", 0)
+    return Usage.of_total(
+        max(sent, read + cache.get("write", 0)),
+        cache_read=read,
+        cache_write=cache.get("write", 0),
+        output=_number(match[3]),
+    )
+
+
+def _number(printed: str) -> int:
+    unit = _UNITS.get(printed[-1], 1)
+    try:
+        return round(float(printed.rstrip("kM").replace(",", "")) * unit)
+    except ValueError:
+        return 0

@@ -1,0 +1,190 @@
+"""Sessions of GitHub Copilot CLI: `events.jsonl`, JSON Lines of `{type, data, id, timestamp, parentId, agentId?}`.
+
+The types of the events are those of Copilot's own SDK (`@github/copilot-sdk`, `session-events`). The file holds no
+input tokens: Copilot does not keep its `assistant.usage` events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from wane.core import Kind
+from wane.formats.anthropic import SEAL
+from wane.formats.base import Part
+from wane.formats.recordings import is_copilot
+from wane.formats.values import raw_text, sealed_tokens
+from wane.lab.readers.building.blocks import content
+from wane.lab.readers.building.builder import SessionBuilder
+from wane.lab.readers.building.coupled import couple_signed
+from wane.lab.readers.building.lines import records
+from wane.lab.readers.building.messages import settle
+from wane.lab.readers.building.tree import name_left
+from wane.lab.readers.building.values import count, items, mapping, seconds, text
+from wane.lab.session import RecordedSession
+
+NAME: Final = "copilot-cli"
+recognises: Final = is_copilot
+
+_FAMILIES: Final = (
+    *("abort", "assistant", "auto_mode_switch", "capabilities", "command", "commands", "elicitation", "exit_plan_mode"),
+    *("extension_context", "external_tool", "factory", "hook", "mcp", "mcp_app", "model", "pending_messages"),
+    *("permission", "sampling", "session", "session_limits_exhausted", "skill", "subagent", "system", "tool"),
+    *("tool_search", "ui", "user", "user_input"),
+)
+"""First words of the types of events."""
+
+_Event = tuple[int, Mapping[str, Any]]
+
+
+def read(path: Path) -> list[RecordedSession]:
+    """Return the session of a file; none if the file holds nothing of Copilot.
+
+    Raises:
+        OSError: if the file cannot be read.
+    """
+    name = path.parent.name if path.stem == "events" else path.stem
+    builder = SessionBuilder(name, NAME)
+    events = _kept(records(path, builder.problems), builder)
+    if not events:
+        return []
+    session = _Assembly(builder)
+    agents: dict[str, _Assembly] = {}
+    for line, event in events:
+        agent = text(event.get("agentId")) or text(mapping(event.get("data")).get("parentToolCallId"))
+        assembly = session if not agent else agents.setdefault(agent, _Assembly(SessionBuilder(agent, NAME)))
+        assembly.take(line, event)
+    builder.sidechains(sub for assembly in agents.values() if (sub := assembly.end()).parts)
+    return [session.end()]
+
+
+def about(lines: Iterable[Mapping[str, Any]]) -> tuple[str, str | None]:
+    """Return the user's first turn and the working directory."""
+    cwd: str | None = None
+    for line in lines:
+        data = mapping(line.get("data"))
+        if line.get("type") == "session.start":
+            cwd = text(mapping(data.get("context")).get("cwd")) or None
+        elif line.get("type") == "user.message" and not _is_harness_made(data):
+            return text(data.get("content")), cwd
+    return "", cwd
+
+
+def _kept(lines: Iterable[_Event], builder: SessionBuilder) -> list[_Event]:
+    """Return the events without those that the user took back."""
+    events: list[_Event] = []
+    for line, event in lines:
+        if event.get("type") == "session.snapshot_rewind":
+            back = mapping(event.get("data")).get("upToEventId")
+            place = next((place for place, (_, it) in enumerate(events) if it.get("id") == back), len(events))
+            left = [number for number, it in events[place:] if text(it.get("type")).endswith(".message")]
+            name_left(left, builder.problems)
+            del events[place:]
+        elif text(event.get("type")).partition(".")[0] in _FAMILIES:
+            events.append((line, event))
+        else:
+            builder.problems.add(line, f"an event of the unknown type {event.get('type')!r}")
+    return events
+
+
+def _is_harness_made(data: Mapping[str, Any]) -> bool:
+    """Whether a message in the user's role is a skill, another agent's, or Copilot's own."""
+    return bool(data.get("isAutopilotContinuation")) or text(data.get("source")) not in ("", "user")
+
+
+class _Assembly:
+    """Assembles the events of one agent into a session."""
+
+    def __init__(self, builder: SessionBuilder) -> None:
+        self._builder = builder
+        self._answer: list[_Event] = []  # the messages of one model call
+
+    def take(self, line: int, event: Mapping[str, Any]) -> None:
+        kind, data = text(event.get("type")), mapping(event.get("data"))
+        if kind == "assistant.message":
+            if not count(data.get("chunkIndex")):
+                self._flush()
+            self._answer.append((line, event))
+        elif kind == "tool.execution_complete":
+            self._flush()
+            self._result(line, data)
+        elif kind in ("user.message", "system.message", "system.notification"):
+            self._flush()
+            self._told(kind, data)
+        elif kind == "session.compaction_complete" and data.get("success"):
+            self._flush()
+            settle(self._builder)
+            before, at = count(data.get("preCompactionTokens")), seconds(event.get("timestamp"))
+            self._builder.compaction(text(data.get("summaryContent")), tokens_before=before, at=at)
+        elif kind == "session.context_cleared":
+            self._flush()
+            settle(self._builder)
+            self._builder.compaction(text(data.get("initialMessage")), at=seconds(event.get("timestamp")))
+        elif kind == "session.truncation" and (removed := count(data.get("messagesRemovedDuringTruncation"))):
+            self._builder.problems.add(line, f"{removed} messages left the context here; which ones is not recorded")
+        elif kind in ("session.start", "session.resume"):
+            self._builder.cwd = text(mapping(data.get("context")).get("cwd")) or self._builder.cwd
+
+    def end(self) -> RecordedSession:
+        self._flush()
+        return self._builder.build()
+
+    def _told(self, kind: str, data: Mapping[str, Any]) -> None:
+        if kind == "system.message":
+            self._builder.system(text(data.get("content")))
+            return
+        notice = kind == "system.notification" or _is_harness_made(data)
+        if not notice and not self._builder.title:
+            self._builder.title = text(data.get("content"))
+        settle(self._builder)
+        # What the model got: the user's words with the time and reminders around them.
+        self._builder.user(text(data.get("transformedContent")) or text(data.get("content")), notice=notice)
+
+    def _result(self, line: int, data: Mapping[str, Any]) -> None:
+        if data.get("isUserRequested"):
+            return  # no model called it
+        result, error = mapping(data.get("result")), mapping(data.get("error"))
+        told = text(result.get("content")) or text(error.get("message"))
+        extra = content(items(result.get("binaryResultsForLlm"))).extra_tokens
+        self._builder.result(text(data.get("toolCallId")), told, extra_tokens=extra, line=line)
+
+    def _flush(self) -> None:
+        if not self._answer:
+            return
+        settle(self._builder)
+        line, event = self._answer[0]
+        parts: list[Part] = []
+        signed: list[int] = []
+        for _, each in self._answer:
+            data = mapping(each.get("data"))
+            if reasoning := _reasoning(data):
+                signed += [len(parts)] * bool(data.get("reasoningOpaque"))
+                parts.append(reasoning)
+            parts += _output(data)
+        at, model = seconds(event.get("timestamp")), text(mapping(event.get("data")).get("model")) or None
+        self._builder.answer(couple_signed(parts, signed), at=at, model=model, line=line)
+        self._answer.clear()
+
+
+def _reasoning(data: Mapping[str, Any]) -> Part | None:
+    told = text(data.get("reasoningText"))
+    extra = 0 if told else sealed_tokens(data.get("reasoningOpaque") or data.get("encryptedContent"), SEAL)
+    return Part(Kind.REASONING, told, extra_tokens=extra) if told or extra else None
+
+
+def _output(data: Mapping[str, Any]) -> Sequence[Part]:
+    said = text(data.get("content"))
+    calls = [mapping(request) for request in items(data.get("toolRequests"))]
+    return [
+        *([Part(Kind.TEXT, said)] if said else []),
+        *(
+            Part(
+                Kind.CALL,
+                call_id=text(call.get("toolCallId")),
+                tool=text(call.get("name")),
+                arguments=raw_text(call.get("arguments")),
+            )
+            for call in calls
+        ),
+    ]

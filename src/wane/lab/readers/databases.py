@@ -1,0 +1,142 @@
+"""SQLite databases in which an agent keeps all of its sessions.
+
+A path below the database's file names one of them: `opencode.db/ses_1a2b`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, Protocol, cast
+
+from wane.core.errors import FormatError
+from wane.lab.readers.building.lines import Problems
+from wane.lab.readers.building.values import sound
+from wane.lab.session import RecordedSession
+
+_MAGIC: Final = b"SQLite format 3\x00"
+_NAMES: Final = ("opencode", "goose")
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A session of a database.
+
+    Attributes:
+        id: its id.
+        title: its title; empty if it has none.
+        cwd: its working directory, if recorded.
+        modified: when it was last written, in seconds since 1970 UTC.
+        size: characters of its content.
+    """
+
+    id: str
+    title: str
+    cwd: str | None
+    modified: float
+    size: int
+
+
+class DatabaseReader(Protocol):
+    """Reads the sessions of one agent's database; a module with these names."""
+
+    NAME: str
+    TABLES: frozenset[str]
+
+    def listed(self, database: sqlite3.Connection) -> Iterator[Listed]:
+        """Yield the sessions, without those of sub-agents."""
+        ...
+
+    def exported(self, database: sqlite3.Connection, session: str) -> Mapping[str, Any] | None:
+        """Return a session as the agent itself exports it; None if there is none with this id."""
+        ...
+
+    def session(self, exported: Mapping[str, Any], name: str, problems: Problems) -> RecordedSession:
+        """Return the session that an export holds."""
+        ...
+
+
+def is_database(path: Path) -> bool:
+    """Return whether a path is a SQLite database, or one session of it.
+
+    Raises:
+        OSError: if the file cannot be read.
+    """
+    file = path if is_file(path) else path.parent
+    if not is_file(file):
+        return False
+    with file.open("rb") as opened:
+        return opened.read(len(_MAGIC)) == _MAGIC
+
+
+def is_session(path: Path) -> bool:
+    """Return whether a path names one session of a database."""
+    return not is_file(path) and is_file(path.parent) and is_database(path)
+
+
+def is_file(path: Path) -> bool:
+    """Return whether a path is a file; False too for a path below a file."""
+    try:
+        return path.is_file()
+    except NotADirectoryError:
+        return False
+
+
+def read(path: Path) -> list[RecordedSession]:
+    """Return the sessions of a database, or the one that a path names.
+
+    Raises:
+        FormatError: if the database is of no known agent, damaged, or without this session.
+    """
+    file, chosen = (path.parent, path.name) if is_session(path) else (path, None)
+    with _opened(file) as (reader, database):
+        names = [chosen] if chosen else [listed.id for listed in reader.listed(database)]
+        found: list[RecordedSession] = []
+        for name in names:
+            exported = reader.exported(database, name)
+            if exported is None:
+                raise FormatError(f"it holds no session {name}")
+            found.append(reader.session(exported, sound(name), Problems()))
+    return found
+
+
+def sessions(path: Path) -> list[Listed]:
+    """Return what a database holds, without reading the sessions.
+
+    Raises:
+        FormatError: if the database is of no known agent, or damaged.
+    """
+    with _opened(path) as (reader, database):
+        return list(reader.listed(database))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[DatabaseReader, sqlite3.Connection]]:
+    try:
+        with closing(_connected(path)) as database:
+            tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            modules = (cast(DatabaseReader, import_module(f"wane.lab.readers.{name}")) for name in _NAMES)
+            reader = next((module for module in modules if tables >= module.TABLES), None)
+            if reader is None:
+                raise FormatError("it is a database, but of no known agent; expected one of OpenCode or Goose")
+            yield reader, database
+    except (sqlite3.Error, RecursionError) as error:  # recursion: sessions that name each other as their parents
+        raise FormatError(f"the database cannot be read: {error}") from error
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    """Open a database for reading only; the agent may be writing to it at the same time."""
+    place = path.absolute().as_uri()
+    database = sqlite3.connect(f"{place}?mode=ro", uri=True)
+    try:
+        database.execute("SELECT 1 FROM sqlite_master")
+    except sqlite3.OperationalError:
+        # In a directory that cannot be written to, the log of changes cannot be opened; the rest is whole.
+        database.close()
+        database = sqlite3.connect(f"{place}?mode=ro&immutable=1", uri=True)
+    database.text_factory = lambda raw: raw.decode(errors="replace")
+    return database

@@ -1,0 +1,223 @@
+"""Sessions of Gemini CLI (google-gemini/gemini-cli): its `chats/session-*.jsonl`, or one JSON object in older versions.
+
+The records are those of `chatRecordingService.ts`: a header, messages (a message that is written again replaces the
+earlier one), `$set` with new metadata, and `$rewindTo`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from wane.core import Kind
+from wane.formats.base import Part
+from wane.formats.values import compact, raw_text
+from wane.lab.readers.building.blocks import content
+from wane.lab.readers.building.builder import SessionBuilder
+from wane.lab.readers.building.lines import Problems
+from wane.lab.readers.building.messages import settle
+from wane.lab.readers.building.tree import LEFT
+from wane.lab.readers.building.values import count, items, mapping, seconds, text
+from wane.lab.readers.documents import Value
+from wane.lab.session import RecordedSession, Usage
+
+NAME: Final = "gemini-cli"
+
+_CONTEXT: Final = "<session_context>"
+_SHOWN_ONLY: Final = frozenset({"info", "error", "warning"})
+
+
+def recognises(head: Sequence[object]) -> bool:
+    """Return whether JSON values are records of Gemini CLI."""
+    return any({"sessionId", "projectHash"} <= value.keys() for value in head if isinstance(value, dict))
+
+
+def sessions(found: Sequence[Value], name: str, problems: Problems) -> list[RecordedSession]:
+    """Return the session that the records of a file make; see `DocumentReader`."""
+    builder = SessionBuilder(name, NAME, problems)
+    log = _Log(problems)
+    for line, record in found:
+        log.take(line, mapping(record))
+    _Assembly(builder).run(log.messages)
+    return [builder.build()] if log.messages else []
+
+
+def about(lines: Iterable[Mapping[str, Any]]) -> tuple[str, str | None]:
+    """Return the user's first turn; the working directory is recorded only as a hash."""
+    for record in lines:
+        for message in (record, *_held(record), *_held(mapping(record.get("$set")))):
+            if message.get("type") == "user" and (said := _said(message)) and not said.startswith(_CONTEXT):
+                return said, None
+    return "", None
+
+
+def _held(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [mapping(message) for message in items(record.get("messages"))]
+
+
+def _said(message: Mapping[str, Any]) -> str:
+    return content(_blocks(message.get("content"))).text.strip()
+
+
+class _Message:
+    """A message with its line, and what left the context before it."""
+
+    def __init__(self, line: int | None, data: Mapping[str, Any]) -> None:
+        self.line, self.data = line, data
+        self.summary: list[_Message] | None = None  # set where a compression put these in place of what was before
+        self.kept: _Message | None = None  # the first message that a compression kept
+
+
+class _Log:
+    """Replays the log. What a compression took out stays: the history is what happened."""
+
+    def __init__(self, problems: Problems) -> None:
+        self.messages: list[_Message] = []
+        self._problems = problems
+        self._context: dict[str, _Message] = {}  # by id, what Gemini CLI itself still holds
+        self._pending: tuple[list[_Message], _Message | None] | None = None
+
+    def take(self, line: int | None, record: Mapping[str, Any]) -> None:
+        back, change = text(record.get("$rewindTo")), mapping(record.get("$set"))
+        if back:
+            self._rewind(line, back)
+        elif text(record.get("id")):
+            self._message(line, record)
+        elif isinstance(change.get("messages"), list):
+            self._checkpoint(line, _held(change))
+        for message in _held(record):  # older versions write one object
+            self._message(line, message)
+
+    def _message(self, line: int | None, data: Mapping[str, Any]) -> None:
+        name = text(data.get("id"))
+        if not name:
+            self._problems.add(line, "a message without an id")
+        elif name in self._context:
+            self._context[name].data = data
+        else:
+            message = self._context[name] = _Message(line, data)
+            if self._pending is not None:
+                message.summary, message.kept = self._pending
+                self._pending = None
+            self.messages.append(message)
+
+    def _rewind(self, line: int | None, back: str) -> None:
+        names = list(self._context)
+        gone = names[names.index(back) :] if back in names else names
+        left = [self._context.pop(name) for name in gone]
+        self.messages = [message for message in self.messages if message not in left]
+        if left:
+            self._problems.add(left[0].line if line else None, f"{len(left)} messages {LEFT}", LEFT)
+
+    def _checkpoint(self, line: int | None, held: Sequence[Mapping[str, Any]]) -> None:
+        names = {text(data.get("id")) for data in held}
+        if names.issuperset(self._context):
+            for data in held:
+                if text(data.get("id")) not in self._context:
+                    self._message(line, data)
+            return
+        # Messages left, so this is a compression; new ones are its summary.
+        new = [_Message(line, data) for data in held if text(data.get("id")) not in self._context]
+        self._context = {name: message for name, message in self._context.items() if name in names}
+        self._context |= {text(message.data.get("id")): message for message in new}
+        self._pending = (new, next((message for message in self.messages if message in self._context.values()), None))
+
+
+class _Assembly:
+    """Assembles the messages into a session."""
+
+    def __init__(self, builder: SessionBuilder) -> None:
+        self._builder = builder
+        self._places: dict[int, int] = {}  # by message, its first part
+        self._answered: set[str] = set()
+
+    def run(self, messages: Iterable[_Message]) -> None:
+        for message in messages:
+            if message.summary is not None:
+                settle(self._builder)
+                summary = "\n".join(filter(None, (_said(new.data) for new in message.summary)))
+                kept = None if message.kept is None else self._places.get(id(message.kept))
+                self._builder.compaction(summary, kept=kept, at=seconds(message.data.get("timestamp")))
+            self._places[id(message)] = self._builder.position
+            kind = text(message.data.get("type"))
+            if kind == "user":
+                self._user(message)
+            elif kind == "gemini":
+                self._answer(message)
+            elif kind not in _SHOWN_ONLY:
+                self._builder.problems.add(message.line, f"a message of the unknown type {kind!r}")
+
+    def _user(self, message: _Message) -> None:
+        blocks = _blocks(message.data.get("content"))
+        for block in blocks:
+            self._respond(mapping(block.get("functionResponse")), message.line)
+        told = content([block for block in blocks if "functionResponse" not in block])
+        if told.text or told.extra_tokens:
+            settle(self._builder)
+            notice = told.text.lstrip().startswith(_CONTEXT)
+            self._builder.user(told.text, extra_tokens=told.extra_tokens, notice=notice)
+
+    def _answer(self, message: _Message) -> None:
+        data = message.data
+        calls = [mapping(call) for call in items(data.get("toolCalls"))]
+        thoughts = [mapping(thought) for thought in items(data.get("thoughts"))]
+        told = "\n".join(f"{text(it.get('subject'))}\n{text(it.get('description'))}".strip() for it in thoughts)
+        said = content(_blocks(data.get("content")))
+        parts = [
+            *([Part(Kind.REASONING, told)] if told else []),
+            *([Part(Kind.TEXT, said.text, extra_tokens=said.extra_tokens)] if said.text or said.extra_tokens else []),
+            *(
+                Part(
+                    Kind.CALL, call_id=text(it.get("id")), tool=text(it.get("name")), arguments=raw_text(it.get("args"))
+                )
+                for it in calls
+            ),
+        ]
+        usage = _usage(mapping(data.get("tokens")))
+        if not parts and usage is None:
+            return
+        settle(self._builder)
+        at, model = seconds(data.get("timestamp")), text(data.get("model")) or None
+        self._builder.answer(parts, usage=usage, at=at, model=model, line=message.line)
+        if told:
+            self._builder.clear_reasoning()  # Gemini CLI sends no thoughts back
+        for call in calls:
+            for block in _blocks(call.get("result")):
+                self._respond(mapping(block.get("functionResponse")), message.line)
+
+    def _respond(self, response: Mapping[str, Any], line: int | None) -> None:
+        call_id = text(response.get("id"))
+        if not call_id or call_id in self._answered:
+            return  # newer versions record each result with its call and as a message
+        self._answered.add(call_id)
+        given = response.get("response")
+        output = mapping(given).get("output")
+        self._builder.result(call_id, output if isinstance(output, str) else compact(given), line=line)
+
+
+def _blocks(value: object) -> list[dict[str, Any]]:
+    """Return parts of Gemini's API, given as text, one part or several."""
+    return list(_each_block(value))
+
+
+def _each_block(value: object) -> Iterator[dict[str, Any]]:
+    for block in value if isinstance(value, list) else [value]:
+        if isinstance(block, str):
+            yield {"text": block}
+        elif isinstance(block, dict) and isinstance(data := block.get("inlineData"), dict):
+            yield {"type": "image", "data": data.get("data")}
+        elif isinstance(block, dict) and "thought" not in block:
+            yield block
+
+
+def _usage(tokens: Mapping[str, Any]) -> Usage | None:
+    """Return a call's usage, None if none was reported; the output is counted without the thoughts."""
+    total, cached = count(tokens.get("input")) or 0, count(tokens.get("cached")) or 0
+    if not total:
+        return None
+    output = count(tokens.get("output"))
+    return Usage.of_total(
+        total,
+        cache_read=min(cached, total),
+        output=None if output is None else output + (count(tokens.get("thoughts")) or 0),
+    )

@@ -1,0 +1,236 @@
+"""Sessions of Goose (block/goose): its database `sessions.db`, and what `goose session export --format json` writes.
+
+Goose marks each message with whether the model and the person see it. A compaction hides all messages from the model
+and puts a summary after them that the person does not see.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from wane.core import Kind
+from wane.formats.base import Part
+from wane.formats.values import compact, raw_text
+from wane.lab.readers.building.blocks import Content, content
+from wane.lab.readers.building.builder import SessionBuilder
+from wane.lab.readers.building.coupled import couple_signed
+from wane.lab.readers.building.lines import Problems
+from wane.lab.readers.building.messages import settle
+from wane.lab.readers.building.values import count, items, mapping, seconds, text
+from wane.lab.readers.databases import Listed
+from wane.lab.readers.documents import Value
+from wane.lab.session import RecordedSession, Usage
+
+NAME: Final = "goose"
+TABLES: Final = frozenset({"sessions", "messages"})
+
+_PLACE: Final = "goose.toolCall.providerIndex"
+"""Where a call stood in the provider's answer: Goose writes the calls of one answer as messages of their own."""
+_SHOWN_ONLY: Final = frozenset({"systemNotification", "toolConfirmationRequest", "actionRequired"})
+
+_Data = Mapping[str, Any]
+
+
+def recognises(head: Sequence[object]) -> bool:
+    """Return whether JSON values are exports of Goose."""
+    return any(_is_export(value) for value in head)
+
+
+def sessions(found: Sequence[Value], name: str, problems: Problems) -> list[RecordedSession]:
+    """Return the exported sessions among JSON values; see `DocumentReader`."""
+    exports = [mapping(value) for _, value in found if _is_export(value)]
+    return [
+        session(it, text(it.get("id")) or name, Problems() if number else problems) for number, it in enumerate(exports)
+    ]
+
+
+def session(exported: _Data, name: str, problems: Problems) -> RecordedSession:
+    """Return the session that an export holds; see `DatabaseReader`."""
+    builder = SessionBuilder(name, NAME, problems)
+    builder.cwd = text(exported.get("working_dir")) or None
+    model = text(mapping(exported.get("model_config")).get("model_name")) or None
+    _Assembly(builder, model).run([mapping(message) for message in items(exported.get("conversation"))])
+    builder.sidechains(
+        session(mapping(child), text(mapping(child).get("id")), Problems()) for child in items(exported.get("children"))
+    )
+    return builder.build()
+
+
+def listed(database: sqlite3.Connection) -> Iterator[Listed]:
+    """Yield the sessions, without those of sub-agents; see `DatabaseReader`."""
+    above = _columns(database) & {"parent_session_id"}
+    title = "name" if "name" in _columns(database) else "description"
+    rows = database.execute(
+        f"SELECT id, {title}, working_dir, strftime('%s', updated_at),"  # noqa: S608 - one of two names
+        " (SELECT sum(length(content_json)) FROM messages WHERE session_id = sessions.id) FROM sessions"
+        f"{' WHERE parent_session_id IS NULL' if above else ''} ORDER BY updated_at, id"
+    )
+    for name, called, cwd, modified, size in rows:
+        if size:
+            yield Listed(str(name), str(called or ""), cwd or None, float(modified or 0), size)
+
+
+def exported(database: sqlite3.Connection, session: str) -> _Data | None:
+    """Return a session with those of its sub-agents as `children`; see `DatabaseReader`."""
+    cursor = database.execute("SELECT * FROM sessions WHERE id = ?", (session,))
+    row = cursor.fetchone()
+    if row is None:
+        return None
+    info = dict(zip((column[0] for column in cursor.description), row, strict=True))
+    messages = database.execute(
+        "SELECT role, content_json, created_timestamp, metadata_json FROM messages WHERE session_id = ? ORDER BY id",
+        (session,),
+    )
+    children: list[tuple[str]] = []
+    if "parent_session_id" in info:
+        children = database.execute(
+            "SELECT id FROM sessions WHERE parent_session_id = ? ORDER BY created_at, id", (session,)
+        ).fetchall()
+    return {
+        "id": session,
+        "working_dir": info.get("working_dir"),
+        "model_config": _decoded(info.get("model_config_json")),
+        "conversation": [
+            {"role": role, "content": _decoded(written), "created": created, "metadata": _decoded(about)}
+            for role, written, created, about in messages
+        ],
+        "children": [exported(database, name) for (name,) in children if name != session],
+    }
+
+
+def _columns(database: sqlite3.Connection) -> set[str]:
+    return {name for _, name, *_ in database.execute("PRAGMA table_info(sessions)")}
+
+
+def _decoded(data: object) -> object:
+    with suppress(ValueError, RecursionError):
+        return json.loads(data) if isinstance(data, str) else None
+    return None
+
+
+def _is_export(value: object) -> bool:
+    return isinstance(mapping(value).get("conversation"), list) and "working_dir" in mapping(value)
+
+
+class _Assembly:
+    """Assembles the messages into a session."""
+
+    def __init__(self, builder: SessionBuilder, model: str | None) -> None:
+        self._builder = builder
+        self._model = model
+        self._answer: list[_Data] = []  # the messages of one answer
+        self._results: list[_Data] = []  # what came between and after them
+        self._context: int | None = None  # tokens of the last call's request and output
+
+    def run(self, messages: Sequence[_Data]) -> None:
+        summaries = {place for place in range(1, len(messages)) if _is_summary(messages, place)}
+        last = max(summaries, default=0)
+        for place, message in enumerate(messages):
+            if place in summaries:
+                self._compaction(message)
+            elif place - 1 in summaries and message.get("role") == "assistant" and not _visible(message, "user"):
+                continue  # Goose's own words to the model, to go on
+            elif place >= last and not _visible(message, "agent"):
+                continue  # only shown, such as a command and its outcome
+            elif message.get("role") == "assistant":
+                self._add(message)
+            else:
+                self._told(message)
+        self._flush()
+
+    def _compaction(self, message: _Data) -> None:
+        self._flush()
+        settle(self._builder)
+        summary = content(_blocks(message)).text
+        self._builder.compaction(summary, tokens_before=self._context, at=seconds(message.get("created")))
+
+    def _add(self, message: _Data) -> None:
+        blocks = [mapping(block) for block in items(message.get("content"))]
+        place = count(mapping(blocks[0].get("_meta")).get(_PLACE)) if blocks else None
+        if not (self._answer and place):
+            self._flush()
+        self._answer.append(message)
+
+    def _told(self, message: _Data) -> None:
+        blocks = [mapping(block) for block in items(message.get("content"))]
+        if any(block.get("type") == "toolResponse" for block in blocks):
+            self._results += [block for block in blocks if block.get("type") == "toolResponse"]
+        told = content(_blocks(message))
+        if told.text or told.extra_tokens:
+            self._flush()
+            settle(self._builder)
+            notice = not _visible(message, "user")
+            self._builder.user(told.text, extra_tokens=told.extra_tokens, notice=notice)
+
+    def _flush(self) -> None:
+        if self._answer:
+            settle(self._builder)
+            first = self._answer[0]
+            blocks = [mapping(block) for message in self._answer for block in items(message.get("content"))]
+            made = [(part, block) for block in blocks if (part := _part(block)) is not None]
+            thought = [place for place, (part, _) in enumerate(made) if part.kind is Kind.REASONING]
+            signed = [place for place in thought if "signature" in made[place][1]]
+            about = mapping(first.get("metadata"))
+            usage = _usage(mapping(about.get("usage")))
+            if usage is not None:
+                self._context = usage.total_input + (usage.output or 0)
+            model = text(mapping(about.get("inference")).get("requestedModel")) or self._model
+            parts = couple_signed([part for part, _ in made], signed)
+            self._builder.answer(parts, usage=usage, at=seconds(first.get("created")), model=model)
+        for block in self._results:
+            told = _output(mapping(block.get("toolResult")))
+            self._builder.result(text(block.get("id")), told.text, extra_tokens=told.extra_tokens)
+        self._answer.clear()
+        self._results.clear()
+
+
+def _visible(message: _Data, to: str) -> bool:
+    """Whether the `agent` or the `user` sees a message; in older versions both see all."""
+    return mapping(message.get("metadata")).get(f"{to}Visible") is not False
+
+
+def _is_summary(messages: Sequence[_Data], place: int) -> bool:
+    """Whether a message stands for all before it: these are hidden from the model, and it from the person."""
+    message, before = messages[place], messages[place - 1]
+    hidden = mapping(message.get("metadata")).get("turnContext") is not True and not _visible(message, "user")
+    return hidden and message.get("role") == "user" and not _visible(before, "agent") and bool(_blocks(message))
+
+
+def _blocks(message: _Data) -> list[_Data]:
+    """Return the blocks of a message that its sender wrote, for `content`."""
+    aside = {*_SHOWN_ONLY, "toolResponse", "toolRequest", "frontendToolRequest"}
+    return [it for it in map(mapping, items(message.get("content"))) if it and text(it.get("type")) not in aside]
+
+
+def _part(block: _Data) -> Part | None:
+    kind = text(block.get("type"))
+    if kind in ("toolRequest", "frontendToolRequest"):
+        call = mapping(mapping(block.get("toolCall")).get("value"))
+        written = raw_text(call.get("arguments"))
+        return Part(Kind.CALL, call_id=text(block.get("id")), tool=text(call.get("name")), arguments=written)
+    if kind in ("thinking", "reasoning"):
+        told = text(block.get("thinking")) or text(block.get("text"))
+        return Part(Kind.REASONING, told) if told else None
+    if kind == "redactedThinking" or kind in _SHOWN_ONLY:
+        return None
+    said = content([block])
+    return Part(Kind.TEXT, said.text, extra_tokens=said.extra_tokens) if said.text or said.extra_tokens else None
+
+
+def _output(result: _Data) -> Content:
+    value = result.get("value")
+    if result.get("status") == "error" or value is None:
+        return content(text(result.get("error")) or compact(result))
+    return content(value.get("content") if isinstance(value, dict) else value)
+
+
+def _usage(data: _Data) -> Usage | None:
+    """Return a call's usage, None if none was reported; the input is the whole, cached tokens included."""
+    total = count(data.get("inputTokens")) or 0
+    read, written = count(data.get("cacheReadTokens")) or 0, count(data.get("cacheWriteTokens")) or 0
+    output = count(data.get("outputTokens"))
+    return Usage.of_total(total, cache_read=read, cache_write=written, output=output) if total else None

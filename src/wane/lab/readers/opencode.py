@@ -1,0 +1,247 @@
+"""Sessions of OpenCode: its database `opencode.db`, and what `opencode export` writes.
+
+What each message becomes in a request is as in `session/message-v2.ts`. A compaction is a message of the user without
+words, and the model's summary after it.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from wane.core import Kind
+from wane.formats.base import Part
+from wane.formats.values import raw_text
+from wane.lab.readers.building.blocks import content
+from wane.lab.readers.building.builder import SessionBuilder
+from wane.lab.readers.building.coupled import couple_signed
+from wane.lab.readers.building.lines import Problems
+from wane.lab.readers.building.messages import settle
+from wane.lab.readers.building.tree import LEFT
+from wane.lab.readers.building.values import count, items, mapping, seconds, text
+from wane.lab.readers.databases import Listed
+from wane.lab.readers.documents import Value
+from wane.lab.session import RecordedSession, Usage
+
+NAME: Final = "opencode"
+TABLES: Final = frozenset({"session", "message", "part"})
+
+_INTERRUPTED: Final = "[Tool execution was interrupted]"
+"""What OpenCode sends as the result of a call without one."""
+# Files whose text stands in a part of its own.
+_AS_TEXT: Final = ("text/plain", "application/x-directory")
+_ASIDE: Final = frozenset({"step-start", "snapshot", "patch", "agent", "retry"})
+
+_Data = Mapping[str, Any]
+
+
+def recognises(head: Sequence[object]) -> bool:
+    """Return whether JSON values are exports of OpenCode."""
+    return any(_is_export(value) for value in head)
+
+
+def sessions(found: Sequence[Value], name: str, problems: Problems) -> list[RecordedSession]:
+    """Return the exported sessions among JSON values; see `DocumentReader`."""
+    exports = [mapping(value) for _, value in found if _is_export(value)]
+    names = [text(mapping(it.get("info")).get("id")) or name for it in exports]
+    return [
+        session(it, called, Problems() if number else problems)
+        for number, (it, called) in enumerate(zip(exports, names, strict=True))
+    ]
+
+
+def session(exported: _Data, name: str, problems: Problems) -> RecordedSession:
+    """Return the session that an export holds; see `DatabaseReader`."""
+    builder = SessionBuilder(name, NAME, problems)
+    info = mapping(exported.get("info"))
+    builder.cwd = text(info.get("directory")) or None
+    messages = [mapping(message) for message in items(exported.get("messages"))]
+    back = text(mapping(info.get("revert")).get("messageID"))
+    ids = [text(mapping(message.get("info")).get("id")) for message in messages]
+    if back in ids:
+        problems.add(None, f"{len(ids) - ids.index(back)} messages {LEFT}")
+        messages = messages[: ids.index(back)]
+    _Assembly(builder).run(messages)
+    builder.sidechains(
+        session(mapping(child), text(mapping(mapping(child).get("info")).get("id")), Problems())
+        for child in items(exported.get("children"))
+    )
+    return builder.build()
+
+
+def listed(database: sqlite3.Connection) -> Iterator[Listed]:
+    """Yield the sessions, without those of sub-agents; see `DatabaseReader`."""
+    rows = database.execute(
+        "SELECT id, title, directory, time_updated, (SELECT sum(length(data)) FROM part WHERE session_id = session.id)"
+        " FROM session WHERE parent_id IS NULL ORDER BY time_updated, id"
+    )
+    for name, title, cwd, modified, size in rows:
+        yield Listed(str(name), str(title or ""), cwd or None, (seconds(modified) or 0.0), size or 0)
+
+
+def exported(database: sqlite3.Connection, session: str) -> _Data | None:
+    """Return a session with those of its sub-agents as `children`; see `DatabaseReader`."""
+    info = _row(database, "SELECT * FROM session WHERE id = ?", session)
+    if info is None:
+        return None
+    parts: dict[str, list[Any]] = {}
+    for message, data in database.execute(
+        "SELECT message_id, data FROM part WHERE session_id = ? ORDER BY message_id, id", (session,)
+    ):
+        parts.setdefault(message, []).append(_decoded(data))
+    messages = database.execute(
+        "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id", (session,)
+    )
+    children = database.execute("SELECT id FROM session WHERE parent_id = ? ORDER BY time_created, id", (session,))
+    return {
+        "info": {**info, "revert": _decoded(info.get("revert"))},
+        "messages": [
+            {"info": {**mapping(_decoded(data)), "id": name}, "parts": parts.get(name, [])} for name, data in messages
+        ],
+        "children": [exported(database, name) for (name,) in children.fetchall() if name != session],
+    }
+
+
+def _row(database: sqlite3.Connection, query: str, *values: str) -> dict[str, Any] | None:
+    cursor = database.execute(query, values)
+    row = cursor.fetchone()
+    return None if row is None else dict(zip((column[0] for column in cursor.description), row, strict=True))
+
+
+def _decoded(data: object) -> object:
+    with suppress(ValueError, RecursionError):
+        return json.loads(data) if isinstance(data, str) else None
+    return None
+
+
+def _is_export(value: object) -> bool:
+    info = mapping(mapping(value).get("info"))
+    return isinstance(mapping(value).get("messages"), list) and {"id", "directory", "time"} <= info.keys()
+
+
+class _Assembly:
+    """Assembles the messages into a session."""
+
+    def __init__(self, builder: SessionBuilder) -> None:
+        self._builder = builder
+        self._places: dict[str, int] = {}  # by message, its first part
+        self._context: int | None = None  # tokens of the last call's request and output
+        self._tail = ""  # the first message that the coming summary leaves in view
+
+    def run(self, messages: Sequence[_Data]) -> None:
+        for message in messages:
+            info = mapping(message.get("info"))
+            parts = [mapping(part) for part in items(message.get("parts"))]
+            self._places[text(info.get("id"))] = self._builder.position
+            if info.get("role") == "user":
+                self._user(parts)
+            elif info.get("role") != "assistant":
+                self._builder.problems.add(None, f"a message of the unknown role {info.get('role')!r}")
+            elif info.get("summary") is True:
+                self._summary(info, parts)
+            elif not info.get("error") or any(part.get("type") in ("text", "tool") for part in parts):
+                # With an error and nothing said, the request failed before there was an answer.
+                self._answers(info, parts)
+
+    def _user(self, parts: Sequence[_Data]) -> None:
+        for part in parts:
+            if part.get("type") == "compaction":
+                self._tail = text(part.get("tail_start_id"))
+                return
+        settle(self._builder)
+        for synthetic in (False, True):
+            mine = [it for it in parts if bool(it.get("synthetic")) is synthetic and not it.get("ignored")]
+            told = content([block for part in mine if (block := _block(part))])
+            if told.text or told.extra_tokens:
+                self._builder.user(told.text, extra_tokens=told.extra_tokens, notice=synthetic)
+
+    def _summary(self, info: _Data, parts: Sequence[_Data]) -> None:
+        summary = "\n".join(text(part.get("text")) for part in parts if part.get("type") == "text")
+        at = seconds(mapping(info.get("time")).get("created"))
+        if summary:
+            settle(self._builder)
+            kept = self._places.get(self._tail) if self._tail else None
+            self._builder.compaction(summary, kept=kept, tokens_before=self._context, at=at)
+
+    def _answers(self, info: _Data, parts: Sequence[_Data]) -> None:
+        """Take a message: one model call, or in older versions several, each up to its `step-finish`."""
+        step: list[_Data] = []
+        for part in parts:
+            if part.get("type") == "step-finish":
+                self._answer(info, step, mapping(part.get("tokens")))
+                step = []
+            elif text(part.get("type")) not in _ASIDE:
+                step.append(part)
+        if step:
+            self._answer(info, step, {})
+
+    def _answer(self, info: _Data, step: Sequence[_Data], tokens: _Data) -> None:
+        settle(self._builder)
+        made: list[Part] = []
+        signed: list[int] = []
+        for each in step:
+            if (part := _part(each)) is None:
+                continue
+            signed += [len(made)] * (part.kind is Kind.REASONING and "signature" in str(each.get("metadata")))
+            made.append(part)
+        usage = _usage(tokens)
+        if usage is not None:
+            self._context = usage.total_input + (usage.output or 0)
+        time = mapping(info.get("time"))
+        at = seconds(time.get("completed")) or seconds(time.get("created"))
+        model = text(info.get("modelID")) or None
+        self._builder.answer(couple_signed(made, signed), usage=usage, at=at, model=model)
+        for each in step:
+            if each.get("type") == "tool":
+                output = _output(mapping(each.get("state")))
+                self._builder.result(text(each.get("callID")), output.text, extra_tokens=output.extra_tokens)
+
+
+def _part(data: _Data) -> Part | None:
+    kind = data.get("type")
+    if kind == "tool":
+        written = raw_text(mapping(data.get("state")).get("input"))
+        return Part(Kind.CALL, call_id=text(data.get("callID")), tool=text(data.get("tool")), arguments=written)
+    said = text(data.get("text"))
+    if kind not in ("text", "reasoning") or not said:
+        return None
+    return Part(Kind.REASONING if kind == "reasoning" else Kind.TEXT, said)
+
+
+def _output(state: _Data) -> Any:
+    if state.get("status") == "completed":
+        blocks = [_block(mapping(it)) for it in items(state.get("attachments"))]
+        return content([text(state.get("output")), *(it for it in blocks if it)])
+    if state.get("status") == "error":
+        interrupted = mapping(state.get("metadata")).get("output")
+        return content(interrupted if isinstance(interrupted, str) else text(state.get("error")))
+    return content(_INTERRUPTED)
+
+
+def _block(part: _Data) -> dict[str, Any] | None:
+    """Return a part of a message as a block that `content` takes; None if no request carries it."""
+    if part.get("type") == "text":
+        return {"text": text(part.get("text"))}
+    if part.get("type") == "subtask":
+        return {"text": "The following tool was executed by the user"}
+    if part.get("type") != "file" or part.get("mime") in _AS_TEXT:
+        return None
+    if text(part.get("mime")).startswith("image/"):
+        return {"type": "image", "data": text(part.get("url"))}
+    return {"type": "file"}
+
+
+def _usage(tokens: _Data) -> Usage | None:
+    """Return a call's usage, None if none was reported; OpenCode counts cached input and reasoning apart."""
+    cache = mapping(tokens.get("cache"))
+    output, reasoning = count(tokens.get("output")), count(tokens.get("reasoning")) or 0
+    usage = Usage(
+        count(tokens.get("input")) or 0,
+        count(cache.get("read")) or 0,
+        count(cache.get("write")) or 0,
+        None if output is None else output + reasoning,
+    )
+    return usage if usage.total_input else None

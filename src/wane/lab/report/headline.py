@@ -1,0 +1,111 @@
+"""The headline of a viewed session: what it cost, and what it would have cost otherwise.
+
+It claims only what the figures say. The recorded cost is that of the recorded usage, the other one is simulated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from wane.core import Kind
+from wane.lab.counting import Material
+from wane.lab.money import dollars, share
+from wane.lab.replaying.replay import Pricing, Replay
+from wane.lab.session import RecordedSession
+from wane.prices import CacheUse
+
+_SAVES: Final = 0.99
+"""Share of the cost below which there is a saving to speak of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """A session replayed, to stand beside what was recorded.
+
+    Attributes:
+        replay: the replay under `cwl`, with its trace; under `none` for a session that Wane itself managed.
+        baseline: the replay under `none`.
+        pricing: prices and cache rules of both.
+    """
+
+    replay: Replay
+    baseline: Replay
+    pricing: Pricing
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """A headline.
+
+    Attributes:
+        text: what comes out.
+        detail: what the figures are, and what else to know.
+    """
+
+    text: str
+    detail: str
+
+
+def headline_of(material: Material, simulated: Simulated) -> Headline:
+    """Return the headline of a session."""
+    spent = recorded_cost(material, simulated.pricing)
+    prices = f"prices of {simulated.pricing.prices.name}"
+    if material.session.evictions:
+        return _of_managed(material, simulated, spent, prices)
+    totals = simulated.replay.totals
+    budget = f"{simulated.replay.budget:,} tokens"
+    if not totals.passes:
+        cost = f"It cost {dollars(spent)}, by {prices}." if spent is not None else ""
+        return Headline(f"This session fits into {budget}: Wane would have evicted nothing", cost)
+    before = simulated.baseline.totals.dollars if spent is None else spent
+    after = totals.dollars + totals.reread_cost
+    whose = "if nothing is evicted" if spent is None else "as recorded"
+    summaries = (
+        ", without the calls that wrote its summaries" if spent is not None and material.session.compactions else ""
+    )
+    recall = share(totals.loss.reference_recall)
+    detail = (
+        f"{dollars(before)} {whose}{summaries}; {dollars(after)} with Wane at {budget}, simulated, with fetching "
+        f"evicted content again. By {prices}. {recall} of the names that later calls used were still in view."
+    )
+    if after >= _SAVES * before:
+        return Headline(f"No saving here: {dollars(before)} → {dollars(after)}", detail)
+    kept = totals.loss.user_turns and not totals.loss.user_turns_lost
+    return Headline(f"{dollars(before)} → {dollars(after)}{', nothing you said was lost' if kept else ''}", detail)
+
+
+def recorded_cost(material: Material, pricing: Pricing) -> float | None:
+    """Return the dollars that a session cost by its recorded usage; None if that of a call is missing."""
+    total = 0.0
+    for call, counted in zip(material.session.calls, material.output_tokens, strict=True):
+        usage = call.usage
+        if usage is None or not usage.total_input:
+            return None
+        if pricing.rules.charges_writes:
+            use = CacheUse(usage.cache_read, usage.cache_write, usage.input)
+        else:
+            use = CacheUse(usage.cache_read, 0, usage.input + usage.cache_write)
+        output = counted if usage.output is None else usage.output
+        # Mostly all or nothing of a request is written for an hour.
+        total += pricing.prices.cost(use, output, hour=2 * usage.cache_write_hour > usage.cache_write).total
+    return total
+
+
+def _of_managed(material: Material, simulated: Simulated, spent: float | None, prices: str) -> Headline:
+    """Return the headline of a session that Wane managed: what it would have cost without."""
+    session, before = material.session, simulated.baseline.totals.dollars
+    passes = len(session.evictions)
+    if spent is None:
+        ran = "one pass" if passes == 1 else f"{passes:,} passes"
+        return Headline(f"Wane ran {ran}", "Its usage is not recorded whole, so its cost is not known.")
+    detail = f"{dollars(before)} if nothing had been evicted, simulated; {dollars(spent)} as recorded. By {prices}."
+    if spent >= _SAVES * before:
+        return Headline(f"No saving here: {dollars(before)} → {dollars(spent)}", detail)
+    kept = ", nothing you said was lost" if session.user_turns and not _lost_turns(session) else ""
+    return Headline(f"{dollars(before)} → {dollars(spent)}{kept}", detail)
+
+
+def _lost_turns(session: RecordedSession) -> bool:
+    removed = {index for eviction in session.evictions for index in eviction.removed}
+    return bool(session.compactions) or any(session.parts[index].kind is Kind.USER for index in removed)

@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from wane.agent.approval.permissions import Approval, ApprovalRequest, Effect, Permissions, Scope
+from wane.agent.approval.remembered import Remembered, project_of
+from wane.agent.approval.rules import Rule
+from wane.core.errors import ConfigError
+
+
+class Asked:
+    """Answers from a list and keeps the questions."""
+
+    def __init__(self, *answers: Approval) -> None:
+        self.answers = list(answers)
+        self.requests: list[ApprovalRequest] = []
+
+    async def __call__(self, request: ApprovalRequest) -> Approval:
+        self.requests.append(request)
+        return self.answers.pop(0)
+
+    @property
+    def parts(self) -> list[str]:
+        return [request.part for request in self.requests]
+
+
+def allowed(permissions: Permissions, *lines: str) -> list[bool]:
+    async def all_of_them() -> list[bool]:
+        return [await permissions.command(line) is None for line in lines]
+
+    return asyncio.run(all_of_them())
+
+
+YES, NO = Approval(True), Approval(False)
+ALWAYS, NEVER = Approval(True, Scope.SESSION), Approval(False, Scope.SESSION)
+
+
+def test_always_covers_a_program_and_its_sub_command_and_nothing_else() -> None:
+    asked = Asked(ALWAYS, ALWAYS, NO, YES, NO)
+    permissions = Permissions(asked)
+    assert allowed(permissions, "cat x && ls", "ls -la; cat y", "rm x", "git log", "git push") == [
+        True, True, False, True, False,
+    ]  # fmt: skip
+    assert asked.parts == ["cat x", "ls", "rm x", "git log", "git push"]
+    assert [request.covers for request in asked.requests[:2]] == ["cat *", "ls *"]
+    assert [request.number for request in asked.requests[:2]] == [(1, 2), (2, 2)]
+    assert asked.requests[0].subject == "cat x && ls"
+
+
+def test_a_refused_part_refuses_the_line_and_later_parts_are_not_asked_for() -> None:
+    asked = Asked(YES, NO)
+    assert allowed(Permissions(asked), "a && b && c") == [False]
+    assert asked.parts == ["a", "b"]
+
+
+def test_an_answer_covers_later_parts_of_the_same_line() -> None:
+    asked = Asked(ALWAYS)
+    assert allowed(Permissions(asked), "ls a; ls b") == [True]
+    assert asked.parts == ["ls a"]
+
+
+def test_never_is_not_asked_again() -> None:
+    asked = Asked(NEVER)
+    assert allowed(Permissions(asked), "git push", "git push -f", "cd x && git push") == [False, False, False]
+    assert len(asked.requests) == 1
+
+
+def test_this_session_covers_all_commands_and_no_file_changes() -> None:
+    asked = Asked(Approval(True, Scope.EVERYTHING), NO)
+    permissions = Permissions(asked)
+    assert allowed(permissions, "ls", "rm x", "echo 'open") == [True, True, True]
+    assert asyncio.run(permissions.change("a", "")) is not None
+    assert [request.effect for request in asked.requests] == [Effect.COMMAND, Effect.WRITE]
+
+
+def test_what_cannot_be_read_is_asked_for_whole_and_not_remembered() -> None:
+    asked = Asked(ALWAYS, YES)
+    line = "[[ a ]] && ls"
+    assert allowed(Permissions(asked, allow=[Rule("ls *")]), line, line) == [True, True]
+    assert asked.parts == [line, line]
+    assert [request.covers for request in asked.requests] == [None, None]
+
+
+def test_rules_from_the_settings() -> None:
+    permissions = Permissions(Asked(), allow=[Rule("git *")], deny=[Rule("git push *")])
+    assert allowed(permissions, "git log", "git push", "cd sub && git diff") == [True, False, True]
+
+
+def test_a_rule_that_denies_holds_with_yolo() -> None:
+    asked = Asked(NO)
+    permissions = Permissions(asked, yolo=True, deny=[Rule("rm *"), Rule("edit:a/*"), Rule("mcp:x_*")])
+    assert allowed(permissions, "ls", "ls && sudo rm x", "echo 'open") == [True, False, False]
+    assert asked.parts == ["echo 'open"], "what cannot be read might be what is denied"
+
+    async def others() -> list[str | None]:
+        return [await permissions.change(path, "") for path in ("a/b", "c")] + [
+            await permissions.tool(name, "{}") for name in ("x_a", "y_a")
+        ]
+
+    assert [reason is None for reason in asyncio.run(others())] == [False, True, False, True]
+
+
+def test_changing_the_directory_is_asked_for_only_where_it_leads_out() -> None:
+    asked = Asked(NO, NO, NO)
+    assert allowed(Permissions(asked), "cd src/a && true", "cd ..", "cd /tmp", "cd $x") == [True, False, False, False]
+
+
+def test_a_file_and_a_tool_are_remembered_by_name() -> None:
+    asked = Asked(ALWAYS, NO, ALWAYS, NO)
+    permissions = Permissions(asked)
+
+    async def script() -> list[bool]:
+        return [
+            await permissions.change("a[1].py", "") is None,
+            await permissions.change("a[1].py", "") is None,
+            await permissions.change("a1.py", "") is None,
+            await permissions.tool("x_search", "{}") is None,
+            await permissions.tool("x_search", "{}") is None,
+            await permissions.tool("x_delete", "{}") is None,
+        ]
+
+    assert asyncio.run(script()) == [True, True, False, True, True, False]
+
+
+def test_what_is_remembered_for_a_project_holds_in_later_sessions_there_alone(tmp_path: Path) -> None:
+    file, here, there = tmp_path / "config" / "approvals.json", tmp_path / "here", tmp_path / "there"
+    asked = Asked(Approval(True, Scope.PROJECT), Approval(False, Scope.PROJECT))
+    assert allowed(Permissions(asked, remembered=Remembered(file, here)), "ls", "git push") == [True, False]
+    later = Asked(NO)
+    assert allowed(Permissions(later, remembered=Remembered(file, here)), "ls -a", "git push") == [True, False]
+    assert later.requests == []
+    assert allowed(Permissions(later, remembered=Remembered(file, there)), "ls") == [False]
+    remembered = Remembered(file, here)
+    remembered.forget(Rule("ls *"))
+    assert (Remembered(file, here).allow, Remembered(file, here).deny) == ([], [Rule("git push *")])
+
+
+def test_two_sessions_do_not_lose_each_others_answers(tmp_path: Path) -> None:
+    file = tmp_path / "approvals.json"
+    one, two = Remembered(file, tmp_path), Remembered(file, tmp_path)
+    one.add(Rule("ls *"), allowed=True)
+    two.add(Rule("git *"), allowed=True)
+    assert json.loads(file.read_text()) == {str(tmp_path): {"allow": ["ls *", "git *"], "deny": []}}
+
+
+def test_an_answer_that_cannot_be_kept_holds_for_the_session(tmp_path: Path) -> None:
+    told: list[str] = []
+    remembered = Remembered(tmp_path / "folder" / "approvals.json", tmp_path)
+    (tmp_path / "folder").touch()
+    asked = Asked(Approval(True, Scope.PROJECT))
+    permissions = Permissions(asked, remembered=remembered, warn=told.append)
+    assert allowed(permissions, "ls", "ls") == [True, True]
+    assert len(told) == 1
+    assert "this session only" in told[0]
+
+
+@pytest.mark.parametrize("content", ["[", "[]", '{"/x": {"allow": [3]}}', '{"/x": {"permit": []}}'])
+def test_a_damaged_file_is_told_by_name(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "approvals.json"
+    file.write_text(content)
+    with pytest.raises(ConfigError, match=r"approvals\.json"):
+        Remembered(file, tmp_path)
+
+
+def test_the_project_is_the_repository(tmp_path: Path) -> None:
+    (tmp_path / "a" / ".git").mkdir(parents=True)
+    (tmp_path / "a" / "b").mkdir()
+    assert project_of(tmp_path / "a" / "b") == tmp_path / "a"
+    assert project_of(tmp_path) == tmp_path

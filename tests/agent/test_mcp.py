@@ -1,0 +1,141 @@
+"""MCP servers as tools, with a real server in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.agent.conftest import config
+from tests.agent.test_chat import CTRL_D, Terminal, play, terminal
+from wane.agent.events import SessionEvent, Warned
+from wane.agent.session import AgentSession
+from wane.agent.tools.mcp import Servers
+from wane.cli.main import main
+from wane.core.errors import ConfigError
+from wane.testing import Call, Reply, ScriptedServer
+
+pytest.importorskip("fastmcp", reason="the mcp extra is not installed")
+
+SERVER = Path(__file__).with_name("mcp_server.py")
+
+
+@pytest.fixture
+def servers(tmp_path: Path) -> Path:
+    """A file with a server that works, and one that does not."""
+    file = tmp_path / "servers.json"
+    works = {"command": sys.executable, "args": [str(SERVER)]}
+    file.write_text(json.dumps({"mcpServers": {"sums": works, "gone": {"command": "/no/such/program"}}}))
+    return file
+
+
+def test_tools_of_a_server_work_and_it_runs_from_turn_to_turn(repository: Path, servers: Path) -> None:
+    calls = (Call("sums_add", {"a": 1, "b": 41}), Call("sums_fail"), Call("sums_count"))
+    replies = [Reply(calls=calls), Reply("First."), Reply(calls=(Call("sums_count"),)), Reply("Second.")]
+    told: list[SessionEvent] = []
+    with ScriptedServer(replies) as server:
+        session = AgentSession.create(config(repository, server.openai_model(), mcp=(str(servers),)))
+
+        async def turns() -> None:
+            for _ in range(2):
+                result = await session.run("go", told.append)
+                assert result.error is None
+
+        asyncio.run(turns())
+        added, failed, counted = server.requests[1].results.values()
+        assert (added, counted) == ("42", "1")
+        assert "Error executing tool fail" in failed
+        assert list(server.requests[3].results.values())[-1] == "2"
+    session.close()
+    (warned,) = [event for event in told if isinstance(event, Warned)]
+    assert "the MCP server gone does not work: " in warned.text
+    assert [entry.tools for entry in session.servers.servers] == [("sums_add", "sums_fail", "sums_count"), ()]
+
+
+def test_the_chat_asks_before_a_tool_is_called(repository: Path, servers: Path) -> None:
+    async def scene(at: Terminal) -> None:
+        await at.until("the MCP server gone does not work")
+        at.say("/mcp")
+        await at.until("sums_add, sums_fail, sums_count", "does not work: ")
+        at.say("add")
+        shown = await at.asked("v  never: the tool sums_add, in this project for good")
+        assert 'The agent wants to call sums_add:\n  {\n    "a": 1,\n    "b": 41\n  }\n' in shown
+        at.say("a")
+        await at.asked("wants to call sums_count")
+        at.say("n")
+        await at.until("Done.")
+        at.type(CTRL_D)
+
+    add, count = Call("sums_add", {"a": 1, "b": 41}), Call("sums_count")
+    with ScriptedServer([Reply(calls=(add, add, count)), Reply("Done.")]) as server:
+        with terminal(server, repository, mcp=[str(servers)]) as at:
+            play(at, scene)
+        *added, refused = server.requests[1].results.values()
+    assert added == ["42", "42"]
+    assert "The tool was not called: the user refused it" in refused
+
+
+def test_print_mode_calls_what_a_rule_allows(
+    repository: Path, servers: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    monkeypatch.setenv("OPENAI_API_KEY", "scripted")
+    calls = (Call("sums_add", {"a": 1, "b": 41}), Call("sums_count"))
+    with ScriptedServer([Reply(calls=calls), Reply("Done.")]) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+        flags = ["-m", "openai-chat:gpt-4.1", "-C", str(repository), "--mcp", str(servers), "--allow", "mcp:sums_a*"]
+        assert main(["-p", "go", *flags]) == 0
+        added, refused = server.requests[1].results.values()
+    assert added == "42"
+    assert "--allow" in refused
+    told = capfd.readouterr().err
+    assert "the MCP server gone does not work" in told
+    assert "noise" not in told, "what a server says is in a log"
+
+
+def test_a_projects_servers_are_not_started_unless_the_user_says_so(repository: Path, servers: Path) -> None:
+    servers.rename(repository / ".mcp.json")
+    with ScriptedServer([]) as server:
+        made = config(repository, server.openai_model())
+        session = AgentSession.create(made)
+        assert session.servers.servers == []
+        assert session.warnings == ["The project's MCP servers are not used; --mcp .mcp.json uses them."]
+        session.close()
+        session = AgentSession.create(config(repository, server.openai_model(), mcp=(".mcp.json",)))
+        assert [entry.name for entry in session.servers.servers] == ["sums", "gone"]
+        assert session.warnings == []
+        session.close()
+
+
+def test_the_users_own_servers_are_used(
+    repository: Path, servers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WANE_CONFIG_DIR", str(tmp_path))
+    servers.rename(tmp_path / "mcp.json")
+    with ScriptedServer([]) as server:
+        session = AgentSession.create(config(repository, server.openai_model()))
+        assert [entry.name for entry in session.servers.servers] == ["sums", "gone"]
+        session.close()
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{}", '{"mcpServers": {"a": {}}}', '{"mcpServers": {"a": {"url": "${NOWHERE}"}}}']
+)
+def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "servers.json"
+    file.write_text(content)
+    with pytest.raises(ConfigError, match=r"servers\.json"):
+        Servers([file])
+    with pytest.raises(ConfigError, match=r"absent\.json"):
+        Servers([tmp_path / "absent.json"])
+
+
+def test_two_servers_of_one_name_are_refused(servers: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.json"
+    other.write_text(servers.read_text())
+    with pytest.raises(ConfigError, match="'gone'"):
+        Servers([servers, other])

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import pytest
+
+from wane.agent.costs import Totals
+from wane.agent.events import Spent, TextDelta, ToolCalled, ToolReturned
+from wane.cli.chat.activity import Activity, elapsed
+
+
+def test_the_line_says_what_is_done_for_how_long_and_how_to_stop() -> None:
+    activity = Activity(100.0, Totals(1, 500, 50), Totals(1, 500, 50))
+    assert activity.line(100.0, 80) == "⠋ waiting for the model  0s  Ctrl-C stops"
+    activity.event(Spent(Totals(2, 13_200, 213), 0, 0))
+    activity.event(ToolCalled("1", "shell", "{}"), "shell pytest -q")
+    activity.event(ToolCalled("2", "shell", "{}"), "shell ls")
+    assert activity.line(165.2, 80) == "⠹ shell pytest -q  1m 05s  ↑12.7k ↓163  Ctrl-C stops"
+    activity.event(ToolReturned("1", "shell", "", failed=False))
+    assert activity.doing == "shell ls"
+    activity.event(ToolReturned("2", "shell", "", failed=False))
+    assert activity.doing == "waiting for the model"
+    activity.event(TextDelta("x"))
+    assert activity.line(165.2, 80, unicode=False).startswith(("- ", "\\ ", "| ", "/ "))
+
+
+@pytest.mark.parametrize("columns", [30, 40, 60, 200])
+def test_it_fits(columns: int) -> None:
+    activity = Activity(0.0, Totals(), Totals(3, 12_700_000, 1_630_000), doing="x" * 100)
+    line = activity.line(4_000, columns)
+    assert len(line) < columns
+    assert line.endswith("Ctrl-C stops")
+
+
+def test_durations() -> None:
+    assert [elapsed(seconds) for seconds in (0.9, 59, 60, 3_599, 3_600)] == ["0s", "59s", "1m 00s", "59m 59s", "1h 00m"]

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
+
+from wane.cli.chat.typed import ChatCompleter, history_at, matching, project_paths
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    for name in ("app.py", "src/app_test.py", "src/deep/map.py", "build/out.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / ".gitignore").write_text("build/\n")
+    return tmp_path
+
+
+def completions(project: Path, text: str) -> list[str]:
+    completer = ChatCompleter(lambda: [("/context", ""), ("/cwl", "")], project)
+    return [found.text for found in completer.get_completions(Document(text), CompleteEvent())]
+
+
+def test_paths_are_completed_anywhere_and_commands_at_the_beginning(project: Path) -> None:
+    assert completions(project, "look at @ap") == ["@app.py", "@src/app_test.py", "@src/deep/map.py"]
+    assert completions(project, "look at\n@deep/") == ["@src/deep/", "@src/deep/map.py"]
+    assert completions(project, "/c") == ["/context", "/cwl"]
+    assert completions(project, "a /c") == []
+    assert completions(project, "me@ap") == []
+
+
+def test_paths_are_those_that_git_does_not_ignore(project: Path) -> None:
+    assert "build/out.py" in project_paths(project)
+    subprocess.run(["git", "init", "-q"], cwd=project, check=True)
+    assert set(project_paths(project)) == {
+        ".gitignore", "app.py", "src/", "src/app_test.py", "src/deep/", "src/deep/map.py",
+    }  # fmt: skip
+
+
+def test_names_come_before_folders() -> None:
+    assert matching(["test/x.py", "src/test.py", "test.py"], "TEST") == ["test.py", "src/test.py", "test/x.py"]
+
+
+def test_the_history_is_kept_for_its_user_alone(tmp_path: Path) -> None:
+    root = tmp_path / "state"
+    history = history_at(root, lambda line: line != "y")
+    for line in ("first", "y", "two\nlines"):
+        history.append_string(line)
+    assert list(history_at(root, bool).load_history_strings()) == ["two\nlines", "first"]
+    (file,) = root.iterdir()
+    assert file.stat().st_mode & 0o077 == 0
+    unsaved = history_at(None, lambda line: line != "y")
+    unsaved.append_string("y")
+    assert unsaved.get_strings() == []

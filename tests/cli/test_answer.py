@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console, RenderableType
+
+from wane.cli.terminal.answer import Answer, AnswerStream
+
+TEXT = """\
+# Title
+Some *text* with `code`
+second line
+
+1. one
+
+2. two
+   - nested
+
+```python
+def f():
+
+    return 1
+```
+after
+
+| a | b |
+|---|---|
+| 1 | 2 |
+
+[link](http://x.y)
+
+Last line"""
+SHOWN = """\
+Title
+
+Some text with code
+second line
+
+ 1 one
+ 2 two
+    • nested
+
+  def f():
+
+      return 1
+
+after
+
+ a  b
+ ────
+ 1  2
+
+link (http://x.y)
+
+Last line
+"""
+
+
+def shown(*blocks: RenderableType, colour: bool = False) -> str:
+    screen = io.StringIO()
+    console = Console(file=screen, width=60, force_terminal=colour, color_system="standard" if colour else None)
+    for block in blocks:
+        console.print(block)
+    return screen.getvalue()
+
+
+def streamed(pieces: list[str]) -> str:
+    stream = AnswerStream()
+    blocks = [block for piece in pieces for block in stream.feed(piece)]
+    return shown(*blocks, *stream.end())
+
+
+@pytest.mark.parametrize("size", [1, 7, 1_000])
+def test_an_answer_looks_the_same_in_any_pieces(size: int) -> None:
+    assert streamed([TEXT[start : start + size] for start in range(0, len(TEXT), size)]) == SHOWN.replace(
+        "───", "─" * 3
+    )
+
+
+def test_a_block_is_written_when_it_is_finished_and_not_before() -> None:
+    stream = AnswerStream()
+    assert stream.feed("```\na\n\nb\n") == []
+    assert len(stream.feed("```\n")) == 1
+    assert stream.feed("- one\n\n") == [], "a list may go on"
+    assert stream.feed("  still one\n") == []
+    assert shown(*stream.feed("\nText\n")) == "\n • one\n   still one\n"
+    assert len(stream.feed("\n")) == 2
+    assert stream.rest == ""
+
+
+def test_control_characters_do_nothing_and_no_line_ends_with_spaces() -> None:
+    text = shown(Answer("a\x1b[31mb\n\n| a | b |\n|---|---|\n| 1 | 2 |"))
+    assert r"a\x1b[31mb" in text
+    assert all(line == line.rstrip() for line in text.splitlines())
+
+
+def test_code_has_colours_on_a_terminal() -> None:
+    assert "\x1b[" in shown(Answer("```python\ndef f(): pass\n```"), colour=True)
+
+
+@given(st.lists(st.text("ab`*-#>|1. \n\t\x1b[](", max_size=12), max_size=12))
+def test_no_text_is_lost_or_raises(pieces: list[str]) -> None:
+    stream = AnswerStream()
+    answers = [block for piece in pieces for block in stream.feed(piece)] + stream.end()
+    shown(*answers)
+    kept = "".join(block.text for block in answers if isinstance(block, Answer))
+    whole = "".join(pieces)
+    assert [kept.count(c) for c in "ab`*#"] == [whole.count(c) + (c == "b" and whole.count("\x1b")) for c in "ab`*#"]
