@@ -42,6 +42,10 @@ static void show(const char *name, int pid)
 	int zeros = 1, end = strnlen(s.comm, sizeof(s.comm));
 	for (int i = end; i < (int)sizeof(s.comm); i++)
 		zeros &= !s.comm[i];
+	/* One line each. */
+	for (int i = 0; i < end; i++)
+		if (s.comm[i] == '\n')
+			s.comm[i] = '|';
 	printf("probe %s code=%ld pid=%d ppid=%d uid=%u threads=%u rss=%llu comm=%.16s zeros=%d\n", name, code, s.pid, s.ppid,
 	       s.uid, s.threads, (unsigned long long)s.rss, end ? s.comm : "", zeros && !s.reserved);
 }
