@@ -75,14 +75,14 @@ def run(environ: dict[str, str], *arguments: str, cwd: Path, said: str = "Hi") -
 @pytest.mark.parametrize(
     ("args", "told"),
     [
-        (["run"], "say which agent to run, such as: wane run claude; see wane run --help"),
-        (["run", "--"], "say which agent to run"),
-        (["run", "--budget", "9k", "--"], "say which agent to run"),
-        (["run", "--budget"], "say which agent to run"),
+        (["run"], "give the agent to run, such as: wane run claude; see wane run --help"),
+        (["run", "--"], "give the agent to run"),
+        (["run", "--budget", "9k", "--"], "give the agent to run"),
+        (["run", "--budget"], "give the agent to run"),
         (["run", "--wrong", "--", "claude"], "unrecognized arguments: --wrong; see wane run --help"),
         (["run", "--listen", "0.0.0.0:8701", "--", "claude"], "or use wane proxy, which asks for a token there"),
         (["run", "--api", "mine", "--", "x"], "--api"),
-        (["run", "--", "sh"], "sh is not known to Wane (claude, codex and pi are)"),
+        (["run", "--", "sh"], "Wane does not know sh (it knows claude, codex and pi)"),
         (
             ["run", "--store", "disk", "--no-store", "--upstream", "http://127.0.0.1:1", "--api=openai", "--", "sh"],
             "both",
@@ -177,7 +177,7 @@ def test_without_a_place_for_sessions_the_agent_is_not_started(tmp_path: Path, e
     environ["WANE_SESSION_DIR"] = "/dev/null/nowhere"
     done = run(environ, "--", "claude", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "sessions cannot be stored: /dev/null is no directory that can be written in" in done.stderr
+    assert "sessions cannot be stored: /dev/null is not a writable directory" in done.stderr
 
 
 def test_an_agent_that_asks_elsewhere_is_told_of(tmp_path: Path, environ: dict[str, str]) -> None:
@@ -185,8 +185,8 @@ def test_an_agent_that_asks_elsewhere_is_told_of(tmp_path: Path, environ: dict[s
     assert done.returncode == 128 + 9
     assert done.stdout.startswith("http://127.0.0.1:")
     told = done.stderr.splitlines()
-    assert told[0].startswith("wane: sh is not known to Wane: OPENAI_BASE_URL and OPENAI_API_BASE are set")
-    assert told[1] == "wane: no request came to the proxy: the agent asked nothing, or asked elsewhere"
+    assert told[0].startswith("wane: Wane does not know sh: OPENAI_BASE_URL and OPENAI_API_BASE are set")
+    assert told[1] == "wane: no request reached the proxy: the agent sent none, or sent them elsewhere"
 
 
 def test_only_a_few_logs_are_kept(tmp_path: Path, environ: dict[str, str]) -> None:

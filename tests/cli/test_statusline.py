@@ -10,7 +10,7 @@ import pytest
 from tests.cli.conftest import COMMAND, Run
 from tests.proxy.server.support import ask, body, message, provider, proxy, response
 from tests.proxy.server.test_managed import replies
-from wane.cli.proxy.statusline import told
+from wane.cli.proxy.statusline import line_of
 
 SESSION = {
     "view": 41_200,
@@ -32,7 +32,7 @@ SESSION = {
     ],
 )  # fmt: skip
 def test_what_it_says_of_a_session(changed: dict[str, object], line: str) -> None:
-    assert told({**SESSION, **changed}) == line
+    assert line_of({**SESSION, **changed}) == line
 
 
 def test_no_proxy_is_no_failure(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

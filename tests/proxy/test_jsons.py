@@ -40,5 +40,5 @@ def test_what_is_no_json_is_refused(text: str) -> None:
 
 
 def test_what_json_cannot_say_is_refused() -> None:
-    with pytest.raises(ValueError, match="no JSON data"):
+    with pytest.raises(ValueError, match="not JSON data"):
         jsons.dumps({"key": object()})

@@ -27,7 +27,7 @@ class Alignment(Generic[MessageT]):
 
 
 class Aligner(Protocol[MessageT]):
-    """Finds what is new in a history. A framework may have its own, with its own memory and rules."""
+    """Finds what is new in a history. A framework may have its own, with its own rules."""
 
     def align(self, history: Sequence[MessageT]) -> Alignment[MessageT]:
         """Compare a whole history with the known one; nothing changes."""
@@ -45,8 +45,8 @@ class Aligner(Protocol[MessageT]):
 class ByMessage(Generic[MessageT]):
     """Compares message by message: by object and value, by the messages' own ids, and by content.
 
-    The same object is the same message. Only the last known message is compared by content too, because hosts add to it
-    in place.
+    The same object is the same message, except that the last known one is always compared by content, because hosts add
+    to it in place.
 
     Args:
         format: the messages' format.
@@ -57,7 +57,7 @@ class ByMessage(Generic[MessageT]):
         self._format = format
         self._adapter = adapter
         self._known: list[MessageT] = []
-        self._last: list[Any] = []  # what the last known message said
+        self._last: list[Any] = []  # the content of the last known message when it was taken in
 
     def align(self, history: Sequence[MessageT]) -> Alignment[MessageT]:
         """Compare a whole history with the known one."""
@@ -65,7 +65,7 @@ class ByMessage(Generic[MessageT]):
         begin = list(history[:count])
         # The common case, at the speed of C: a list compares its entries by object first, then by value.
         if count and count == len(begin) and _equal(known, begin):
-            kept = count if self._said(begin[-1]) == self._last else count - 1
+            kept = count if self._content(begin[-1]) == self._last else count - 1
             return Alignment(kept, history[kept:])
         kept, renewed = 0, list[tuple[int, MessageT]]()
         for number, (old, new) in enumerate(zip(known, begin, strict=False)):
@@ -86,18 +86,18 @@ class ByMessage(Generic[MessageT]):
     def extend(self, messages: Sequence[MessageT]) -> None:
         """Remember messages that were taken in."""
         self._known += messages
-        self._last = self._said(self._known[-1]) if self._known else []
+        self._last = self._content(self._known[-1]) if self._known else []
 
     def _same(self, old: MessageT, new: MessageT, last: list[Any] | None) -> bool:
         """Whether a message is a known one; `last` is the content of the last known one when it was taken in."""
         if old is not new and self._adapter.key(old) != self._adapter.key(new):
             return False
         if last is not None:
-            return self._said(new) == last
-        return old is new or _equal(old, new) or self._said(old) == self._said(new)
+            return self._content(new) == last
+        return old is new or _equal(old, new) or self._content(old) == self._content(new)
 
-    def _said(self, message: MessageT) -> list[Any]:
-        return said(self._format, message)
+    def _content(self, message: MessageT) -> list[Any]:
+        return content_of(self._format, message)
 
 
 def _equal(one: object, other: object) -> bool:
@@ -107,7 +107,7 @@ def _equal(one: object, other: object) -> bool:
         return False
 
 
-def said(format: Format[MessageT], message: MessageT) -> list[Any]:  # noqa: A002 - the field's word
+def content_of(format: Format[MessageT], message: MessageT) -> list[Any]:  # noqa: A002 - the field's word
     """Return a message's content in a form that survives JSON; it identifies a message without an id."""
     return [
         (part.kind.value, part.text, part.call_id, part.tool, part.arguments, part.extra_tokens)

@@ -18,7 +18,7 @@ NOT_A_CALL: Final = (
 
 
 NO_VERDICTS: Final[Mapping[str, Any]] = {"by_id": {}, "left": []}
-"""What `Verdicts.export` gives where there are none."""
+"""The export of empty `Verdicts`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +81,9 @@ class _Verdict:
 
 
 class Verdicts:
-    """Gives the verdicts on `delimiter` calls to whoever runs the tools: by id, by position, by arguments, or in order.
+    """The verdicts on the `delimiter` calls of the latest answer, found by id, position, arguments or order.
 
-    A verdict asked for by arguments or in order is given once, whichever thread asks.
+    A verdict found by arguments or order is given only once, also across threads.
     """
 
     def __init__(self) -> None:
@@ -114,7 +114,7 @@ class Verdicts:
                 *((v.position, v.id, v.arguments, v.text) for v in self._answer),
                 *((at + n, *it[1:]) for n, it in enumerate(judged)),
             ]
-        verdicts = [_Verdict(at, id_, _spelled(raw), text) for at, id_, raw, text in judged]
+        verdicts = [_Verdict(at, id_, _normalised(raw), text) for at, id_, raw, text in judged]
         same = [v.arguments for v in verdicts] == [v.arguments for v in self._answer] and self._foreseen > 0
         given = [v.position not in self._left for v in self._answer] if same else [False] * len(verdicts)
         self._by_id = {id_: self._by_id[id_] for id_ in open_ids if id_ in self._by_id}
@@ -139,7 +139,7 @@ class Verdicts:
         self._ahead += marks
         for call in new:
             if call.name == DELIMITER:
-                verdict = _Verdict(self._foreseen, call.id, _spelled(call.raw), next(texts))
+                verdict = _Verdict(self._foreseen, call.id, _normalised(call.raw), next(texts))
                 self._answer.append(verdict)
                 self._left[verdict.position] = verdict
                 if verdict.id is not None:
@@ -149,7 +149,7 @@ class Verdicts:
                 self._ids.add(call.id)
 
     def dropped(self) -> None:
-        """Forget the foreseen answer: it never arrived, and another request is made."""
+        """Forget the foreseen answer, because it never arrived and another request is made."""
         if self._foreseen:
             self._answer, self._left, self._foreseen, self._ahead, self._ids = [], {}, 0, [], set()
 
@@ -169,15 +169,15 @@ class Verdicts:
             return named[0].text
         if call.id is not None and self._by_id:
             return NOT_A_CALL
-        left, spelled = list(self._left.values()), _spelled(call.raw)
-        for verdict in [v for v in left if v.arguments == spelled] or left:
-            # Whoever takes it out first has it.
+        left, normalised = list(self._left.values()), _normalised(call.raw)
+        for verdict in [v for v in left if v.arguments == normalised] or left:
+            # Another thread may have taken it.
             if self._left.pop(verdict.position, None) is not None:
                 return verdict.text
         return NOT_A_CALL
 
     def export(self) -> dict[str, Any]:
-        """Return the verdicts that were not given out, as JSON data."""
+        """Return the verdicts that are left, as JSON data."""
         rows = [[v.position, v.id, v.arguments, v.text] for v in self._left.values()]
         return {"by_id": dict(self._by_id), "left": rows}
 
@@ -188,7 +188,7 @@ class Verdicts:
         self._left = {verdict.position: verdict for verdict in self._answer}
 
 
-def _spelled(raw: str | None) -> str:
+def _normalised(raw: str | None) -> str:
     """Arguments in normal form: frameworks reorder them, and pass missing ones as null."""
     try:
         value = json.loads(raw or "")

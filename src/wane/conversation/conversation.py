@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Generic, get_args
+from typing import TYPE_CHECKING, Any, Generic, get_args
 
 from wane.conversation.adapter import Adapter
 from wane.conversation.alignment import Aligner, ByMessage
 from wane.conversation.calls import Call, Verdicts
 from wane.conversation.engine import ANNOTATED, SEARCHED, Done
-from wane.conversation.events import HistoryForked, HistoryReplaced, Listener, Teller
+from wane.conversation.events import Emitter, HistoryForked, HistoryReplaced, Listener
 from wane.conversation.reminder import REMIND_AT
 from wane.conversation.request import Change, Request
-from wane.conversation.state import VERSION, Digest, export_timeline, restore_timeline
+from wane.conversation.state import Digest, export_conversation, restore_conversation
 from wane.conversation.timeline import CACHE_LIFETIME, Prepared, Setup, Timeline
 from wane.conversation.tools import DELIMITER_TOOL, RECALL_ALONE, RECALL_TOOL, Tool
 from wane.conversation.view import writing
@@ -33,7 +33,7 @@ from wane.core import (
     ToolClass,
     parse_budget,
 )
-from wane.core.errors import ConfigError, WaneError
+from wane.core.errors import ConfigError
 from wane.core.guidance import guidance
 from wane.counters import get_counter
 from wane.formats import get_format
@@ -51,8 +51,6 @@ else:
     from typing import TypeVar
 
     M = TypeVar("M")
-
-_DAMAGED: Final = (WaneError, LookupError, TypeError, ValueError, AttributeError)
 
 
 class Conversation(Generic[M]):
@@ -134,7 +132,7 @@ class Conversation(Generic[M]):
         self.format = get_format(format) if isinstance(format, str) else format
         self.keep_opening = keep_opening
         self._recalls = recall
-        self._teller = Teller([] if on_event is None else [on_event])
+        self._emitter = Emitter([] if on_event is None else [on_event])
         self._setup: Setup[M] = Setup(
             self.format,
             Adapter() if adapter is None else adapter,
@@ -144,7 +142,7 @@ class Conversation(Generic[M]):
             remind_at,
             cache_lifetime,
             manage,
-            self._teller.note,
+            self._emitter.emit,
         )
         self._new_aligner = aligner or (lambda: ByMessage(self._setup.format, self._setup.adapter))
         self._begin(Timeline(self._setup))
@@ -157,7 +155,7 @@ class Conversation(Generic[M]):
             f"{self.length:,} messages, {self.tokens:,} of {self.budget:,} tokens{inside}>"
         )
 
-    # What a model gets
+    # For the model
 
     @property
     def own_tools(self) -> tuple[Tool, ...]:
@@ -168,7 +166,7 @@ class Conversation(Generic[M]):
 
     @property
     def tools(self) -> list[Any]:
-        """Definitions of its tools in the format's shape; send them with every request, beside the host's own.
+        """Definitions of its tools in the provider's form; send them with every request, besides the host's own.
 
         Raises:
             ConfigError: for a format that writes no tools; see `own_tools`.
@@ -192,7 +190,7 @@ class Conversation(Generic[M]):
 
     @property
     def searches(self) -> bool:
-        """Whether the strategy has the model search what has left, so that it gets the tool `recall` in any case."""
+        """Whether the strategy makes the model search evicted content, so that it always gets the tool `recall`."""
         return self.manage and self.strategy in SEARCHED
 
     @property
@@ -200,11 +198,11 @@ class Conversation(Generic[M]):
         """Whether a request may carry a reminder at all."""
         return self.searches or (self.delimits and self._setup.remind_at is not None)
 
-    # What it knows
+    # State
 
     @property
     def view(self) -> list[M]:
-        """The messages that the next request shows if nothing more is taken out of it."""
+        """The messages of the next request if nothing more is evicted."""
         return self._line.view.now()
 
     @property
@@ -230,7 +228,7 @@ class Conversation(Generic[M]):
 
     @property
     def asked(self) -> bool:
-        """Whether a request was made of the history as it is, so that an answer may be under way."""
+        """Whether a request was made of the present history, so that its answer may be awaited."""
         return self._line.shown is not None
 
     @property
@@ -256,7 +254,7 @@ class Conversation(Generic[M]):
     @property
     def listeners(self) -> list[Listener]:
         """Called with each event."""
-        return self._teller.listeners
+        return self._emitter.listeners
 
     # Settings that may be changed between requests
 
@@ -264,7 +262,7 @@ class Conversation(Generic[M]):
     def strategy(self) -> str:
         """How the budget is kept.
 
-        One that is set begins with all that has happened, but for what it took out of the view before (R14).
+        A new strategy starts with the whole history, except what it evicted itself before (R14).
         """
         return self._setup.strategy
 
@@ -297,7 +295,7 @@ class Conversation(Generic[M]):
 
     @property
     def manage(self) -> bool:
-        """Whether anything may leave the view. While it is off, new messages stay and no tools are offered."""
+        """Whether anything may leave the view. If not, new messages stay and the model gets no tools."""
         return self._setup.manage
 
     @manage.setter
@@ -307,23 +305,23 @@ class Conversation(Generic[M]):
     @property
     def overhead(self) -> int:
         """Tokens that every request carries besides its messages: the system prompt, tool definitions."""
-        return self._line.fixed + self._line.told
+        return self._line.host_overhead + self._line.message_overhead
 
     @overhead.setter
-    def overhead(self, fixed: int | str) -> None:
-        self._line.fixed = self._setup.counter(fixed) if isinstance(fixed, str) else fixed
+    def overhead(self, overhead: int | str) -> None:
+        self._line.host_overhead = self._setup.counter(overhead) if isinstance(overhead, str) else overhead
 
     # Messages in
 
     def read(self, data: Sequence[Any]) -> Sequence[M]:
         """Return the messages of what a host holds, which for `openai_responses` may be a flat list of items."""
-        return self.format.read(data) if isinstance(self.format, WritingFormat) else data
+        return self._setup.read(data)
 
     def append(self, message: M | Sequence[Any], *, input_tokens: int = 0, at: float | None = None) -> list[Call[M]]:
         """Take in the next message of the history.
 
         The conversation answers calls of its own tools: their results enter the history before the next request, or
-        before the next message that is not a result. If the history brings such a result itself, that one is used.
+        before the next message that is not a result. If the host appends such a result itself, that one is used.
 
         Args:
             message: the message or, for `openai_responses`, an item, or the list of items of an answer.
@@ -344,7 +342,7 @@ class Conversation(Generic[M]):
             for each in messages:
                 calls += self._append(each, input_tokens, at)
         finally:
-            self._teller.tell()
+            self._emitter.flush()
         return calls
 
     def extend(self, messages: Sequence[Any]) -> list[Call[M]]:
@@ -361,15 +359,15 @@ class Conversation(Generic[M]):
             for message in self.read(messages):
                 self._append(message)
         finally:
-            self._teller.tell()
+            self._emitter.flush()
         return self.calls
 
     def ingest(self, history: Sequence[Any]) -> Change:
         """Take in what is new in a whole history that a framework keeps.
 
         The history may continue the known one, or continue from an earlier message of it (a fork, a changed message):
-        what was evicted up to there stays out. Or it may be another history. The conversation does not answer its own
-        calls here: the framework runs the tools, and they call `answer`.
+        evictions up to there persist. Or it may be another history. The conversation does not answer its own calls
+        here: the framework runs the tools, and they call `answer`.
 
         Raises:
             FormatError: for a message of another format; nothing is changed then.
@@ -394,11 +392,11 @@ class Conversation(Generic[M]):
             self._line = line
             self._waiting.forget()
             self._digest.forget()
-            self._teller.note(HistoryForked(kept) if kept else HistoryReplaced())
+            self._emitter.emit(HistoryForked(kept) if kept else HistoryReplaced())
         for each in prepared:
             if each is not None:
                 self._take(each)
-        self._teller.tell()
+        self._emitter.flush()
         return Change(kept, known - kept, len(fresh))
 
     def shares(self, history: Sequence[Any]) -> int:
@@ -414,8 +412,8 @@ class Conversation(Generic[M]):
         """
         self._answer_own()
         other = copy(self)
-        other._teller = Teller([*self.listeners])
-        other._setup = replace(self._setup, tell=other._teller.note)
+        other._emitter = Emitter([*self.listeners])
+        other._setup = replace(self._setup, emit=other._emitter.emit)
         count = self.length if count is None else count
         line, kept = self._line.back_to(count, other._setup)
         other._begin(line)
@@ -440,12 +438,12 @@ class Conversation(Generic[M]):
         line = self._line
         line.asked = line.asked if at is None else at
         outcome = line.request(cold=cold)
-        self._teller.tell()
+        self._emitter.flush()
         if isinstance(outcome, SummaryNeeded):
             format_ = writing(self.format, f"the strategy {self._setup.strategy!r}")
             view = [*line.view.read(outcome.view), format_.turn(outcome.instructions)]
             return Request(format_.wire(view), view, self.tokens, number=len(line.requests), for_summary=True)
-        view = line.view.of(outcome.view, led=self.keep_opening)
+        view = line.view.of(outcome.view, keep_opening=self.keep_opening)
         return Request(
             self._wire(view, outcome.reminder),
             view,
@@ -469,9 +467,9 @@ class Conversation(Generic[M]):
         """
         if request is None or request.number == len(self._line.requests):
             self._line.observe(input_tokens)
-            self._teller.tell()
+            self._emitter.flush()
 
-    # A history that was recorded
+    # Recorded histories
 
     def retake(self, message: M, marks: Mapping[int, tuple[Mark, ...]] = MappingProxyType({})) -> None:
         """Take in the next message of a recorded history, such as a journal's, without new decisions or events.
@@ -499,10 +497,10 @@ class Conversation(Generic[M]):
         overflowed: bool = False,
         input_tokens: int = 0,
     ) -> None:
-        """Repeat what was done before a recorded request, whatever the settings are (R14).
+        """Repeat what was done before a recorded request, independent of the present settings (R14).
 
         What another strategy did is not repeated. Call it once for each record of the request. If the context was not
-        managed, or the budget was another one, set `manage` and `budget` first, so that the same reminders are given.
+        managed, or the budget was different, set `manage` and `budget` first, so that the same reminders are given.
 
         Args:
             done: the trace of a pass, or what a strategy did (`StrategyActed.done`); None if nothing.
@@ -516,7 +514,7 @@ class Conversation(Generic[M]):
         """
         self._line.redo(done, strategy, overhead, overflowed=overflowed, tokens=input_tokens)
 
-    # Own calls, where a framework runs the tools
+    # Own calls, if a framework runs the tools
 
     def made(self, call: Call[Any]) -> bool:
         """Whether a call belongs to the latest answer, foreseen or in the history, by its id."""
@@ -534,7 +532,7 @@ class Conversation(Generic[M]):
         """Return the result of an own call of the latest answer, foreseen or in the history. A bad call raises nothing.
 
         The verdict on a `delimiter` call is found by the call's id; without an id, by its position; else by its
-        arguments, or as the next one in order. The last two give each verdict once, whichever thread asks.
+        arguments, or as the next one in order. The last two give each verdict only once, also across threads.
 
         Args:
             call: its name, its arguments as text or as the framework parsed them, and its id if it is known.
@@ -584,17 +582,7 @@ class Conversation(Generic[M]):
     def state(self) -> dict[str, Any]:
         """Return what `restore` needs besides the history, as JSON data that is no larger than the view."""
         self._answer_own()
-        messages = self._line.transcript.messages
-        return {
-            "version": VERSION,
-            "format": self.format.name,
-            "strategy": self._setup.strategy,
-            "annotate": self._setup.settings.annotate,
-            "messages": len(messages),
-            "digest": self._digest.of(messages, len(messages)),
-            "verdicts": self._verdicts.export(),
-            **export_timeline(self._line),
-        }
+        return export_conversation(self._line, self._digest, self._verdicts, self._identity)
 
     def restore(self, state: Mapping[str, Any], history: Sequence[Any]) -> bool:
         """Continue another conversation, of this process or another, with the settings of this one.
@@ -606,25 +594,10 @@ class Conversation(Generic[M]):
         Returns:
             Whether the state could be restored. If not, because it fits another history, nothing is changed.
         """
-        same = {
-            "version": VERSION,
-            "format": self.format.name,
-            "strategy": self._setup.strategy,
-            "annotate": self._setup.settings.annotate,
-        }
-        try:
-            count = state["messages"]
-            if any(state[key] != value for key, value in same.items()) or len(messages := self.read(history)) < count:
-                return False
-            known = messages[:count]
-            digest: Digest[M] = Digest(self.format, self._setup.adapter)
-            if digest.of(list(known), count) != state["digest"]:
-                return False
-            line = restore_timeline(self._setup, state, known)
-            verdicts = Verdicts()
-            verdicts.restore(state["verdicts"])
-        except _DAMAGED:
+        restored = restore_conversation(self._setup, state, history, self._identity)
+        if restored is None:
             return False
+        line, digest, verdicts, known = restored
         self._begin(line)
         self._aligner.extend(known)
         self._digest, self._verdicts = digest, verdicts
@@ -639,7 +612,7 @@ class Conversation(Generic[M]):
         self.window.set_tool_classes(tool_classes)
         self._setup.settings = replace(self._setup.settings, tool_classes=tool_classes)
 
-    # How it does it
+    # Internals
 
     def _begin(self, line: Timeline[M]) -> None:
         self._line = line
@@ -648,6 +621,15 @@ class Conversation(Generic[M]):
         self._digest = Digest(self.format, self._setup.adapter)
         self._waiting = WaitingCalls(self.format)
         self._left_out = []
+
+    @property
+    def _identity(self) -> dict[str, str]:
+        """What a state must have in common with the conversation that restores it."""
+        return {
+            "format": self.format.name,
+            "strategy": self._setup.strategy,
+            "annotate": self._setup.settings.annotate,
+        }
 
     def _wire(self, view: list[M], reminder: str | None) -> list[Any]:
         format_ = self.format
@@ -668,11 +650,11 @@ class Conversation(Generic[M]):
         if not prepared.answers:
             return []
         own = {tool.name for tool in self.own_tools}
-        told = list(map(self._told, added))
-        return self._waiting.note(prepared.message, prepared.parts, told, self._line.open_calls, own)
+        verdicts = list(map(self._verdict_text, added))
+        return self._waiting.note(prepared.message, prepared.parts, verdicts, self._line.open_calls, own)
 
     def _answer_own(self) -> None:
-        """Append the results of own calls that nobody has answered."""
+        """Append the results of own calls that have none."""
         for due in self._waiting.due():
             text = due.verdict or answer(due.part.arguments or "", self._line.archive)
             message = due.write(text)
@@ -682,7 +664,7 @@ class Conversation(Generic[M]):
             self._take(prepared)
 
     def _extended(self, message: M, *, left_out: bool) -> None:
-        """A message was not compared, as it comes next."""
+        """Note a message that was taken in without a comparison."""
         if left_out:
             self._left_out.append(self.length + len(self._left_out))
         self._aligner.extend([message])
@@ -698,17 +680,17 @@ class Conversation(Generic[M]):
         return added
 
     def _judged(self, prepared: Prepared[M], added: Sequence[Added], *, more: bool) -> None:
-        """The calls of an answer were judged, as it was taken in."""
+        """Note the verdicts on the calls of an answer that was taken in."""
         if not prepared.answers:
             return
-        told = map(self._told, added)
-        calls = [pair for pair in zip(prepared.parts, told, strict=True) if pair[0].kind is Kind.CALL]
+        verdicts = map(self._verdict_text, added)
+        calls = [pair for pair in zip(prepared.parts, verdicts, strict=True) if pair[0].kind is Kind.CALL]
         judged = [
             (place, part.call_id, part.arguments, text) for place, (part, text) in enumerate(calls) if text is not None
         ]
         self._verdicts.taken(judged, self._line.open_calls, more=more)
 
-    def _told(self, added: Added) -> str | None:
+    def _verdict_text(self, added: Added) -> str | None:
         """The tool result of a `delimiter` call; None for other items."""
         return None if added.verdict is None else added.verdict.answer(recall=self._recalls)
 

@@ -1,4 +1,4 @@
-"""Several conversations, told apart by what was said, for hosts that do not name them."""
+"""Several conversations, identified by their content, for hosts that do not name them."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from wane.conversation.conversation import Conversation
 from wane.formats.base import MessageT
 
 KEPT_STATES: Final = 8
-"""States that are kept of one conversation if nothing else is said."""
+"""States kept of one conversation, by default."""
 
 
 class States(Protocol):
-    """Keeps states of conversations outside the process, by the digests of their histories."""
+    """Stores states of conversations by the digests of their histories."""
 
     def find(self, digests: Sequence[str]) -> Mapping[str, Any] | None:
         """Return the state of the first of these digests that is known."""
         ...
 
     def put(self, state: Mapping[str, Any]) -> None:
-        """Keep a state, by its `digest`."""
+        """Store a state by its `digest`."""
         ...
 
     def drop(self, digest: str) -> None:
-        """Forget a state."""
+        """Delete a state."""
         ...
 
 
 class StatesInMemory:
-    """States that last as long as the process.
+    """Stores states in memory.
 
     Args:
-        limit: how many; the one that was put or found longest ago goes first.
+        limit: the most states; the least recently used one is deleted first.
     """
 
     def __init__(self, limit: int = 1_000) -> None:
@@ -50,24 +50,24 @@ class StatesInMemory:
         return self._states[known]
 
     def put(self, state: Mapping[str, Any]) -> None:
-        """Keep a state, by its `digest`."""
+        """Store a state by its `digest`."""
         self._states[state["digest"]] = state
         if len(self._states) > self._limit:
             self._states.popitem(last=False)
 
     def drop(self, digest: str) -> None:
-        """Forget a state."""
+        """Delete a state."""
         self._states.pop(digest, None)
 
 
 class Conversations(Generic[MessageT]):
-    """Finds the conversation that a history goes on with, or begins a new one.
+    """Finds the conversation that a history continues, or begins a new one.
 
     Args:
         make: makes a conversation.
-        limit: how many are kept; the one that was used longest ago goes first.
-        states: where `save` keeps states, so that another process goes on with the same view; None for this one alone.
-        kept: how many states are kept of one conversation; more find a history that goes on from a little earlier.
+        limit: the most conversations in memory; the least recently used one is dropped first.
+        states: where `save` stores states, so that another process continues with the same view; None for memory only.
+        kept: states kept of one conversation; with more, a history may continue from an earlier message.
     """
 
     def __init__(
@@ -89,15 +89,15 @@ class Conversations(Generic[MessageT]):
         return len(self._all)
 
     def of(self, history: Sequence[Any]) -> Conversation[MessageT]:
-        """Return the conversation of a history, which has taken it in.
+        """Return the conversation of a history, after it took in the history.
 
-        It is the one that knows most of it and nothing else. Where a history leaves a known one after an answer, a
-        branch of that is made, as both may go on; and another one where a history comes again that an answer is under
-        way for.
+        It is the one that shares most of the history and has nothing else. If the history leaves a known one after an
+        answer, it gets a branch, because both may continue. If the same history comes again while its answer is
+        awaited, it gets a conversation of its own.
 
         Raises:
             FormatError: for a message of another format.
-            HistoryError: for one that no provider would take.
+            HistoryError: for a message that no provider would accept.
         """
         other = self._make()
         messages = other.read(history)
@@ -109,7 +109,7 @@ class Conversations(Generic[MessageT]):
         if conversation is None:
             conversation = other
         elif conversation is not other and not conversation.ingest(messages).added and conversation.asked:
-            state = {**conversation.state(), "verdicts": NO_VERDICTS}  # they are of the answer under way
+            state = {**conversation.state(), "verdicts": NO_VERDICTS}  # they belong to the awaited answer
             conversation = other if other.restore(state, messages) else conversation
         conversation.ingest(messages)
         self._all = [each for each in self._all if each is not conversation][-self._limit + 1 :]
@@ -121,7 +121,7 @@ class Conversations(Generic[MessageT]):
         return next((each for each in reversed(self._all) if each.made(call)), None)
 
     def save(self, conversation: Conversation[MessageT]) -> None:
-        """Keep the state of a conversation, once it is known what came of its latest request."""
+        """Store the state of a conversation, once its latest request was answered."""
         state = conversation.state()
         self._states.put(state)
         saved = self._saved.setdefault(id(conversation), deque())
@@ -139,7 +139,7 @@ class Conversations(Generic[MessageT]):
         if not most:
             return 0, None
         best = [each for shared, each in rows if shared == most]
-        # Those that know nothing else, and of these the one that made the calls that come next.
+        # Prefer those with nothing else, and of these the one that made the calls that come next.
         best = [each for each in best if each.length == most] or best
         if len(best) > 1:
             calls = calls_of(best[0].format, messages[most : most + 1])

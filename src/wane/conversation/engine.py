@@ -1,6 +1,6 @@
-"""One history of items under one strategy: what the next request shows, and what was done to get there. Sans I/O.
+"""One history of items under one strategy. Sans I/O.
 
-The engine takes in items, and before each request it returns the view. It keeps no content.
+The engine takes in items, and returns the view before each request. It keeps no content.
 
 A window runs under every strategy. If another strategy decides the view, the window evicts nothing but follows the
 episodes, so that marks are judged and episodes can be recalled under every strategy.
@@ -23,7 +23,6 @@ from wane.strategies.base import (
     Resumable,
     Settings,
     Slot,
-    Strategy,
     Substitute,
     Summarising,
     SummaryNeeded,
@@ -39,16 +38,16 @@ ANNOTATED: Final = EPISODIC | {"fold"}
 """Strategies based on episodes; the model marks its work for them."""
 
 SEARCHED: Final = frozenset({"memgpt"})
-"""Strategies under which the model is warned before content leaves, and always has the tool `recall`."""
+"""Strategies that warn the model before content leaves, and always give it the tool `recall`."""
 
 Done: TypeAlias = tuple[Step, ...] | Mapping[str, Any] | None
 """What was done before a request, so that it can be repeated: a pass's trace, or data for a strategy's `redo`."""
 
-_BELIEVED: Final = 0.5
+_PLAUSIBLE: Final = 0.5  # share of our own count that a provider's count must reach
 
 
-def akin(one: str, other: str) -> bool:
-    """Whether two strategies give the same views, so that one can repeat what the other did."""
+def compatible(one: str, other: str) -> bool:
+    """Whether one strategy can repeat what the other did."""
     return one == other or {one, other} <= EPISODIC
 
 
@@ -83,8 +82,8 @@ class Engine:
         settings: what it is made with.
         remind_at: share of the budget that unannotated work may fill before the model is reminded; None for never, as
             for a model that has no `delimiter`.
-        partial_reports: whether a provider may report only a part of what it was sent, as some servers do. A strategy
-            that does not evict by episode then holds no more than the budget by our own count either.
+        partial_reports: whether a provider may report only a part of the input, as some servers do. A strategy that
+            does not evict by episode then keeps the budget by our own count too.
         counter: counts the tokens of reminders.
 
     Attributes:
@@ -110,22 +109,25 @@ class Engine:
         self.name = strategy
         self._partial_reports = partial_reports
         self._tool_classes = settings.tool_classes
-        self._inferred_by = settings.budget  # by which episodes are inferred
+        self._inference_budget = settings.budget
         own = get_strategy(strategy if strategy in EPISODIC else "cwl", settings)
         assert isinstance(own, WindowStrategy)
         self._own = own
-        self._other = None if strategy in EPISODIC else _other(strategy, settings)
+        if strategy == "truncate" and settings.low_water is None:
+            # Cutting to the budget itself would break the cached prefix at nearly every request.
+            settings = replace(settings, low_water=settings.policy.low_water)
+        self._other = None if strategy in EPISODIC else get_strategy(strategy, settings)
         self._accounting = Accounting(overhead=settings.overhead)
-        self._counts = array("Q")  # by item, what it holds by our own count
+        self._counts = array("Q")  # tokens of each item, by our own count
         self._total = 0
-        self._view: Sequence[Slot] = ()  # of another strategy, as of the last request
-        self._seen = 0  # items that there were then
+        self._view: Sequence[Slot] = ()  # another strategy's view at the last request
+        self._seen = 0  # number of items then
         self._freed = 0
-        self._sent = 0  # what the last request held, by our own count
+        self._sent = 0  # tokens of the last request, by our own count
         self._reminder = Reminder(remind_at)
         self._counter = counter
 
-    # What it knows
+    # State
 
     @property
     def window(self) -> ContextWindow:
@@ -199,7 +201,7 @@ class Engine:
         """The view of the next request if nothing is evicted."""
         return self._own.view if self._other is None else [*self._view, *range(self._seen, len(self._counts))]
 
-    # What it is told
+    # Items and requests
 
     def add(self, item: Item, part: Part) -> Added:
         """Take in the next item of the history.
@@ -234,10 +236,10 @@ class Engine:
         return outcome if isinstance(outcome, SummaryNeeded) else self._shown(outcome, before)
 
     def remind(self, *, overflowed: bool = False) -> str | None:
-        """Return the note to the model at the end of the request that goes out now; usually None.
+        """Return the note to the model at the end of the next request; usually None.
 
-        Call it once the view is ready, or was repeated by `redo`. Before a new item it returns the same again. A
-        reminder that would take the request over the budget waits for a later one.
+        Call it once the view is ready, or was repeated by `redo`. Until the next item it returns the same. A reminder
+        that would take the request over the budget waits for a later request.
 
         Args:
             overflowed: whether the pass before it had to take unfinished work (R16).
@@ -247,7 +249,7 @@ class Engine:
         return self._reminder.ask(self.budget, overflowed=overflowed, active=self.window.active, fits=self._fits)
 
     def _fits(self, reminder: str) -> bool:
-        """Whether a reminder does not make a request exceed the budget that it holds without it."""
+        """Whether a reminder leaves a request within the budget, if it is within it without the reminder."""
         return not self.tokens <= self.budget < self.tokens + self.added_by(reminder)
 
     def added_by(self, reminder: str | None) -> int:
@@ -255,7 +257,7 @@ class Engine:
         if reminder is None:
             return 0
         overhead, before = self.overhead, self.tokens
-        # Written as widely as any door does: joined to the text before it, or in a tag.
+        # The longest form of any integration: with a separator and a tag.
         self.overhead += self._counter(f"\n\n<system>{reminder}</system>")
         after, self.overhead = self.tokens, overhead
         return after - before
@@ -282,7 +284,7 @@ class Engine:
         return outcome if isinstance(outcome, SummaryNeeded) else self._shown(outcome, before)
 
     def sent(self) -> None:
-        """Note that a request shows, or showed, the view as it stands."""
+        """Note that a request was sent with the present view."""
         self.window.apply(())
         self._mark()
 
@@ -291,7 +293,7 @@ class Engine:
 
         Some services leave out cached tokens: a count below half of the estimate is ignored.
         """
-        if input_tokens < max(1, _BELIEVED * self._sent):
+        if input_tokens < max(1, _PLAUSIBLE * self._sent):
             return False
         if self._other is None:
             self.window.observe(input_tokens)
@@ -299,7 +301,7 @@ class Engine:
             self._accounting.observe(input_tokens)
         return True
 
-    # What was done before
+    # Repeating the past
 
     def follow(self, item: Item, part: Part, marks: Sequence[Mark] = ()) -> Added:
         """Take in the next item of a recorded history, with its recorded marks.
@@ -310,7 +312,7 @@ class Engine:
         return self._note(item, part, self._own.follow(item, part, marks))
 
     def redo(self, done: Done) -> None:
-        """Repeat what was done before a request, whatever policy and budget are now (R14).
+        """Repeat what was done before a request, independent of the present policy and budget (R14).
 
         Raises:
             HistoryError: if it does not fit this history.
@@ -332,7 +334,7 @@ class Engine:
         """Return its state without the window, as JSON data."""
         standing = self._other.standing if isinstance(self._other, Resumable) else None
         return {
-            "limits": self._inferred_by,
+            "limits": self._inference_budget,
             "standing": standing,
             "accounting": asdict(self._accounting),
             "sent": self._sent,
@@ -359,7 +361,7 @@ class Engine:
         self._sent = int(state["sent"])
         self._reminder.restore(state["reminder"])
 
-    # How it does it
+    # Internals
 
     def _pass(self, *, cold: bool) -> Shown:
         fitted = self._own.fit(cold=cold)
@@ -375,7 +377,7 @@ class Engine:
         counted = self._accounting
         if self._partial_reports:
             return self.budget, counted.overhead + max(0, counted.total - counted.estimate)
-        # The budget in its tokens, and what the provider counts besides as overhead.
+        # The budget in the strategy's tokens; what else the provider counts is overhead.
         budget = max(1, round(self.budget / counted.ratio))
         return budget, counted.overhead + max(0, round(counted.drift / counted.ratio))
 
@@ -391,23 +393,16 @@ class Engine:
         self._accounting.items = sum(slot.tokens if isinstance(slot, Substitute) else counts[slot] for slot in view)
 
     def _reshow(self) -> None:
-        """Read the view of a strategy that repeated something, or has only taken in items."""
+        """Read the view of a strategy after it repeated something."""
         assert self._other is not None
         if isinstance(self._other, Resumable):
             self._show(self._other.current())
 
     def _mark(self) -> None:
-        """Remember the view as it stands: the next report will be about it."""
+        """Remember the present view, which the next report will be about."""
         self._accounting.mark_sent()
         self._sent = self._total - self.evicted + self.overhead
 
     def _held(self, groups: Iterable[Iterable[int]]) -> int:
         """Tokens of some items, by our own count."""
         return sum(self._counts[index] for group in groups for index in group)
-
-
-def _other(name: str, settings: Settings) -> Strategy:
-    if name == "truncate" and settings.low_water is None:
-        # Cutting to the budget itself would break the cached prefix at nearly every request.
-        settings = replace(settings, low_water=settings.policy.low_water)
-    return get_strategy(name, settings)

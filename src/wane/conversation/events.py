@@ -31,7 +31,7 @@ class EpisodeOpened:
     """An episode began with the message that was just taken in.
 
     Attributes:
-        episode: the episode; implicit ones are told too.
+        episode: the episode, which may be implicit.
         index: the item that opened it.
     """
 
@@ -44,7 +44,7 @@ class EpisodeClosed:
     """An episode ended with the message that was just taken in.
 
     Attributes:
-        episode: the episode; implicit ones are told too.
+        episode: the episode, which may be implicit.
         index: the item that closed it.
     """
 
@@ -126,7 +126,7 @@ class Reminded:
     """The request that goes out now reminds the model to mark its work.
 
     Attributes:
-        text: its words.
+        text: the reminder.
     """
 
     text: str
@@ -167,26 +167,26 @@ Listener: TypeAlias = Callable[[Event], None]
 """Called with each event, after it has happened; its exceptions go to the caller of the conversation."""
 
 
-class Teller:
+class Emitter:
     """Passes events to listeners in order, each after it has happened.
 
     Attributes:
         listeners: called with each event, in order.
     """
 
-    __slots__ = ("_untold", "listeners")
+    __slots__ = ("_queue", "listeners")
 
     def __init__(self, listeners: list[Listener]) -> None:
         self.listeners = listeners
-        self._untold: list[Event] = []
+        self._queue: list[Event] = []
 
-    def note(self, *events: Event) -> None:
-        """Keep events until `tell` is called."""
-        self._untold += events
+    def emit(self, *events: Event) -> None:
+        """Queue events until `flush` is called."""
+        self._queue += events
 
-    def tell(self) -> None:
-        """Pass on the noted events. If a listener fails, the next `tell` begins with that event, for all listeners."""
-        while self._untold:
+    def flush(self) -> None:
+        """Pass on the queued events. If a listener fails, the next `flush` repeats that event, for all listeners."""
+        while self._queue:
             for listener in self.listeners:
-                listener(self._untold[0])
-            del self._untold[0]
+                listener(self._queue[0])
+            del self._queue[0]

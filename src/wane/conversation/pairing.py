@@ -10,7 +10,7 @@ from wane.formats.base import Part
 
 
 class OpenCalls:
-    """Calls without a result yet, by id. An id may be used again once its call is answered, or even before.
+    """Calls without a result yet, by id. An id may be reused, even before its call is answered.
 
     Args:
         counts: number of open calls by id.

@@ -1,7 +1,6 @@
-"""Reminders to the model to mark its work: when, and in which words.
+"""Reminders to the model to mark its work.
 
-A reminder stands at the tail of one request and never in the history, so it changes neither the view nor the cached
-prefix.
+A reminder is at the end of one request and never in the history, so it changes neither the view nor the cached prefix.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from wane.core.errors import ConfigError
 REMIND_AT: Final = 0.2
 """Share of the budget that unannotated work may fill by default before the model is reminded."""
 
-_FIRST: Final = 0.25  # shares that must fill before the first reminder of a model that has started no episode
+_FIRST: Final = 0.25  # part of the share that must fill before the first reminder, if no episode was started
 _WORK: Final = frozenset({Kind.TEXT, Kind.REASONING, Kind.CALL, Kind.RESULT})
 
 
@@ -146,9 +145,9 @@ class Reminder:
         return self.text
 
     def warn(self, words: str, *, full: bool, fits: Callable[[str], bool] = lambda _: True) -> str | None:
-        """Return a warning for the request that goes out now, if the window has become full; keep it as `text`.
+        """Return a warning for the next request if the window has become full, and keep it as `text`.
 
-        It warns once, and again only after the window was not full in between.
+        It warns once, and again only after the window was no longer full.
 
         Args:
             words: the warning.

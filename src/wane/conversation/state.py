@@ -1,4 +1,4 @@
-"""A conversation as JSON data, no larger than its view; it is restored from that and the history."""
+"""Exports a conversation as JSON data no larger than its view, and restores it from that and the history."""
 
 from __future__ import annotations
 
@@ -8,19 +8,22 @@ from hashlib import blake2b
 from typing import Any, Final, Generic
 
 from wane.conversation.adapter import Adapter
-from wane.conversation.alignment import said
+from wane.conversation.alignment import content_of
+from wane.conversation.calls import Verdicts
 from wane.conversation.engine import Engine, Shown
 from wane.conversation.timeline import Sent, Setup, Timeline
 from wane.core import ContextWindow, Episode, EpisodeType
-from wane.core.errors import HistoryError
+from wane.core.errors import HistoryError, WaneError
 from wane.formats.base import Format, MessageT
 
 VERSION: Final = 1
 """Version of the data."""
 
+_DAMAGED: Final = (WaneError, LookupError, TypeError, ValueError, AttributeError)  # what a malformed state raises
+
 
 class Digest(Generic[MessageT]):
-    """One digest of all messages, each chained to the one before, so that no list of keys is kept.
+    """A chained digest of all messages, so that no list of keys is kept.
 
     Args:
         format: the messages' format.
@@ -53,8 +56,61 @@ class Digest(Generic[MessageT]):
 
     def _key(self, message: MessageT) -> bytes:
         key: Hashable | None = self._adapter.key(message)
-        text = str(key) if key is not None else json.dumps(said(self._format, message), ensure_ascii=False, default=str)
+        text = (
+            str(key)
+            if key is not None
+            else json.dumps(content_of(self._format, message), ensure_ascii=False, default=str)
+        )
         return f"{'content' if key is None else 'key'}:{text}".encode("utf-8", "surrogatepass")
+
+
+def export_conversation(
+    line: Timeline[MessageT], digest: Digest[MessageT], verdicts: Verdicts, identity: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the state of a conversation.
+
+    Args:
+        line: its timeline.
+        digest: the digest of its messages.
+        verdicts: its verdicts.
+        identity: what another conversation must have in common to restore it.
+    """
+    messages = line.transcript.messages
+    return {
+        "version": VERSION,
+        **identity,
+        "messages": len(messages),
+        "digest": digest.of(messages, len(messages)),
+        "verdicts": verdicts.export(),
+        **export_timeline(line),
+    }
+
+
+def restore_conversation(
+    setup: Setup[MessageT], state: Mapping[str, Any], history: Sequence[Any], identity: Mapping[str, str]
+) -> tuple[Timeline[MessageT], Digest[MessageT], Verdicts, Sequence[MessageT]] | None:
+    """Return the timeline, digest, verdicts and messages of an exported conversation; None if it cannot be restored.
+
+    Args:
+        setup: settings of the timeline.
+        state: the exported state.
+        history: at least the messages that the conversation had taken in.
+        identity: what the state must have in common with the conversation that restores it.
+    """
+    try:
+        count = state["messages"]
+        if any(state[key] != value for key, value in {"version": VERSION, **identity}.items()):
+            return None
+        known = setup.read(history)[:count]
+        digest: Digest[MessageT] = Digest(setup.format, setup.adapter)
+        if len(known) < count or digest.of(known, count) != state["digest"]:
+            return None
+        line = restore_timeline(setup, state, known)
+        verdicts = Verdicts()
+        verdicts.restore(state["verdicts"])
+    except _DAMAGED:
+        return None
+    return line, digest, verdicts, known
 
 
 def export_timeline(line: Timeline[Any]) -> dict[str, Any]:
@@ -62,8 +118,8 @@ def export_timeline(line: Timeline[Any]) -> dict[str, Any]:
     shown = line.shown
     return {
         "engine": export_engine(line.engine),
-        "fixed": line.fixed,
-        "told": line.told,
+        "fixed": line.host_overhead,
+        "told": line.message_overhead,
         "asked": line.asked,
         "answered": line.answered,
         "shown": None if shown is None else {"reminder": shown.reminder},
@@ -89,7 +145,7 @@ def restore_timeline(
         if prepared is not None:
             line.retake(prepared)
     restore_engine(line.engine, state["engine"])
-    line.fixed, line.told = int(state["fixed"]), int(state["told"])
+    line.host_overhead, line.message_overhead = int(state["fixed"]), int(state["told"])
     line.asked, line.answered = state["asked"], state["answered"]
     line.base = len(line.transcript.messages)
     line.origin = lambda again: restore_timeline(again, state, messages)
@@ -105,9 +161,11 @@ def restore_timeline(
 def export_engine(engine: Engine) -> dict[str, Any]:
     """Return the state of an engine, except what follows from the history."""
     window = engine.window.export()
-    # Names, places and descriptions of all episodes are in the history.
+    # The history has the names, places and descriptions of all episodes.
     del window["started"], window["graph"]["archive"]
-    window["closings"] = [{key: value for key, value in row.items() if key not in _TOLD} for row in window["closings"]]
+    window["closings"] = [
+        {key: value for key, value in row.items() if key not in _DERIVED} for row in window["closings"]
+    ]
     return {"window": window, **engine.export()}
 
 
@@ -115,26 +173,26 @@ def restore_engine(engine: Engine, state: Mapping[str, Any]) -> None:
     """Restore an exported state to an engine that has taken in the same items and nothing else.
 
     Raises:
-        HistoryError: if the items are others.
+        HistoryError: if the items are different.
     """
     window = dict(state["window"])
     named = {episode.name: episode for episode in engine.episodes if episode.name is not None}
     # An act may depend on a closed exploration that the agent marked (R3).
     window["started"] = {n: e.closed and e.type is EpisodeType.EXPL and not e.inferred for n, e in named.items()}
     live = {row["name"] for row in window["graph"]["live"]}
-    archive = {name: _told(episode)["spans"] for name, episode in named.items() if name not in live}
+    archive = {name: _derived(episode)["spans"] for name, episode in named.items() if name not in live}
     window["graph"] = {**window["graph"], "archive": archive}
-    window["closings"] = [{**_told(engine.episodes[row["number"]]), **row} for row in window["closings"]]
+    window["closings"] = [{**_derived(engine.episodes[row["number"]]), **row} for row in window["closings"]]
     restored = ContextWindow.restore(window)
     if restored.item_count != engine.item_count or restored.started != len(engine.episodes):
         raise HistoryError("the state is of another history")
     engine.adopt(restored, state)
 
 
-_TOLD: Final = ("name", "type", "dependencies", "description", "closed", "inferred", "prologue", "size", "spans")
+_DERIVED: Final = ("name", "type", "dependencies", "description", "closed", "inferred", "prologue", "size", "spans")
 """Attributes of an ended episode that follow from the history."""
 
 
-def _told(episode: Episode) -> dict[str, Any]:
-    data = {name: getattr(episode, name) for name in _TOLD}
+def _derived(episode: Episode) -> dict[str, Any]:
+    data = {name: getattr(episode, name) for name in _DERIVED}
     return data | {"type": episode.type.value, "spans": [list(span) for span in episode.spans]}

@@ -1,4 +1,4 @@
-"""A history as far as it was taken in: its messages, its engine, and what was done before each of its requests."""
+"""A history as taken in: its messages, its engine, and what was done before each of its requests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any, Final, Generic
 
 from wane.conversation.adapter import Adapter
-from wane.conversation.engine import ANNOTATED, Done, Engine, Shown, akin
+from wane.conversation.engine import ANNOTATED, Done, Engine, Shown, compatible
 from wane.conversation.events import (
     BudgetUnmet,
     EpisodeClosed,
@@ -26,6 +26,7 @@ from wane.conversation.view import ViewMessages, places
 from wane.core import Added, Counter, Item, Kind, Mark
 from wane.core.errors import HistoryError
 from wane.formats.base import Format, MessageT, Part, Transcript
+from wane.formats.writing import WritingFormat
 from wane.recall import RECALL, Archive
 from wane.strategies.base import Settings, SummaryNeeded
 
@@ -46,7 +47,7 @@ class Setup(Generic[MessageT]):
         remind_at: share of the budget that unannotated work may fill before the model is reminded; None for never.
         cache_lifetime: seconds after which the provider's cache has expired.
         manage: whether anything may leave the view.
-        tell: called with events.
+        emit: called with events.
     """
 
     format: Format[MessageT]
@@ -57,7 +58,11 @@ class Setup(Generic[MessageT]):
     remind_at: float | None
     cache_lifetime: float
     manage: bool
-    tell: Callable[..., None]
+    emit: Callable[..., None]
+
+    def read(self, data: Sequence[Any]) -> Sequence[MessageT]:
+        """Return the messages of what a host holds; see `Conversation.read`."""
+        return self.format.read(data) if isinstance(self.format, WritingFormat) else data
 
     def engine(self, limits: int | None = None) -> Engine:
         """Return an engine for an empty history.
@@ -111,10 +116,10 @@ class Sent:
 
 
 class Timeline(Generic[MessageT]):
-    """A history as far as it was taken in.
+    """A history as taken in.
 
-    If a history comes all at once, its requests are repeated one by one, each with its pass, its usage and its answer,
-    so that the view is the same as in the run that made it (R14).
+    If a whole history is taken in at once, its requests are repeated one by one, each with its pass, its usage and its
+    answer, so that the view is the same as in the run that made it (R14).
 
     Args:
         setup: its settings.
@@ -127,11 +132,11 @@ class Timeline(Generic[MessageT]):
         open_calls: its calls without a result yet.
         requests: its requests, in order.
         shown: view of the latest request; None if a message was taken in since.
-        base: number of messages when it was restored from a state; what was done for them is not known.
-        origin: makes it anew as it was restored; None if it was not.
+        base: number of messages when it was restored from a state; what was done for them is unknown.
+        origin: restores it again from that state; None if it was not restored.
         ended: whether the history ends with an answer that calls no tool.
-        fixed: tokens that every request carries besides its messages, by the host.
-        told: tokens that every request carries besides its messages, by the messages.
+        host_overhead: tokens that every request carries besides its messages, by the host.
+        message_overhead: tokens that every request carries besides its messages, by the messages themselves.
         asked: time of the latest message that is not an answer, in seconds; None if not known.
         answered: time of the latest answer.
     """
@@ -147,17 +152,17 @@ class Timeline(Generic[MessageT]):
         self.base = 0
         self.origin: Callable[[Setup[MessageT]], Timeline[MessageT]] | None = None
         self.ended = False
-        self.fixed = self.told = 0
-        self._fixed: str | None = None  # what that is, besides what the host says
+        self.host_overhead = self.message_overhead = 0
+        self._fixed: str | None = None  # the text of the latter
         self.asked: float | None = None
         self.answered: float | None = None
-        self._texts: list[str] = []  # by item, what is searched
+        self._texts: list[str] = []  # by item, the text for searches
         self._marks: dict[int, tuple[Mark, ...]] = {}  # by item, the inferred marks ahead of it
         self._recalls: set[str] = set()  # ids of calls of `recall` without a result yet
         self._group: Hashable | None = None
         self._ordinal = 0  # of the latest answer
 
-    # What it knows
+    # State
 
     @property
     def archive(self) -> Archive:
@@ -177,7 +182,7 @@ class Timeline(Generic[MessageT]):
         group = self._setup.adapter.group(message)
         return group is None or group != self._group
 
-    # What it is told
+    # Messages and requests
 
     def prepare(self, messages: Iterable[MessageT]) -> list[Prepared[MessageT] | None]:
         """Check that messages can be taken in, one after the other; nothing changes.
@@ -205,7 +210,7 @@ class Timeline(Generic[MessageT]):
         return prepared
 
     def take(self, prepared: Prepared[MessageT], *, tokens: int = 0, at: float | None = None) -> list[Added]:
-        """Take in the next message of the history, and what it says about the request that it answers.
+        """Take in the next message of the history, and the usage that it reports.
 
         Args:
             prepared: the message.
@@ -219,8 +224,8 @@ class Timeline(Generic[MessageT]):
         taken = self._enter(prepared, at=at)
         added = [meaning for _, meaning in taken]
         items = tuple(item for item, _ in taken)
-        told = MessageTaken(message, first, items, tuple(added))
-        self._setup.tell(told, *chain.from_iterable(map(_episode_events, added)))
+        event = MessageTaken(message, first, items, tuple(added))
+        self._setup.emit(event, *chain.from_iterable(map(_episode_events, added)))
         return added
 
     def retake(self, prepared: Prepared[MessageT]) -> None:
@@ -235,7 +240,7 @@ class Timeline(Generic[MessageT]):
             marks: by index of the item that follows them.
         """
         if prepared.answers and self.begins(prepared.message) and self.shown is None:
-            # Its request went out, though there is no record of it.
+            # Its request was sent, though there is no record of it.
             self.redo(None, self.engine.name, self.engine.overhead)
         return [added for _, added in self._enter(prepared, marks)]
 
@@ -252,11 +257,11 @@ class Timeline(Generic[MessageT]):
         Raises:
             HistoryError: if it does not fit this history.
         """
-        self.fixed = max(0, overhead - self.told)
+        self.host_overhead = max(0, overhead - self.message_overhead)
         if self.shown is None or done is not None:
             sent = Sent(len(self.transcript.messages), overhead, strategy, done, overflowed, self._setup.manage)
             self._redo(sent)
-        if tokens and akin(strategy, self.engine.name) and self.engine.observe(tokens):
+        if tokens and compatible(strategy, self.engine.name) and self.engine.observe(tokens):
             self.requests[-1].tokens = tokens
 
     def request(self, *, cold: bool | None = None) -> Shown | SummaryNeeded:
@@ -267,17 +272,17 @@ class Timeline(Generic[MessageT]):
         """
         if self.shown is not None:
             return self.shown
-        engine, overhead = self.engine, self.fixed + self.told
+        engine, overhead = self.engine, self.host_overhead + self.message_overhead
         if overhead != engine.overhead:
             engine.overhead = overhead
-            self._setup.tell(OverheadChanged(overhead))
+            self._setup.emit(OverheadChanged(overhead))
         if not self._setup.manage:
             return self.show(engine.hold())
         outcome = engine.fit(cold=self.is_cold() if cold is None else cold)
         return outcome if isinstance(outcome, SummaryNeeded) else self._ready(outcome)
 
     def summarised(self, text: str) -> None:
-        """Take the summary that `request` asked for, and make the view ready with it if no further one is needed."""
+        """Take in the summary that `request` asked for; the view is then ready, unless another summary is needed."""
         outcome = self.engine.summarised(text)
         if not isinstance(outcome, SummaryNeeded):
             self._ready(outcome)
@@ -291,7 +296,7 @@ class Timeline(Generic[MessageT]):
         overflowed, managed = shown.report is not None and shown.report.overflowed, self._setup.manage
         count = len(self.transcript.messages)
         self.requests.append(Sent(count, engine.overhead, engine.name, shown.done, overflowed, managed))
-        self._setup.tell(*_request_events(shown, engine))
+        self._setup.emit(*_request_events(shown, engine))
         return shown
 
     def observe(self, input_tokens: int, message: MessageT | None = None) -> None:
@@ -304,7 +309,7 @@ class Timeline(Generic[MessageT]):
         if self.requests and self.engine.observe(input_tokens):
             sent = self.requests[-1]
             sent.tokens = input_tokens
-            self._setup.tell(UsageObserved(input_tokens, self._items_of(sent.messages), message))
+            self._setup.emit(UsageObserved(input_tokens, self._items_of(sent.messages), message))
 
     def renew(self, number: int, message: MessageT) -> None:
         """Replace a message with another object of the same content, unless only a part of it was taken in."""
@@ -312,7 +317,7 @@ class Timeline(Generic[MessageT]):
             self.transcript.messages[number] = message
             self.view.changed()
 
-    # What was done before
+    # Repeating the past
 
     def answer_within(self, count: int) -> bool:
         """Whether a model made one of the first messages."""
@@ -322,7 +327,7 @@ class Timeline(Generic[MessageT]):
     def back_to(self, count: int, setup: Setup[MessageT] | None = None) -> tuple[Timeline[MessageT], int]:
         """Return the timeline of the first messages and their number; it is empty if no answer is among them.
 
-        What was done for them is repeated. If that is not known any more, their requests are made anew.
+        What was done for them is repeated. If that is no longer known, their requests are made again.
 
         Args:
             count: number of messages.
@@ -334,9 +339,9 @@ class Timeline(Generic[MessageT]):
         return self._again(count, setup), count
 
     def under(self, setup: Setup[MessageT]) -> Timeline[MessageT]:
-        """Return the timeline of the same messages under another strategy, which begins with all that has happened.
+        """Return the timeline of the same messages under another strategy.
 
-        What it did here before is done again; what others did is not.
+        What that strategy did here before is repeated; what others did is not.
         """
         line = self._again(len(self.transcript.messages), setup)
         line.shown = None
@@ -349,32 +354,32 @@ class Timeline(Generic[MessageT]):
             try:
                 return self._redone(prepared, setup)
             except HistoryError:
-                pass  # tool classes have changed, so other items would go
-        line = self._afresh(replace(setup, tell=lambda *_: None))
+                pass  # tool classes have changed, so other items would be evicted
+        line = self._afresh(replace(setup, emit=lambda *_: None))
         for each in prepared:
             line.take(each)
         line._setup = setup
         return line
 
     def _redone(self, prepared: Sequence[Prepared[MessageT]], setup: Setup[MessageT]) -> Timeline[MessageT]:
-        brought_back = self.origin is not None and setup.strategy == self._setup.strategy
-        line = self.origin(setup) if self.origin is not None and brought_back else self._afresh(setup)
-        line.fixed = self.fixed
+        restorable = setup.strategy == self._setup.strategy
+        line = self.origin(setup) if self.origin is not None and restorable else self._afresh(setup)
+        line.host_overhead = self.host_overhead
         due = [sent for sent in self.requests[len(line.requests) :] if sent.messages <= len(prepared)]
         for number, each in enumerate(prepared[line.base :], line.base):
             while due and due[0].messages == number:
                 line._redo(due.pop(0))
             line._enter(each, self._marks)
         for sent in due:
-            # Its usage came with an answer that is not part of this history.
+            # Its usage was in an answer that is not part of this history.
             line._redo(replace(sent, tokens=0))
         return line
 
     def _redo(self, sent: Sent) -> None:
         engine = self.engine
         engine.overhead = sent.overhead
-        # What another strategy did is not done again, and what its requests held says nothing of this one's.
-        same = akin(sent.strategy, engine.name)
+        # What another strategy did is not repeated, and its usage says nothing about this one's requests.
+        same = compatible(sent.strategy, engine.name)
         engine.redo(sent.done if same else None)
         reminder = self._remind(overflowed=sent.overflowed) if sent.managed else None
         tokens = engine.tokens
@@ -384,7 +389,7 @@ class Timeline(Generic[MessageT]):
         self.view.changed()
         self.shown = Shown(engine.view, ran=False, done=sent.done, before=tokens, after=tokens, reminder=reminder)
 
-    # How it does it
+    # Internals
 
     def _ready(self, shown: Shown) -> Shown:
         overflowed = shown.report is not None and shown.report.overflowed
@@ -396,13 +401,13 @@ class Timeline(Generic[MessageT]):
 
     def _afresh(self, setup: Setup[MessageT]) -> Timeline[MessageT]:
         line = Timeline(setup)
-        line.fixed = self.fixed
+        line.host_overhead = self.host_overhead
         return line
 
     def _receive(self, message: MessageT, tokens: int) -> None:
-        """Take in that the request of an answer went out with `tokens` tokens."""
+        """Note that the request of an answer was sent with `tokens` tokens."""
         if self.shown is None and isinstance(self.request(), SummaryNeeded):
-            # The request went out long ago, so nobody can write the summary.
+            # The request was sent long ago, so nobody can write the summary.
             self.show(self.engine.hold())
         if tokens > 0:
             self.observe(tokens, message)
@@ -430,14 +435,14 @@ class Timeline(Generic[MessageT]):
         return taken
 
     def _note(self, prepared: Prepared[MessageT], at: float | None) -> None:
-        """Note the answer that a message belongs to, its time, and what goes with it."""
+        """Note a message's answer, time and overhead."""
         adapter, message = self._setup.adapter, prepared.message
         at = adapter.time(message) if at is None else at
         if not prepared.answers:
             self.asked = self.asked if at is None else at
             fixed = adapter.fixed(message)
             if fixed is not None and fixed != self._fixed:
-                self._fixed, self.told = fixed, self._setup.counter(fixed)
+                self._fixed, self.message_overhead = fixed, self._setup.counter(fixed)
             return
         if self.begins(message):
             self._ordinal = len(self.transcript.messages)

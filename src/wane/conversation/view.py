@@ -39,10 +39,10 @@ Parts: TypeAlias = list[tuple[int, Part]]
 
 
 def opening(transcript: Transcript[MessageT], visible: Collection[int]) -> list[int]:
-    """Return the items that a view lacks so that the model's current turn begins with its reasoning.
+    """Return the items that a view must add so that the model's current turn begins with its reasoning.
 
-    These are as few as possible: the reasoning with which the turn began, and one text, or call with its result, after
-    it. None if the turn begins with reasoning anyway, or began without.
+    They are as few as possible: the reasoning that began the turn, and one text, or call with its result, after it.
+    Empty if the turn begins with reasoning anyway, or began without it.
 
     Args:
         transcript: the whole history.
@@ -58,10 +58,10 @@ def opening(transcript: Transcript[MessageT], visible: Collection[int]) -> list[
 
 
 def _turns(transcript: Transcript[MessageT], visible: Collection[int]) -> Iterator[tuple[int, Parts]]:
-    """Yield where the current turn begins: the last message before it, and the visible parts of its first answer.
+    """Yield the beginning of the current turn: the last message before it, and the visible parts of its first answer.
 
-    Neighbours of one role are one message to a provider. One that holds results and a text can be read in two ways:
-    the turn goes on, or a new one begins. Both are given.
+    Neighbours of one role are one message to a provider. One with results and a text can be read in two ways: the turn
+    continues, or a new one begins. Both beginnings are yielded.
     """
     first: Parts | None = None
     found = False
@@ -89,7 +89,7 @@ def _shown_backwards(transcript: Transcript[MessageT], visible: Collection[int])
 
 
 def _least(transcript: Transcript[MessageT], number: int) -> list[int]:
-    """The reasoning with which an answer begins, and the least that must follow it; empty if it begins otherwise."""
+    """The reasoning that begins an answer, and the smallest part that may follow it; empty if there is none."""
     parts = _parts(transcript, number)
     reasoning = [index for index, _ in takewhile(lambda it: it[1].kind is Kind.REASONING, parts)]
     if not reasoning:
@@ -139,15 +139,15 @@ class ViewMessages(Generic[MessageT]):
             return self.read(view)
         return self._transcript.view(places(view))
 
-    def of(self, view: Sequence[Slot], *, led: bool = False) -> list[MessageT]:
+    def of(self, view: Sequence[Slot], *, keep_opening: bool = False) -> list[MessageT]:
         """Return the messages of the latest view; whole messages are the same objects.
 
         Args:
             view: the view.
-            led: whether the current turn must begin with its reasoning; see `opening`.
+            keep_opening: whether the current turn must begin with its reasoning; see `opening`.
         """
         transcript = self._transcript
-        if led and len(view) < transcript.item_count:
+        if keep_opening and len(view) < transcript.item_count:
             kept = set(places(view))
             if more := opening(transcript, kept):
                 return self.read(sorted([*view, *more], key=lambda slot: item_of(slot) or 0))
@@ -165,7 +165,7 @@ class ViewMessages(Generic[MessageT]):
         return list(self._built)
 
     def read(self, view: Sequence[Slot]) -> list[MessageT]:
-        """Return the messages of any view, which may have texts in place of items.
+        """Return the messages of any view, in which texts may replace items.
 
         Raises:
             ConfigError: if it has such texts, and the format cannot write messages.
@@ -197,17 +197,17 @@ def shown_of(
     size: int,
     strategy: str,
 ) -> MessageT | None:
-    """Return what a view shows of a message; None if nothing but reasoning is left of it.
+    """Return the visible part of a message; None if only reasoning is left of it.
 
     Args:
         format: the message's format.
         message: the message.
-        slots: what it shows of it, by position in its parts, at least one, ascending.
-        size: how many parts it has.
-        strategy: name of the strategy that says so.
+        slots: its visible parts by position, at least one, ascending.
+        size: number of its parts.
+        strategy: name of the strategy that decided the view.
 
     Raises:
-        ConfigError: if another text stands in the place of a part, and the format writes no messages.
+        ConfigError: if a part is replaced by another text, and the format cannot write messages.
     """
     for position, slot in slots.items():
         if isinstance(slot, Substitute):

@@ -1,4 +1,4 @@
-"""Calls without a result yet, in a conversation given message by message: its own and the host's."""
+"""Calls without a result yet, own ones and the host's, in a conversation given message by message."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class WaitingCalls(Generic[MessageT]):
         self,
         message: MessageT,
         parts: Sequence[Part],
-        told: Sequence[str | None],
+        verdicts: Sequence[str | None],
         open_calls: OpenCalls,
         own: Collection[str],
     ) -> list[Call[MessageT]]:
@@ -59,12 +59,12 @@ class WaitingCalls(Generic[MessageT]):
         Args:
             message: the answer.
             parts: its parts.
-            told: for each part, the verdict's text if it is a `delimiter` call.
+            verdicts: for each part, the verdict's text if it is a `delimiter` call.
             open_calls: the calls without a result yet.
             own: names of own tools.
         """
         hosts: list[Call[MessageT]] = []
-        for position, (part, verdict) in enumerate(zip(parts, told, strict=True)):
+        for position, (part, verdict) in enumerate(zip(parts, verdicts, strict=True)):
             # A call answered within its message was run by the provider.
             if part.kind is not Kind.CALL or part.call_id not in open_calls:
                 continue
@@ -83,7 +83,7 @@ class WaitingCalls(Generic[MessageT]):
             self._due = [due for due in self._due if due.part.call_id not in ids]
 
     def due(self) -> Iterator[Due[MessageT]]:
-        """Yield the own calls that nobody has answered, in order, each once."""
+        """Yield the own calls without a result, in order, each once."""
         while self._due:
             yield self._due.pop(0)
 

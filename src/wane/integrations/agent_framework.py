@@ -64,7 +64,7 @@ class ContextLifecycle(ContextProvider):
     Args:
         budget: tokens that a request may hold: a number, or text such as `"80k"`.
         source_id: the name of its state in the session.
-        settings: the others, by name (`wane.integrations.lifecycle.LifecycleSettings`).
+        settings: the other settings, by name (`wane.integrations.lifecycle.LifecycleSettings`).
 
     Raises:
         ConfigError: for a setting that cannot work.
@@ -82,7 +82,7 @@ class ContextLifecycle(ContextProvider):
             FunctionTool(name=tool.name, description=tool.description, input_model=tool.schema, func=_not_through_us)
             for tool in sample.own_tools
         ]
-        # Conversations of each session by agent, which need not be restored for each run.
+        # Conversations of each session by agent, so that they are not restored for each run.
         self._known: WeakKeyDictionary[AgentSession, dict[str, tuple[str, Conversation[Message]]]] = WeakKeyDictionary()
 
     async def before_run(
@@ -107,7 +107,7 @@ class ContextLifecycle(ContextProvider):
 
 
 class _Run:
-    """One run of an agent: its conversation, and what is kept of it."""
+    """One run of an agent: its conversation, and the stored state."""
 
     def __init__(
         self,
@@ -126,12 +126,12 @@ class _Run:
 
     @property
     def _kept(self) -> Mapping[str, Any]:
-        """What the session keeps of the agent's conversation."""
+        """The session's stored state of the agent's conversation."""
         kept: Mapping[str, Any] = self._state.get(self._agent) or {}
         return kept
 
     def view(self, context: ChatContext) -> bool:
-        """Have a request hold a view of its messages; return False for one that is out of reach."""
+        """Replace a request's messages by a view; return False if that is not possible."""
         options = context.options or {}
         if options.get("conversation_id"):
             self._warner.warn(_STORED)
@@ -142,7 +142,7 @@ class _Run:
         try:
             conversation = self._taken(history)
         except (FormatError, HistoryError) as error:
-            self._warner.aside(error)
+            self._warner.unmanaged(error)
             return False
         thinking = options.get("thinking")
         conversation.keep_opening = isinstance(thinking, Mapping) and thinking.get("type") == "enabled"
@@ -152,7 +152,7 @@ class _Run:
         return True
 
     def answered(self, response: ChatResponse[Any]) -> None:
-        """Take in what a request held, and judge the calls of its answer: the tools run before it is in the history."""
+        """Take in a request's usage, and judge the answer's calls, because tools run before it is in the history."""
         conversation = self._conversation
         assert conversation is not None
         conversation.observe(_held(response.usage_details or {}))
@@ -163,7 +163,7 @@ class _Run:
         self._state[self._agent] = kept
 
     def answer(self, name: str, arguments: Any, call_id: str | None) -> str:
-        """Return the result of a call of our own. After an approval, a run begins with the tools of the last answer."""
+        """Return the result of an own call. After an approval, a run begins with the tools of the last answer."""
         text: str | None = self._kept.get("told", {}).get(call_id)
         if text is not None:
             return text
@@ -172,12 +172,12 @@ class _Run:
         return self._conversation.answer(self._calls.get(call_id) or Call(name, arguments, call_id))
 
     def _is_of_history(self, message: Message) -> bool:
-        """Whether a message is new or was loaded from a history, and not added to this run by another provider."""
+        """Whether a message is new or from a loaded history, and was not added to this run by another provider."""
         origin = message.additional_properties.get("_attribution")
         return not isinstance(origin, Mapping) or origin.get("source_id") in self._stores
 
     def _taken(self, messages: Sequence[Message]) -> Conversation[Message]:
-        """The agent's conversation, which has taken in these messages."""
+        """The agent's conversation, after it took in these messages."""
         conversation = self._conversation
         if conversation is None:
             conversation = resumed(self._make, self._kept, messages)
@@ -193,11 +193,11 @@ class _Requests(ChatMiddleware):
         self._run = run
 
     async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
-        """Around each model call, the function loop outside of it."""
+        """Wrap each model call, inside the function loop."""
         if not self._run.view(context):
             await call_next()
         elif context.stream:
-            # Usage comes with the end of a stream.
+            # The end of a stream has the usage.
             context.stream_result_hooks.append(self._run.answered)
             await call_next()
         else:
@@ -213,7 +213,7 @@ class _Answers(FunctionMiddleware):
         self._run, self._own = run, frozenset(tool.name for tool in tools)
 
     async def process(self, context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]) -> None:
-        """Around each call, before its arguments are validated."""
+        """Wrap each call, before its arguments are validated."""
         name = context.function.name
         if name in self._own:
             context.result = self._run.answer(name, context.arguments, context.metadata.get("call_id"))
@@ -226,7 +226,7 @@ async def _not_through_us(**_: Any) -> str:
 
 
 def _out_of_reach(agent: Any, session: AgentSession, context: SessionContext) -> str | None:
-    """Why requests will not hold the whole history, by the framework's own rules; None if they will."""
+    """Why requests will not have the whole history, by the framework's own rules; None if they will."""
     given = {name: value for name, value in context.options.items() if value is not None}
     given = {**(getattr(agent, "default_options", None) or {}), **given}
     store = given.get("store")
@@ -242,7 +242,7 @@ def _out_of_reach(agent: Any, session: AgentSession, context: SessionContext) ->
 
 
 def _held(usage: Mapping[str, Any]) -> int:
-    """All input tokens of a request. Anthropic leaves out what it read from its cache, and wrote to it."""
+    """All input tokens of a request; Anthropic's count excludes tokens read from and written to its cache."""
     told = usage.get("input_token_count") or 0
     cached = sum(usage.get(f"cache_{what}_input_token_count") or 0 for what in ("read", "creation"))
     apart = cached > told or any(str(name).startswith("anthropic.") for name in usage)

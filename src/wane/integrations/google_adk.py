@@ -35,7 +35,7 @@ from wane.formats.google_adk import GoogleADKFormat, is_of_another_agent
 
 __all__ = ["ContextLifecycle"]
 
-_KEPT: Final = 64  # conversations in memory, which need not be restored for each call
+_KEPT: Final = 64  # conversations kept in memory, so that they are not restored for each call
 _STORED: Final = (
     "the Interactions API keeps the conversation and requests hold only what is new, so nothing can be evicted. Set "
     "use_interactions_api of the model to False"
@@ -55,7 +55,7 @@ class ContextLifecycle(BasePlugin):
     Args:
         budget: tokens that a request may hold: a number, or text such as `"80k"`.
         name: the plugin's name.
-        settings: the others, by name (`wane.integrations.lifecycle.LifecycleSettings`).
+        settings: the other settings, by name (`wane.integrations.lifecycle.LifecycleSettings`).
 
     Raises:
         ConfigError: for a setting that cannot work.
@@ -70,11 +70,11 @@ class ContextLifecycle(BasePlugin):
         sample = self._make()
         self._instructions = sample.instructions
         self._tools = {tool.name: _OwnTool(tool) for tool in sample.own_tools}
-        # By session and agent, with the mark of the state that each one left: a rewound session has another mark.
+        # By session and agent, with the mark of its last state: a rewound session has another mark.
         self._known: OrderedDict[tuple[str, ...], tuple[str, Conversation[types.Content]]] = OrderedDict()
 
     async def before_model_callback(self, *, callback_context: CallbackContext, llm_request: LlmRequest) -> None:
-        """Have a request hold a view of its contents."""
+        """Replace a request's contents by a view."""
         if llm_request.previous_interaction_id:
             self._warner.warn(_STORED)
             return
@@ -88,7 +88,7 @@ class ContextLifecycle(BasePlugin):
         try:
             conversation = self._conversation(callback_context, history)
         except (FormatError, HistoryError) as error:
-            self._warner.aside(error)
+            self._warner.unmanaged(error)
             return
         if self._instructions:
             llm_request.append_instructions([self._instructions])
@@ -100,7 +100,7 @@ class ContextLifecycle(BasePlugin):
         llm_request.contents = joined(conversation.request(), passing, conversation)
 
     async def after_model_callback(self, *, callback_context: CallbackContext, llm_response: LlmResponse) -> None:
-        """Take in what a request held, and judge the calls of its answer: the tools run before it is in the history."""
+        """Take in a request's usage, and judge the answer's calls, because tools run before it is in the history."""
         place = _place(callback_context)
         known = self._known.get(place)
         if llm_response.partial or known is None:
@@ -111,7 +111,7 @@ class ContextLifecycle(BasePlugin):
         content = llm_response.content
         made = [part.function_call for part in (content.parts if content else None) or [] if part.function_call]
         for call in made:
-            # The kit would give it one later; this one it leaves out of requests, as it does its own.
+            # The kit would add an id later. It leaves this one out of requests, like its own.
             call.id = call.id or f"adk-{uuid4()}"
         calls: list[Call[types.Content]] = [Call(call.name or "", call.args, call.id) for call in made]
         kept = after_answer(conversation, calls)
@@ -132,7 +132,7 @@ class ContextLifecycle(BasePlugin):
         return {"result": text}
 
     def _conversation(self, context: CallbackContext, history: Sequence[types.Content]) -> Conversation[types.Content]:
-        """The agent's conversation, which has taken in these contents."""
+        """The agent's conversation, after it took in these contents."""
         place, kept = _place(context), _kept(context)
         mark, conversation = self._known.get(place, ("", None))
         if conversation is None or mark != kept.get("mark", ""):
@@ -163,12 +163,12 @@ class _OwnTool(BaseTool):
 
 
 def _key(context: CallbackContext) -> str:
-    """Where the session's state has what is kept: for each agent, by branch and task."""
+    """The key of an agent's data in the session's state, by branch and task."""
     return ":".join(["wane", context.branch or "", context.isolation_scope or "", context.agent_name])
 
 
 def _kept(context: CallbackContext) -> Mapping[str, Any]:
-    """What the session keeps. `context.state` has the same, but copies what is read from it."""
+    """The agent's data in the session's state. `context.state` would copy it."""
     kept: Mapping[str, Any] = context.session.state.get(_key(context)) or {}
     return kept
 
@@ -179,7 +179,7 @@ def _place(context: CallbackContext) -> tuple[str, ...]:
 
 
 def _said(context: CallbackContext) -> set[str]:
-    """What the user has said. Whatever else stands in the user's place, the kit puts into this request alone."""
+    """The user's texts. The kit adds any other text in the user's role to this request only."""
     events = (event.content for event in context.session.events if event.author == "user" and event.content)
     return {part.text for content in events for part in content.parts or () if part.text}
 

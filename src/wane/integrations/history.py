@@ -1,8 +1,8 @@
-"""Pydantic AI's messages as a conversation needs them: what they tell, and what is new in a run's history.
+"""Reads Pydantic AI's messages for a conversation, and finds what is new in a run's history.
 
-Message objects do not do for that: Pydantic AI joins neighbouring requests, moves results ahead of user prompts,
-closes calls that were interrupted, renews system prompts and reloads messages from JSON. So histories are compared by
-what their parts are to Wane; within the requests between two responses the order of parts does not matter.
+Comparing message objects is not enough: Pydantic AI joins neighbouring requests, moves results before user prompts,
+closes interrupted calls, renews system prompts and reloads messages from JSON. So histories are compared by the content
+of their parts; the order of parts in the requests between two responses does not matter.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from wane.formats.pydantic_ai import PydanticAIFormat
 
 _FORMAT: Final = PydanticAIFormat()
 
-# Set by Pydantic AI on responses whose usage sums several model requests; the second key is that of older versions.
+# Pydantic AI sets these on responses whose usage sums several model requests; older versions use the second key.
 _NAMESPACE: Final = "__pydantic_ai__"
 _CONTEXT_KEYS: Final = ("context_input_tokens", "initial_input_tokens")
 
@@ -31,12 +31,12 @@ _Key = tuple[object, ...]
 
 
 class PydanticAIAdapter(Adapter[ModelMessage]):
-    """What Pydantic AI's messages tell of themselves."""
+    """Reads usage, times and instructions from Pydantic AI's messages."""
 
     drops_orphans = True
 
     def usage(self, message: ModelMessage) -> int:
-        """Return what the request of a response held, in tokens, cached ones included; 0 if that was not reported."""
+        """Return the input tokens of a response's request, including cached ones; 0 if they were not reported."""
         if not isinstance(message, ModelResponse):
             return 0
         marks = (message.metadata or {}).get(_NAMESPACE)
@@ -47,26 +47,26 @@ class PydanticAIAdapter(Adapter[ModelMessage]):
         return message.usage.input_tokens
 
     def time(self, message: ModelMessage) -> float | None:
-        """Return a message's timestamp: as a number, since a history may mix times with and without a zone."""
+        """Return a message's timestamp as a number, because a history may mix times with and without a zone."""
         return None if message.timestamp is None else message.timestamp.timestamp()
 
     def fixed(self, message: ModelMessage) -> str | None:
         """Return the instructions of a request."""
         return message.instructions if isinstance(message, ModelRequest) else None
 
-    def answers(self, message: ModelMessage, parts: Sequence[Part]) -> bool:  # noqa: ARG002 - its type tells
-        """Return whether it is a response, be it empty."""
+    def answers(self, message: ModelMessage, parts: Sequence[Part]) -> bool:  # noqa: ARG002 - the type is enough
+        """Return whether it is a response, even an empty one."""
         return isinstance(message, ModelResponse)
 
 
 @dataclass(slots=True)
 class _Known:
-    """A message of the history as it was when it was taken in.
+    """A message of the history when it was taken in.
 
     Attributes:
         message: the message.
-        size: how many parts it had.
-        number: its place among what was taken in; None if it does not stand there as it is.
+        size: number of its parts at the time.
+        number: its position among the messages taken in; None if it was not taken in as a whole.
     """
 
     message: ModelMessage
@@ -76,7 +76,7 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class _Fresh:
-    """Something new: a message, or a copy of one with its new parts alone; and its entry, if all of it is new."""
+    """A new message, or a copy of one with only its new parts; and its entry, if all of it is new."""
 
     message: ModelMessage
     entry: _Known | None
@@ -84,49 +84,49 @@ class _Fresh:
 
 @dataclass(frozen=True, slots=True)
 class _Growth(Alignment[ModelMessage]):
-    """An alignment, with the entries of the history from the first one that may have changed on."""
+    """An alignment, with the history's entries from the first one that may have changed."""
 
     since: int = 0
     entries: Sequence[_Known] = ()
 
 
 class TurnAligner(Aligner[ModelMessage]):
-    """Compares histories turn by turn: the requests that stand ahead of a response, and the response."""
+    """Compares histories turn by turn: the requests before a response, and the response."""
 
     def __init__(self) -> None:
         self._entries: list[_Known] = []
         self._messages: list[ModelMessage] = []  # of the entries
-        self._count = 0  # of messages taken in, which may be parts of the history's
+        self._count = 0  # number of messages taken in, which may be parts of the history's messages
 
     def align(self, history: Sequence[ModelMessage]) -> Alignment[ModelMessage]:
-        """Compare a run's whole history with what is known; it costs what is new, if the rest are the same objects."""
+        """Compare a run's whole history with the known one; messages that are the same objects cost nothing."""
         known = self._entries
         same = self._unchanged(history)
         if same == len(known):
             new = [_Known(message, len(message.parts), self._count + n) for n, message in enumerate(history[same:])]
             return _Growth(self._count, history[same:], (), same, new)
-        # Back to where a response ended, as only there both are sure to be cut alike.
+        # Back to the end of a response, because only there are both histories surely divided alike.
         while same and isinstance(known[same - 1].message, ModelRequest):
             same -= 1
         new = [_Known(message, len(message.parts)) for message in history[same:]]
         return self._compared(same, new)
 
     def accept(self, history: Sequence[ModelMessage], alignment: Alignment[ModelMessage]) -> None:  # noqa: ARG002
-        """A history was taken in."""
+        """Remember a history that was taken in."""
         assert isinstance(alignment, _Growth)
         self._entries[alignment.since :] = alignment.entries
         self._messages[alignment.since :] = [entry.message for entry in alignment.entries]
         self._count = alignment.kept + len(alignment.fresh)
 
     def extend(self, messages: Sequence[ModelMessage]) -> None:
-        """Messages were taken in."""
+        """Remember messages that were taken in."""
         for message in messages:
             self._entries.append(_Known(message, len(message.parts), self._count))
             self._messages.append(message)
             self._count += 1
 
     def _unchanged(self, history: Sequence[ModelMessage]) -> int:
-        """How many messages at the start are the very same objects, with no part more or less."""
+        """How many messages at the start are the same objects with the same number of parts."""
         known = self._entries
         # The common case, at the speed of C; only requests that no response has followed yet may grow.
         if len(history) >= len(known) and all(map(is_, self._messages, history)):
@@ -138,14 +138,14 @@ class TurnAligner(Aligner[ModelMessage]):
         return next(changed, min(len(known), len(history)))
 
     def _compared(self, since: int, new: list[_Known]) -> _Growth:
-        """What a history is that has changed somewhere behind an entry, which are new entries from there on."""
+        """Align a history that has changed after an entry, by its new entries from there on."""
         before, after = list(_turns(self._entries[since:])), list(_turns(new))
         kept = _behind(self._entries[since - 1]) if since else 0
         renewed: list[_Known] = []
         for number, turn in enumerate(before):
             extra = _extra(turn, after[number]) if number < len(after) else None
             if extra is None:
-                # What stands behind the last turn that is the same is taken in anew.
+                # Everything after the last equal turn is taken in again.
                 return _grown(kept, [], after[number:], since, new, renewed)
             renewed += _carried(turn, after[number])
             if number + 1 == len(before):
@@ -163,23 +163,23 @@ def _grown(
     entries: Sequence[_Known],
     renewed: Sequence[_Known] = (),
 ) -> _Growth:
-    told = [(entry.number, entry.message) for entry in renewed if entry.number is not None]
+    changed = [(entry.number, entry.message) for entry in renewed if entry.number is not None]
     fresh = [*extra, *(_Fresh(entry.message, entry) for turn in turns for entry in turn.entries)]
     for number, each in enumerate(fresh, kept):
         if each.entry is not None:
             each.entry.number = number
-    return _Growth(kept, [each.message for each in fresh], told, since, entries)
+    return _Growth(kept, [each.message for each in fresh], changed, since, entries)
 
 
 def _behind(response: _Known) -> int:
-    """How many messages had been taken in with a response."""
-    assert response.number is not None, "a response stands as it is"
+    """How many messages were taken in up to a response."""
+    assert response.number is not None, "a response is taken in as a whole"
     return response.number + 1
 
 
 @dataclass(slots=True)
 class _Turn:
-    """Requests and the response to them, the latter None where none came yet."""
+    """Requests and the response to them; None if there is none yet."""
 
     requests: list[_Known]
     response: _Known | None = None
@@ -203,7 +203,7 @@ def _turns(entries: Sequence[_Known]) -> Iterator[_Turn]:
 
 
 def _extra(before: _Turn, after: _Turn) -> list[_Fresh] | None:
-    """What a turn has beyond the known one; None if it is another turn."""
+    """What a turn adds to the known one; None if it is another turn."""
     closed = before.response
     if closed and (after.response is None or _keys(closed) != _keys(after.response)):
         return None
@@ -227,7 +227,7 @@ def _extra(before: _Turn, after: _Turn) -> list[_Fresh] | None:
 
 
 def _carried(before: _Turn, after: _Turn) -> list[_Known]:
-    """Messages that are there one for one keep their place; return those that are other objects now."""
+    """Carry positions over to messages that match one to one; return those that are other objects now."""
     pairs = list(zip(before.requests, after.requests, strict=False))
     if len(pairs) != len(before.requests) or any(_keys(one) != _keys(other) for one, other in pairs):
         pairs = []
@@ -239,11 +239,11 @@ def _carried(before: _Turn, after: _Turn) -> list[_Known]:
 
 
 def _keys(entry: _Known) -> list[_Key]:
-    """What each part is, in a form that survives JSON; what system and harness say may be renewed, and is alike."""
+    """The content of each part, in a form that survives JSON; parts of system and harness are alike, as they change."""
     if not entry.message.parts:
         return []
     parts = _FORMAT.parts(entry.message)
-    # A request gives an item for each part, and grows at its end.
+    # A request has an item for each part, and grows at its end.
     return [_key(part) for part in (parts[: entry.size] if isinstance(entry.message, ModelRequest) else parts)]
 
 

@@ -3,8 +3,8 @@
     lifecycle = ContextLifecycle(budget="80k")
     react(model=lifecycle.model(), tools=[bash(), lifecycle])
 
-The sample's messages stay whole, and so does the log; each model call gets a view of them. What is in view is kept in
-the sample's store, which a checkpoint saves, so that a retried sample goes on with the same view.
+The sample's messages and the log stay complete; each model call gets a view of them. The state of the view is stored in
+the sample's store, which a checkpoint saves, so that a retried sample continues with the same view.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class ContextLifecycle(ToolSource):
 
     Args:
         budget: tokens that a request may hold: a number, or text such as `"80k"`.
-        settings: the others, by name (`wane.integrations.lifecycle.LifecycleSettings`).
+        settings: the other settings, by name (`wane.integrations.lifecycle.LifecycleSettings`).
 
     Raises:
         ConfigError: for a setting that cannot work.
@@ -90,10 +90,10 @@ class ContextLifecycle(ToolSource):
         return list(self._tools)
 
     def model(self, model: str | Model | None = None) -> Agent:
-        """Return what stands in a model's place in `react(model=…)`, or answers in a loop of your own.
+        """Return an agent to use as the model in `react(model=…)`, or in a loop of your own.
 
         Args:
-            model: a model or its name; None for the one that is evaluated.
+            model: a model or its name; None for the evaluated one.
         """
 
         async def lifecycle(state: AgentState, tools: list[AgentTool]) -> AgentState:
@@ -110,7 +110,7 @@ class ContextLifecycle(ToolSource):
             try:
                 conversation = self._conversation(state.messages)
             except (FormatError, HistoryError) as error:
-                self._warner.aside(error)
+                self._warner.unmanaged(error)
                 others = [tool for tool in definitions if tool.name not in self._own]
                 return _answered(state, await answering.generate(state.messages, others))
             conversation.keep_opening = "claude" in answering.name
@@ -126,7 +126,7 @@ class ContextLifecycle(ToolSource):
         return lifecycle
 
     def _conversation(self, messages: Sequence[ChatMessage]) -> Conversation[ChatMessage]:
-        """The conversation that these messages continue, which has taken them in."""
+        """The conversation that these messages continue, after it took them in."""
         last = _asking.get()
         conversation = self._conversations.of(messages)
         known = [] if last is None or last is conversation or last.shares(messages) else last.messages
@@ -160,7 +160,7 @@ class _SampleStates:
 def _tool(tool: Tool) -> AgentTool:
     """A tool that the running agent's conversation answers.
 
-    A call's id does not come with it, so calls are told apart by arguments and order: they never run in parallel.
+    A tool does not get its call's id, so calls are identified by arguments and order, and never run in parallel.
     """
 
     async def execute(**kwargs: Any) -> str:
@@ -178,7 +178,7 @@ def _tool(tool: Tool) -> AgentTool:
 
 
 def _lenient(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A tool's schema that takes what Wane takes: Inspect refuses other calls by itself, before the tool."""
+    """A tool's schema that accepts whatever Wane accepts, because Inspect refuses other calls before the tool runs."""
     properties = {
         name: each if name in schema.get("required", ()) else _optional(each)
         for name, each in schema["properties"].items()
@@ -208,7 +208,7 @@ def _answered(state: AgentState, output: ModelOutput) -> AgentState:
 
 
 def _held(output: ModelOutput) -> int:
-    """All input tokens of a request, of which `input_tokens` leaves out the cached ones."""
+    """All input tokens of a request; `input_tokens` excludes cached ones."""
     usage = output.usage
     if output.input_context_tokens is not None or usage is None:
         return int(output.input_context_tokens or 0)

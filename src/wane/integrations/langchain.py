@@ -2,9 +2,8 @@
 
     agent = create_agent(model, tools, middleware=[ContextLifecycle(budget="80k")])
 
-The thread's messages stay whole in the checkpoint; each model call gets a view of them. The state of the view is kept
-beside them, in a private channel of the thread's state. So any process can continue any thread, even from an earlier
-checkpoint.
+The thread's messages stay complete in the checkpoint; each model call gets a view of them. The state of the view is in
+a private channel of the thread's state, so that any process can continue any thread, even from an earlier checkpoint.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ from wane.formats.langchain import LangChainFormat
 
 __all__ = ["ContextLifecycle", "LifecycleState"]
 
-_KEPT: Final = 64  # conversations in memory, which need not be restored for each call
+_KEPT: Final = 64  # conversations kept in memory, so that they are not restored for each call
 
 
 class LifecycleState(AgentState[Any]):
-    """An agent's state, with what Wane keeps: it is in the checkpoint, but not in the agent's input or output."""
+    """An agent's state with Wane's, which is in the checkpoint but not in the agent's input or output."""
 
     wane: NotRequired[Annotated[dict[str, Any], PrivateStateAttr]]
 
@@ -48,19 +47,19 @@ class _Adapter(Adapter[BaseMessage]):
         return message.id
 
     def usage(self, message: BaseMessage) -> int:
-        told = message.usage_metadata if isinstance(message, AIMessage) else None
-        return told["input_tokens"] if told else 0
+        usage = message.usage_metadata if isinstance(message, AIMessage) else None
+        return usage["input_tokens"] if usage else 0
 
 
 class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
     """Keeps an agent's requests within a token budget, evicting by episode. Its stored messages stay whole.
 
     The agent gets the tool `delimiter` and guidance in its system prompt. Put it last into `middleware`, so that
-    retries and fallbacks stand around it. One object serves any number of agents and threads.
+    retries and fallbacks wrap it. One object serves any number of agents and threads.
 
     Args:
         budget: tokens that a request may hold: a number, or text such as `"80k"`.
-        settings: the others, by name (`wane.integrations.lifecycle.LifecycleSettings`).
+        settings: the other settings, by name (`wane.integrations.lifecycle.LifecycleSettings`).
 
     Raises:
         ConfigError: for a setting that cannot work.
@@ -81,7 +80,7 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
             for tool in sample.own_tools
         ]
         self._own = frozenset(tool.name for tool in sample.own_tools)
-        # By the mark of the state that each one left: an older checkpoint has another mark.
+        # By the mark of its last state: an older checkpoint has another mark.
         self._known: OrderedDict[str, Conversation[BaseMessage]] = OrderedDict()
         self._lock = threading.RLock()  # tools of one answer run in threads
 
@@ -117,13 +116,13 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
         """Answer `delimiter` and `recall`; every other tool runs as usual."""
         return self._answer(request) or await handler(request)
 
-    # In a graph of one's own
+    # In your own graph
 
     def request(self, state: Mapping[str, Any], system: str = "") -> Request[BaseMessage]:
-        """Return what a node should send for a state with `messages` and `wane`, after a system message.
+        """Return the request that a node should send after a system message.
 
         Args:
-            state: the node's state.
+            state: the node's state, with `messages` and `wane`.
             system: the text of the system message, which should include `instructions`.
         """
         with self._lock:
@@ -132,11 +131,11 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
             return conversation.request()
 
     def update(self, state: Mapping[str, Any], *answer: BaseMessage) -> dict[str, Any]:
-        """Return the update of the state after the model has answered `request`: its messages, and what Wane keeps."""
+        """Return the update of the state after the model has answered `request`: its messages, and Wane's state."""
         with self._lock:
             return {"messages": list(answer), **self._left(self._conversation(state, state["messages"]), answer)}
 
-    # How it does it
+    # Internals
 
     def _managed(self, request: ModelRequest[Any]) -> Conversation[BaseMessage] | None:
         if getattr(request.model, "use_previous_response_id", False):
@@ -149,11 +148,11 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
             try:
                 return self._conversation(request.state, request.messages)
             except (FormatError, HistoryError) as error:
-                self._warner.aside(error)
+                self._warner.unmanaged(error)
                 return None
 
     def _conversation(self, state: Mapping[str, Any], messages: Sequence[BaseMessage]) -> Conversation[BaseMessage]:
-        """The thread's conversation, which has taken in its messages."""
+        """The thread's conversation, after it took in its messages."""
         kept = state.get("wane") or {}
         conversation = self._known.get(kept.get("mark", ""))
         if conversation is None:
@@ -175,7 +174,7 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
             return request.override(messages=conversation.request().messages, system_message=system)
 
     def _left(self, conversation: Conversation[BaseMessage], answer: Sequence[BaseMessage]) -> dict[str, Any]:
-        """What to keep in the thread's state after an answer."""
+        """The data to store in the thread's state after an answer."""
         calls = calls_of(conversation.format, [message for message in answer if isinstance(message, AIMessage)])
         kept = after_answer(conversation, calls)
         self._known = OrderedDict((m, each) for m, each in self._known.items() if each is not conversation)

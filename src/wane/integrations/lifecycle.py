@@ -1,4 +1,4 @@
-"""What every adapter of a framework has in common: its arguments, and what it warns of."""
+"""The common parts of all adapters: their settings, their state and their warnings."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from wane.strategies.base import Annotate
 
 
 class LifecycleSettings(TypedDict, total=False):
-    """What an adapter takes besides the budget, all by name.
+    """Settings of an adapter besides the budget, all by name.
 
     Attributes:
-        policy: what a pass evicts, and how far; `Policy()` if it is left out.
-        annotate: who marks episodes: `model`, the agent itself, or `infer`, what its tool calls tell. It then gets no
-            tool `delimiter`.
-        recall: whether the agent gets the tool `recall`, for what was evicted.
+        policy: what a pass evicts, and how far; `Policy()` by default.
+        annotate: where episodes come from: `model`, the agent marks them, or `infer`, they are inferred from its tool
+            calls. It then gets no tool `delimiter`.
+        recall: whether the agent gets the tool `recall` to read evicted content.
         remind_at: share of the budget that unannotated work may fill before the agent is reminded; None for never.
         tool_classes: classes of tools by name, on top of the defaults.
         counter: `chars`, `tiktoken`, or a function from text to tokens.
-        on_event: told of every event (`wane.conversation.events`).
+        on_event: called with each event (`wane.conversation.events`).
     """
 
     policy: Policy | None
@@ -44,13 +44,13 @@ def maker(
     budget: int | str,
     **settings: Unpack[LifecycleSettings],
 ) -> Callable[[], Conversation[MessageT]]:
-    """Return what makes an adapter's conversations; call it once at the start, so that wrong settings show.
+    """Return a function that makes an adapter's conversations; call it once at the start to check the settings.
 
     Args:
         format: the messages' format.
-        adapter: what they tell of themselves.
+        adapter: reads ids, usage and times from the messages.
         budget: tokens that a request may hold.
-        settings: everything else.
+        settings: the other settings.
     """
     return lambda: Conversation(format, budget=budget, adapter=adapter, **settings)
 
@@ -58,12 +58,12 @@ def maker(
 def resumed(
     make: Callable[[], Conversation[MessageT]], kept: Mapping[str, Any], messages: Sequence[MessageT]
 ) -> Conversation[MessageT]:
-    """Return a new conversation that goes on from what `after_answer` returned, if there is any.
+    """Return a new conversation that continues from the data of `after_answer`.
 
     Args:
         make: makes a conversation.
-        kept: what the framework has kept; empty if nothing.
-        messages: the history, to be given to `ingest` next.
+        kept: the data that the framework has stored; empty if none.
+        messages: the history, to be passed to `ingest` next.
     """
     conversation = make()
     if kept:
@@ -72,45 +72,44 @@ def resumed(
 
 
 def after_answer(conversation: Conversation[MessageT], calls: Sequence[Call[MessageT]]) -> dict[str, Any]:
-    """Judge the calls of an answer, and return what a framework keeps: the tools may run where only that is known.
+    """Judge the calls of an answer, and return the data for the framework to store; tools may run with only that.
 
     Args:
         conversation: the conversation.
         calls: all calls of the answer, in order.
 
     Returns:
-        `state`, for `resumed`; `told`, the results of `delimiter` calls by id; and `mark`, which tells this state from
-        every other one.
+        `state`, for `resumed`; `told`, the results of `delimiter` calls by id; and `mark`, a unique id of this state.
     """
     conversation.foresee(calls)
-    told = {call.id: conversation.answer(call) for call in calls if call.name == DELIMITER and call.id}
-    return {"mark": uuid4().hex, "state": conversation.state(), "told": told}
+    results = {call.id: conversation.answer(call) for call in calls if call.name == DELIMITER and call.id}
+    return {"mark": uuid4().hex, "state": conversation.state(), "told": results}
 
 
 class Warner:
-    """Warns of what keeps Wane from working as it should, of each thing once.
+    """Warns once of each thing that keeps Wane from working properly.
 
     Args:
-        competes: what else may take messages out of the framework's history, and the setting against it, if anything.
+        competes: how to turn off what else may remove messages from the framework's history; empty if nothing does.
     """
 
     def __init__(self, competes: str = "") -> None:
         self._competes = competes
-        self._told: set[str] = set()
+        self._given: set[str] = set()
 
     def warn(self, text: str) -> None:
-        """Warn, unless it was said before."""
-        if text not in self._told:
-            self._told.add(text)
+        """Give a warning, unless it was given before."""
+        if text not in self._given:
+            self._given.add(text)
             warnings.warn(f"Wane: {text}", stacklevel=4)
 
     def ingested(self, change: Change) -> None:
-        """A history was taken in: one that took another's place, and is no new beginning, has lost something."""
+        """Warn of a history that replaced another one, because something was lost unless it begins anew."""
         if change.replaced and change.added > 1:
             self.warn(f"the history was replaced, so what had been evicted cannot be recalled. {self._competes}")
 
-    def aside(self, error: WaneError) -> None:
-        """A history cannot be taken in: the request is sent as it is, and its provider may refuse it as well."""
-        if "aside" not in self._told:
-            self._told.add("aside")
+    def unmanaged(self, error: WaneError) -> None:
+        """Warn of a history that cannot be taken in; the request is sent unchanged, and the provider may refuse it."""
+        if "unmanaged" not in self._given:
+            self._given.add("unmanaged")
             warnings.warn(f"Wane: a request is sent as it is, with nothing evicted: {error}", stacklevel=4)

@@ -2,8 +2,8 @@
 
     litellm.callbacks = [ContextLifecycle(budget="80k")]
 
-Callers keep their messages whole; each request gets a view of them. Callers do not know Wane's tools, so episodes are
-inferred from their tool calls.
+Callers keep all their messages; each request gets a view of them. Callers do not run Wane's tools, so episodes are
+inferred from tool calls.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("wane.integrations.litellm", "litellm") from error
 
-_OPEN: Final = 1_000  # requests that may wait for their usage; those that failed wait in vain
+_OPEN: Final = 1_000  # requests that wait for their usage, which failed ones never get
 
 
 class ContextLifecycle(CustomLogger):
@@ -35,7 +35,7 @@ class ContextLifecycle(CustomLogger):
         budget: tokens that a request may hold: a number, or text such as `"80k"`.
         policy: what a pass evicts, and how far; `Policy()` if None.
         tool_classes: classes of tools by name, on top of the defaults.
-        on_event: told of every event (`wane.conversation.events`).
+        on_event: called with each event (`wane.conversation.events`).
 
     Raises:
         ConfigError: for a setting that cannot work.
@@ -56,14 +56,14 @@ class ContextLifecycle(CustomLogger):
                 budget=budget, policy=policy, annotate="infer", tool_classes=tool_classes, on_event=on_event
             )
 
-        make()  # so that wrong settings show at once
+        make()  # checks the settings
         self._conversations = Conversations(make)
         self._waiting = OrderedDict[str, tuple[Conversation, Request[Any]]]()
         self._warner = Warner()
         self._lock = RLock()
 
     async def async_pre_call_deployment_hook(self, kwargs: dict[str, Any], call_type: Any) -> dict[str, Any] | None:
-        """Put a view in place of a request's messages: called by LiteLLM."""
+        """Replace a request's messages by a view. LiteLLM calls it."""
         if getattr(call_type, "value", call_type) != "acompletion" or not kwargs.get("tools"):
             return None
         messages = [m if isinstance(m, dict) else m.model_dump(exclude_none=True) for m in kwargs.get("messages") or []]
@@ -71,7 +71,7 @@ class ContextLifecycle(CustomLogger):
             try:
                 conversation = self._conversations.of(messages)
             except (FormatError, HistoryError) as error:
-                self._warner.aside(error)
+                self._warner.unmanaged(error)
                 return None
             conversation.overhead = json.dumps(kwargs["tools"], default=str)
             conversation.keep_opening = (kwargs.get("thinking") or {}).get("type") == "enabled"
@@ -82,11 +82,11 @@ class ContextLifecycle(CustomLogger):
         return {**kwargs, "messages": request.messages}
 
     async def async_post_call_success_deployment_hook(self, request_data: Any, response: Any, call_type: Any) -> None:  # noqa: ARG002
-        """Take in what a request held: called by LiteLLM."""
+        """Take in a request's usage. LiteLLM calls it."""
         self._observe(request_data, response)
 
     async def async_log_success_event(self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any) -> None:  # noqa: ARG002
-        """Take in what a streamed request held: called by LiteLLM, in the background."""
+        """Take in a streamed request's usage. LiteLLM calls it in the background."""
         self._observe(kwargs, response_obj)
 
     def _observe(self, call: dict[str, Any], response: Any) -> None:

@@ -4,8 +4,8 @@
       model_class: wane.integrations.mini_swe_agent.ContextLifecycle
       budget: 80k
 
-The agent's messages and its trajectory stay whole; each model call gets a view of them. The messages hold their usage,
-so that nothing is stored besides.
+The agent's messages and its trajectory stay complete; each model call gets a view of them. The messages contain their
+usage, so that nothing else is stored.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ _UNKNOWN: Final = "Error: this conversation's context is not managed, so the too
 
 
 class ContextLifecycleConfig(LitellmModelConfig):
-    """What the section `model` of the YAML may hold: settings of Wane, beside those of `LitellmModel`.
+    """Settings of Wane in the YAML's section `model`, besides those of `LitellmModel`.
 
     Attributes:
         budget: tokens that a request may hold: a number, or text such as `80k`.
         policy: what a pass evicts, and how far: the fields of `Policy` that differ from the default, or `paper`.
-        annotate: `model`, the agent marks its work, or `infer`, its commands tell.
-        recall: whether the agent gets the tool `recall`, for what was evicted.
+        annotate: where episodes come from: `model`, the agent marks them, or `infer`, they are inferred from commands.
+        recall: whether the agent gets the tool `recall` to read evicted content.
         remind_at: share of the budget that unannotated work may fill before the agent is reminded; null for never.
         tool_classes: classes of tools by name.
         counter: `chars` or `tiktoken`.
-        on_event: dotted name of a function that is told of every event (`wane.conversation.events`).
+        on_event: dotted name of a function that is called with each event (`wane.conversation.events`).
     """
 
     budget: int | str = DEFAULT_BUDGET
@@ -72,7 +72,7 @@ class ContextLifecycleConfig(LitellmModelConfig):
 
     @field_serializer("on_event", when_used="json")
     def _told(self, listener: Any) -> str | None:
-        # A trajectory is JSON, and a listener may be any callable.
+        # A trajectory is JSON, but a listener may be any callable.
         return None if listener is None else f"{listener.__module__}.{getattr(listener, '__qualname__', listener)}"
 
 
@@ -83,8 +83,8 @@ class ContextLifecycle(LitellmModel):
     each with a window of its own.
 
     Args:
-        config_class: what holds the settings.
-        settings: those of `ContextLifecycleConfig`, by name.
+        config_class: class of the settings.
+        settings: settings of `ContextLifecycleConfig`, by name.
 
     Raises:
         ValueError: for a setting that cannot work.
@@ -117,11 +117,11 @@ class ContextLifecycle(LitellmModel):
         """Ask the model with a view of an agent's messages, and judge the marks of its answer."""
         try:
             with self._lock:
-                # What ends a run is told to nobody.
+                # The message that ends a run is not sent to any model.
                 conversation = self._conversations.of([it for it in messages if it.get("role") != "exit"])
                 view = _with_guidance(conversation.request().messages, self.instructions)
         except (FormatError, HistoryError) as error:
-            self._warner.aside(error)
+            self._warner.unmanaged(error)
             unmanaged: Message = super().query(messages, **kwargs)
             return unmanaged
         answer: Message = super().query(view, tools=self._tools, **kwargs)
@@ -130,16 +130,16 @@ class ContextLifecycle(LitellmModel):
         return answer
 
     def _ready(self, conversation: Conversation[Message]) -> Conversation[Message]:
-        """Tell a new conversation what its requests carry, and what the model demands of them."""
+        """Set a new conversation's overhead, and what the model demands of its requests."""
         conversation.overhead = f"{self.instructions}{json.dumps(self._tools)}"
         given = self.config.model_kwargs
-        # Either makes Claude think on a budget.
+        # Either gives Claude's thinking a budget.
         thinking = (given.get("thinking") or {}).get("type") == "enabled"
         conversation.keep_opening = thinking or given.get("reasoning_effort") not in (None, "none")
         return conversation
 
     def _query(self, messages: list[Message], *, tools: Sequence[Any] = (BASH_TOOL,), **kwargs: Any) -> Any:
-        # `LitellmModel` has no place for tools.
+        # `LitellmModel` cannot pass tools.
         try:
             return litellm.completion(
                 model=self.config.model_name,
@@ -166,7 +166,7 @@ class ContextLifecycle(LitellmModel):
     def format_observation_messages(
         self, message: Message, outputs: list[dict[str, Any]], template_vars: dict[str, Any] | None = None
     ) -> list[Message]:
-        """Return the results of an answer's calls, in their order: outputs of commands, and answers to own calls."""
+        """Return the results of an answer's calls, in order: outputs of commands, and answers to own calls."""
         made: list[Message] = super().format_observation_messages(message, outputs, template_vars)
         own = [call for call in calls_of(MiniFormat(), [message]) if call.name in self._own]
         if not own:
@@ -181,15 +181,15 @@ class ContextLifecycle(LitellmModel):
 
 
 class MiniFormat(OpenAIFormat):
-    """The agent's messages: of OpenAI's format, with data of the agent's own under `extra`."""
+    """The agent's messages: OpenAI's format, with the agent's own data under `extra`."""
 
     name = "mini-swe-agent"
 
     def parts(self, message: Message) -> list[Part]:
-        """Take a message apart; what the agent says in the user's place is a notice (R15)."""
+        """Return a message's parts; text that the agent writes as the user is a notice (R15)."""
         parts = super().parts(message)
         extra = message.get("extra") or {} if message.get("role") == "user" else {}
-        # It answers a faulty call, or tells the output of a user's command.
+        # It answers a faulty call, or gives the output of a user's command.
         if extra.get("interrupt_type") == "FormatError" or "raw_output" in extra:
             return [replace(part, kind=Kind.NOTICE) for part in parts]
         return parts

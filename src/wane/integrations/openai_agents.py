@@ -3,8 +3,8 @@
     lifecycle = ContextLifecycle(budget="80k")
     result = await Runner.run(lifecycle.equip(agent), "Go.", session=session)
 
-The session keeps every item; each model call gets a view of them. Sessions have no place for what Wane knows besides,
-so that is kept by what was said, in memory or in a file (`states`).
+The session keeps every item; each model call gets a view of them. Sessions cannot store Wane's state, so it is kept in
+memory or in a file (`states`), by the content of the conversation.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _PLACES: Final = (
 )  # the positional arguments of a model
 
 Given: TypeAlias = dict[str, Any]
-"""What the runner gives a model for one call, by name."""
+"""The runner's arguments of a model for one call, by name."""
 
 _NOWHERE: Final = "Error: this conversation's context is not managed, so the tool does nothing. Do not call it again."
 
@@ -80,10 +80,10 @@ class ContextLifecycle:
 
     Args:
         budget: tokens that a request may hold: a number, or text such as `"80k"`.
-        states: where to keep, by what was said, what sessions do not: a file, which is made if it is missing, or
-            a store of your own. Another process then goes on with the same view. None keeps it in memory: another
-            process estimates anew what requests held.
-        settings: the others, by name (`wane.integrations.lifecycle.LifecycleSettings`).
+        states: where to store states, by the content of conversations: a file, which is created if it is missing, or a
+            store of your own. Another process then continues with the same view. None for memory only: another
+            process then estimates the tokens of past requests.
+        settings: the other settings, by name (`wane.integrations.lifecycle.LifecycleSettings`).
 
     Raises:
         ConfigError: for a setting that cannot work.
@@ -107,25 +107,25 @@ class ContextLifecycle:
         self._lock = threading.RLock()  # event loops of several threads may share an agent
 
     def equip(self, agent: Agent[Any], *, provider: ModelProvider | None = None) -> Agent[Any]:
-        """Return the agent with a managed context. Those that it hands over to are equipped by themselves.
+        """Return the agent with a managed context. Equip the agents that it hands over to separately.
 
         Args:
             agent: an agent; it stays as it is.
-            provider: what finds its model by name; None for the SDK's own.
+            provider: finds its model by name; None for the SDK's own.
         """
         if isinstance(agent.model, _Managed):
             return agent
         equipped = agent.clone(model=self.model(agent.model, provider), tools=[*agent.tools, *self.tools])
-        # The settings that go with a model's name would be lost with the name.
+        # The settings that belong to a model's name would be lost with the name.
         equipped.model_settings = agent.model_settings
         return equipped
 
     def model(self, model: str | Model | None, provider: ModelProvider | None = None) -> Model:
-        """Return a model with a managed context, such as for `RunConfig(model=…)`, which goes before an agent's.
+        """Return a model with a managed context, such as for `RunConfig(model=…)`, which overrides an agent's.
 
         Args:
             model: a model, its name, or None for the SDK's default.
-            provider: what finds a model by its name; None for the SDK's own.
+            provider: finds a model by its name; None for the SDK's own.
         """
         found = model if isinstance(model, Model) else (provider or MultiProvider()).get_model(model)
         return found if isinstance(found, _Managed) else _Managed(found, self)
@@ -133,7 +133,7 @@ class ContextLifecycle:
     # Around each model call
 
     def _asked(self, given: Given) -> tuple[Given, Conversation[Message] | None, Request[Message] | None]:
-        """What to send in place of what the runner gives; no request where the provider keeps the conversation."""
+        """The arguments to send instead of the runner's; no request if the provider keeps the conversation."""
         if given.get("previous_response_id") is not None or given.get("conversation_id") is not None:
             self._warner.warn(_SERVED)
             return self._without_tools(given), None, None
@@ -147,7 +147,7 @@ class ContextLifecycle:
             try:
                 conversation = self._conversations.of(items)
             except (FormatError, HistoryError) as error:
-                self._warner.aside(error)
+                self._warner.unmanaged(error)
                 return self._without_tools(given), None, None
             conversation.overhead = f"{system or ''}{_definitions(given)}"
             request = conversation.request()
@@ -187,7 +187,7 @@ class ContextLifecycle:
 
 
 class _Managed(Model):
-    """A model whose requests are views of what the runner gives it; everything else is the model's own."""
+    """A model whose requests are views; everything else is the wrapped model's."""
 
     def __init__(self, model: Model, lifecycle: ContextLifecycle) -> None:
         self._model = model
@@ -221,7 +221,7 @@ class _Managed(Model):
                     done.append(event.item)
                 if isinstance(event, ResponseCompletedEvent) and conversation is not None:
                     usage = event.response.usage
-                    # Some servers leave out of the response what they have told already.
+                    # Some servers omit from the final response what they have streamed already.
                     output = event.response.output or done
                     self._lifecycle._answered(conversation, request, output, usage.input_tokens if usage else 0)
                 yield event
@@ -235,12 +235,12 @@ def _named(args: tuple[Any, ...], named: Mapping[str, Any]) -> Given:
 
 
 def _placed(given: Given) -> list[Any]:
-    """Take out of what is given what a model takes by position."""
+    """Take a model's positional arguments out of the given ones."""
     return [given.pop(name) for name in _PLACES]
 
 
 def _definitions(given: Given) -> str:
-    """What a request says of tools and output, as text to count."""
+    """The definitions of a request's tools and output, as text to count."""
     told = [
         {"name": tool.name, "description": tool.description, "parameters": tool.params_json_schema}
         if isinstance(tool, FunctionTool)

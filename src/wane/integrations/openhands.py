@@ -2,8 +2,8 @@
 
     agent = ContextLifecycle(budget="80k").equip(Agent(llm=llm, tools=tools))
 
-The conversation's events stay whole: nothing is condensed, and each model call gets a view of them. What is in view is
-kept in the conversation's own state (`agent_state`), so that any process can continue it.
+The conversation's events stay complete: nothing is condensed, and each model call gets a view of them. The state of the
+view is stored in the conversation's own state (`agent_state`), so that any process can continue it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from wane.formats.openhands import Message, OpenHandsFormat
 
 __all__ = ["ContextLifecycle"]
 
-_TOOLS: Final = "context_lifecycle"  # the name that stands for Wane's tools in an agent's `tools`
+_TOOLS: Final = "context_lifecycle"  # the name of Wane's tools in an agent's `tools`
 _STATE: Final = "wane"  # in a conversation's `agent_state`
 _LACKING: Final = (
     "the agent has Wane's condenser but no tools of Wane's for this conversation, so nothing is evicted. Make it with "
@@ -51,7 +51,7 @@ _lock: Final = threading.RLock()  # tools may run in threads
 
 
 class _Adapter(Adapter[Message]):
-    """Reads what the language model's metrics tell of an answer's request."""
+    """Reads the usage of an answer's request from the language model's metrics."""
 
     def __init__(self) -> None:
         self.llm: Any = None
@@ -77,7 +77,7 @@ class _Window:
         self._definitions = ""
 
     def taken(self, lifecycle: ContextLifecycle, llm: Any) -> Conversation[Message]:
-        """Return the conversation under these settings, which has taken in all events."""
+        """Return the conversation with these settings, after it took in all events."""
         state: Any = self.state()
         self._adapter.llm = llm or self._adapter.llm
         events = OpenHandsFormat().read(state.view.events)
@@ -89,19 +89,19 @@ class _Window:
         return self._conversation
 
     def view(self, lifecycle: ContextLifecycle, llm: Any) -> list[Any]:
-        """Return the events of the next request, and keep what another process needs to go on."""
+        """Return the events of the next request, and store the state for other processes."""
         conversation, state = self.taken(lifecycle, llm), self.state()
         assert state is not None
         conversation.overhead = self._defined([*state.agent.tools_map.values()])
         if llm is not None:
             conversation.keep_opening = bool(llm.extended_thinking_budget) and "claude" in llm.model
         request = conversation.request()
-        # The state is saved whole whenever this is assigned.
+        # Each assignment saves the whole state.
         state.agent_state = {**state.agent_state, _STATE: {"state": conversation.state()}}
         return request.messages
 
     def _defined(self, tools: list[Any]) -> str:
-        """The definitions of tools, as text to count: the SDK takes milliseconds to make them."""
+        """The definitions of tools, as text to count; cached, because the SDK takes milliseconds to make them."""
         if len(tools) != len(self._tools) or not all(map(is_, tools, self._tools)):
             made = [tool.to_openai_tool(add_security_risk_prediction=True) for tool in tools]
             self._tools, self._definitions = tools, json.dumps(made)
@@ -148,24 +148,24 @@ class ContextLifecycle(CondenserBase):
 
     @property
     def tools(self) -> list[Tool]:
-        """What an agent's `tools` must have."""
+        """The tools that an agent's `tools` must include."""
         return [Tool(name=_TOOLS, params={"names": [tool.name for tool in self._make(_Adapter())().own_tools]})]
 
     @property
     def instructions(self) -> str:
-        """What an agent's system prompt should say; empty if it gets no tools."""
+        """Text about the tools for an agent's system prompt; empty if it gets none."""
         return str(self._make(_Adapter())().instructions)
 
     def equip(self, agent: Agent) -> Agent:
         """Return the agent with a managed context.
 
         Args:
-            agent: an agent; it stays as it is.
+            agent: an agent; it is not changed.
         """
         if agent.condenser is not None and not isinstance(agent.condenser, ContextLifecycle):
             _warner.warn(
-                f"the agent's {type(agent.condenser).__name__} is left out, as Wane keeps the requests small and the "
-                "events whole. Make the agent with condenser=None"
+                f"the agent's {type(agent.condenser).__name__} is left out, because Wane keeps the requests small and "
+                "the events whole. Make the agent with condenser=None"
             )
         context = agent.agent_context or AgentContext()
         suffix = "\n\n".join(filter(None, (context.system_message_suffix, self.instructions))) or None
@@ -187,9 +187,9 @@ class ContextLifecycle(CondenserBase):
             try:
                 events = window.view(self, agent_llm)
             except (FormatError, HistoryError) as error:
-                _warner.aside(error)
+                _warner.unmanaged(error)
                 return view
-        # They are events already; to validate them again takes longer than to choose them.
+        # They are valid events already; validating them again would take longer than choosing them.
         return View.model_construct(events=events)
 
     def _make(self, adapter: _Adapter) -> Any:
@@ -204,14 +204,14 @@ class ContextLifecycle(CondenserBase):
 
 
 class _AnyArguments(Action):
-    """Arguments that Wane judges, whatever they are."""
+    """Any arguments; Wane judges them itself."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
     shown: ClassVar[Mapping[str, Any]] = {}
 
     @classmethod
     def to_mcp_schema(cls) -> dict[str, Any]:
-        """Return the schema that the model is shown."""
+        """Return the schema for the model."""
         schema: dict[str, Any] = json.loads(json.dumps(cls.shown))
         return schema
 
@@ -248,20 +248,20 @@ def _answered(action: Any, running: Any) -> str:
         conversation = window.taken(lifecycle, running.agent.llm)
     except (FormatError, HistoryError):
         return _NOWHERE
-    # A tool is told neither its call nor the call's id.
+    # A tool gets neither its call nor the call's id.
     made = [event for event in reversed(running.state.view.events) if isinstance(event, ActionEvent)]
     event = next((it for it in made if it.action is action), None) or next(it for it in made if it.action == action)
     return conversation.answer(Call(event.tool_name, event.tool_call.arguments, event.tool_call_id))
 
 
 class DelimiterTool(ToolDefinition[DelimiterAction, LifecycleObservation]):
-    """The tool `delimiter`; it makes the others, too."""
+    """The tool `delimiter`; it also makes the other tools."""
 
     name = DELIMITER_TOOL.name
 
     @classmethod
     def create(cls, conv_state: Any = None, names: Sequence[str] = (), **_: Any) -> Sequence[Any]:
-        """Give a conversation its window, and return the tools of these names, of which there may be none."""
+        """Give a conversation its window, and return the tools with these names; there may be none."""
         _begin(conv_state)
         rows = [(DelimiterTool, DELIMITER_TOOL, DelimiterAction), (RecallTool, RECALL_TOOL, RecallAction)]
         return [
@@ -286,7 +286,7 @@ class RecallTool(DelimiterTool):
 def _begin(state: Any) -> _Window:
     key, window = str(state.id), _Window(state)
     _windows[key] = window
-    # Its end keeps it alive until then.
+    # The finalizer keeps the window alive until then.
     weakref.finalize(state, lambda _: None, window)
     return window
 

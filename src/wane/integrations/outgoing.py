@@ -1,4 +1,4 @@
-"""The messages of requests: the view, with what others added to a request, as a provider can be sent it."""
+"""Makes the messages of requests: the view, with the changes that other capabilities made to a request."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ _RECORD: Final = "input_transformations"
 
 
 class Outgoing:
-    """Makes the messages of a conversation's requests. A request costs what is new since the last one.
+    """Makes the messages of a conversation's requests. Only messages new since the last request cost time.
 
-    Claude models bind each thinking block to the conversation before it, and what leaves the view breaks that bond.
-    Where Anthropic enforces it, Pydantic AI sends the refused request again with `drop_block`, and asks for the drop
-    at once from then on, as long as the messages that it sends hold a response which records one. An eviction must
-    not take that record away: it goes on with the last response that is shown. It is not sent to any model.
+    Claude models bind each thinking block to the conversation before it, and evictions break that bond. If Anthropic
+    enforces it, Pydantic AI repeats the refused request with `drop_block`, and from then on asks for the drop at once,
+    as long as a response in the sent messages records one. So that an eviction does not remove that record, it moves to
+    the last visible response. No model gets it.
 
     Args:
-        conversation: takes in the history.
+        conversation: the conversation with the history.
     """
 
     def __init__(self, conversation: Conversation[ModelMessage]) -> None:
         self._conversation = conversation
         self._dropped: ModelResponse | None = None  # the latest response that records dropped thinking
-        self._shown: list[ModelMessage] = []  # what the last request showed, up to the last response
-        self._sent: list[ModelMessage] = []  # the same as it was sent
+        self._shown: list[ModelMessage] = []  # the last request's messages up to the last response
+        self._sent: list[ModelMessage] = []  # the same messages as they were sent
         self._note_drops(conversation.messages)
         conversation.listeners.append(self._hear)
 
@@ -56,13 +56,13 @@ class Outgoing:
     ) -> list[ModelMessage]:
         """Return the messages of a request.
 
-        What no response has followed yet is sent as others left it, as far as the view shows it.
+        Messages after the last response are sent as other capabilities left them, as far as the view shows them.
 
         Args:
-            view: what the conversation shows.
-            messages: the request's messages, which others may have changed on their way from the history.
+            view: the conversation's view.
+            messages: the request's messages, made from the history and possibly changed by other capabilities.
             history: the run's history, which the conversation has taken in.
-            note: what to say at the end, for this request alone.
+            note: a note at the end of this request only.
         """
         settled = _settled(history)
         if _same(messages[:settled], history[:settled]):
@@ -109,11 +109,10 @@ class Outgoing:
 
 
 def with_note(messages: list[ModelMessage], text: str) -> list[ModelMessage]:
-    """Return messages with a note after everything else, so that what a provider has cached stays as it is.
+    """Return messages with a note at the end, so that the provider's cached prefix stays valid.
 
-    It is said to be for this request alone: a cache breakpoint on it would be one that no later request can read,
-    so Pydantic AI puts it on what stands ahead. Messages that end in a response, which a provider is about to go on
-    with, get none.
+    The note has the scope of this request, so that Pydantic AI puts the cache breakpoint before it: no later request
+    could read one on the note. Messages that end in a response, which the provider will continue, get no note.
     """
     last = messages[-1] if messages else None
     if not isinstance(last, ModelRequest):
@@ -124,16 +123,16 @@ def with_note(messages: list[ModelMessage], text: str) -> list[ModelMessage]:
 def as_shown(
     messages: Sequence[ModelMessage], known: Sequence[ModelMessage], view: Sequence[ModelMessage]
 ) -> list[ModelMessage]:
-    """Return messages that are no longer the history's own, as a view shows what they were made from.
+    """Apply a view to messages that other capabilities have changed.
 
-    What the view lacks is left out by the identity of its parts, calls and results by their ids too. What it has in
-    place of results stands there; what it says besides, such as a summary, ahead of what it stands ahead of there.
-    Anything else, such as a note at the end, stays as it is.
+    Parts that the view lacks are left out, by identity, and calls and results also by id. Replaced results are replaced
+    here too. Other messages of the view, such as a summary, are inserted before the message that they precede there.
+    Anything else, such as a note at the end, stays.
 
     Args:
         messages: the messages of a request.
         known: the messages of the history.
-        view: what of these is shown.
+        view: the view of these.
     """
     own = set(map(id, _parts(known)))
     shown = [part for part in _parts(view) if id(part) in own]
@@ -147,16 +146,16 @@ def as_shown(
             return instead[part.tool_call_id]
         return None if id(part) in hidden or _call_id(part) in gone else part
 
-    told = [each for each in (_with_parts(message, kept) for message in messages) if each is not None]
+    result = [each for each in (_with_parts(message, kept) for message in messages) if each is not None]
     for number, message in enumerate(view):
         if message.parts and not any(id(part) in own or _is_result(part) for part in message.parts):
             behind = next((part for part in _parts(view[number + 1 :]) if id(part) in own or _is_result(part)), None)
-            told.insert(_place_of(behind, told), message)
-    return told
+            result.insert(_place_of(behind, result), message)
+    return result
 
 
 def _with_parts(message: ModelMessage, kept: Callable[[Any], Any]) -> ModelMessage | None:
-    """A message with what is kept of its parts: None if that is nothing, or reasoning alone, which is refused (R9)."""
+    """A message with its kept parts; None if nothing is left but reasoning, which would be refused (R9)."""
     parts = [part for part in map(kept, message.parts) if part is not None]
     if len(parts) == len(message.parts) and all(map(is_, parts, message.parts)):
         return message
@@ -164,11 +163,11 @@ def _with_parts(message: ModelMessage, kept: Callable[[Any], Any]) -> ModelMessa
         return None
     if isinstance(message, ModelRequest):
         return replace(message, parts=parts)
-    return replace(message, parts=parts)  # the same words for another type
+    return replace(message, parts=parts)  # the same code for the other type
 
 
 def _place_of(part: Any, messages: Sequence[ModelMessage]) -> int:
-    """The first message that holds a part, or its call."""
+    """Position of the first message that contains a part, or its call."""
     call_id = _call_id(part)
     for number, message in enumerate(messages):
         if any(each is part or (call_id is not None and _call_id(each) == call_id) for each in message.parts):
@@ -177,7 +176,7 @@ def _place_of(part: Any, messages: Sequence[ModelMessage]) -> int:
 
 
 def _without(view: Sequence[ModelMessage], tail: Sequence[ModelMessage]) -> Sequence[ModelMessage]:
-    """A view without what it shows of the messages behind the last response."""
+    """A view without the messages after the last response."""
     own = {id(each) for message in tail for each in (message, *message.parts)}
     results = {_call_id(part) for part in _parts(tail)} - {None}
     stop = len(view)
@@ -189,10 +188,10 @@ def _without(view: Sequence[ModelMessage], tail: Sequence[ModelMessage]) -> Sequ
 
 
 def _same(one: Sequence[ModelMessage], other: Sequence[ModelMessage]) -> bool:
-    """Whether these are the same messages. Lists compare objects first, at the speed of C, and only then values."""
+    """Whether these are the same messages. Lists compare by object first, at the speed of C, then by value."""
     try:
         return one == other
-    except Exception:  # what a message holds may compare in ways of its own
+    except Exception:  # values in a message may fail to compare
         return False
 
 

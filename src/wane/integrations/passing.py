@@ -1,4 +1,4 @@
-"""What a framework puts into one request alone, such as memories it has looked up: no part of the history."""
+"""Messages that a framework adds to a single request, such as memories that it looked up. They are not history."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from wane.core import Kind
 from wane.formats.base import MessageT
 
 Passing = list[tuple[int, MessageT]]
-"""Messages that are no part of the history, each with how many messages of the history stand ahead of it."""
+"""Messages that are not history, each with the number of messages of the history before it."""
 
 
 def parted(
     messages: Sequence[MessageT], is_of_history: Callable[[MessageT], bool]
 ) -> tuple[list[MessageT], Passing[MessageT]]:
-    """Part the history from what is put into one request alone.
+    """Separate the history from the messages of this request only.
 
     Args:
         messages: all messages of a request.
-        is_of_history: whether a message will be there in the next request.
+        is_of_history: whether a message will be part of the next request too.
     """
     history: list[MessageT] = []
     passing: Passing[MessageT] = []
@@ -35,7 +35,7 @@ def parted(
 def joined(
     request: Request[MessageT], passing: Passing[MessageT], conversation: Conversation[MessageT]
 ) -> list[MessageT]:
-    """Put messages back into a request: at its beginning, ahead of the user's turn that followed, or at the end."""
+    """Insert messages into a request again: at its beginning, before the user's turn that followed, or at the end."""
     sent = list(request.messages)
     if not passing:
         return sent

@@ -5,8 +5,8 @@
 
     agent = Agent("anthropic:claude-sonnet-5-5", capabilities=[ContextLifecycle(budget=80_000)])
 
-The run's own history stays whole: `result.all_messages()` has everything, and only the messages of each request
-are replaced by the view.
+The run's own history stays complete: `result.all_messages()` has everything. Only the messages of each request are
+replaced by the view.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ if TYPE_CHECKING:
 __all__ = ["ContextLifecycle", "Summarise", "new_conversation"]
 
 Summarise: TypeAlias = Callable[[Model, list[ModelMessage], str], Awaitable[str]]
-"""Has a model summarise messages, as it is told to."""
+"""Asks a model to summarise messages, by the given instructions."""
 
 
 def new_conversation(budget: int | str = DEFAULT_BUDGET, **settings: Any) -> Conversation[ModelMessage]:
-    """Return a conversation for a `ContextLifecycle` that goes on over several runs.
+    """Return a conversation for a `ContextLifecycle` that spans several runs.
 
     Args:
         budget: tokens that the view may hold: a number, or text such as `"80k"`.
-        settings: the others of `wane.Conversation`, such as `policy`, `recall`, `strategy`, `on_event`.
+        settings: other settings of `wane.Conversation`, such as `policy`, `recall`, `strategy`, `on_event`.
 
     Raises:
         ConfigError: for a setting that cannot work.
@@ -71,13 +71,12 @@ def new_conversation(budget: int | str = DEFAULT_BUDGET, **settings: Any) -> Con
 class ContextLifecycle(AbstractCapability[Any]):
     """A capability that keeps an agent's requests within a token budget, by evicting finished episodes.
 
-    It gives the agent the `delimiter` tool (and `recall` if asked for) with instructions for it, takes in the
-    history, runs a pass ahead of each model request and sends the view.
+    It gives the agent the `delimiter` tool (and optionally `recall`) with instructions, takes in the history, runs a
+    pass before each model request and sends the view.
 
-    Each run has a conversation of its own, which takes in the run's `message_history` first, so a history that is
-    continued has the view that it had; of what happened in earlier runs nothing is told again. With `conversation=`,
-    that one is used for every run, one at a time: it then holds the settings, and those given here other than
-    `summarise` and `guidance` play no part.
+    Each run has its own conversation, which first takes in the run's `message_history`, so that a continued history
+    keeps its view; there are no events for earlier runs. `conversation=` sets one conversation for all runs, one at a
+    time: its settings then apply, and of those given here only `summarise` and `guidance`.
 
     Args:
         budget: tokens that the view may hold: a number, or text such as `"80k"`.
@@ -85,19 +84,19 @@ class ContextLifecycle(AbstractCapability[Any]):
         recall: whether the agent gets the `recall` tool.
         counter: `chars`, `tiktoken`, or a function from text to tokens.
         tool_classes: classes of tools by name, on top of the defaults.
-        remind_at: share of the budget that unannotated work may fill before the agent is reminded, a quarter of it
-            ahead of the first start; None never reminds.
-        manage: whether to manage the context at all; if not, there are no tools and no instructions, and
-            nothing is evicted.
-        annotate: who marks episodes: `model`, the agent itself, or `infer`, what its tool calls tell
-            (`wane.inference`). It then gets no tool and no instructions: it knows no episodes.
+        remind_at: share of the budget that unannotated work may fill before the agent is reminded, and a quarter of
+            that until it starts its first episode; None for never.
+        manage: whether to manage the context at all; if not, there are no tools and no instructions, and nothing is
+            evicted.
+        annotate: where episodes come from: `model`, the agent marks them, or `infer`, they are inferred from its tool
+            calls (`wane.inference`). The agent then gets no tool and no instructions.
         cache_lifetime: seconds after which the provider's cache has expired, for a policy with `evict_when_cold`.
         listener: called with each event of `wane.conversation.events`, in order.
-        strategy: how the budget is kept (`wane.strategies.registry.STRATEGY_NAMES`). Under one that knows no episodes
-            the agent gets no tool and no instructions.
-        summarise: has a model write the summaries that the strategy `compact` asks for.
-        conversation: keeps one context over several runs (`new_conversation`).
-        guidance: what the agent is told of the marks that it makes; made from the policy in force if None.
+        strategy: how the budget is kept (`wane.strategies.registry.STRATEGY_NAMES`). If it has no episodes, the agent
+            gets no tool and no instructions.
+        summarise: writes the summaries for the strategy `compact`.
+        conversation: one context for several runs (`new_conversation`).
+        guidance: instructions about marking episodes; by default those for the policy in force.
 
     Raises:
         ConfigError: for a budget, counter, tool class, share or strategy that cannot work.
@@ -125,11 +124,11 @@ class ContextLifecycle(AbstractCapability[Any]):
 
     def __post_init__(self) -> None:
         self._run: _Run | None = None
-        # What cannot work is to be told where it is written, not in the first run.
+        # Settings that cannot work are reported here, not in the first run.
         self._outgoing = Outgoing(self._new() if self.conversation is None else self.conversation)
 
     async def for_run(self, ctx: RunContext[Any]) -> Self:
-        """Return an instance with the run's own conversation, so that runs may go on at the same time."""
+        """Return an instance with the run's own conversation, so that runs may overlap."""
         run = copy(self)
         if self.conversation is not None:
             run._run = _Run(self.conversation, self._outgoing)
@@ -140,7 +139,7 @@ class ContextLifecycle(AbstractCapability[Any]):
         return run
 
     def get_toolset(self) -> LifecycleToolset | None:
-        """Return the `delimiter` tool, and `recall` if asked for."""
+        """Return the agent's tools."""
         run = self._run
         return LifecycleToolset(run.conversation, run.tools) if run and run.tools else None
 
@@ -151,11 +150,11 @@ class ContextLifecycle(AbstractCapability[Any]):
         return self.guidance or self._run.conversation.instructions
 
     def get_model_settings(self) -> Callable[[RunContext[Any]], ModelSettings] | None:
-        """Return what keeps the system prompt the same with a reminder and without one."""
+        """Return settings that keep the system prompt the same with and without a reminder."""
         return _steady_framing if self._run is not None and self._run.conversation.reminds else None
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: WrapRunHandler) -> AgentRunResult[Any]:  # noqa: ARG002
-        """Take in what the run's end has added to its history, however it ended."""
+        """Take in the end of the run's history, however the run ended."""
         run = self._running()
         run.conversation.listeners.append(run.hear)
         try:
@@ -166,7 +165,7 @@ class ContextLifecycle(AbstractCapability[Any]):
             run.conversation.listeners.remove(run.hear)
 
     async def before_node_run(self, ctx: RunContext[Any], *, node: AgentNode[Any]) -> AgentNode[Any]:
-        """Take in a response as soon as it is in the history, before any of its tools runs."""
+        """Take in a response as soon as it is in the history, before its tools run."""
         run = self._running()
         run.history = ctx.messages
         if isinstance(node, CallToolsNode):
@@ -179,12 +178,12 @@ class ContextLifecycle(AbstractCapability[Any]):
     ) -> ModelRequestContext:
         """Send the view.
 
-        This hook, and not `before_model_request`, as only here the request is final: Pydantic AI adds records of
-        changed tools, instructions and settings after the other one, and derives them from all of the history. What
-        is changed here stays out of the history, and is made anew for each attempt.
+        It uses this hook because the request is final only here: after `before_model_request` Pydantic AI still adds
+        records of changed tools, instructions and settings, derived from the whole history. Changes made here do not
+        enter the history, and are made again for each attempt.
 
         Raises:
-            ConfigError: if the strategy asks for a summary, and nobody is there to write one.
+            ConfigError: if the strategy needs a summary and there is no `summarise`.
         """
         run, parameters = self._running(), request_context.model_request_parameters
         run.describe(definitions_text([*parameters.function_tools, *parameters.output_tools]))
@@ -205,7 +204,7 @@ class ContextLifecycle(AbstractCapability[Any]):
         request_context: ModelRequestContext,  # noqa: ARG002
         response: ModelResponse,
     ) -> ModelResponse:
-        """Let no text into the history that cannot be encoded: neither a tool nor a request could do with it."""
+        """Keep text out of the history that cannot be encoded, because tools and requests would fail on it."""
         return with_encodable_text(response)
 
     async def before_tool_validate(
@@ -216,16 +215,16 @@ class ContextLifecycle(AbstractCapability[Any]):
         tool_def: ToolDefinition,  # noqa: ARG002 - the interface's
         args: str | dict[str, Any],
     ) -> str | dict[str, Any]:
-        """Refuse arguments that JSON cannot write, which the next request shows to have been no JSON.
+        """Refuse arguments that JSON cannot write; the next request shows them as malformed.
 
-        A `delimiter` call whose response is not in the history yet is judged here: `run_stream` runs the tools of the
-        response that holds the output before it is. It asks for all calls of the response, in their order.
+        It also judges `delimiter` calls whose response is not in the history yet: `run_stream` runs the tools of the
+        response with the output before that. It validates all calls of the response in order.
         """
         run = self._running()
-        # Our own tools refuse by a result, which uses up no retry.
+        # Our own tools refuse by a result, which uses no retry.
         if call.tool_name not in {tool.name for tool in run.tools} and beyond_json(args):
             raise ModelRetry(BEYOND_JSON)
-        # A call from inside another tool, such as one that runs code, comes when the response is there.
+        # A call from inside another tool, such as one that runs code, comes after the response is in the history.
         if call.tool_name == DELIMITER and ctx.messages and isinstance(ctx.messages[-1], ModelRequest):
             run.conversation.foresee([Call(DELIMITER, raw_arguments(call), call.tool_call_id)])
         return args
@@ -234,7 +233,7 @@ class ContextLifecycle(AbstractCapability[Any]):
         run = self._running()
         if self.summarise is None:
             strategy = run.conversation.strategy
-            raise ConfigError(f"the strategy {strategy!r} needs summaries; give ContextLifecycle what writes them")
+            raise ConfigError(f"the strategy {strategy!r} needs summaries; give ContextLifecycle a `summarise`")
         *messages, asking = request.view
         return await self.summarise(model, messages, run.conversation.format.parts(asking)[0].text)
 
@@ -258,17 +257,17 @@ class ContextLifecycle(AbstractCapability[Any]):
 
 
 class _Run:
-    """What one run knows.
+    """The state of one run.
 
     Args:
-        conversation: keeps its context.
+        conversation: its conversation.
         outgoing: makes the messages of its requests.
-        listener: told of every event.
-        past: how many responses of its history are another run's: of these, and what was before them, nothing is told.
+        listener: called with each event.
+        past: number of responses in its history from earlier runs, for which there are no events.
 
     Attributes:
-        tools: the agent's tools of the conversation, which do not change on the way.
-        history: its messages, as of the last hook.
+        tools: the agent's tools, which stay the same during the run.
+        history: its messages at the last hook.
     """
 
     def __init__(
@@ -280,7 +279,7 @@ class _Run:
     ) -> None:
         self.conversation = conversation
         self.outgoing = outgoing
-        # An agent that marks nothing knows nothing of episodes; one whose strategy has it search needs its tool.
+        # An agent that marks no episodes needs no tools, unless its strategy makes it search.
         self.tools = conversation.own_tools if conversation.delimits or conversation.searches else ()
         self.history: list[ModelMessage] | None = None
         self._listener = listener
@@ -289,12 +288,12 @@ class _Run:
         self._events: list[Event] = []
 
     def describe(self, definitions: str) -> None:
-        """Say what tool definitions every request carries. Before `sync`, as requests of the history did so too."""
+        """Set the tool definitions of every request. Call it before `sync`, because past requests had them too."""
         if definitions != self._definitions:
             self._definitions = self.conversation.overhead = definitions
 
     def sync(self, history: list[ModelMessage]) -> None:
-        """Take in what is new of the run's whole history."""
+        """Take in what is new in the run's whole history."""
         self.history = history
         if self._past:
             ends = [number for number, message in enumerate(history, 1) if isinstance(message, ModelResponse)]
@@ -303,7 +302,7 @@ class _Run:
         self.conversation.ingest(history)
 
     def hear(self, event: Event) -> None:
-        """Tell the listener of an event, and keep it until it can be published."""
+        """Pass an event to the listener, and keep it until it can be published."""
         if self._past:
             return
         if self._listener is not None:
@@ -311,23 +310,23 @@ class _Run:
         self._events.append(event)
 
     async def publish(self, ctx: RunContext[Any]) -> None:
-        """Put what has happened on the run's event stream."""
+        """Emit the kept events to the run's event stream."""
         events, self._events = self._events, []
         for event in events:
-            if (told := stream_event(event)) is not None:
-                await ctx.emit(told)
+            if (emitted := stream_event(event)) is not None:
+                await ctx.emit(emitted)
 
 
 def _steady_framing(ctx: RunContext[Any]) -> ModelSettings:
-    # Models without a system role inside the conversation read a note as a tag in the user's turn. What explains the
-    # tag to them would come into the system prompt with a reminder and leave it with the next request, and each time
-    # all that is cached would be gone.
+    # For models without system messages inside the conversation, a note is a tag in the user's turn. The explanation of
+    # the tag would enter the system prompt with a reminder and leave it again with the next request, and invalidate the
+    # cache both times.
     said = (ctx.model_settings or {}).get("framing_announcement")
     return ModelSettings() if said else ModelSettings(framing_announcement="always")
 
 
 def definitions_text(tools: Sequence[ToolDefinition]) -> str:
-    """Return what tools add to every request, as text that can be counted."""
+    """Return what tools add to every request, as text to count."""
     return "".join(
         f"{tool.name}{tool.description or ''}{json.dumps(tool.parameters_json_schema, separators=(',', ':'))}"
         for tool in tools

@@ -1,11 +1,10 @@
-"""What a request can carry, and what it cannot.
+"""Makes messages that every request can carry.
 
-Two things that models and terminals bring forth would make every request that holds them fail, and so would end not
-one turn but all that come after it:
+Models and terminals produce two things that would make this request and all later ones fail:
 
-- a lone surrogate, which UTF-8 has no bytes for: half of an escaped character, or a byte that was no text;
-- a number that is not finite, which no JSON can write. Python reads `NaN`, `Infinity` and `1e999` as such, and the
-  arguments of a call are read and written again on their way to some providers.
+- a lone surrogate, which UTF-8 cannot encode: half of an escaped character, or a byte that was not text;
+- a number that is not finite, which JSON cannot write. Python reads `NaN`, `Infinity` and `1e999` as such numbers, and
+  the arguments of a call are parsed and written again on their way to some providers.
 """
 
 from __future__ import annotations
@@ -34,24 +33,24 @@ _Value = TypeVar("_Value")
 
 
 def encodable(text: str) -> str:
-    """Return text that can be encoded: halves of one character are joined, and what is half of none becomes U+FFFD."""
+    """Return text that can be encoded: two halves of a character are joined, and a lone half becomes U+FFFD."""
     if text.isascii() or _SURROGATE.search(text) is None:
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def with_encodable_text(value: _Value) -> _Value:
-    """Return a message, or anything that it holds, with every text `encodable`; the same object if all are."""
+    """Return a message, or anything in one, with every text `encodable`; the same object if all are."""
     result: _Value = _encodable(value)
     return result
 
 
 def beyond_json(arguments: str | dict[str, Any] | None) -> bool:
-    """Whether arguments are read as JSON by those who are lenient, and hold a number that JSON cannot write."""
+    """Whether a lenient parser reads the arguments as JSON with a number that JSON cannot write."""
     try:
         data = from_json(arguments) if isinstance(arguments, str) else arguments
     except ValueError:
-        return False  # no JSON to anybody
+        return False  # no parser reads it as JSON
     try:
         json.dumps(data, allow_nan=False, default=str)
     except (ValueError, RecursionError):
@@ -60,9 +59,9 @@ def beyond_json(arguments: str | dict[str, Any] | None) -> bool:
 
 
 def sendable(message: ModelMessage) -> ModelMessage:
-    """Return a message as a request can carry it: the same object, if it can be carried as it is.
+    """Return a message that a request can carry; the same object if it needs no change.
 
-    Arguments that are `beyond_json` go out as Pydantic AI sends those that are no JSON at all: as text.
+    Arguments that are `beyond_json` are sent as text, as Pydantic AI sends malformed JSON.
     """
     message = with_encodable_text(message)
     if not isinstance(message, ModelResponse):
@@ -95,7 +94,7 @@ def _encodable_fields(value: Any) -> Any:
     if not changed:
         return value
     if isinstance(value, ThinkingPart) and "content" in changed and not value.id:
-        # What the signature is bound to is the text as it was; with another one the provider would refuse it.
+        # The signature is bound to the original text; the provider would refuse it with another one.
         changed["signature"] = None
     return replace(value, **changed)
 

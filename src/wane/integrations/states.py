@@ -1,4 +1,4 @@
-"""States of conversations in a file, for frameworks that have no place of their own for them."""
+"""States of conversations in a file, for frameworks that cannot store them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from typing import Any, Final
 KEPT: Final = 10_000
 """States in one file; the oldest go first."""
 
-_AT_ONCE: Final = 500  # digests in one question
+_AT_ONCE: Final = 500  # digests in one query
 
 
 class StateFile:
-    """Keeps states in an SQLite file, which several processes may use at once.
+    """Stores states in an SQLite file, which several processes may use at once.
 
-    A state says what is in view, by number, with names and descriptions of episodes; it has no messages. A file that
-    cannot be read or written is warned of, and costs no run: counts are then estimated anew.
+    A state lists the items in view by number, with names and descriptions of episodes; it has no messages. If the file
+    cannot be read or written, a warning is given and the run continues with estimated counts.
 
     Args:
-        path: the file; it and its folder are made if they are missing.
+        path: the file; it and its folder are created if they are missing.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -47,12 +47,12 @@ class StateFile:
         return None
 
     def put(self, state: Mapping[str, Any]) -> None:
-        """Keep a state, by its `digest`."""
+        """Store a state by its `digest`."""
         self._run("INSERT OR REPLACE INTO states (digest, state) VALUES (?, ?)", state["digest"], json.dumps(state))
         self._run("DELETE FROM states WHERE rowid <= (SELECT max(rowid) FROM states) - ?", KEPT)
 
     def drop(self, digest: str) -> None:
-        """Forget a state."""
+        """Delete a state."""
         self._run("DELETE FROM states WHERE digest = ?", digest)
 
     def _run(self, statement: str, *values: object) -> list[Any]:
@@ -63,7 +63,7 @@ class StateFile:
                 with self._base:
                     return self._base.execute(statement, values).fetchall()
             except (sqlite3.Error, OSError) as error:
-                warnings.warn(f"Wane: {self._path} cannot be used, so nothing is kept in it: {error}", stacklevel=2)
+                warnings.warn(f"Wane: {self._path} cannot be used, so nothing is stored in it: {error}", stacklevel=2)
                 return []
 
     def _open(self) -> sqlite3.Connection:

@@ -2,8 +2,8 @@
 
     agent = Agent(plugins=[ContextLifecycle(budget="80k")])
 
-The agent's messages stay whole, and so does what its session manager stores; each model call gets a view of them. The
-messages tell their ids and their usage, so that a new process has the same view with nothing stored besides.
+The agent's messages stay complete, also in its session manager; each model call gets a view of them. The messages have
+ids and usage, so that a new process gets the same view without any other stored data.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ except ImportError as error:
 
 __all__ = ["ContextLifecycle"]
 
-_DEFAULT_WINDOW: Final = 40  # messages that Strands' own manager leaves if nothing is said
+_DEFAULT_WINDOW: Final = 40  # messages that Strands' own manager keeps by default
 
 _SERVED: Final = (
     "the model keeps the conversation on the provider's side, so nothing can be evicted. Leave out `stateful` in its "
@@ -48,7 +48,7 @@ class _Adapter(Adapter[Message]):
         return message.get("tracking_id")
 
     def usage(self, message: Message) -> int:
-        # `inputTokens` has the cached ones with OpenAI, but neither with Anthropic nor with Bedrock.
+        # `inputTokens` includes cached tokens for OpenAI, but neither for Anthropic nor for Bedrock.
         usage = message.get("metadata", {}).get("usage") if message["role"] == "assistant" else None
         return usage["totalTokens"] - usage["outputTokens"] if usage else 0
 
@@ -57,12 +57,12 @@ class ContextLifecycle(Plugin):
     """Keeps an agent's requests within a token budget, evicting by episode. Its messages stay whole.
 
     The agent gets the tool `delimiter` and guidance in its system prompt. Strands' default manager, which drops all but
-    40 messages after each run, is set to drop none. One object serves any number of agents, each with a window of its
-    own. Put it last into `plugins`, so that others have done what they do to a request.
+    40 messages after each run, is set to drop none. One object serves any number of agents, each with its own
+    window. Put it last into `plugins`, so that others have done what they do to a request.
 
     Args:
         budget: tokens that a request may hold: a number, or text such as `"80k"`.
-        settings: the others, by name (`wane.integrations.lifecycle.LifecycleSettings`).
+        settings: the other settings, by name (`wane.integrations.lifecycle.LifecycleSettings`).
 
     Raises:
         ConfigError: for a setting that cannot work.
@@ -79,7 +79,7 @@ class ContextLifecycle(Plugin):
         self._warner = Warner(_COMPETES)
 
     def init_agent(self, agent: Agent) -> None:
-        """Give an agent its window: called by the agent."""
+        """Give an agent its window. The agent calls it."""
         window = _Window(self._make(), self.instructions, self._warner)
         agent.add_middleware(InvokeModelStage.Input, window.ask)
         agent.add_middleware(InvokeModelStage.Output, window.answered)
@@ -113,7 +113,7 @@ class _Window:
         try:
             self._warner.ingested(conversation.ingest(messages))
         except (FormatError, HistoryError) as error:
-            self._warner.aside(error)
+            self._warner.unmanaged(error)
             return self._without_tools(context)
         request = conversation.request()
         sent: list[Any] = list(request.view)
@@ -127,7 +127,7 @@ class _Window:
         return context.replace(messages=sent, system_prompt=system, dynamic_trailing_blocks=len(passing))
 
     def answered(self, result: InvokeModelResult) -> InvokeModelResult:
-        """Judge the marks of an answer, all in order, ahead of its tools, which run in parallel."""
+        """Judge all marks of an answer in order, before its tools run in parallel."""
         conversation = self._conversation
         conversation.foresee(calls_of(conversation.format, [result.result.message]))
         return result
@@ -149,7 +149,7 @@ class _Window:
 
 
 def _apart(messages: list[Any], trailing: int) -> tuple[list[Any], list[Any]]:
-    """Return messages without the blocks at their end that are made anew for each request, and these."""
+    """Split messages from the blocks at their end that are made anew for each request."""
     if not trailing:
         return messages, []
     last = messages[-1]
@@ -162,7 +162,7 @@ def _with_guidance(system: Any, instructions: str) -> Any:
         return system
     if not isinstance(system, list):
         return "\n\n".join(filter(None, (system, instructions)))
-    # What is cached up to the end of the prompt is cached with the guidance.
+    # A cache breakpoint at the end of the prompt then covers the guidance too.
     place = len(system) - 1 if system and "cachePoint" in system[-1] else len(system)
     return [*system[:place], {"text": instructions}, *system[place:]]
 

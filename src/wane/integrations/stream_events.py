@@ -1,4 +1,4 @@
-"""The events that an agent's event stream carries, next to Pydantic AI's own."""
+"""Wane's events in an agent's event stream, besides Pydantic AI's own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wane.conversation.events import BudgetUnmet, EpisodeClosed, EpisodeOpened, 
 
 @dataclass(kw_only=True)
 class PassRanEvent(CapabilityEvent, namespace="context_lifecycle"):
-    """A pass ran ahead of a model request.
+    """A pass ran before a model request.
 
     Attributes:
         tokens_before: tokens of the view before it.
@@ -31,7 +31,7 @@ class BudgetUnmetEvent(CapabilityEvent, namespace="context_lifecycle"):
     """A request goes out over the budget.
 
     Attributes:
-        excess: by how many tokens.
+        excess: tokens over the budget.
         explanation: what holds the tokens, for people.
     """
 
@@ -75,7 +75,7 @@ class RemindedEvent(CapabilityEvent, namespace="context_lifecycle"):
 
 
 def stream_event(event: Event) -> CapabilityEvent | None:
-    """Return what the event stream carries of an event, None for what is of no interest to its consumers."""
+    """Return an event for the event stream; None for events that its consumers do not need."""
     match event:
         case PassRan(report):
             evicted = sum(len(step.removed) for step in report.steps)

@@ -1,7 +1,7 @@
-"""The tools that the agent gets: `delimiter`, and `recall` if asked for.
+"""The agent's tools `delimiter` and, optionally, `recall`.
 
-Their calls never fail validation. Arguments that are wrong in any way reach the tool as the model wrote them, and
-come back as an ordinary result that says what would be right, so that they neither use up retries nor end the run.
+Their calls never fail validation. Wrong arguments reach the tool as the model wrote them and get an ordinary result
+that explains the mistake, so that they neither use up retries nor end the run.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _RAW: Final = "raw"
 
 
 class RawArguments:
-    """An argument validator that accepts everything and passes it on as it came."""
+    """An argument validator that accepts everything and passes it on unchanged."""
 
     def validate_json(
         self,
         input: str | bytes | bytearray,  # noqa: A002 - the interface's word
         *,
         allow_partial: bool | Literal["off", "on", "trailing-strings"] = False,  # noqa: ARG002 - nothing to complete
-        **kwargs: Any,  # noqa: ARG002 - context and strictness play no part
+        **kwargs: Any,  # noqa: ARG002 - context and strictness do not matter
     ) -> dict[str, Any]:
-        """Return the text as it is."""
+        """Return the text unchanged."""
         return {_RAW: input if isinstance(input, str) else bytes(input).decode(errors="replace")}
 
     def validate_python(
@@ -82,8 +82,8 @@ class LifecycleToolset(AbstractToolset[Any]):
         ctx: RunContext[Any],
         tool: ToolsetTool[Any],  # noqa: ARG002 - there is one for each name
     ) -> str:
-        """Return the verdict on a `delimiter` call, or the page that a `recall` asks for."""
-        # The response that makes the call is in the history; whatever order its tools run in, it is judged as a whole.
+        """Return the verdict on a `delimiter` call, or the result of a `recall`."""
+        # The response with the call is in the history, and is judged as a whole, in whatever order its tools run.
         self._conversation.ingest(ctx.messages)
         if name == RECALL and beyond_json(tool_args[_RAW]):
             return f"Error: {BEYOND_JSON}"

@@ -1,4 +1,4 @@
-"""JSON at the speed of orjson, and with the standard library's leniency where orjson has none."""
+"""JSON by orjson, with the standard library for the inputs that orjson refuses."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Any, Final
 
 import orjson
 
-# orjson reads a whole number of more than 64 bits as a float, which would change what a client sends.
+# orjson reads integers of more than 64 bits as floats, which would change what a client sends.
 _LONG_NUMBER: Final = re.compile(rb"[:,\[]\s*-?\d{19}")
-# Where there are not as many digits in a row, which is seen much faster, there is none.
+# A faster test first: without 19 digits in a row there is no such integer.
 _DIGITS: Final = bytes(ord("0") if ord("0") <= byte <= ord("9") else ord(" ") for byte in range(256))
 _LONG: Final = b"0" * 19
-_SLICE: Final = 1 << 20  # bytes that are looked at in one go
+_SLICE: Final = 1 << 20  # bytes scanned at a time
 
 
 def loads(data: bytes) -> Any:
-    """Return what JSON text says.
+    """Parse JSON.
 
     Raises:
-        ValueError: if it is no JSON.
+        ValueError: if it is not valid JSON.
     """
     if not _has_long_number(data):
         try:
             return orjson.loads(data)
         except orjson.JSONDecodeError:
-            # It may hold a lone surrogate, which orjson refuses. If not, the standard library says what is wrong.
+            # It may hold a lone surrogate, which orjson refuses. If not, the standard library reports the error.
             pass
     try:
         return json.loads(data)
@@ -35,10 +35,10 @@ def loads(data: bytes) -> Any:
 
 
 def canonical(data: object) -> bytes:
-    """Return data as JSON that is the same for equal data, whatever the order of its keys.
+    """Return data as JSON with sorted keys, so that equal data gives equal bytes.
 
     Raises:
-        ValueError: if it is no JSON data.
+        ValueError: if it is not JSON data.
     """
     try:
         return orjson.dumps(data, option=orjson.OPT_SORT_KEYS)
@@ -46,14 +46,14 @@ def canonical(data: object) -> bytes:
         try:
             return json.dumps(data, separators=(",", ":"), sort_keys=True).encode()
         except (TypeError, RecursionError) as error:
-            raise ValueError(f"no JSON data: {error}") from error
+            raise ValueError(f"not JSON data: {error}") from error
 
 
 def dumps(data: object) -> bytes:
     """Return data as JSON in UTF-8, without spaces.
 
     Raises:
-        ValueError: if it is no JSON data.
+        ValueError: if it is not JSON data.
     """
     try:
         return orjson.dumps(data)
@@ -61,7 +61,7 @@ def dumps(data: object) -> bytes:
         try:
             return json.dumps(data, separators=(",", ":")).encode()
         except (TypeError, RecursionError) as error:
-            raise ValueError(f"no JSON data: {error}") from error
+            raise ValueError(f"not JSON data: {error}") from error
 
 
 def _has_long_number(data: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""What a proxy is told once, when it starts."""
+"""Settings of a proxy's contexts, fixed when it starts."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ StrategyName = Literal["cwl", "paper", "truncate", "streaming", "clear-tools", "
 
 @dataclass(frozen=True, slots=True)
 class ContextSettings:
-    """How contexts are kept.
+    """How contexts are managed.
 
     Attributes:
         budget: tokens that a view may hold.
-        strategy: what keeps it.
+        strategy: how the budget is kept.
         policy: what a pass of `cwl` evicts, and how far.
-        annotate: who marks episodes: the model, through the tool that requests gain, or inference from its calls.
-        recall: whether requests that gain `delimiter` gain `recall` too, which gives back what evicted episodes held.
+        annotate: who marks episodes: the model, with a tool that the proxy adds, or inference from its calls.
+        recall: whether the proxy adds `recall` along with `delimiter`; it returns the content of evicted episodes.
         tool_classes: classes of tools by name, on top of the defaults.
-        remind_at: share of the budget that unannotated work may fill before a model that was given `delimiter` is
-            reminded of it, a quarter of it ahead of the first start; None never reminds.
+        remind_at: share of the budget that unannotated work may fill before the model is reminded to mark it, and a
+            quarter of that until it starts its first episode; None for never.
         cache_lifetime: seconds after which a provider's unused cache has expired.
-        idle: seconds after which a session that no request came for leaves memory.
+        idle: seconds without a request after which a session leaves memory.
     """
 
     budget: int = DEFAULT_BUDGET
@@ -44,5 +44,5 @@ class ContextSettings:
 
     @property
     def passes(self) -> Policy:
-        """What a pass evicts, and how far: the paper's Algorithm 1 if that is the strategy."""
+        """The policy of passes: the paper's Algorithm 1 under `paper`, else `policy`."""
         return Policy.paper() if self.strategy == "paper" else self.policy

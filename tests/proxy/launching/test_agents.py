@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from wane.core.errors import ConfigError
-from wane.proxy.agents.base import Asked, Start, around_proxies, openai_base
+from wane.proxy.agents.base import Command, Start, around_proxies, openai_base
 from wane.proxy.agents.claude_code import ClaudeCode
 from wane.proxy.agents.codex import Codex
 from wane.proxy.agents.known import agent_of
@@ -33,12 +33,12 @@ def write(path: Path, data: object) -> None:
     path.write_text(data if isinstance(data, str) else json.dumps(data))
 
 
-def asked(home: Path, *arguments: str, environ: Mapping[str, str] | None = None, **more: Any) -> Asked:
+def command(home: Path, *arguments: str, environ: Mapping[str, str] | None = None, **more: Any) -> Command:
     variables = {"HOME": str(home), **(environ or {})}
-    return Asked("agent", arguments, variables, home.parent / "work", **more)
+    return Command("agent", arguments, variables, home.parent / "work", **more)
 
 
-def started(agent: Any, how: Asked) -> Start:
+def started(agent: Any, how: Command) -> Start:
     upstream = UpstreamUrl.parse(how.upstream or agent.upstream(how))
     start = agent.start(how, PROXY, upstream, how.folder)
     assert isinstance(start, Start)
@@ -90,28 +90,28 @@ def test_no_proxy_of_the_environment_stands_between() -> None:
 
 
 def test_claude_is_told_by_the_environment(home: Path) -> None:
-    assert ClaudeCode().upstream(asked(home)) == "https://api.anthropic.com"
-    assert started(ClaudeCode(), asked(home)) == Start(environ={"ANTHROPIC_BASE_URL": PROXY})
-    gateway = asked(home, environ={"ANTHROPIC_BASE_URL": "https://gateway.test/a"})
+    assert ClaudeCode().upstream(command(home)) == "https://api.anthropic.com"
+    assert started(ClaudeCode(), command(home)) == Start(environ={"ANTHROPIC_BASE_URL": PROXY})
+    gateway = command(home, environ={"ANTHROPIC_BASE_URL": "https://gateway.test/a"})
     assert ClaudeCode().upstream(gateway) == "https://gateway.test/a"
 
 
 def test_a_settings_file_of_claude_wins_and_is_won_over(home: Path) -> None:
     write(home / ".claude" / "settings.json", {"env": {"ANTHROPIC_BASE_URL": "https://user.test"}})
-    how = asked(home, "-p", "Hi", environ={"ANTHROPIC_BASE_URL": "https://environment.test"})
+    how = command(home, "-p", "Hi", environ={"ANTHROPIC_BASE_URL": "https://environment.test"})
     assert ClaudeCode().upstream(how) == "https://user.test"
     start = started(ClaudeCode(), how)
     assert start.before[0] == "--settings"
     assert json.loads(start.before[1]) == {"env": {"ANTHROPIC_BASE_URL": PROXY}}
     write(how.folder / ".claude" / "settings.local.json", {"env": {"ANTHROPIC_BASE_URL": "https://project.test"}})
     assert ClaudeCode().upstream(how) == "https://project.test"
-    with pytest.raises(ConfigError, match="take the variable out of the file"):
-        started(ClaudeCode(), asked(home, "--settings", "mine.json"))
+    with pytest.raises(ConfigError, match="remove the variable from the file"):
+        started(ClaudeCode(), command(home, "--settings", "mine.json"))
 
 
 def test_claudes_home_may_be_elsewhere(home: Path, tmp_path: Path) -> None:
     write(tmp_path / "config" / "settings.json", {"env": {"ANTHROPIC_BASE_URL": "https://else.test"}})
-    how = asked(home, environ={"CLAUDE_CONFIG_DIR": str(tmp_path / "config")})
+    how = command(home, environ={"CLAUDE_CONFIG_DIR": str(tmp_path / "config")})
     assert ClaudeCode().upstream(how) == "https://else.test"
 
 
@@ -121,32 +121,32 @@ def test_settings_of_the_users_own_that_point_elsewhere_are_refused(home: Path, 
     write(home.parent / "work" / "file.json", settings)
     given = json.dumps(settings) if form == "{inline}" else form
     with pytest.raises(ConfigError, match="give its value as --upstream"):
-        started(ClaudeCode(), asked(home, f"--settings={given}"))
-    assert started(ClaudeCode(), asked(home, "--settings", "{}")).before == ()
-    assert started(ClaudeCode(), asked(home, "--settings", "{broken")).before == ()
+        started(ClaudeCode(), command(home, f"--settings={given}"))
+    assert started(ClaudeCode(), command(home, "--settings", "{}")).before == ()
+    assert started(ClaudeCode(), command(home, "--settings", "{broken")).before == ()
 
 
 def test_claude_elsewhere_than_at_anthropic_cannot_be_run(home: Path) -> None:
     with pytest.raises(ConfigError, match="Amazon Bedrock"):
-        started(ClaudeCode(), asked(home, environ={"CLAUDE_CODE_USE_BEDROCK": "1"}))
-    assert started(ClaudeCode(), asked(home, environ={"CLAUDE_CODE_USE_BEDROCK": "0"}))
+        started(ClaudeCode(), command(home, environ={"CLAUDE_CODE_USE_BEDROCK": "1"}))
+    assert started(ClaudeCode(), command(home, environ={"CLAUDE_CODE_USE_BEDROCK": "0"}))
     write(home / ".claude" / "settings.json", {"env": {"CLAUDE_CODE_USE_VERTEX": "true"}})
     with pytest.raises(ConfigError, match="Vertex"):
-        started(ClaudeCode(), asked(home, upstream="https://api.anthropic.com"))
+        started(ClaudeCode(), command(home, upstream="https://api.anthropic.com"))
 
 
 @pytest.mark.parametrize("broken", ["{", "[]", '{"env": 7}', '{"env": {"ANTHROPIC_BASE_URL": 7}}', "\x00"])
 def test_settings_that_are_none_are_the_agents_business(home: Path, broken: str) -> None:
     write(home / ".claude" / "settings.json", broken)
-    assert ClaudeCode().upstream(asked(home)) == "https://api.anthropic.com"
+    assert ClaudeCode().upstream(command(home)) == "https://api.anthropic.com"
 
 
 # Codex
 
 
 def test_codex_is_told_by_an_option(home: Path) -> None:
-    assert Codex().upstream(asked(home)) == "https://api.openai.com/v1"
-    assert started(Codex(), asked(home, "exec", "Hi")).before == ("-c", f'openai_base_url="{PROXY}/v1"')
+    assert Codex().upstream(command(home)) == "https://api.openai.com/v1"
+    assert started(Codex(), command(home, "exec", "Hi")).before == ("-c", f'openai_base_url="{PROXY}/v1"')
 
 
 @pytest.mark.parametrize(
@@ -161,12 +161,12 @@ def test_codex_is_told_by_an_option(home: Path) -> None:
 )
 def test_a_login_of_codex_says_whom_it_asks(home: Path, login: dict[str, Any], chatgpt: bool) -> None:
     write(home / ".codex" / "auth.json", login)
-    upstream = Codex().upstream(asked(home))
+    upstream = Codex().upstream(command(home))
     assert upstream == ("https://chatgpt.com/backend-api/codex" if chatgpt else "https://api.openai.com/v1")
-    before = started(Codex(), asked(home)).before
+    before = started(Codex(), command(home)).before
     assert before[1] == f'openai_base_url="{PROXY}{"" if chatgpt else "/v1"}"'
     assert ("features.enable_request_compression=false" in before) is chatgpt
-    assert Codex().upstream(asked(home, environ={"CODEX_API_KEY": "sk"})) == "https://api.openai.com/v1"
+    assert Codex().upstream(command(home, environ={"CODEX_API_KEY": "sk"})) == "https://api.openai.com/v1"
 
 
 CONFIG = """
@@ -184,27 +184,27 @@ model_provider = "openai"
 
 def test_codex_keeps_the_provider_of_its_configuration(home: Path) -> None:
     write(home / ".codex" / "config.toml", CONFIG)
-    assert Codex().upstream(asked(home)) == "https://corp.test/openai/v1"
-    assert started(Codex(), asked(home)).before == ("-c", f'model_providers.corp.base_url="{PROXY}/v1"')
-    for how in (asked(home, "-p", "house"), asked(home, "exec", "-c", 'model_provider="openai"', "Hi")):
+    assert Codex().upstream(command(home)) == "https://corp.test/openai/v1"
+    assert started(Codex(), command(home)).before == ("-c", f'model_providers.corp.base_url="{PROXY}/v1"')
+    for how in (command(home, "-p", "house"), command(home, "exec", "-c", 'model_provider="openai"', "Hi")):
         assert Codex().upstream(how) == "https://mine.test/v1"
         assert started(Codex(), how).before[1] == f'openai_base_url="{PROXY}/v1"'
-    bare = asked(home, "--config=model_provider=bare")
+    bare = command(home, "--config=model_provider=bare")
     with pytest.raises(ConfigError, match="give it as --upstream"):
         Codex().upstream(bare)
-    told = asked(home, "--config=model_provider=bare", upstream="https://bare.test/v2")
+    told = command(home, "--config=model_provider=bare", upstream="https://bare.test/v2")
     assert started(Codex(), told).before[1] == f'model_providers.bare.base_url="{PROXY}/v2"'
 
 
 @pytest.mark.parametrize("arguments", [("--oss",), ("-c", "model_provider=ollama")])
 def test_codex_with_a_server_of_its_own_cannot_be_run(home: Path, arguments: tuple[str, ...]) -> None:
     with pytest.raises(ConfigError, match="no setting changes"):
-        started(Codex(), asked(home, *arguments, upstream="http://127.0.0.1:1"))
+        started(Codex(), command(home, *arguments, upstream="http://127.0.0.1:1"))
 
 
 def test_an_address_given_to_codex_would_win_and_is_refused(home: Path) -> None:
     with pytest.raises(ConfigError, match="-c openai_base_url is given"):
-        started(Codex(), asked(home, "exec", "-c", "openai_base_url=http://x/v1", "Hi"))
+        started(Codex(), command(home, "exec", "-c", "openai_base_url=http://x/v1", "Hi"))
 
 
 # pi
@@ -229,7 +229,7 @@ def extension(start: Start) -> str:
 def test_pi_gets_an_extension(
     home: Path, arguments: tuple[str, ...], environ: dict[str, str], provider: str, upstream: str, base: str
 ) -> None:
-    how = asked(home, *arguments, environ=environ)
+    how = command(home, *arguments, environ=environ)
     assert Pi().upstream(how) == upstream
     text = extension(started(Pi(), how))
     assert f'pi.registerProvider("{provider}", {{"baseUrl": "{PROXY}{base}"}})' in text
@@ -239,35 +239,35 @@ def test_pi_keeps_the_providers_of_its_configuration(home: Path) -> None:
     mine = {"baseUrl": "https://mine.test/v1", "api": "openai-completions"}
     write(home / ".pi" / "agent" / "models.json", {"providers": {"mine": mine, "odd": {"baseUrl": "https://odd.test"}}})
     write(home / ".pi" / "agent" / "settings.json", {"defaultProvider": "mine"})
-    assert Pi().upstream(asked(home)) == "https://mine.test/v1"
-    assert f'"mine", {{"baseUrl": "{PROXY}/v1"}}' in extension(started(Pi(), asked(home)))
-    odd = asked(home, "--model", "odd/x")
+    assert Pi().upstream(command(home)) == "https://mine.test/v1"
+    assert f'"mine", {{"baseUrl": "{PROXY}/v1"}}' in extension(started(Pi(), command(home)))
+    odd = command(home, "--model", "odd/x")
     assert Pi().upstream(odd) == "https://odd.test"
-    with pytest.raises(ConfigError, match="say --api"):
+    with pytest.raises(ConfigError, match="give --api"):
         started(Pi(), odd)
     assert f'"odd", {{"baseUrl": "{PROXY}"}}' in extension(
-        started(Pi(), asked(home, "--model", "odd/x", api="anthropic"))
+        started(Pi(), command(home, "--model", "odd/x", api="anthropic"))
     )
     write(home.parent / "work" / ".pi" / "settings.json", {"defaultProvider": "google"})
-    with pytest.raises(ConfigError, match="'google' is not known"):
-        Pi().upstream(asked(home))
+    with pytest.raises(ConfigError, match="'google' is unknown"):
+        Pi().upstream(command(home))
 
 
 def test_what_pi_does_besides_needs_no_extension(home: Path) -> None:
-    assert started(Pi(), asked(home, "update", "--models")) == Start()
+    assert started(Pi(), command(home, "update", "--models")) == Start()
 
 
 # Others
 
 
 def test_others_are_told_by_the_usual_variables(home: Path) -> None:
-    start = started(Other("aider"), asked(home, api="openai"))
+    start = started(Other("aider"), command(home, api="openai"))
     assert start.environ == {"OPENAI_BASE_URL": f"{PROXY}/v1", "OPENAI_API_BASE": f"{PROXY}/v1"}
-    assert "aider is not known" in start.note
-    start = started(Other("x"), asked(home, upstream="https://api.anthropic.com"))
+    assert "does not know aider" in start.note
+    start = started(Other("x"), command(home, upstream="https://api.anthropic.com"))
     assert start.environ == {"ANTHROPIC_BASE_URL": PROXY, "ANTHROPIC_API_BASE": PROXY}
-    how = asked(home, api="openai", environ={"OPENAI_API_BASE": "https://mine.test/v1"})
+    how = command(home, api="openai", environ={"OPENAI_API_BASE": "https://mine.test/v1"})
     assert Other("x").upstream(how) == "https://mine.test/v1"
-    for unclear in (asked(home), asked(home, upstream="https://x.test")):
+    for unclear in (command(home), command(home, upstream="https://x.test")):
         with pytest.raises(ConfigError, match="--api anthropic or"):
             started(Other("x"), unclear)

@@ -28,7 +28,7 @@ from wane.proxy.server.run import ListenError, ProxyOptions, in_thread
 from wane.proxy.server.settings import ServerSettings
 
 WANE = [sys.executable, "-m", "wane.cli.main"]
-WAITING = "waiting up to 3 s for 1 request; Ctrl-C again does not wait\n"
+WAITING = "waiting up to 3 s for 1 request; press Ctrl-C again to stop at once\n"
 MISSING = """
 import sys
 sys.modules.update(dict.fromkeys(["uvicorn"]))
@@ -136,7 +136,7 @@ def test_a_store_that_cannot_be_reached_is_told_at_the_start(store: str, variabl
     assert done.returncode == failure.FAILED
     assert done.stdout == ""
     address = store.replace(f"me:{TOKEN}@", "")
-    assert done.stderr.startswith(f"wane: sessions cannot be stored: the store {address} does not serve: ")
+    assert done.stderr.startswith(f"wane: sessions cannot be stored: the store {address} does not work: ")
     assert TOKEN not in done.stderr
 
 

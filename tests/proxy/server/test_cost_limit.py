@@ -37,7 +37,7 @@ def test_a_model_without_a_price_is_refused_where_there_is_a_limit() -> None:
         async with provider(replies(SAID)) as up, proxy(up.url, max_cost=1.0) as limited, proxy(up.url) as free:
             answer = await ask(limited, body(stream=False, model="no-such-model"))
             assert answer.status == 402
-            assert "no price is known for the model 'no-such-model'" in answer.json["error"]["message"]
+            assert "the price of the model 'no-such-model' is unknown" in answer.json["error"]["message"]
             assert (await ask(free, body(stream=False, model="no-such-model"))).status == 200
 
     run(main)

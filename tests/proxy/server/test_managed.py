@@ -36,7 +36,7 @@ from tests.proxy.server.support import (
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import ContextSettings
 from wane.proxy.store import open_store
-from wane.proxy.wire.base import MAX_ROUNDS, Body, Mending
+from wane.proxy.wire.base import MAX_ROUNDS, Body, Correction
 
 Answering = Callable[[Asked, asyncio.StreamWriter], Any]
 
@@ -216,7 +216,7 @@ def test_reasoning_that_a_provider_refuses_is_left_out_once() -> None:
     refusal = {"type": "error", "error": {"type": "invalid_request_error", "message": "x"}}
 
     class Wire(type(support.known_wires()["anthropic"])):  # type: ignore[misc]
-        def mending(self, status: int, error: bytes, asked: Body, sent: Body) -> Mending | None:
+        def correction(self, status: int, error: bytes, asked: Body, sent: Body) -> Correction | None:
             assert (status, json.loads(error)) == (400, refusal)
             return None if "metadata" in asked else lambda body, _: {**body, "metadata": {"user_id": "again"}}
 

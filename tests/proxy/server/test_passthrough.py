@@ -120,10 +120,10 @@ def test_body_passes_while_it_comes() -> None:
     ("content", "reason"),
     [
         (body(tools=False), "tools"),
-        (b"not json at all", "no JSON"),
-        (b"[1, 2]", "no JSON object"),
-        (b"", "no JSON"),
-        (b'{"messages": ' + b"[" * 5000 + b"]" * 5000 + b"}", "no JSON"),
+        (b"not json at all", "not JSON"),
+        (b"[1, 2]", "not a JSON object"),
+        (b"", "not JSON"),
+        (b'{"messages": ' + b"[" * 5000 + b"]" * 5000 + b"}", "not JSON"),
     ],
 )
 def test_model_request_that_is_not_managed_says_why(content: bytes, reason: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from wane.journal import NoteRecord, Record
 from wane.proxy.store import Log, SessionBusyError, Store, open_store
 from wane.proxy.store.location import parse_location
-from wane.proxy.store.outage import PATIENCE, Patience
+from wane.proxy.store.outage import TIMEOUTS, Timeouts
 from wane.proxy.store.shared import Database
 
 
@@ -36,16 +36,16 @@ class Place:
         return open_store(self.where)
 
 
-def database_of(where: str, patience: Patience = PATIENCE) -> Database:
+def database_of(where: str, timeouts: Timeouts = TIMEOUTS) -> Database:
     """The database of a store."""
     location = parse_location(where)
     if where.startswith("postgresql"):
         from wane.proxy.store.postgres import PostgresDatabase
 
-        return PostgresDatabase(location, patience=patience)
+        return PostgresDatabase(location, timeouts=timeouts)
     from wane.proxy.store.redis import RedisDatabase
 
-    return RedisDatabase(location, patience=patience)
+    return RedisDatabase(location, timeouts=timeouts)
 
 
 def new_root() -> str:

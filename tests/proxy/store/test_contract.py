@@ -22,7 +22,7 @@ from tests.proxy.store.support import Place, add, add_anew, new_root, note, topi
 from tests.strategies import times
 from wane.journal import MessageRecord, NoteRecord, Record
 from wane.proxy.store import SessionBusyError, SessionChangedError, Store, StoreError
-from wane.proxy.store.names import FOUND
+from wane.proxy.store.names import MAX_FOUND
 
 PROJECT = Path(wane.__file__).parents[2]
 
@@ -40,13 +40,13 @@ def test_a_session_is_begun_found_and_gone_on_with(place: Place) -> None:
     async def act() -> None:
         root = new_root()
         async with opened(place) as store:
-            assert store.keeps
+            assert store.persistent
             assert list(await store.find(root)) == []
             log = await store.create(root, "openai")
             assert log.header.id == log.id
             assert log.header.format == "openai"
             assert list(await add(log, note(1), note(2))) == []
-            await log.settle()
+            await log.sync()
             await log.close()
         async with opened(place) as store:
             assert list(await store.find(root)) == [log.id]
@@ -114,9 +114,9 @@ def test_the_session_written_last_is_found_first_and_some_dozens_at_most(place: 
                 await asyncio.sleep(0.02)
                 await add(log, note(1))
             assert list(await store.find(root)) == [logs[0].id, logs[2].id, logs[1].id]
-            more = [await store.create(root, "openai") for _ in range(FOUND)]
+            more = [await store.create(root, "openai") for _ in range(MAX_FOUND)]
             found = await store.find(root)
-            assert len(found) == len(set(found)) == FOUND
+            assert len(found) == len(set(found)) == MAX_FOUND
             assert set(found) <= {log.id for log in (*logs, *more)}
             for log in (*logs, *more):
                 await log.close()

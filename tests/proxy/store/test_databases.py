@@ -63,7 +63,7 @@ def test_a_server_that_is_down_is_named_without_its_password(scheme: str, caplog
         ]
         for call in calls:
             with pytest.raises(
-                StoreError, match=rf"the store {scheme}://127\.0\.0\.1:{port}/0 does not serve"
+                StoreError, match=rf"the store {scheme}://127\.0\.0\.1:{port}/0 does not work"
             ) as caught:
                 await call()
             errors.append(caught.value)
@@ -106,7 +106,7 @@ def test_postgresql_goes_on_after_a_restart(postgres_server: Postgres) -> None:
         logs = [await store.create(new_root(), "openai") for _ in range(4)]
         # Several connections, which all break.
         await asyncio.gather(*(add(log, note(1)) for log in logs))
-        await asyncio.gather(*(log.settle() for log in logs))
+        await asyncio.gather(*(log.sync() for log in logs))
         postgres_server.stop()
         with pytest.raises(StoreError, match="refused"):
             await add(logs[0], note(2))
@@ -129,7 +129,7 @@ def test_redis_that_forgot_everything_is_noticed(own_redis: Redis) -> None:
         logs = [await store.create(root, "openai") for _ in range(4)]
         await asyncio.gather(*(add(log, note(1)) for log in logs))
         own_redis.stop()
-        with pytest.raises(StoreError, match="does not serve"):
+        with pytest.raises(StoreError, match="does not work"):
             await add(logs[0], note(2))
         own_redis.start()
         for log in logs:
@@ -148,7 +148,7 @@ def test_redis_without_memory_is_said_and_goes_on_when_there_is_some(own_redis: 
         log = await store.create(new_root(), "openai")
         async with log.hold():
             server.config_set("maxmemory", "1")
-            with pytest.raises(StoreError, match=r"does not serve: .*maxmemory"):
+            with pytest.raises(StoreError, match=r"does not work: .*maxmemory"):
                 await log.append([note(number) for number in range(10)])
             server.config_set("maxmemory", "0")
             await log.append((note(1),))
@@ -173,16 +173,16 @@ def test_a_database_that_went_back_is_noticed(shared: Place, request: pytest.Fix
                 f"UPDATE wane_session SET lines = 2, tail = (SELECT left(right(line, 10), 8) FROM wane_line"
                 f" WHERE session = '{log.id}' AND number = 2) WHERE id = '{log.id}'",
             )
-        with pytest.raises(SessionLostError, match=r"ends with line 2, but not as this process left it with line 3"):
+        with pytest.raises(SessionLostError, match=r"ends with line 2, but does not continue line 3"):
             await add(log, note(3))
         # What is there is whole, and can be gone on with.
         again = await store.open(log.id)
         assert topics(await add(again, note(4))) == ["1"]
-        with pytest.raises(SessionLostError, match=r"not as this process left it"):
+        with pytest.raises(SessionLostError, match=r"does not continue line"):
             await add(log, note(5))
         # Longer than this process knew it, and another one all the same.
         await add(again, note(6))
-        with pytest.raises(SessionLostError, match=r"line 4 is damaged.*does not go on from line 3"):
+        with pytest.raises(SessionLostError, match=r"line 4 is damaged.*do not continue line 3"):
             await add(log, note(7))
         assert topics(await store.read(log.id)) == ["1", "4", "6"]
         await store.close()
@@ -295,7 +295,7 @@ def test_a_user_with_few_rights_is_enough(redis_server: Redis, postgres_server: 
 async def _use(store: Store) -> None:
     log = await store.create(new_root(), "openai")
     await add(log, note(1))
-    await log.settle()
+    await log.sync()
     assert list(await store.find(log.id[:24])) == [log.id]
     assert topics(await store.read(log.id)) == ["1"]
     await store.close()
@@ -314,14 +314,14 @@ def test_every_step_may_be_done_twice(shared: Place) -> None:
         after = End(1, int(header[-10:-2], 16))
         for _ in range(2):
             await database.begin(session_id, header)
-        assert (await database.news(session_id, 1)).end == after
+        assert (await database.new_lines(session_id, 1)).end == after
         for _ in range(2):
             assert await database.append(session_id, after, (first, second))
         assert not await database.append(session_id, after, (first,))
         assert not await database.append(session_id, End(3, after.checksum), (first,))
-        news = await database.news(session_id, 2)
-        assert news.end == End(3, int(second[-10:-2], 16))
-        assert list(news.lines) == [second]
+        new = await database.new_lines(session_id, 2)
+        assert new.end == End(3, int(second[-10:-2], 16))
+        assert list(new.lines) == [second]
         assert list(await database.fetch(session_id)) == [header, first, second]
         await database.close()
         await store.close()
@@ -383,16 +383,16 @@ def test_tables_of_a_newer_version_are_refused(postgres_server: Postgres) -> Non
     run_sql(postgres_server, "CREATE TABLE newer.wane_schema (version integer)")
     run_sql(postgres_server, "INSERT INTO newer.wane_schema VALUES (7)")
     store = open_store(f"{postgres_server.url}?options=-csearch_path%3Dnewer")
-    with pytest.raises(StoreError, match=r"are of version 7, and this Wane knows version 1"):
+    with pytest.raises(StoreError, match=r"are of version 7, but this Wane needs version 1"):
         asyncio.run(store.find(new_root()))
 
 
-def test_commits_are_waited_for_in_settle_alone(postgres_server: Postgres) -> None:
+def test_commits_are_waited_for_in_sync_alone(postgres_server: Postgres) -> None:
     async def act() -> None:
         store = open_store(postgres_server.url)
         log = await store.create(new_root(), "openai")
         await add(log, note(1))
-        await log.settle()
+        await log.sync()
         await add(log, note(2))
         assert topics(await store.read(log.id)) == ["1", "2"]
         await store.close()

@@ -58,7 +58,7 @@ def test_a_session_is_a_file_of_the_journal_in_the_working_directorys_place(tmp_
         store = DiskStore(SessionStore(tmp_path / "sessions"), cwd=tmp_path)
         log = await store.create("ab" * 12, "anthropic")
         await add(log, note(1))
-        await log.settle()
+        await log.sync()
         await log.close()
         return log.id
 
@@ -132,7 +132,7 @@ def test_a_full_disk_is_said_and_the_session_goes_on_when_there_is_room(tmp_path
         await add(log, note(4))
         may_grow_to(resource.RLIM_INFINITY)
         await add(log, big, note(5))
-        await log.settle()
+        await log.sync()
         assert topics(await store.read(log.id)) == ["1", "4", "5"]
         await log.close()
 

@@ -18,15 +18,15 @@ def test_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
     async def act() -> None:
         store, root = open_store(None), new_root()
-        assert not store.keeps
+        assert not store.persistent
         log = await store.create(root, "openai")
         assert log.header.format == "openai"
         assert list(await add(log, note(1))) == []
         assert list(await add(log, note(2))) == []
-        await log.settle()
+        await log.sync()
         assert list(await store.find(root)) == []
         for attempt in (store.open(log.id), store.read(log.id)):
-            with pytest.raises(StoreError, match=r"this proxy keeps none"):
+            with pytest.raises(StoreError, match=r"this proxy stores none"):
                 await attempt
         with pytest.raises(StoreError, match="is not held"):
             await log.append((note(3),))

@@ -122,7 +122,7 @@ def test_a_database_that_cannot_be_reached_is_told_when_it_is_asked_for(url: str
         return str(caught.value)
 
     said = asyncio.run(main())
-    assert f"the store {parse_location(url).name} does not serve" in said
+    assert f"the store {parse_location(url).name} does not work" in said
     assert SECRET not in said
 
 
@@ -131,7 +131,7 @@ def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     asyncio.run(open_store(str(tmp_path / "new")).check())
     asyncio.run(open_store(None).check())
     assert list(tmp_path.iterdir()) == [tmp_path / "file"]
-    with pytest.raises(StoreError, match=f"{tmp_path / 'file'} is no directory that can be written in"):
+    with pytest.raises(StoreError, match=f"{tmp_path / 'file'} is not a writable directory"):
         asyncio.run(open_store(str(tmp_path / "file" / "new")).check())
 
 

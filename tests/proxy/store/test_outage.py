@@ -12,11 +12,11 @@ import pytest
 from tests.proxy.store.servers import QUOTED
 from tests.proxy.store.support import Place, add, database_of, new_root, note, topics
 from wane.proxy.store import Log, StoreError
-from wane.proxy.store.outage import Outage, Patience
+from wane.proxy.store.outage import Outage, Timeouts
 from wane.proxy.store.shared import SharedStore
 from wane.proxy.store.work import within
 
-AT_ONCE = "does not serve: no answer within 1 seconds; it was not asked again"
+AT_ONCE = "does not work: no answer within 1 seconds; it is not asked again"
 
 
 class Clock:
@@ -30,45 +30,45 @@ class Clock:
 def test_one_step_asks_again_after_a_pause() -> None:
     clock = Clock()
     outage = Outage(4, clock)
-    asked = outage.asking()
+    asked = outage.started()
     clock.now += 3
     outage.failed(StoreError("it hangs"), asked)
     clock.now += 3.9
-    with pytest.raises(StoreError, match=r"^it hangs; it was not asked again within 4 seconds of that$"):
-        outage.asking()
+    with pytest.raises(StoreError, match=r"^it hangs; it is not asked again within 4 seconds$"):
+        outage.started()
     clock.now += 0.2
-    asked = outage.asking()
+    asked = outage.started()
     # The others do not wait with it.
-    with pytest.raises(StoreError, match=r"^it hangs; it was"):
-        outage.asking()
+    with pytest.raises(StoreError, match=r"^it hangs; it is"):
+        outage.started()
     clock.now += 3
     outage.failed(StoreError("it hangs still"), asked)
-    with pytest.raises(StoreError, match=r"^it hangs still; it was"):
-        outage.asking()
+    with pytest.raises(StoreError, match=r"^it hangs still; it is"):
+        outage.started()
     clock.now += 4
-    outage.asking()
-    outage.over()
-    outage.asking()
-    outage.asking()
+    outage.started()
+    outage.answered()
+    outage.started()
+    outage.started()
 
 
 def test_a_step_that_was_cancelled_is_followed_by_another() -> None:
     clock = Clock()
     outage = Outage(4, clock)
-    outage.failed(StoreError("it hangs"), outage.asking() - 3)
+    outage.failed(StoreError("it hangs"), outage.started() - 3)
     for _ in range(3):
         clock.now += 4
-        outage.asking()
+        outage.started()
 
 
 def test_what_fails_at_once_may_be_tried_again_at_once() -> None:
     clock = Clock()
     outage = Outage(4, clock)
-    outage.failed(StoreError("it is refused"), outage.asking())
-    outage.failed(StoreError("it hangs"), outage.asking() - 3)
+    outage.failed(StoreError("it is refused"), outage.started())
+    outage.failed(StoreError("it hangs"), outage.started() - 3)
     clock.now += 4
-    outage.failed(StoreError("it is refused"), outage.asking())
-    outage.asking()
+    outage.failed(StoreError("it is refused"), outage.started())
+    outage.started()
 
 
 def test_work_that_goes_on_when_it_is_cancelled_is_not_waited_for() -> None:
@@ -104,17 +104,17 @@ def test_a_hanging_server_is_waited_for_once(shared: Place, request: pytest.Fixt
     server = request.getfixturevalue("redis_server" if shared.kind == "redis" else "postgres_server")
 
     async def act() -> None:
-        store = SharedStore(database_of(shared.where, Patience(limit=1, pause=600)))
-        again = SharedStore(database_of(shared.where, Patience(limit=1, pause=1.5)))
+        store = SharedStore(database_of(shared.where, Timeouts(limit=1, pause=600)))
+        again = SharedStore(database_of(shared.where, Timeouts(limit=1, pause=1.5)))
         log, other = await store.create(new_root(), "openai"), await again.create(new_root(), "openai")
         await add(log, note(1))
         await add(other, note(1))
         with server.hanging():
             for one in (log, other):
-                with pytest.raises(StoreError, match=r"does not serve: no answer within 1 seconds$"):
+                with pytest.raises(StoreError, match=r"does not work: no answer within 1 seconds$"):
                     await add(one, note(2))
                 # Not that it is not held: the reason is why it is not.
-                with pytest.raises(StoreError, match=r"does not serve: no answer within 1 seconds$"):
+                with pytest.raises(StoreError, match=r"does not work: no answer within 1 seconds$"):
                     await one.append((note(2),))
             calls: list[Callable[[], Awaitable[Any]]] = [
                 lambda: add(log, note(2)),
@@ -139,7 +139,7 @@ def test_a_server_that_hangs_in_the_midst_of_a_hold(shared: Place, request: pyte
     server = request.getfixturevalue("redis_server" if shared.kind == "redis" else "postgres_server")
 
     async def act() -> None:
-        store = SharedStore(database_of(shared.where, Patience(limit=1, pause=600)))
+        store = SharedStore(database_of(shared.where, Timeouts(limit=1, pause=600)))
         log = await store.create(new_root(), "openai")
         async with log.hold():
             with server.hanging():
@@ -158,7 +158,7 @@ def test_many_who_wait_for_a_server_that_says_nothing(scheme: str) -> None:
         where = f"{scheme}://wane:{QUOTED}@127.0.0.1:{silent.getsockname()[1]}/0"
 
         async def act() -> None:
-            store = SharedStore(database_of(where, Patience(limit=1, pause=600)))
+            store = SharedStore(database_of(where, Timeouts(limit=1, pause=600)))
             # More than there are connections.
             found = await asyncio.gather(*(store.find(new_root()) for _ in range(50)), return_exceptions=True)
             assert {type(error) for error in found} == {StoreError}

@@ -389,16 +389,16 @@ UNLED = refusal("messages.3.content.0.type: Expected `thinking` or `redacted_thi
 HISTORY = [said("Hi"), model(thinking("t", "s"), call("c")), user(result("c"))]
 
 
-def mended(error: bytes, body: Body) -> Body:
-    mending = WIRE.mending(400, error, body, body)
-    assert mending is not None
-    return mending(body, body)
+def corrected(error: bytes, body: Body) -> Body:
+    correction = WIRE.correction(400, error, body, body)
+    assert correction is not None
+    return correction(body, body)
 
 
 def test_thinking_that_is_bound_to_what_was_evicted_is_dropped_by_the_provider() -> None:
     body = {"model": "m", "messages": HISTORY}
     before = deepcopy(body)
-    again = mended(BOUND, body)
+    again = corrected(BOUND, body)
     assert again == {
         **body,
         "thinking": {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}},
@@ -406,7 +406,7 @@ def test_thinking_that_is_bound_to_what_was_evicted_is_dropped_by_the_provider()
     assert body == before
     assert WIRE.headers(again) == {"anthropic-beta": BINDING_BETA}
     assert WIRE.headers(body) == {}
-    kept = mended(BOUND, {**body, "thinking": {"type": "adaptive", "display": "omitted"}})
+    kept = corrected(BOUND, {**body, "thinking": {"type": "adaptive", "display": "omitted"}})
     assert kept["thinking"]["display"] == "omitted"
 
 
@@ -420,7 +420,7 @@ def test_the_scripted_provider_takes_what_drops_thinking() -> None:
     body = {"model": "m", "messages": [said("Hi"), model(sealed, call("c")), user(result("c"))]}
     with pytest.raises(Refused) as refused:
         check(body)
-    again = mended(json.dumps(provider.error(400, refused.value.message)).encode(), body)
+    again = corrected(json.dumps(provider.error(400, refused.value.message)).encode(), body)
     check(again)
 
 
@@ -429,19 +429,19 @@ def test_the_scripted_provider_takes_what_drops_thinking() -> None:
 )
 def test_where_the_provider_cannot_drop_it_thinking_is_left_out(config: Body) -> None:
     body = {"messages": HISTORY, "thinking": config}
-    again = mended(BOUND, body)
+    again = corrected(BOUND, body)
     assert again == {"messages": [HISTORY[0], model(call("c")), HISTORY[2]], "thinking": config}
 
 
 def test_a_turn_whose_thinking_was_evicted_goes_on_without() -> None:
     body = {"messages": HISTORY, "thinking": {"type": "enabled", "budget_tokens": 2_000}}
-    again = mended(UNLED, body)
+    again = corrected(UNLED, body)
     assert again == {"messages": [HISTORY[0], model(call("c")), HISTORY[2]], "thinking": {"type": "disabled"}}
 
 
 def test_messages_of_mere_thinking_are_left_out_and_their_neighbours_joined() -> None:
     body = {"messages": [said("Hi"), model(thinking("t", "s")), said("Ho")], "thinking": {"type": "disabled"}}
-    again = mended(BOUND, body)
+    again = corrected(BOUND, body)
     assert again["messages"] == [user(text("Hi"), text("Ho"))]
 
 
@@ -458,7 +458,7 @@ def test_messages_of_mere_thinking_are_left_out_and_their_neighbours_joined() ->
     ],
 )
 def test_other_refusals_are_the_clients(status: int, error: bytes, body: Body) -> None:
-    assert WIRE.mending(status, error, body, body) is None
+    assert WIRE.correction(status, error, body, body) is None
 
 
 @pytest.mark.parametrize(

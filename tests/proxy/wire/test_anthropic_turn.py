@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.proxy.wire.anthropic_replies import WIRE, call, text, thinking
-from tests.proxy.wire.test_anthropic_request import UNLED, mended, model, result, said, user
-from wane.proxy.wire.anthropic.turn import required, unled
+from tests.proxy.wire.test_anthropic_request import UNLED, corrected, model, result, said, user
+from wane.proxy.wire.anthropic.turn import readings_without, required
 from wane.proxy.wire.base import Body, Message
 
 ENABLED = {"type": "enabled", "budget_tokens": 2_000}
@@ -45,7 +45,7 @@ def kept(history: list[Message], *numbers: int) -> dict[int, list[int]]:
     ],
 )
 def test_whether_a_turn_begins_with_thinking(messages: list[Message], readings: set[bool]) -> None:
-    assert unled(messages) == readings
+    assert readings_without(messages) == readings
 
 
 def test_the_thinking_of_a_turn_stays_with_the_least_that_may_follow_it() -> None:
@@ -92,13 +92,13 @@ def sent(*messages: Message, thinks: Any = ENABLED) -> Body:
 
 def test_a_turn_that_lost_its_begin_goes_on_without_thinking_until_the_user_speaks() -> None:
     whole, view = sent(said("Hi"), LED, user(result("a")), *AFTER), sent(said("Hi"), *AFTER)
-    mending = WIRE.foreseen(view, whole)
-    assert mending is not None
-    assert mending(view, whole) == {"messages": [said("Hi"), *AFTER], "thinking": {"type": "disabled"}}
+    correction = WIRE.correction_ahead(view, whole)
+    assert correction is not None
+    assert correction(view, whole) == {"messages": [said("Hi"), *AFTER], "thinking": {"type": "disabled"}}
     # Also where it would be valid again by now.
-    assert mending(whole, whole)["thinking"] == {"type": "disabled"}
+    assert correction(whole, whole)["thinking"] == {"type": "disabled"}
     later = sent(*whole["messages"], model(text("Done.")), said("More."))
-    assert mending(later, later) == later
+    assert correction(later, later) == later
 
 
 @pytest.mark.parametrize(
@@ -112,12 +112,12 @@ def test_a_turn_that_lost_its_begin_goes_on_without_thinking_until_the_user_spea
     ],
 )
 def test_what_is_not_known_to_be_invalid_is_left_alone(view: Body, client: Body) -> None:
-    assert WIRE.foreseen(view, client) is None
+    assert WIRE.correction_ahead(view, client) is None
 
 
 def test_a_turn_that_is_refused_for_what_nobody_could_foresee_goes_on_without_thinking() -> None:
     body = sent(said("Hi"), LED, user(result("a")))
-    again = mended(UNLED, body)
+    again = corrected(UNLED, body)
     assert again == {
         "messages": [said("Hi"), model(text("I look."), call("a")), user(result("a"))],
         "thinking": {"type": "disabled"},

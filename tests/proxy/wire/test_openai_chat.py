@@ -444,12 +444,12 @@ def test_a_cleared_result() -> None:
 def test_signed_reasoning_of_routers_is_dropped() -> None:
     said = {"role": "assistant", "content": "A", "reasoning": "R", "reasoning_details": [{"signature": "x"}]}
     error = b'{"error":{"message":"messages.1.content.0: Invalid `signature` in `thinking` block"}}'
-    mending = WIRE.mending(400, error, body(said), body())
-    assert mending is not None
-    assert mending(body(said), body())["messages"] == [{"role": "assistant", "content": "A", "reasoning": "R"}]
-    assert WIRE.mending(400, error, body(), body()) is None
-    assert WIRE.mending(400, b'{"error":{"message":"too long"}}', body(said), body()) is None
-    assert WIRE.mending(500, error, body(said), body()) is None
+    correction = WIRE.correction(400, error, body(said), body())
+    assert correction is not None
+    assert correction(body(said), body())["messages"] == [{"role": "assistant", "content": "A", "reasoning": "R"}]
+    assert WIRE.correction(400, error, body(), body()) is None
+    assert WIRE.correction(400, b'{"error":{"message":"too long"}}', body(said), body()) is None
+    assert WIRE.correction(500, error, body(said), body()) is None
 
 
 def test_errors_have_openais_shape() -> None:

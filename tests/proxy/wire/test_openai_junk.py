@@ -88,5 +88,5 @@ def test_requests(body: dict[str, Any]) -> None:
         assert isinstance(wire.unmanaged(body), str | None)
         assert isinstance(wire.refusal(body), str | None)
         wire.tools(body)
-        mending = wire.mending(400, b"invalid_encrypted_content", body, body)
-        assert mending is None or mending(body, body) is not body
+        correction = wire.correction(400, b"invalid_encrypted_content", body, body)
+        assert correction is None or correction(body, body) is not body

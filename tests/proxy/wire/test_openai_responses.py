@@ -412,11 +412,11 @@ def test_reasoning_that_is_refused_is_dropped(error: dict[str, Any]) -> None:
     output = {"type": "function_call_output", "id": "fco_1", "call_id": "a", "output": "r"}
     request = body(USER, thought, function_call("a", id="fc_1"), output, {**said("A"), "id": "msg_1"})
     raw = json.dumps({"error": error}).encode()
-    mending = WIRE.mending(400, raw, request, request)
-    assert mending is not None
-    assert mending(request, request)["input"] == [USER, function_call("a"), output, {**said("A"), "id": "msg_1"}]
-    assert WIRE.mending(400, raw, body(), body()) is None
-    assert WIRE.mending(400, b'{"error": {"message": "too long"}}', request, request) is None
+    correction = WIRE.correction(400, raw, request, request)
+    assert correction is not None
+    assert correction(request, request)["input"] == [USER, function_call("a"), output, {**said("A"), "id": "msg_1"}]
+    assert WIRE.correction(400, raw, body(), body()) is None
+    assert WIRE.correction(400, b'{"error": {"message": "too long"}}', request, request) is None
 
 
 def test_errors_have_openais_shape() -> None:

@@ -22,8 +22,8 @@ from wane.journal import SessionStore, default_root
 if TYPE_CHECKING:
     from wane.proxy.server.run import ProxyOptions, Running
 
-_PATIENT: Final = 2
-"""Requests to stop that it takes in an orderly way: the second one aborts open requests, and a third one ends it."""
+_ORDERLY: Final = 2
+"""Number of orderly requests to stop: the second one aborts open requests, a third one cancels everything."""
 
 
 def run_proxy(values: dict[str, Any]) -> int:
@@ -33,7 +33,7 @@ def run_proxy(values: dict[str, Any]) -> int:
         values: values of the command line.
 
     Raises:
-        WaneError: if the proxy cannot work as asked.
+        WaneError: if the proxy cannot start with these options.
     """
     options = proxy_options(values, os.environ)
     quiet = bool(values.get("quiet"))
@@ -56,17 +56,20 @@ async def _serve(options: ProxyOptions, *, quiet: bool, sock: socket.socket | No
     task = asyncio.current_task()
     assert task is not None
     started: list[Running] = []
-    asked = 0
+    stops = 0
 
     def stop() -> None:
-        nonlocal asked
-        asked += bool(started)
-        if not started or asked > _PATIENT:
+        nonlocal stops
+        stops += bool(started)
+        if not started or stops > _ORDERLY:
             task.cancel()
             return
-        started[0].stop()
-        if asked == 1 and not quiet and (waiting := _waiting(started[0])):
-            say(waiting)
+        proxy = started[0]
+        proxy.stop()
+        count = proxy.traffic.open_requests()
+        if stops == 1 and not quiet and count:
+            requests = counted(count, "request")
+            say(f"waiting up to {proxy.grace:g} s for {requests}; press Ctrl-C again to stop at once")
 
     try:
         with signals.handled((*signals.INTERRUPT, *signals.END), stop):
@@ -82,17 +85,11 @@ async def _serve(options: ProxyOptions, *, quiet: bool, sock: socket.socket | No
                 await proxy.stopped()
     except asyncio.CancelledError:
         return failure.INTERRUPTED
-    return failure.OK if asked < _PATIENT and task.cancelling() == 0 else failure.INTERRUPTED
-
-
-def _waiting(proxy: Running) -> str:
-    count = proxy.traffic.open_requests()
-    requests = counted(count, "request")
-    return f"waiting up to {proxy.grace:g} s for {requests}; Ctrl-C again does not wait" if count else ""
+    return failure.OK if stops < _ORDERLY and task.cancelling() == 0 else failure.INTERRUPTED
 
 
 def keep_loaded() -> None:
-    """Exempt what is loaded from garbage collection, which would take 10 ms in the middle of requests."""
+    """Exempt everything loaded so far from garbage collection, which would delay requests by 10 ms."""
     gc.collect()
     gc.freeze()
 
@@ -105,11 +102,12 @@ def _introduce(options: ProxyOptions) -> None:
     kept = f"{context.budget:,} tokens ({context.strategy}{marks if context.strategy in ('cwl', 'paper') else ''})"
     if context.strategy == "none":
         kept = "the whole history, without a budget (none)"
+    lifetime = f"deleted {options.keep / 86_400:g} days after their last use" if options.keep else "kept for ever"
     lines = [
         f"Listening on {url}, for {server.upstream}",
         f"  view      {kept}",
         f"  sessions  {_place(options.store)}",
-        *([] if options.store is None else [f"            {_until(options.keep)} (--keep)"]),
+        *([] if options.store is None else [f"            {lifetime} (--keep)"]),
         f"  status    {base}/wane/",
         "",
         "Set in the client:",
@@ -132,8 +130,3 @@ def _place(store: str | None) -> str:
         return parse_location(store).name
     root = default_root(os.environ) if store == "disk" else Path(store).expanduser()
     return str(SessionStore(root.absolute()).directory(Path.cwd()))
-
-
-def _until(keep: float) -> str:
-    """Return until when stored sessions are kept."""
-    return f"deleted {keep / 86_400:g} days after their last use" if keep else "kept for ever"

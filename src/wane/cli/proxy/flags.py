@@ -1,4 +1,4 @@
-"""Options of `wane proxy`, and those that it shares with `wane run`."""
+"""Options of `wane proxy` and `wane statusline`, and those shared with `wane run`."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ CONTEXT: Final = (
     Flag(
         ("--annotate",),
         "annotate",
-        "Who marks episodes: model, the default, with a tool that the proxy adds, or infer, which tells them from tool "
-        "calls if the model marks none.",
+        "Who marks episodes: model (the default), with a tool that the proxy adds, or infer, from tool calls if the "
+        "model marks none.",
         "WHO",
         choices=("model", "infer"),
     ),
     Flag(
         ("--recall",),
         "recall",
-        "Give the model a second tool, recall, to read evicted content again, word by word: an episode, or what a "
+        "Give the model a second tool, recall, to read evicted content again, word for word: an episode, or what a "
         "search finds.",
     ),
     Flag(
         ("--remind-at",),
         "remind_at",
         "Share of the budget that work outside episodes may fill before the model is reminded to mark it, or none for "
-        "never. The default is 0.2, and a quarter of that until an episode is started.",
+        "never. The default is 0.2, and a quarter of that until the first episode starts.",
         "SHARE",
     ),
     Flag(
@@ -62,8 +62,7 @@ CONTEXT: Final = (
     Flag(
         ("--keep",),
         "keep",
-        "Delete stored sessions that nobody has written to for so long, such as 30d (the default) or 12h; never keeps "
-        "them.",
+        "Delete stored sessions this long after their last use, such as 30d (the default) or 12h; never keeps them.",
         "AGE",
     ),
     Flag(
@@ -87,9 +86,9 @@ TREATMENT: Final = (
     Flag(
         ("--usage",),
         "usage",
-        "Usage that a client is told for a reply that took several requests to the provider: their sum, or that of the "
-        "last one, for agents that compact their context by it. auto, the default, tells Claude Code, Codex and pi the "
-        "last, and others the sum; with wane run, the default is last.",
+        "Usage to report for a reply that took several requests to the provider: their sum, or that of the last one, "
+        "for agents that compact their context by it. auto, the default, reports the last one to Claude Code, Codex "
+        "and pi, and the sum to others; with wane run, the default is last.",
         "WHAT",
         choices=("auto", "sum", "last"),
     ),
@@ -102,8 +101,8 @@ TREATMENT: Final = (
     Flag(
         ("--max-cost",),
         "max_cost",
-        "Ask no model any more once managed requests have cost so many dollars; clients get HTTP 402. By default there "
-        "is no limit.",
+        "Stop asking models once managed requests have cost this many dollars; clients then get HTTP 402. By default "
+        "there is no limit.",
         "DOLLARS",
         float,
     ),
@@ -141,7 +140,7 @@ PROXY: Final = (
     Flag(
         ("--token",),
         "token",
-        "Secret that clients must send, at least 16 characters; better given as WANE_PROXY_TOKEN, because other users "
+        "Secret that clients must send, at least 16 characters; better set as WANE_PROXY_TOKEN, because other users "
         "can see options. Needed to listen anywhere but on loopback.",
         "TOKEN",
     ),
@@ -149,7 +148,7 @@ PROXY: Final = (
     Flag(
         ("--workers",),
         "workers",
-        "How many processes serve the address together; more than one needs a store that they can share, redis://… or "
+        "Number of processes that serve the address together; several need a store that they can share, redis://… or "
         "postgresql://…. The default is 1.",
         "NUMBER",
         int,
@@ -157,7 +156,7 @@ PROXY: Final = (
     Flag(
         ("--grace",),
         "grace",
-        "Seconds that open requests have to end when the proxy is stopped. The default is 3.",
+        "Seconds that open requests get to finish when the proxy stops. The default is 3.",
         "SECONDS",
         float,
     ),

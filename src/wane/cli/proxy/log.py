@@ -27,7 +27,7 @@ def log_to(handler: logging.Handler, level: str, form: str = "%(asctime)s %(mess
 
 
 class _Plain(logging.Formatter):
-    """Formats lines without control characters, which a terminal would obey."""
+    """Formats lines without control characters, which would control the terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
         return "\n".join(printable(line) for line in super().format(record).split("\n"))

@@ -22,7 +22,7 @@ TOKEN_VARIABLE: Final = "WANE_PROXY_TOKEN"  # noqa: S105 - its name
 """Environment variable with the token that clients must send."""
 
 STORE_VARIABLE: Final = "WANE_PROXY_STORE"
-"""Environment variable with the place of the sessions, for a URL that holds a password."""
+"""Environment variable with the store, for a URL that contains a password."""
 
 _MODULES: Final = ("starlette", "uvicorn", "httpx2", "orjson", "prometheus_client")
 _SIZE: Final = re.compile(r"(\d{1,12})\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
@@ -44,10 +44,10 @@ def proxy_options(values: Mapping[str, Any], environ: Mapping[str, str]) -> Prox
 
     Args:
         values: values of the command line, by the flags in `wane.cli.proxy.flags`.
-        environ: the environment, which may hold the token.
+        environ: the environment, which may hold the token and the store.
 
     Raises:
-        UsageError: for options that make no sense together, or without an upstream.
+        UsageError: for options that contradict each other, or without an upstream.
         ConfigError: for a value that cannot work.
         MissingExtraError: if the proxy's extra is not installed.
     """
@@ -59,7 +59,7 @@ def proxy_options(values: Mapping[str, Any], environ: Mapping[str, str]) -> Prox
 
     if not values.get("upstream"):
         raise UsageError(
-            "say which provider to send requests to, such as: wane proxy --upstream https://api.anthropic.com"
+            "give the provider to send requests to, such as: wane proxy --upstream https://api.anthropic.com"
         )
     waits = {"timeout": "read", "grace": "grace"}
     given = {field: _seconds(f"--{key}", values[key]) for key, field in waits.items() if key in values}
@@ -94,8 +94,8 @@ def context_settings(values: Mapping[str, Any]) -> ContextSettings:
     """Return how to manage contexts.
 
     Raises:
-        UsageError: if episodes shall be marked for a strategy without episodes, or if recall or reminders are asked for
-            although the model marks no episodes.
+        UsageError: for inference with a strategy that has no episodes, or for recall or reminders if the model marks no
+            episodes.
         ConfigError: for a value that cannot work.
     """
     from wane.conversation.engine import EPISODIC
@@ -117,7 +117,7 @@ def context_settings(values: Mapping[str, Any]) -> ContextSettings:
     )
     if settings.recall and (settings.strategy not in EPISODIC or settings.annotate != "model"):
         raise UsageError(
-            "--recall gives back episodes that the model marks: it needs --strategy cwl or paper, and --annotate model"
+            "--recall returns episodes that the model marks: it needs --strategy cwl or paper, and --annotate model"
         )
     if "remind_at" in values and (settings.strategy not in EPISODIC or settings.annotate != "model"):
         raise UsageError(
@@ -125,7 +125,7 @@ def context_settings(values: Mapping[str, Any]) -> ContextSettings:
         )
     if settings.strategy not in EPISODIC and settings.annotate == "infer":
         raise UsageError(
-            f"--annotate infer has no effect with --strategy {settings.strategy}, which knows no episodes: "
+            f"--annotate infer has no effect with --strategy {settings.strategy}, which has no episodes: "
             "leave it out, or give --strategy cwl or paper"
         )
     return settings

@@ -1,4 +1,4 @@
-"""`wane statusline`: a line on the latest session of a proxy, for an agent's status line."""
+"""`wane statusline`: prints a line about a proxy's latest session, for an agent's status line."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from urllib.request import urlopen
 from wane.cli import failure
 from wane.cli.terminal.text import printable
 
-_PATIENCE: Final = 1.0
+_TIMEOUT: Final = 1.0
 """Seconds; the agent asks again soon."""
 
 
 def print_statusline(url: str | None = None) -> int:
-    """Print the line, and return the exit code: an agent shows no line of a command that fails."""
+    """Print the line. The exit code is always 0, because an agent shows no line of a command that fails."""
     base = url or os.environ.get("WANE_PROXY_URL") or os.environ.get("ANTHROPIC_BASE_URL") or ""
-    # What an agent tells of itself on standard input is not needed, but it may wait until somebody has read it.
+    # The agent writes data to standard input and may wait until it is read, though it is not needed here.
     if not sys.stdin.isatty():
         sys.stdin.read()
     sys.stdout.write(f"{printable(_line(base))}\n")
@@ -31,16 +31,16 @@ def _line(base: str) -> str:
     if not base.startswith(("http://", "https://")):
         return "wane: no proxy"
     try:
-        with urlopen(f"{base.rstrip('/')}/wane/status", timeout=_PATIENCE) as answer:  # noqa: S310 - http, see above
+        with urlopen(f"{base.rstrip('/')}/wane/status", timeout=_TIMEOUT) as answer:  # noqa: S310 - http, see above
             data = json.load(answer)
         sessions = data["sessions"]
-        return told(sessions[0]) if sessions else "wane: no session yet"
+        return line_of(sessions[0]) if sessions else "wane: no session yet"
     except (URLError, OSError, ValueError, LookupError, TypeError):
         return "wane: no proxy"
 
 
-def told(session: Mapping[str, Any]) -> str:
-    """Return the line on a session of `/wane/status`."""
+def line_of(session: Mapping[str, Any]) -> str:
+    """Return the line about a session of `/wane/status`."""
     view, budget = session["view"], session["budget"]
     parts = [f"wane {_short(view)}/{_short(budget)}"]
     if view > budget:

@@ -1,4 +1,4 @@
-"""Several processes of one proxy: they share the socket and the store, and are replaced when they die."""
+"""Runs a proxy in several processes that share the socket and the store, and replaces those that die."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ Serve = Callable[["ProxyOptions", socket.socket], int]
 Handler: TypeAlias = "Callable[[int, FrameType | None], Any] | int | None"
 
 _SHORT: Final = 5.0
-"""Seconds: a process that lives shorter has no use for being replaced again and again."""
+"""Seconds; a process that lives shorter counts as failed at its start."""
 _MOST_SHORT: Final = 5
+"""Short-lived processes in a row after which none is replaced."""
 
 
 def serve_together(
@@ -38,10 +39,10 @@ def serve_together(
     """Serve with several processes until a signal comes, and return the exit code.
 
     Args:
-        options: how each of them runs.
-        workers: how many there are.
-        serve: what each does.
-        introduce: tells that they serve; gets the options with the port.
+        options: options of each process.
+        workers: number of processes.
+        serve: runs one process.
+        introduce: prints that they serve, from the options with the port.
 
     Raises:
         WaneError: if the address or the store cannot be used, or the system has no `fork`.
@@ -69,7 +70,7 @@ class _Group:
         self._started: dict[int, float] = {}  # by process
         self._stopping = False
         self._short_lives = 0
-        # It ends for the workers when this process does, however that happens.
+        # The workers see its end when this process ends, however that happens.
         self._alive = os.pipe()
 
     def run(self, workers: int) -> int:
@@ -98,7 +99,7 @@ class _Group:
     def _work(self, before: dict[signal.Signals, Handler]) -> NoReturn:
         code = failure.FAILED
         try:
-            # Ctrl-C reaches the parent alone, which passes it on.
+            # Ctrl-C reaches only the parent, which passes it on.
             os.setpgrp()
             for number, was in before.items():
                 signal.signal(number, was)
@@ -119,18 +120,18 @@ class _Group:
         how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
         if self._short_lives >= _MOST_SHORT:
             say(f"worker {process} {how}, like those before it: giving up")
-            self._tell(signal.SIGTERM)
+            self._signal(signal.SIGTERM)
             return
         say(f"worker {process} {how}; another one takes its place")
         self._start(before)
 
     def _stop(self, number: int, _: object) -> None:
         self._stopping = True
-        # Nobody is to connect to a socket that no process serves any more.
+        # Nobody may connect to a socket that no process serves any more.
         self._sock.close()
-        self._tell(number)
+        self._signal(number)
 
-    def _tell(self, number: int) -> None:
+    def _signal(self, number: int) -> None:
         for process in self._started:
             try:
                 os.kill(process, number)

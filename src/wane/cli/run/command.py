@@ -1,4 +1,4 @@
-"""`wane run`: runs an agent with a proxy of its own."""
+"""`wane run`: runs an agent with its own proxy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wane.cli.terminal.child import run_child
 from wane.cli.terminal.text import counted, say
 
 if TYPE_CHECKING:
-    from wane.proxy.agents.base import Agent, Asked
+    from wane.proxy.agents.base import Agent, Command
     from wane.proxy.server.run import ProxyOptions, Running
 
 _ANY_PORT: Final = "127.0.0.1:0"
@@ -29,10 +29,10 @@ def run_agent(values: dict[str, Any]) -> int:
         values: values of the command line; `arguments` are the agent's own.
 
     Raises:
-        WaneError: if the agent cannot be pointed at a proxy, or the proxy cannot work as asked.
+        WaneError: if the agent cannot be pointed at a proxy, or the proxy cannot start with these options.
     """
     need_proxy("wane run")
-    from wane.proxy.agents.base import Asked
+    from wane.proxy.agents.base import Command
     from wane.proxy.agents.known import agent_of
     from wane.proxy.http.address import Address
 
@@ -43,7 +43,7 @@ def run_agent(values: dict[str, Any]) -> int:
             f"wane run listens for one agent on this machine, but others can reach {values['listen']}: give an address "
             "such as 127.0.0.1:8701, or use wane proxy, which asks for a token there"
         )
-    asked = Asked(
+    command = Command(
         program=values["agent"],
         arguments=values.get("arguments", ()),
         environ=dict(os.environ),
@@ -51,38 +51,38 @@ def run_agent(values: dict[str, Any]) -> int:
         api=values.get("api"),
         upstream=values.get("upstream"),
     )
-    agent = agent_of(asked.program)
-    found = shutil.which(asked.program)
+    agent = agent_of(command.program)
+    found = shutil.which(command.program)
     if found is None:
         how = f"; install it with: {agent.install}" if agent.install else ""
-        say(f"{asked.program} is not installed, or not on the PATH{how}")
+        say(f"{command.program} is not installed, or not on the PATH{how}")
         return failure.NOT_FOUND
-    # Nobody else reaches this proxy, so of the proxy's variables only the place of sessions counts.
-    stored = {name: value for name, value in asked.environ.items() if name == STORE_VARIABLE}
-    # An agent may act on the usage that a reply reports, whichever agent it is.
+    # Nobody else can reach this proxy, so it needs no token: of the proxy's variables only the store counts.
+    stored = {name: value for name, value in command.environ.items() if name == STORE_VARIABLE}
+    # Any agent may compact its context by the usage that a reply reports.
     values = {"usage": "last", **values}
-    options = proxy_options({**values, "upstream": asked.upstream or agent.upstream(asked)}, stored)
-    return _run(agent, asked, found, options, values)
+    options = proxy_options({**values, "upstream": command.upstream or agent.upstream(command)}, stored)
+    return _run(agent, command, found, options, values)
 
 
-def _run(agent: Agent, asked: Asked, found: str, options: ProxyOptions, values: dict[str, Any]) -> int:
+def _run(agent: Agent, command: Command, found: str, options: ProxyOptions, values: dict[str, Any]) -> int:
     from wane.proxy.agents.base import around_proxies
     from wane.proxy.server.run import in_thread
 
     quiet = bool(values.get("quiet"))
     with (
         RunLog(values.get("log"), values.get("log_level", "info")) as log,
-        # Nobody else can read this directory.
+        # Only the user can read this directory.
         tempfile.TemporaryDirectory(prefix="wane-run-") as private,
         in_thread(options) as proxy,
     ):
-        start = agent.start(asked, proxy.url, options.server.upstream, Path(private))
+        start = agent.start(command, proxy.url, options.server.upstream, Path(private))
         log.note(f"{agent.program} asks {proxy.url}, which asks {options.server.upstream}; see {proxy.url}/wane/")
         if start.note and not quiet:
             say(start.note)
-        environ = {**asked.environ, **around_proxies(asked.environ), **start.environ, "WANE_PROXY_URL": proxy.url}
+        environ = {**command.environ, **around_proxies(command.environ), **start.environ, "WANE_PROXY_URL": proxy.url}
         environ.pop(TOKEN_VARIABLE, None)
-        code = run_child((found, *start.before, *asked.arguments), environ)
+        code = run_child((found, *start.before, *command.arguments), environ)
     if not quiet:
         say(summary(proxy, options, log))
     return code
@@ -90,40 +90,40 @@ def _run(agent: Agent, asked: Asked, found: str, options: ProxyOptions, values: 
 
 _ENDED: Final = {
     "managed": "",
-    "passed": "passed on as they came",
-    "failed_open": "sent on unchanged because Wane failed",
+    "passed": "passed on unchanged",
+    "failed_open": "passed on unchanged because Wane failed",
     "refused": "refused",
     "provider_error": "answered with an error",
     "unreachable": "not answered",
     "broken": "broken off",
-    "client_gone": "given up",
+    "client_gone": "cancelled",
 }
 """How requests ended, by outcome."""
 
 
 def summary(proxy: Running, options: ProxyOptions, log: RunLog) -> str:
-    """Return a line on the requests of a run."""
+    """Return a line about the requests of a run."""
     from wane.proxy.sessions.money import Money
 
     outcomes = proxy.traffic.outcomes()
     every = sum(outcomes.values())
     if not every:
-        return "no request came to the proxy: the agent asked nothing, or asked elsewhere" + _warned(log)
+        return "no request reached the proxy: the agent sent none, or sent them elsewhere" + _warnings(log)
     others = [f"{outcomes[name]:,} {how}" for name, how in _ENDED.items() if how and outcomes.get(name)]
-    told = counted(every, "request") + (f" ({', '.join(others)})" if others else "")
+    line = counted(every, "request") + (f" ({', '.join(others)})" if others else "")
     if not proxy.traffic.peak:
-        return f"{told}; none had a history and tools to manage" + _warned(log)
+        return f"{line}; none had a history and tools to manage" + _warnings(log)
     held = f"{proxy.traffic.peak:,} of {options.context.budget:,} tokens"
-    told += f"; the view held {held} at most, {proxy.traffic.evicted_tokens():,} were evicted"
+    line += f"; the view held {held} at most, {proxy.traffic.evicted_tokens():,} were evicted"
     amounts = [status.money for status in proxy.sessions.status()]
     known = [money for money in amounts if money is not None]
     if known and len(known) == len(amounts):
         total = sum(known, Money())
         saved = total.unmanaged - total.spent
         than = "less" if saved >= 0 else "more"
-        told += f"; ${total.spent:.2f} spent, about ${abs(saved):.2f} {than} than without eviction"
-    return told + _warned(log)
+        line += f"; ${total.spent:.2f} spent, about ${abs(saved):.2f} {than} than without eviction"
+    return line + _warnings(log)
 
 
-def _warned(log: RunLog) -> str:
+def _warnings(log: RunLog) -> str:
     return f"; {counted(log.warnings, 'warning')} in {log.path}" if log.warnings else ""

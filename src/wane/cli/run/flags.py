@@ -12,15 +12,15 @@ RUN: Final = (
     Flag(
         ("AGENT",),
         "agent",
-        "The agent's program and its arguments: claude, codex, pi, or with --api any other. What follows its name goes "
-        "to it.",
+        "The agent's program and its arguments: claude, codex, pi, or with --api any other. Everything after its name "
+        "goes to it.",
         "AGENT [ARGUMENT ...]",
     ),
     *CONTEXT,
     Flag(
         ("--upstream",),
         "upstream",
-        "The provider's base URL. The default is the one that the agent would use by itself.",
+        "The provider's base URL. The default is the one that the agent uses by itself.",
         "URL",
     ),
     Flag(
@@ -54,4 +54,4 @@ RUN: Final = (
     ),
     Flag(("-q", "--quiet"), "quiet", "Print only errors of Wane's own."),
 )
-"""All of them, in the order of help."""
+"""All options, in the order of the help."""

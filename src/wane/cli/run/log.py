@@ -1,4 +1,4 @@
-"""The log of a proxy while an agent has the terminal: a file, and the number of warnings in it."""
+"""The proxy's log while an agent has the terminal: a file, and the number of warnings in it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RunLog:
     def __init__(self, path: Path | None, level: str) -> None:
         self.path = path or _own_path()
         self.warnings = 0
-        # The log tells what the agent asks, so only its user may read it.
+        # The log names the agent's requests, so only the user may read it.
         os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o600))
         self._handler = _Counting(self)
         log_to(self._handler, level, "%(asctime)s %(levelname)s %(message)s")

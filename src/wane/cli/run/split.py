@@ -15,10 +15,10 @@ _WITH_VALUE: Final = frozenset(name for flag in RUN if flag.value for name in fl
 def split(args: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     """Return the command line up to the agent's name, and the agent's arguments.
 
+    The agent is the first word that is neither an option nor an option's value, or the word after two dashes.
+
     Args:
         args: the whole command line; that of another command is returned unchanged.
-
-    The agent is the first word that is neither an option nor an option's value, or what follows two dashes.
 
     Raises:
         UsageError: if no agent is named.
@@ -33,5 +33,5 @@ def split(args: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     mine, agent = args[:place], args[place:]
     agent = agent[1:] if agent[:1] == ["--"] else agent
     if not agent:
-        raise UsageError(f"say which agent to run, {_EXAMPLE}; see wane run --help")
+        raise UsageError(f"give the agent to run, {_EXAMPLE}; see wane run --help")
     return [*mine, "--", agent[0]], tuple(agent[1:])

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 RUN: Final = """\
-Run a coding agent with its context kept within a budget, and change nothing about it.
+Run a coding agent with its context kept within a budget, without changing the agent's setup.
 
-A proxy starts on a free port, the agent is pointed at it, and it stops when the agent ends. The agent has the terminal
-for itself, and its exit code is returned. It is set up for this run alone: by an environment variable for Claude Code,
-an option for Codex, an extension for pi. Its login or key, its provider and its other settings stay.
+A proxy starts on a free port, and stops when the agent ends. The agent has the terminal for itself, and its exit code
+is returned. It is pointed at the proxy for this run only: by an environment variable for Claude Code, an option for
+Codex, an extension for pi. Its login or key, its provider and its other settings stay the same.
 
 Examples:
   wane run claude
@@ -18,9 +18,9 @@ Examples:
   wane run pi --model anthropic/claude-sonnet-5-5
   wane run --api openai --upstream https://openrouter.ai/api/v1 my-agent
 
-At the end, one line on standard error tells how many requests there were, how large the view became, and how much was
-evicted. The agent gets WANE_PROXY_URL: its sessions can be watched there at /wane/. With --listen the address is known
-in advance. See wane proxy --help for setting up a client with a proxy that stays.
+At the end, one line on standard error tells the number of requests, the largest view, and how much was evicted. Watch
+the sessions at /wane/ of the proxy, whose address the agent gets as WANE_PROXY_URL; --listen sets it in advance. For a
+proxy that keeps running, see wane proxy --help.
 
 Exit codes:
   the agent's own, or 128 and the number of the signal that ended it

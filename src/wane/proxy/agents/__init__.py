@@ -1,1 +1,1 @@
-"""Coding agents that a proxy can be put before: what each must be told, and which provider it would talk to."""
+"""Coding agents: how to find the provider of each, and how to point it at the proxy."""

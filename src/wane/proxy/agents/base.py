@@ -1,4 +1,4 @@
-"""What is asked of an agent: its provider, and how to start it so that it asks the proxy instead."""
+"""The interface of agents: the provider that an agent uses, and how to start it so that it uses the proxy instead."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wane.core.errors import ConfigError
 from wane.proxy.http.address import UpstreamUrl
 
 Api = Literal["anthropic", "openai"]
-"""Whose protocols an agent speaks; OpenAI's are two, and the base URL is the same."""
+"""Whose protocols an agent speaks; OpenAI's two share a base URL."""
 
 ANTHROPIC: Final = "https://api.anthropic.com"
 OPENAI: Final = "https://api.openai.com/v1"
@@ -23,16 +23,16 @@ _PROXIES: Final = ("http_proxy", "https_proxy", "all_proxy")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """How the user would start the agent.
+class Command:
+    """The user's command to start an agent.
 
     Attributes:
-        program: the program, as it was named.
+        program: the program, as the user wrote it.
         arguments: its arguments.
         environ: the environment.
         folder: the working directory.
-        api: whose protocols it speaks, where the user says so.
-        upstream: the provider, where the user says so.
+        api: whose protocols the agent speaks, if the user says so.
+        upstream: the provider, if the user says so.
     """
 
     program: str
@@ -48,12 +48,12 @@ class Asked:
         return Path(self.environ.get("HOME") or self.environ.get("USERPROFILE") or Path.home())
 
     def place(self, variable: str, default: str) -> Path:
-        """Return a directory that the environment may name, or else one of the home directory."""
+        """Return the directory that an environment variable names, or else one in the home directory."""
         named = self.environ.get(variable)
         return Path(named).expanduser() if named else self.home / default
 
     def option(self, *names: str) -> str | None:
-        """Return the value of an option of the agent's, as far as it is written `--name value` or `--name=value`."""
+        """Return the value of an option of the agent, written `--name value` or `--name=value`; None if not given."""
         found = None
         for argument, after in zip(self.arguments, (*self.arguments[1:], None), strict=False):
             if argument in names:
@@ -65,12 +65,12 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """How to start the agent so that it asks the proxy.
+    """How to start an agent so that it uses the proxy.
 
     Attributes:
-        before: arguments that go before the user's.
+        before: arguments to put before the user's.
         environ: variables to set.
-        note: what the user should know; empty as a rule.
+        note: a note to the user; usually empty.
     """
 
     before: tuple[str, ...] = ()
@@ -82,32 +82,32 @@ class Agent(Protocol):
     """An agent.
 
     Attributes:
-        program: what its program is called.
-        install: the command that installs it; empty if there is none to name.
-        user_agents: how the header `user-agent` of its requests begins. It takes the usage that a reply reports for
-            the size of its context, and compacts by it.
+        program: name of its program.
+        install: the command that installs it; empty if unknown.
+        user_agents: beginnings of the header `user-agent` of its requests. An agent that has any compacts its context
+            by the usage that a reply reports.
     """
 
     program: str
     install: str
     user_agents: tuple[str, ...]
 
-    def upstream(self, asked: Asked) -> str:
-        """Return the base URL of the provider that it would ask by itself.
+    def upstream(self, command: Command) -> str:
+        """Return the base URL of the provider that it would use by itself.
 
         Raises:
-            ConfigError: if it is set up for something that no proxy can stand before, or nothing tells.
+            ConfigError: if that provider is unknown, or cannot be used through a proxy.
         """
         ...
 
-    def start(self, asked: Asked, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:
+    def start(self, command: Command, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:
         """Return how to start it.
 
         Args:
-            asked: how the user would.
+            command: the user's command.
             proxy: the proxy's base URL, without a version.
-            upstream: where the proxy sends requests to.
-            private: a directory for files of this run, which nobody else can read.
+            upstream: where the proxy sends requests.
+            private: a directory for files of this run that only the user can read.
 
         Raises:
             ConfigError: if it cannot be pointed at the proxy.
@@ -116,10 +116,9 @@ class Agent(Protocol):
 
 
 def openai_base(proxy: str, upstream: UpstreamUrl) -> str:
-    """Return the base URL for clients of OpenAI's protocols, which know paths without a version only.
+    """Return the proxy's base URL for clients of OpenAI's protocols, which expect the version in the base URL.
 
-    It ends with the version that the provider's own base URL ends with, so that both are told alike; with `/v1` where
-    that is a host alone.
+    It ends with the same version as the provider's base URL, or with `/v1` if that has no path.
     """
     last = upstream.prefix.rpartition("/")[2]
     versioned = last[:1] == "v" and last[1:].isdigit()
@@ -127,7 +126,7 @@ def openai_base(proxy: str, upstream: UpstreamUrl) -> str:
 
 
 def around_proxies(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what to set for an agent to reach this machine itself, where its environment names a proxy for HTTP."""
+    """Return the variables that let an agent reach this machine directly, if its environment sets an HTTP proxy."""
     if not any(environ.get(name) or environ.get(name.upper()) for name in _PROXIES):
         return {}
     known = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
@@ -137,7 +136,7 @@ def around_proxies(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return an agent's settings; none if the file is not there or is of no use, which is the agent's to say."""
+    """Return an agent's settings; empty if the file is missing or malformed, which the agent reports itself."""
     try:
         read = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -146,7 +145,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Return an agent's settings; none if the file is not there or is of no use, which is the agent's to say."""
+    """Return an agent's settings; empty if the file is missing or malformed, which the agent reports itself."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -154,7 +153,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def table(data: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """Return a table within settings, by the names on the way; an empty one if there is none."""
+    """Return a nested table of settings by its path; empty if there is none."""
     here: Any = data
     for name in names:
         here = here.get(name) if isinstance(here, dict) else None
@@ -162,11 +161,11 @@ def table(data: Mapping[str, Any], *names: str) -> dict[str, Any]:
 
 
 def text(data: Mapping[str, Any], name: str) -> str | None:
-    """Return a text of settings; None if there is none."""
+    """Return a text from settings; None if it is missing or empty."""
     value = data.get(name)
     return value if isinstance(value, str) and value else None
 
 
 def cannot(program: str, what: str) -> ConfigError:
-    """Return the error of an agent that cannot be run with a proxy."""
+    """Return the error for an agent that cannot be run with a proxy."""
     return ConfigError(f"{program} cannot be run with a proxy: {what}")

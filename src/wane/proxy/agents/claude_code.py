@@ -1,4 +1,4 @@
-"""Claude Code: `ANTHROPIC_BASE_URL`, which a settings file may set too, and then wins."""
+"""Claude Code: pointed at the proxy by `ANTHROPIC_BASE_URL`, which settings files can override."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from wane.proxy.agents.base import ANTHROPIC, Asked, Start, cannot, read_json, table, text
+from wane.proxy.agents.base import ANTHROPIC, Command, Start, cannot, read_json, table, text
 from wane.proxy.http.address import UpstreamUrl
 
 _VARIABLE: Final = "ANTHROPIC_BASE_URL"
@@ -20,51 +20,51 @@ _OFF: Final = ("", "0", "false", "no", "off")
 
 
 class ClaudeCode:
-    """Claude Code, logged in or with a key."""
+    """Claude Code, with a login or a key."""
 
     program = "claude"
     install = "npm install -g @anthropic-ai/claude-code"
     user_agents: tuple[str, ...] = ("claude-cli/",)
 
-    def upstream(self, asked: Asked) -> str:
+    def upstream(self, command: Command) -> str:
         """Return the provider, by the settings files or the environment; Anthropic by default."""
-        return _set_by_file(asked, _VARIABLE) or asked.environ.get(_VARIABLE) or ANTHROPIC
+        return _set_by_file(command, _VARIABLE) or command.environ.get(_VARIABLE) or ANTHROPIC
 
-    def start(self, asked: Asked, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:  # noqa: ARG002
-        """Return the environment and, where a settings file would win over it, settings that win over the file."""
+    def start(self, command: Command, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:  # noqa: ARG002
+        """Return the environment and, if a settings file overrides it, settings that override the file."""
         for variable, service in _ELSEWHERE.items():
-            if (_set_by_file(asked, variable) or asked.environ.get(variable, "")).strip().lower() not in _OFF:
-                raise cannot("claude", f"{variable} has it ask {service}, whose API Wane does not speak; unset it")
+            if (_set_by_file(command, variable) or command.environ.get(variable, "")).strip().lower() not in _OFF:
+                raise cannot("claude", f"{variable} makes it use {service}, whose API Wane does not support; unset it")
         environ = {_VARIABLE: proxy}
-        given = asked.option("--settings")
-        if given is not None and text(table(_settings(asked, given), "env"), _VARIABLE):
-            raise cannot("claude", f"its --settings sets {_VARIABLE}; take it out, and give its value as --upstream")
-        if _set_by_file(asked, _VARIABLE) is None:
+        given = command.option("--settings")
+        if given is not None and text(table(_settings(command, given), "env"), _VARIABLE):
+            raise cannot("claude", f"its --settings sets {_VARIABLE}; remove it, and give its value as --upstream")
+        if _set_by_file(command, _VARIABLE) is None:
             return Start(environ=environ)
         if given is not None:
             raise cannot(
                 "claude",
-                f"a settings file sets {_VARIABLE}, and Wane can set another one by --settings only, which is given;"
-                " take the variable out of the file, and give its value as --upstream",
+                f"a settings file sets {_VARIABLE}, which only --settings overrides, and you give --settings yourself;"
+                " remove the variable from the file, and give its value as --upstream",
             )
         return Start(("--settings", json.dumps({"env": environ})), environ)
 
 
-def _set_by_file(asked: Asked, variable: str) -> str | None:
-    return next((value for path in _files(asked) if (value := text(table(read_json(path), "env"), variable))), None)
+def _set_by_file(command: Command, variable: str) -> str | None:
+    return next((value for path in _files(command) if (value := text(table(read_json(path), "env"), variable))), None)
 
 
-def _files(asked: Asked) -> Iterator[Path]:
+def _files(command: Command) -> Iterator[Path]:
     """The settings files, the strongest first."""
-    yield asked.folder / ".claude" / "settings.local.json"
-    yield asked.folder / ".claude" / "settings.json"
-    yield asked.place("CLAUDE_CONFIG_DIR", ".claude") / "settings.json"
+    yield command.folder / ".claude" / "settings.local.json"
+    yield command.folder / ".claude" / "settings.json"
+    yield command.place("CLAUDE_CONFIG_DIR", ".claude") / "settings.json"
 
 
-def _settings(asked: Asked, given: str) -> dict[str, object]:
-    """What `--settings` says: JSON, or the path of a file with it."""
+def _settings(command: Command, given: str) -> dict[str, object]:
+    """The settings in `--settings`: JSON, or the path of a JSON file."""
     if not given.lstrip().startswith("{"):
-        return read_json(asked.folder / given)
+        return read_json(command.folder / given)
     try:
         read = json.loads(given)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Codex: settings given by `-c`; the environment names no base URL."""
+"""Codex: pointed at the proxy by settings in `-c`, because no environment variable sets its base URL."""
 
 from __future__ import annotations
 
@@ -7,53 +7,53 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from wane.proxy.agents.base import OPENAI, Asked, Start, cannot, openai_base, read_json, read_toml, table, text
+from wane.proxy.agents.base import OPENAI, Command, Start, cannot, openai_base, read_json, read_toml, table, text
 from wane.proxy.http.address import UpstreamUrl
 
 _CHATGPT: Final = "https://chatgpt.com/backend-api/codex"
 _BUILT_IN: Final = "openai"
 _BASE: Final = "openai_base_url"
 _UNREACHABLE: Final = ("oss", "ollama", "lmstudio", "amazon-bedrock")
-"""Providers that Codex brings, and whose address no setting changes."""
+"""Built-in providers whose address no setting changes."""
 
 
 class Codex:
-    """Codex, logged in with ChatGPT or with a key, or with a provider of its configuration."""
+    """Codex, with a ChatGPT login, a key, or a provider from its configuration."""
 
     program = "codex"
     install = "npm install -g @openai/codex"
     user_agents: tuple[str, ...] = ("codex_", "codex-")
 
-    def upstream(self, asked: Asked) -> str:
-        """Return the provider: of the configuration, or else OpenAI, or ChatGPT if it is logged in there."""
-        provider = _provider(asked)
+    def upstream(self, command: Command) -> str:
+        """Return the configured provider, or else ChatGPT if the user is logged in there, or else OpenAI."""
+        provider = _provider(command)
         if provider != _BUILT_IN:
-            base = text(table(_config(asked), "model_providers", provider), "base_url")
+            base = text(table(_config(command), "model_providers", provider), "base_url")
             if base is None:
-                raise cannot("codex", f"nothing tells the address of its provider {provider!r}; give it as --upstream")
+                raise cannot("codex", f"the address of its provider {provider!r} is unknown; give it as --upstream")
             return base
-        return text(_config(asked), _BASE) or (_CHATGPT if _is_chatgpt(asked) else OPENAI)
+        return text(_config(command), _BASE) or (_CHATGPT if _is_chatgpt(command) else OPENAI)
 
-    def start(self, asked: Asked, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:  # noqa: ARG002
+    def start(self, command: Command, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:  # noqa: ARG002
         """Return the settings that point its provider at the proxy."""
-        provider = _provider(asked)
+        provider = _provider(command)
         key = _BASE if provider == _BUILT_IN else f"model_providers.{provider}.base_url"
-        if any(name == key for name, _ in _overrides(asked)):
-            raise cannot("codex", f"-c {key} is given; take it out, and give its value as --upstream")
-        # A string of JSON is one of TOML.
+        if any(name == key for name, _ in _overrides(command)):
+            raise cannot("codex", f"-c {key} is given; remove it, and give its value as --upstream")
+        # A JSON string is a TOML string too.
         before = ["-c", f"{key}={json.dumps(openai_base(proxy, upstream))}"]
-        if provider == _BUILT_IN and _is_chatgpt(asked):
-            # Compressed requests could only be passed on as they are.
+        if provider == _BUILT_IN and _is_chatgpt(command):
+            # Compressed requests could not be managed.
             before += ["-c", "features.enable_request_compression=false"]
         return Start(tuple(before))
 
 
-def _provider(asked: Asked) -> str:
-    if "--oss" in asked.arguments:
-        raise cannot("codex", "--oss has it ask a local server, whose address no setting changes")
-    config = _config(asked)
-    given = [value for name, value in _overrides(asked) if name == "model_provider"]
-    profile = asked.option("-p", "--profile") or text(config, "profile") or ""
+def _provider(command: Command) -> str:
+    if "--oss" in command.arguments:
+        raise cannot("codex", "--oss makes it use a local server, whose address no setting changes")
+    config = _config(command)
+    given = [value for name, value in _overrides(command) if name == "model_provider"]
+    profile = command.option("-p", "--profile") or text(config, "profile") or ""
     provider = given[-1] if given else text(table(config, "profiles", profile), "model_provider")
     provider = provider or text(config, "model_provider") or _BUILT_IN
     if provider in _UNREACHABLE and not table(config, "model_providers", provider):
@@ -61,9 +61,9 @@ def _provider(asked: Asked) -> str:
     return provider
 
 
-def _overrides(asked: Asked) -> Iterator[tuple[str, str]]:
-    """Settings that the command line gives by `-c name=value`."""
-    for argument, after in zip(asked.arguments, (*asked.arguments[1:], ""), strict=False):
+def _overrides(command: Command) -> Iterator[tuple[str, str]]:
+    """The settings that the command line gives as `-c name=value`."""
+    for argument, after in zip(command.arguments, (*command.arguments[1:], ""), strict=False):
         given = after if argument in ("-c", "--config") else argument.removeprefix("--config=")
         if given is argument:
             continue
@@ -71,18 +71,18 @@ def _overrides(asked: Asked) -> Iterator[tuple[str, str]]:
         yield name.strip(), value.strip().strip("\"'")
 
 
-def _config(asked: Asked) -> dict[str, Any]:
-    return read_toml(_home(asked) / "config.toml")
+def _config(command: Command) -> dict[str, Any]:
+    return read_toml(_home(command) / "config.toml")
 
 
-def _is_chatgpt(asked: Asked) -> bool:
-    """Whether it is logged in with ChatGPT, which is another provider than OpenAI's API."""
-    if asked.environ.get("CODEX_API_KEY"):
+def _is_chatgpt(command: Command) -> bool:
+    """Whether the user is logged in with ChatGPT, a different provider than OpenAI's API."""
+    if command.environ.get("CODEX_API_KEY"):
         return False
-    login = read_json(_home(asked) / "auth.json")
+    login = read_json(_home(command) / "auth.json")
     mode = text(login, "auth_mode")
     return mode.lower().startswith("chatgpt") if mode else not login.get("OPENAI_API_KEY") and bool(login.get("tokens"))
 
 
-def _home(asked: Asked) -> Path:
-    return asked.place("CODEX_HOME", ".codex")
+def _home(command: Command) -> Path:
+    return command.place("CODEX_HOME", ".codex")

@@ -1,4 +1,4 @@
-"""Which agent a program is."""
+"""Finds the agent by the name of its program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ENDINGS: Final = (".exe", ".cmd", ".bat", ".ps1")
 
 
 def agent_of(program: str) -> Agent:
-    """Return the agent that a program is, by its name; a path before it does not matter."""
+    """Return the agent of a program, by its file name."""
     name = PurePath(program).name
     name = next((name[: -len(end)] for end in _ENDINGS if name.lower().endswith(end)), name)
     return next((agent for agent in AGENTS if agent.program == name), Other(name))

@@ -1,4 +1,4 @@
-"""pi: an extension that gives a provider another address; neither environment nor options do."""
+"""pi: pointed at the proxy by an extension, because neither environment nor options set a provider's address."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from wane.proxy.agents.base import ANTHROPIC, OPENAI, Api, Asked, Start, cannot, openai_base, read_json, table, text
+from wane.proxy.agents.base import ANTHROPIC, OPENAI, Api, Command, Start, cannot, openai_base, read_json, table, text
 from wane.proxy.http.address import UpstreamUrl
 
 _COMMANDS: Final = ("install", "remove", "uninstall", "update", "list", "config", "auth")
-"""What pi does besides being an agent; these take no extension."""
+"""Subcommands of pi that run no agent; they take no extension."""
 
 _KNOWN: Final[dict[str, tuple[Api, str]]] = {
     "anthropic": ("anthropic", ANTHROPIC),
@@ -27,7 +27,7 @@ _KNOWN: Final[dict[str, tuple[Api, str]]] = {
     "xai": ("openai", "https://api.x.ai/v1"),
     "zai": ("openai", "https://api.z.ai/api/coding/paas/v4"),
 }
-"""Providers that pi knows, with one protocol and one address for all their models."""
+"""Built-in providers of pi with one protocol and one address for all their models."""
 
 _APIS: Final[dict[str, Api]] = {
     "anthropic-messages": "anthropic",
@@ -37,66 +37,68 @@ _APIS: Final[dict[str, Api]] = {
 
 
 class Pi:
-    """pi, with one of the providers that it knows or that its `models.json` adds."""
+    """pi, with a built-in provider or one from its `models.json`."""
 
     program = "pi"
     install = "npm install -g @earendil-works/pi-coding-agent"
     user_agents: tuple[str, ...] = ("pi (", "pi/")
 
-    def upstream(self, asked: Asked) -> str:
-        """Return the address of the provider of its model."""
-        provider = _provider(asked)
-        base = text(_added(asked, provider), "baseUrl") or _KNOWN.get(provider, ("", None))[1]
+    def upstream(self, command: Command) -> str:
+        """Return the address of its model's provider."""
+        provider = _provider(command)
+        base = text(_added(command, provider), "baseUrl") or _KNOWN.get(provider, ("", None))[1]
         if base is None:
             raise cannot(
-                "pi", f"the address of its provider {provider!r} is not known; give it as --upstream, and --api"
+                "pi", f"the address of its provider {provider!r} is unknown; give it as --upstream, with --api"
             )
         return base
 
-    def start(self, asked: Asked, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:
-        """Return the extension, which is written to the private directory."""
-        if asked.arguments[:1] and asked.arguments[0] in _COMMANDS:
+    def start(self, command: Command, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:
+        """Return the option that loads an extension, and write the extension to the private directory."""
+        if command.arguments[:1] and command.arguments[0] in _COMMANDS:
             return Start()
-        provider = _provider(asked)
-        base = proxy if _api(asked, provider) == "anthropic" else openai_base(proxy, upstream)
+        provider = _provider(command)
+        base = proxy if _api(command, provider) == "anthropic" else openai_base(proxy, upstream)
         extension = private / "wane.mjs"
         call = f"pi.registerProvider({json.dumps(provider)}, {json.dumps({'baseUrl': base})})"
         extension.write_text(f"export default (pi) => {{ {call}; }};\n", encoding="utf-8")
         return Start(("-e", str(extension)))
 
 
-def _provider(asked: Asked) -> str:
-    """The provider of the model that pi will use, as far as options, settings and keys tell."""
-    named = asked.option("--provider")
+def _provider(command: Command) -> str:
+    """The provider that pi will use, by options, settings and keys."""
+    named = command.option("--provider")
     if named:
         return named
-    for models in (asked.option("--model"), asked.option("--models")):
+    for models in (command.option("--model"), command.option("--models")):
         provider, slash, _ = (models or "").partition(",")[0].partition("/")
-        if slash and (provider in _KNOWN or _added(asked, provider)):
+        if slash and (provider in _KNOWN or _added(command, provider)):
             return provider
-    settings = {**read_json(_home(asked) / "settings.json"), **read_json(asked.folder / ".pi" / "settings.json")}
+    settings = {**read_json(_home(command) / "settings.json"), **read_json(command.folder / ".pi" / "settings.json")}
     if default := text(settings, "defaultProvider"):
         return default
-    keys = (name for name in ("anthropic", "openai") if asked.environ.get(f"{name.upper()}_API_KEY"))
+    keys = (name for name in ("anthropic", "openai") if command.environ.get(f"{name.upper()}_API_KEY"))
     return next(keys, "anthropic")
 
 
-def _api(asked: Asked, provider: str) -> Api:
-    if asked.api is not None:
-        return asked.api
-    added = _added(asked, provider)
+def _api(command: Command, provider: str) -> Api:
+    if command.api is not None:
+        return command.api
+    added = _added(command, provider)
     models = [model for model in added.get("models") or () if isinstance(model, dict)]
     spoken = text(added, "api") or next((api for model in models if (api := text(model, "api"))), None)
     if spoken is None and provider in _KNOWN:
         return _KNOWN[provider][0]
     if spoken not in _APIS:
-        raise cannot("pi", f"what its provider {provider!r} speaks is not known; say --api anthropic or --api openai")
+        raise cannot(
+            "pi", f"the protocol of its provider {provider!r} is unknown; give --api anthropic or --api openai"
+        )
     return _APIS[spoken]
 
 
-def _added(asked: Asked, provider: str) -> dict[str, Any]:
-    return table(read_json(_home(asked) / "models.json"), "providers", provider)
+def _added(command: Command, provider: str) -> dict[str, Any]:
+    return table(read_json(_home(command) / "models.json"), "providers", provider)
 
 
-def _home(asked: Asked) -> Path:
-    return asked.place("PI_CODING_AGENT_DIR", ".pi/agent")
+def _home(command: Command) -> Path:
+    return command.place("PI_CODING_AGENT_DIR", ".pi/agent")

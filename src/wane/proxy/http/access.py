@@ -1,4 +1,4 @@
-"""A line in the log for each request, without anything that was said in it."""
+"""The access log: one line for each request, without any of its content."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from wane.proxy.server.traffic import Exchange
 from wane.proxy.sessions.base import Facts
 
 ACCESS: Final = logging.getLogger("wane.proxy.access")
-"""Where the lines go, at level INFO."""
+"""The logger of these lines, at level INFO."""
 
 
-class Line:
-    """The line of one request.
+class AccessLine:
+    """The log line of one request.
 
     Attributes:
         what: method and path.
-        facts: what its view is like; None if it is not managed.
-        rounds: how often the provider's model was asked.
+        facts: facts about its view; None if it is not managed.
+        rounds: number of requests sent to the provider's model.
     """
 
-    __slots__ = ("_begun", "facts", "rounds", "what")
+    __slots__ = ("_started", "facts", "rounds", "what")
 
     def __init__(self, what: str) -> None:
         self.what = what
         self.facts: Facts | None = None
         self.rounds = 0
-        self._begun = time.perf_counter()
+        self._started = time.perf_counter()
 
     def write(self, status: int, exchange: Exchange) -> None:
-        """Write it.
+        """Write the line.
 
         Args:
-            status: what the client got; 0 for nothing.
-            exchange: knows how it ended.
+            status: the HTTP status that the client got; 0 for none.
+            exchange: the request's counters, with its outcome.
         """
         if not ACCESS.isEnabledFor(logging.INFO):
             return
-        took = (time.perf_counter() - self._begun) * 1000
+        took = (time.perf_counter() - self._started) * 1000
         parts = [self.what, str(status or "-")]
         if (facts := self.facts) is not None:
             parts.append(f"{facts.session} view {facts.view}/{facts.budget} evicted {facts.evicted}")

@@ -1,4 +1,4 @@
-"""Where the proxy listens, and the one place that it sends requests to."""
+"""The address that the proxy listens on, and the URL of its provider."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DEFAULT_PORT: Final = 8484
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _HIDDEN: Final = "***"
 _VERSION: Final = re.compile(r"v\d{1,2}(?:(?:alpha|beta)\d{0,2})?")
-# What paths are made of in the APIs of providers and gateways.
+# The path segments of the APIs of providers and gateways.
 _WORDS: Final = """anthropic api audio backend-api batches beta chat codex coding compat compatible-mode completions
     content conversations count_tokens deployments embeddings engines event_logging files gateway images inference
     input_items input_tokens internal litellm llm messages metrics models moderations oauth ollama openai organizations
@@ -24,7 +24,7 @@ _PLAIN: Final = frozenset(_WORDS.split())
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host, without brackets or port, is this machine's loopback by its name alone."""
+    """Whether a host name or IP address is loopback; nothing is resolved. Without brackets or port."""
     name = host.rstrip(".").lower()
     if name == "localhost" or name.endswith(".localhost"):
         return True
@@ -42,7 +42,7 @@ class Address:
 
     Attributes:
         host: a name or an IP address, without brackets.
-        port: 0 for any that is free.
+        port: the port; 0 for any free one.
     """
 
     host: str = "127.0.0.1"
@@ -50,17 +50,17 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return the address that a user writes: `127.0.0.1:8484`, `localhost`, `:8484`, `[::1]:8484`, `8484`.
+        """Parse an address, such as `127.0.0.1:8484`, `localhost`, `:8484`, `[::1]:8484` or `8484`.
 
         Raises:
             ConfigError: for anything else.
         """
-        asked = text.strip()
-        host, colon, port = asked.rpartition(":")
-        if asked.isdecimal():
-            host, port = "", asked
-        elif not colon or asked.endswith("]"):
-            host, port = asked, ""
+        stripped = text.strip()
+        host, colon, port = stripped.rpartition(":")
+        if stripped.isdecimal():
+            host, port = "", stripped
+        elif not colon or stripped.endswith("]"):
+            host, port = stripped, ""
         if not host.startswith("[") and ":" in host:
             raise ConfigError(f"the address {text!r} is not understood; write an IPv6 address as [::1]:{DEFAULT_PORT}")
         host = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
@@ -71,12 +71,12 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine reaches it."""
+        """Whether only this machine can reach it."""
         return is_loopback(self.host)
 
     @property
     def url(self) -> str:
-        """The base URL by which this machine reaches it."""
+        """Its base URL on this machine."""
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104
         return f"http://{bracketed(host)}:{self.port}"
 
@@ -91,9 +91,9 @@ class UpstreamUrl:
     Attributes:
         scheme: `http` or `https`.
         host: a name or an IP address, without brackets.
-        port: the port, the scheme's own if none was given.
-        prefix: the path that all requests go below, without a slash at its end; empty for none. Some gateways have
-            keys in it, so it is never shown as it is.
+        port: the port; by default the scheme's.
+        prefix: the path before that of each request, without a trailing slash; empty for none. Some gateways put keys
+            into it, so it is only shown masked.
     """
 
     scheme: str
@@ -103,10 +103,10 @@ class UpstreamUrl:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return the base URL that a user writes: `https://api.anthropic.com`, `https://openrouter.ai/api/v1`.
+        """Parse a base URL, such as `https://api.anthropic.com` or `https://openrouter.ai/api/v1`.
 
         Raises:
-            ConfigError: for anything else, a URL with a password, a query or a fragment among it.
+            ConfigError: for anything else, such as a URL with a password, a query or a fragment.
         """
         shown = _shown(text)
         example = "write a base URL, such as https://api.anthropic.com"
@@ -128,7 +128,7 @@ class UpstreamUrl:
 
     @property
     def netloc(self) -> str:
-        """Host and port as the header `Host` has them."""
+        """Host and port as in the header `Host`."""
         host = bracketed(self.host)
         return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
@@ -145,7 +145,7 @@ class UpstreamUrl:
     def target(self, path: bytes) -> bytes:
         """Return the request target for a client's path and query.
 
-        A client may be told an address with or without the version that the prefix ends with: it is not doubled.
+        A client's base URL may end with the version that the prefix ends with or not; it is not doubled.
         """
         prefix = self.prefix.encode()
         version = prefix[prefix.rfind(b"/") :]
@@ -158,18 +158,18 @@ class UpstreamUrl:
 
 
 def shown_path(path: str) -> str:
-    """Return a path as it may be shown: with stars for each part that could be a key."""
+    """Return a path with stars in place of each segment that could be a key."""
     secret = secrets_of(path)
     return "/".join(_HIDDEN if part in secret else part for part in path.split("/"))
 
 
 def secrets_of(path: str) -> set[str]:
-    """Return the parts of a path that could be keys: those that no API is known to have."""
+    """Return the segments of a path that could be keys: those of no known API."""
     return {part for part in path.split("/") if part and part not in _PLAIN and not _VERSION.fullmatch(part)}
 
 
 def bracketed(host: str) -> str:
-    """Return a host as URLs have it."""
+    """Return a host as in a URL: an IPv6 address in brackets."""
     return f"[{host}]" if ":" in host else host
 
 
@@ -178,7 +178,7 @@ def _is_host(text: str) -> bool:
 
 
 def _shown(text: str) -> str:
-    """What a user wrote as a URL, without what may be secret in it: user and password, path, query, fragment."""
+    """Mask what may be secret in a URL, even a malformed one: user and password, path, query, fragment."""
     scheme, mark, rest = text.strip().rpartition("://")
     head, at, tail = re.split(r"[?#]", rest, maxsplit=1)[0].rpartition("@")
     host, slash, path = tail.partition("/")

@@ -1,4 +1,4 @@
-"""The client's side of one request: its body, its reply, and whether it is still there."""
+"""The client's side of one request: its body, its reply, and whether it is still connected."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ Send = Callable[[Any], Awaitable[None]]
 
 
 class Client:
-    """One request of a client, over ASGI. Of one task, which is cancelled when the client goes away.
+    """One request of a client, over ASGI. Used by one task, which is cancelled when the client disconnects.
 
     Args:
-        receive: gives the request's events.
-        send: takes the reply's.
+        receive: receives the request's events.
+        send: sends the reply's events.
         timeouts: how long to wait for the client.
         exchange: counts bytes.
 
     Attributes:
-        gone: whether it went away before the end.
-        status: of its reply; 0 before that has begun.
-        ended: whether it has its reply.
+        gone: whether the client disconnected before the end.
+        status: HTTP status of the reply; 0 before it starts.
+        ended: whether the reply is complete.
+        whole: whether the request's body is complete.
     """
 
     __slots__ = ("_exchange", "_receive", "_send", "_task", "_timeouts", "_watcher", "ended", "gone", "status", "whole")
@@ -46,10 +47,10 @@ class Client:
     # The request's body
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Yield the body as it comes, and then watch the client.
+        """Yield the body as it arrives, then watch for a disconnect.
 
         Raises:
-            ClientGoneError: if it goes away before the end.
+            ClientGoneError: if the client disconnects before the end.
             RefusedError: if the next piece takes too long.
         """
         while not self.whole:
@@ -57,7 +58,7 @@ class Client:
                 async with asyncio.timeout(self._timeouts.body):
                     event: Event = await self._receive()
             except TimeoutError:
-                raise RefusedError(408, "the request's body takes too long to come", close=True) from None
+                raise RefusedError(408, "the request's body takes too long to arrive", close=True) from None
             if event["type"] != "http.request":
                 raise ClientGoneError
             self.whole = not event.get("more_body", False)
@@ -67,14 +68,14 @@ class Client:
         self.watch()
 
     def watch(self) -> None:
-        """Have the task cancelled when the client goes away. Once its body is read, as nothing else may be."""
+        """Cancel the current task when the client disconnects. Call it once the body is read."""
         if self._watcher is None:
             self._task = asyncio.current_task()
             self._watcher = asyncio.create_task(self._watch())
 
     async def _watch(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
-            pass  # what is left of a body that was not wanted
+            pass  # the rest of an unwanted body
         if not self.ended and self._task is not None:
             self.gone = True
             self._task.cancel()
@@ -83,37 +84,37 @@ class Client:
 
     @property
     def started(self) -> bool:
-        """Whether its reply has begun, so that the status is settled."""
+        """Whether the reply has started, so that its status can no longer change."""
         return self.status != 0
 
     async def start(self, status: int, headers: Headers) -> None:
-        """Begin the reply."""
+        """Start the reply."""
         self.status = status
-        await self._give({"type": "http.response.start", "status": status, "headers": headers})
+        await self._send_event({"type": "http.response.start", "status": status, "headers": headers})
 
-    async def give(self, data: bytes) -> None:
-        """Give a piece of the reply's body, at once. Waits while the client takes none.
+    async def write(self, data: bytes) -> None:
+        """Send a piece of the reply's body at once. Waits while the client reads nothing.
 
         Raises:
-            ClientGoneError: if it takes none for too long.
+            ClientGoneError: if it reads nothing for too long.
         """
         if data:
             self._exchange.sent(len(data))
-            await self._give({"type": "http.response.body", "body": data, "more_body": True})
+            await self._send_event({"type": "http.response.body", "body": data, "more_body": True})
 
     async def end(self, data: bytes = b"") -> None:
-        """End the reply, after a last piece."""
+        """End the reply with a last piece."""
         self._exchange.sent(len(data))
-        # The server says "disconnected" too when all was sent.
+        # The server reports a disconnect after a complete reply too.
         self.ended = True
-        await self._give({"type": "http.response.body", "body": data, "more_body": False})
+        await self._send_event({"type": "http.response.body", "body": data, "more_body": False})
 
     async def answer(self, status: int, headers: Headers, body: bytes) -> None:
-        """Give a whole reply."""
+        """Send a whole reply."""
         await self.start(status, [*headers, (b"content-length", b"%d" % len(body))])
         await self.end(body)
 
-    async def _give(self, event: Event) -> None:
+    async def _send_event(self, event: Event) -> None:
         try:
             async with asyncio.timeout(self._timeouts.client):
                 await self._send(event)
@@ -121,7 +122,7 @@ class Client:
             raise ClientGoneError from None
 
     def close(self) -> None:
-        """Watch no more."""
+        """Stop watching for a disconnect."""
         self.ended = True
         if self._watcher is not None:
             self._watcher.cancel()

@@ -1,4 +1,4 @@
-"""What can go wrong with a request, as exceptions between the server's parts."""
+"""What can go wrong with a request, as exceptions between the parts of the server."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from wane.proxy.server.traffic import UpstreamFault
 
 
 class RefusedError(Exception):
-    """A request that the proxy answers with an error of its own.
+    """The proxy answers the request with an error of its own.
 
     Args:
         status: the HTTP status.
-        message: what the client is told.
-        close: whether the connection must end, as what follows on it is not known.
+        message: the error for the client.
+        close: whether to close the connection, because what follows on it is unknown.
     """
 
     def __init__(self, status: int, message: str, *, close: bool = False) -> None:
@@ -28,25 +28,25 @@ class RefusedError(Exception):
 
 
 class ClientGoneError(Exception):
-    """The client has gone away, or takes nothing any more."""
+    """The client has disconnected, or no longer reads."""
 
 
 class BrokenOffError(Exception):
-    """A reply has broken off after its beginning went to the client: the connection is to end without an end."""
+    """A reply broke off after it had started; the connection must be closed without ending the reply."""
 
 
 class OwnFailureError(Exception):
-    """Something in Wane has failed: `__cause__` says what."""
+    """Something in Wane failed; `__cause__` is the error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why the provider could not be asked.
+    """Why a request to the provider failed.
 
     Attributes:
         kind: what happened, for metrics.
-        status: the HTTP status that tells a client.
-        message: what the client is told. It holds nothing of the request.
+        status: the HTTP status for the client.
+        message: the error for the client; it holds nothing of the request.
     """
 
     kind: UpstreamFault
@@ -55,11 +55,11 @@ class Fault:
 
 
 def fault_of(error: httpx2.HTTPError, provider: str) -> Fault:
-    """Return what an error of the HTTP client means.
+    """Return the fault for an error of the HTTP client.
 
     Args:
-        error: the error; its text may hold headers, and is not used.
-        provider: what the provider is called: scheme and host.
+        error: the error; its text may hold headers, so it is not used.
+        provider: the provider's scheme and host.
     """
     if isinstance(error, httpx2.PoolTimeout):
         return Fault("timeout", 504, f"no connection to {provider} was free in time")
@@ -70,15 +70,15 @@ def fault_of(error: httpx2.HTTPError, provider: str) -> Fault:
     if isinstance(error, httpx2.ConnectError | httpx2.ProxyError):
         return Fault("connect", 502, f"{provider} could not be reached")
     if isinstance(error, httpx2.LocalProtocolError):
-        return Fault("malformed", 502, f"the request could not be sent to {provider}: it is not proper HTTP")
-    return Fault("reset", 502, f"{provider} closed the connection before it had answered")
+        return Fault("malformed", 502, f"the request could not be sent to {provider}: it is not valid HTTP")
+    return Fault("reset", 502, f"{provider} closed the connection before it answered")
 
 
 def detail(error: BaseException) -> str:
-    """Return an error for the log: where it was raised, too, if it is a defect and not one of Wane's own errors."""
+    """Return an error for the log: the message of one of Wane's own errors, the traceback of any other."""
     return str(error) if isinstance(error, WaneError) else "".join(traceback.format_exception(error)).rstrip()
 
 
-def told(error: BaseException) -> str:
-    """Return an error for the log and a header: its text if it is one of Wane's own, or else its kind alone."""
+def brief(error: BaseException) -> str:
+    """Return an error in a few words: the message of one of Wane's own errors, the type of any other."""
     return str(error) if isinstance(error, WaneError) else type(error).__name__

@@ -1,4 +1,4 @@
-"""The form of a provider's reply: streamed or whole, which is not always what was asked for."""
+"""Whether a provider's reply is streamed or whole, which is not always what was requested."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import Final
 
 from wane.proxy.http import headers
 
-# White space, and the marks of byte order that may stand ahead of either form.
+# White space and byte order marks, which may precede either form.
 _BLANK: Final = b"\xef\xbb\xbf \t\r\n"
-# What server-sent events begin with.
+# The beginnings of server-sent events.
 _FIELDS: Final = (b"data:", b"event:", b"id:", b"retry:", b":")
 
 
 async def from_first(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield the pieces of a body, the first of them with something in it that tells its form, if any has."""
-    blank, begun = b"", False
+    """Yield the pieces of a body; leading blank ones are joined to the first that shows its form."""
+    blank, started = b"", False
     async for piece in pieces:
-        if begun:
+        if started:
             yield piece
             continue
         blank += piece
-        begun = bool(blank.strip(_BLANK))
-        if begun:
+        started = bool(blank.strip(_BLANK))
+        if started:
             yield blank
-    if blank and not begun:
+    if blank and not started:
         yield blank
 
 
@@ -33,7 +33,7 @@ def streams(beginning: bytes, given: headers.Headers) -> bool | None:
 
     Args:
         beginning: the first piece of its body, as `from_first` yields it.
-        given: its headers: some gateways give one form and name the other, so the body counts first.
+        given: its headers. Some gateways declare the wrong form, so the body takes precedence.
     """
     text = beginning.lstrip(_BLANK)
     if text.startswith(b"{"):

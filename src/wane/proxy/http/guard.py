@@ -1,4 +1,4 @@
-"""Who may use the proxy: those who show the token or, without one, programs of this machine."""
+"""Who may use the proxy: clients that send the token or, without one, programs on this machine."""
 
 from __future__ import annotations
 
@@ -14,30 +14,31 @@ from wane.proxy.http.faults import RefusedError
 from wane.proxy.http.request import Request
 
 _MARKED: Final = re.compile(rb"/+(?:~|%7[Ee])([^/]*)")
-"""The beginning of a path with the token, for clients that can be given a URL only: `/~TOKEN/v1/messages`.
+"""The beginning of a path with the token, for clients that only take a base URL: `/~TOKEN/v1/messages`.
 
-Some clients encode the tilde, or write another slash between a base URL and its path.
+Some clients encode the tilde, or add another slash between the base URL and the path.
 """
 
 
 class Guard:
-    """Lets requests in.
+    """Admits requests.
 
     Args:
-        token: what they must show; None for none.
+        token: the token that requests must carry; None for none.
         listen: where the server listens.
     """
 
     def __init__(self, token: str | None, listen: Address) -> None:
         self._token = None if token is None else token.encode()
         self._listen = listen
-        self._text = None if token is None else _written(token)
+        # Finds the token anywhere, however its characters are percent-encoded.
+        self._pattern = None if token is None else re.compile("".join(map(_any_spelling, token)))
 
     def admit(self, request: Request) -> Request:
-        """Return a request that may go on, without a token in its path.
+        """Return an admitted request, without a token in its path.
 
         Raises:
-            RefusedError: if it may not.
+            RefusedError: if it is not admitted.
         """
         if self._token is None:
             self._check_origin(request)
@@ -45,26 +46,26 @@ class Guard:
         shown = headers.first(request.headers, headers.TOKEN)
         admitted = shown is not None and compare_digest(shown, self._token)
         raw_path = request.raw_path
-        # Repeated by clients that put the base URL's path before a path that has it: none of it is for the provider.
+        # Some clients add the base URL's path to a path that has it already, so the token may be repeated.
         while (found := _MARKED.match(raw_path)) and compare_digest(unquote_to_bytes(found[1]), self._token):
             raw_path, admitted = raw_path[found.end() :] or b"/", True
         if admitted:
             return replace(request, raw_path=raw_path, path=unquote_to_bytes(raw_path).decode("utf-8", "replace"))
         raise RefusedError(
             401,
-            "this proxy asks for its token: in the header x-wane-token, or in the base URL as /~TOKEN before the path",
+            "this proxy needs its token: in the header x-wane-token, or in the base URL as /~TOKEN before the path",
         )
 
     def shown(self, request: Request) -> str:
-        """Return method and path for the log, without the token, or what may be meant to be it."""
+        """Return method and path for the log, without the token or anything in its place."""
         raw_path = _MARKED.sub(b"/~***", request.raw_path)
         line = f"{request.method} {replace(request, raw_path=raw_path).shown}"
-        return line if self._text is None else self._text.sub("***", line)
+        return line if self._pattern is None else self._pattern.sub("***", line)
 
     def _check_origin(self, request: Request) -> None:
-        """Refuse web pages: any page can have a browser ask loopback, and give its own name that address."""
+        """Refuse web pages: any page can make a browser ask loopback, also by DNS rebinding."""
         for value in headers.every(request.headers, b"host"):
-            host = _host(value)
+            host = _host_name(value)
             if host is None or not (is_loopback(host) or host == self._listen.host):
                 raise RefusedError(
                     421,
@@ -72,15 +73,14 @@ class Guard:
                 )
         for value in headers.every(request.headers, b"origin"):
             if not _is_program(value):
-                raise RefusedError(403, "this proxy takes no requests from web pages; set a token to allow them")
+                raise RefusedError(403, "this proxy accepts no requests from web pages; set a token to allow them")
 
 
-def _written(token: str) -> re.Pattern[str]:
-    """Return what finds a token wherever it stands, however its characters are percent-encoded."""
-    return re.compile("".join(f"(?:{re.escape(each)}|(?i:%(?:25)*{ord(each):02x}))" for each in token))
+def _any_spelling(character: str) -> str:
+    return f"(?:{re.escape(character)}|(?i:%(?:25)*{ord(character):02x}))"
 
 
-def _host(value: bytes) -> str | None:
+def _host_name(value: bytes) -> str | None:
     try:
         return urlsplit(f"//{value.decode('latin-1')}").hostname
     except ValueError:
@@ -88,8 +88,8 @@ def _host(value: bytes) -> str | None:
 
 
 def _is_program(origin: bytes) -> bool:
-    """Whether an origin is that of an application, or of a page from this machine."""
+    """Whether an origin is an application, or a page of this machine."""
     scheme, _, rest = origin.decode("latin-1").partition("://")
     if not rest:
-        return False  # null: a page that hides where it is from
-    return scheme.lower() not in ("http", "https") or is_loopback(_host(rest.encode("latin-1")) or "")
+        return False  # `null`: a page that hides its origin
+    return scheme.lower() not in ("http", "https") or is_loopback(_host_name(rest.encode("latin-1")) or "")

@@ -1,4 +1,4 @@
-"""Headers on their way through: what is for the next hop only stays here, and so does what is Wane's own."""
+"""Headers on their way through the proxy: hop-by-hop headers and Wane's own are not passed on."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final, TypeAlias
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]
-"""Headers in order, repeated ones as they are."""
+"""Headers in order, with repeated ones."""
 
 OWN: Final = b"x-wane-"
-"""What headers of Wane begin with."""
+"""Prefix of Wane's headers."""
 
 SESSION: Final = b"x-wane-session"
 VIEW: Final = b"x-wane-view"
@@ -37,12 +37,12 @@ _HOP: Final = frozenset(
         b"upgrade",
     }
 )
-# Set anew, or settled with the client here.
+# Set anew, or dealt with here.
 _REQUEST: Final = _HOP | {b"host", b"content-length", b"expect"}
-# It tells of other ways to the provider, which would be taken for ways to the proxy.
+# `alt-svc` names other addresses of the provider, which clients would take for the proxy's.
 _RESPONSE: Final = _HOP | {b"alt-svc"}
 REWRITTEN: Final = frozenset({b"content-length", b"content-encoding", b"content-md5", b"content-digest", b"digest"})
-"""What a body has no more once it was made anew."""
+"""Headers that no longer hold for a rewritten body."""
 
 _SECRET: Final = frozenset(
     {b"authorization", b"proxy-authorization", b"x-api-key", b"api-key", b"x-goog-api-key", b"cookie", TOKEN}
@@ -52,7 +52,7 @@ _LONGEST_WARNING: Final = 300  # characters
 
 
 def to_upstream(headers: Iterable[tuple[bytes, bytes]], host: bytes, drop: Collection[bytes] = ()) -> Headers:
-    """Return a client's headers for the provider, without any that says where the body ends.
+    """Return a client's headers for the provider, without those that frame the body.
 
     Args:
         headers: names in lower case.
@@ -60,7 +60,7 @@ def to_upstream(headers: Iterable[tuple[bytes, bytes]], host: bytes, drop: Colle
         drop: further names to leave out.
     """
     kept = list(headers)
-    named = _named(kept)
+    named = tokens(every(kept, b"connection"))
     sent: Headers = [(b"host", host)]
     sent += [
         (name, value)
@@ -78,7 +78,7 @@ def to_client(headers: Iterable[tuple[bytes, bytes]], drop: Collection[bytes] = 
         drop: further names to leave out, in lower case.
     """
     kept = [(name.lower(), value) for name, value in headers]
-    named = _named(kept)
+    named = tokens(every(kept, b"connection"))
     chunked = any(name == b"transfer-encoding" for name, _ in kept)
     return [
         (name, value)
@@ -94,19 +94,19 @@ def to_client(headers: Iterable[tuple[bytes, bytes]], drop: Collection[bytes] = 
 
 
 def added(sent: Headers, more: Mapping[str, str]) -> Headers:
-    """Return headers with further values of such as are lists, after those of the client.
+    """Return headers with values appended to comma-separated ones.
 
     Args:
         sent: names in lower case.
-        more: a value for each name; one that is there already is not repeated.
+        more: a value for each name; one that is present already is not repeated.
     """
     result = list(sent)
     for name, value in more.items():
         key, entry = name.lower().encode(), value.encode()
-        theirs = every(sent, key)
-        if entry.lower() not in tokens(theirs):
+        present = every(sent, key)
+        if entry.lower() not in tokens(present):
             result = [(each, old) for each, old in result if each != key]
-            result.append((key, b",".join([*theirs, entry])))
+            result.append((key, b",".join([*present, entry])))
     return result
 
 
@@ -126,25 +126,25 @@ def tokens(values: Iterable[bytes]) -> set[bytes]:
 
 
 def text(message: str) -> bytes:
-    """Return a message as a header's value: printable ASCII in one line, not too long."""
+    """Return a message as a header's value: one line of printable ASCII, cut if it is long."""
     line = " ".join(message.split()).encode("ascii", "replace")
     clean = bytes(c if 0x20 <= c < 0x7F else 0x3F for c in line)
     return clean if len(clean) <= _LONGEST_WARNING else clean[: _LONGEST_WARNING - 3] + b"..."
 
 
 def secrets(headers: Iterable[tuple[bytes, bytes]], query: bytes, parts: Iterable[str] = ()) -> list[str]:
-    """Return what must not be told of a request: its keys, in the forms in which a message could hold them.
+    """Return the keys of a request, in each form that a message could contain; the longest first.
 
     Args:
         headers: its headers, names in lower case.
         query: its query.
-        parts: parts of its path that may be keys.
+        parts: segments of its path that may be keys.
     """
     found: set[bytes] = set()
     for name, value in headers:
         if name in _SECRET:
             found.add(value)
-            # Without the scheme: `Bearer`.
+            # Without a scheme such as `Bearer`.
             found.update(value.split()[1:])
     found.update(part.partition(b"=")[2] for part in query.split(b"&"))
     texts = {*parts, *(each.decode("latin-1") for each in found)}
@@ -156,8 +156,3 @@ def scrub(message: str, known: Iterable[str]) -> str:
     for secret in known:
         message = message.replace(secret, "***")
     return message
-
-
-def _named(headers: Iterable[tuple[bytes, bytes]]) -> set[bytes]:
-    """The headers that `Connection` says are for the next hop only."""
-    return tokens(every(headers, b"connection"))

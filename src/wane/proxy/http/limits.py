@@ -1,4 +1,4 @@
-"""Bodies of model requests: read within limits of size and time, and decoded within them too."""
+"""Reads and decodes the bodies of model requests, within limits of size and time."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from wane.proxy.http.client import Client
 from wane.proxy.http.faults import RefusedError
 
 LARGE: Final = 1024 * 1024
-"""Bytes of a body, beyond which it is worked on beside the event loop."""
+"""Bytes above which a body is processed in a thread, not in the event loop."""
 
-_LINGER: Final = 2.0  # seconds in which a client that is refused may go on sending, so that it reads why
-_WINDOW: Final = 8 * 1024 * 1024  # bytes that zstd may look back over HTTP (RFC 9659)
+_LINGER: Final = 2.0  # seconds for which a refused client may still send, so that it reads the answer
+_WINDOW: Final = 8 * 1024 * 1024  # bytes, the largest zstd window over HTTP (RFC 9659)
 
 
 class UnknownEncodingError(Exception):
-    """A body in an encoding that cannot be undone here, or that is damaged."""
+    """A body cannot be decoded: its encoding is unknown, or it is damaged."""
 
 
 async def read_body(client: Client, sent: headers.Headers, most: int, seconds: float) -> bytes:
-    """Return a request's body as it came.
+    """Read a request's body.
 
     Args:
         client: the client.
@@ -35,7 +35,7 @@ async def read_body(client: Client, sent: headers.Headers, most: int, seconds: f
 
     Raises:
         RefusedError: if it is longer, or takes longer.
-        ClientGoneError: if the client goes away.
+        ClientGoneError: if the client disconnects.
     """
     declared = headers.first(sent, b"content-length")
     if declared is not None and declared.isdigit() and int(declared) > most:
@@ -52,7 +52,7 @@ async def read_body(client: Client, sent: headers.Headers, most: int, seconds: f
                     break
                 pieces.append(piece)
     except TimeoutError:
-        raise RefusedError(408, f"the request's body did not come within {seconds:g} seconds", close=True) from None
+        raise RefusedError(408, f"the request's body did not arrive within {seconds:g} seconds", close=True) from None
     if size > most:
         pieces.clear()
         await _linger(client)
@@ -61,58 +61,58 @@ async def read_body(client: Client, sent: headers.Headers, most: int, seconds: f
 
 
 async def decode_body(body: bytes, sent: headers.Headers, most: int) -> bytes:
-    """Return a body without its content encoding.
+    """Undo a body's content encoding.
 
     Args:
-        body: as it came.
+        body: the body as received.
         sent: the request's headers.
         most: bytes that it may have decoded.
 
     Raises:
-        UnknownEncodingError: if the encoding is not known here, or the body is not in it.
+        UnknownEncodingError: if the encoding is unknown, or the body is not in it.
         RefusedError: if it is longer.
     """
     names = [it for it in headers.tokens(headers.every(sent, b"content-encoding")) if it != b"identity"]
     if not names:
         return body
     if len(names) > 1 or names[0] not in _DECODERS:
-        raise UnknownEncodingError(f"its content encoding {b', '.join(sorted(names)).decode('latin-1')!r} is not known")
+        raise UnknownEncodingError(f"its content encoding {b', '.join(sorted(names)).decode('latin-1')!r} is unknown")
     decode, name = _DECODERS[names[0]], names[0].decode()
     try:
         plain = await asyncio.to_thread(decode, body, most) if len(body) > LARGE // 16 else decode(body, most)
     except (UnknownEncodingError, RefusedError):
         raise
     except Exception as error:
-        raise UnknownEncodingError(f"it is not proper {name}") from error
+        raise UnknownEncodingError(f"it is not valid {name}") from error
     if len(plain) > most:
         raise _too_large(most)
     return plain
 
 
 async def parsed(data: bytes) -> Any:
-    """Return what JSON text says; a long one is read beside the event loop.
+    """Parse JSON, in a thread if it is long.
 
     Raises:
-        ValueError: if it is no JSON.
+        ValueError: if it is not valid JSON.
     """
     return await asyncio.to_thread(jsons.loads, data) if len(data) > LARGE else jsons.loads(data)
 
 
 async def dumped(data: object, size: int) -> bytes:
-    """Return data as JSON; what is likely to be long is written beside the event loop.
+    """Return data as JSON, written in a thread if it is likely to be long.
 
     Args:
         data: JSON data.
-        size: bytes that it had when it came.
+        size: bytes that it had when it was received.
 
     Raises:
-        ValueError: if it is no JSON data.
+        ValueError: if it is not JSON data.
     """
     return await asyncio.to_thread(jsons.dumps, data) if size > LARGE else jsons.dumps(data)
 
 
 async def _linger(client: Client) -> None:
-    """Take what the client still sends: closing at once would make it lose the answer."""
+    """Read on for a moment: if the connection closed at once, the client would lose the answer."""
     try:
         async with asyncio.timeout(_LINGER):
             async for _ in client.pieces():
@@ -122,10 +122,10 @@ async def _linger(client: Client) -> None:
 
 
 def _too_large(most: int) -> RefusedError:
-    return RefusedError(413, f"the request's body has over {most:,} bytes, more than this proxy takes", close=True)
+    return RefusedError(413, f"the request's body has over {most:,} bytes, more than this proxy accepts", close=True)
 
 
-# Each gives at most a byte more than is allowed, and no more memory than that.
+# Each decoder returns at most one byte more than is allowed, and takes no more memory than that.
 
 
 def _gzip(body: bytes, most: int) -> bytes:
@@ -133,7 +133,7 @@ def _gzip(body: bytes, most: int) -> bytes:
 
 
 def _deflate(body: bytes, most: int) -> bytes:
-    # Meant to be wrapped as zlib does, but some leave the wrapping out.
+    # The standard says zlib's format, but some clients send raw deflate.
     try:
         return _inflated(body, most, 15)
     except zlib.error:
@@ -142,7 +142,7 @@ def _deflate(body: bytes, most: int) -> bytes:
 
 def _inflated(body: bytes, most: int, form: int) -> bytes:
     plain = bytearray()
-    # Gzip may come in several members.
+    # A gzip body may have several members.
     while True:
         decoder = zlib.decompressobj(form)
         plain += decoder.decompress(body, most + 1 - len(plain))
@@ -175,7 +175,7 @@ def _module(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise UnknownEncodingError(f"the package {name}, which decodes it, is not installed") from None
+        raise UnknownEncodingError(f"the package {name}, which is needed to decode it, is not installed") from None
 
 
 _DECODERS: Final[dict[bytes, Callable[[bytes, int], bytes]]] = {

@@ -1,4 +1,4 @@
-"""The socket that the proxy listens on, and the protocol that it speaks there."""
+"""The socket that the proxy listens on, and its HTTP protocol."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from wane.core.errors import WaneError
 from wane.proxy.http.address import Address
 
 BACKLOG: Final = 2048
-"""Connections that wait to be taken."""
+"""Connections that may wait to be accepted."""
 
-# What the server reports of things that are no one's concern: replies that end as the client or the provider has gone,
-# and protocols that were offered and not taken.
-_USUAL: Final = (
+# Warnings of the server about the ordinary: replies cut short when the client or the provider has gone, and upgrades
+# that were offered and not taken.
+_ORDINARY: Final = (
     "ASGI callable returned without",
     "No supported WebSocket library",
     "Unsupported upgrade request",
@@ -27,14 +27,14 @@ _USUAL: Final = (
 
 
 class ListenError(WaneError):
-    """An address that cannot be listened on."""
+    """The proxy cannot listen on an address."""
 
 
 def listen(address: Address) -> socket.socket:
     """Return a socket that listens on an address.
 
     Raises:
-        ListenError: if it cannot be listened on, such as when another program does.
+        ListenError: if that is not possible, such as when another program listens there.
     """
     try:
         found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -51,61 +51,58 @@ def listen(address: Address) -> socket.socket:
         opened.listen(BACKLOG)
     except OSError as error:
         opened.close()
-        raise ListenError(_cannot(address, error)) from None
+        why = str(error.strerror or error)
+        if error.errno == errno.EADDRINUSE:
+            why = "another program does, perhaps another wane proxy; choose with --listen"
+        raise ListenError(f"cannot listen on {address}: {why}") from None
     opened.setblocking(False)
     return opened
 
 
-def _cannot(address: Address, error: OSError) -> str:
-    if error.errno == errno.EADDRINUSE:
-        return f"cannot listen on {address}: another program does, perhaps another wane proxy; choose with --listen"
-    return f"cannot listen on {address}: {error.strerror or error}"
-
-
 class Protocol(H11Protocol):
-    """HTTP as the server speaks it, with a limit to how long the head of a request may take.
+    """The server's HTTP protocol, with a time limit for the head of a request.
 
     Attributes:
-        patience: that limit, in seconds.
+        head_timeout: the limit, in seconds.
     """
 
-    patience = 30.0
-    _late: asyncio.TimerHandle | None = None
+    head_timeout = 30.0
+    _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """A client has connected."""
+        """Start the timer for a new connection."""
         super().connection_made(transport)
         self._watch_head()
 
     def data_received(self, data: bytes) -> None:
-        """A client has sent something."""
+        """Stop the timer once the head is complete."""
         super().data_received(data)
         self._watch_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is over."""
-        if self._late is not None:
-            self._late.cancel()
+        """Stop the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
         super().connection_lost(exc)
 
     def _watch_head(self) -> None:
         waiting = self.conn.their_state is h11.IDLE
-        if waiting and self._late is None:
-            self._late = self.loop.call_later(self.patience, self.transport.close)
-        elif not waiting and self._late is not None:
-            self._late.cancel()
-            self._late = None
+        if waiting and self._timer is None:
+            self._timer = self.loop.call_later(self.head_timeout, self.transport.close)
+        elif not waiting and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
-def protocol(patience: float) -> type[Protocol]:
-    """Return the protocol with another limit to how long the head of a request may take, in seconds."""
-    return type("Protocol", (Protocol,), {"patience": patience})
+def protocol(head_timeout: float) -> type[Protocol]:
+    """Return the protocol with another time limit for the head of a request, in seconds."""
+    return type("Protocol", (Protocol,), {"head_timeout": head_timeout})
 
 
 class Quiet(logging.Filter):
-    """Keeps what is usual for a proxy out of the log."""
+    """Keeps warnings about the ordinary, and everything below warnings, out of the log."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a record is to be told."""
+        """Whether to log a record."""
         message: Any = record.msg
-        return record.levelno >= logging.WARNING and not str(message).startswith(_USUAL)
+        return record.levelno >= logging.WARNING and not str(message).startswith(_ORDINARY)

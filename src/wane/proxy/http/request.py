@@ -1,4 +1,4 @@
-"""A client's request, once it is known to be one that may be passed on."""
+"""The head of a client's request, and the checks before it may be passed on."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Request:
     """The head of a request.
 
     Attributes:
-        method: in capitals.
+        method: the method, in capitals.
         path: the path, decoded, without a token in it.
-        raw_path: the same as it came.
-        query: as it came; empty without one.
-        headers: in order, names in lower case.
+        raw_path: the same, not decoded.
+        query: the query as received; empty for none.
+        headers: the headers in order, names in lower case.
     """
 
     method: str
@@ -36,47 +36,47 @@ class Request:
 
     @property
     def target(self) -> bytes:
-        """Path and query, as they came."""
+        """Path and query, as received."""
         return self.raw_path + b"?" + self.query if self.query else self.raw_path
 
     @property
     def shown(self) -> str:
-        """The path for the log, without what may be keys: the query, and parts of the path that no API has."""
+        """The path for the log, without the query, and with segments masked that could be keys."""
         return shown_path(self.raw_path.decode("ascii", "replace"))
 
     @property
     def secrets(self) -> list[str]:
-        """What must not be told of it: its keys, in the forms in which a message could hold them."""
+        """Its keys, in each form that a message could contain."""
         return headers.secrets(self.headers, self.query, secrets_of(self.raw_path.decode("latin-1")))
 
 
 def head_of(scope: Scope) -> Request:
-    """Return the head of a request, as it came."""
+    """Return the head of a request, as received."""
     return Request(scope["method"], scope["path"], scope["raw_path"], scope["query_string"], list(scope["headers"]))
 
 
 def check(request: Request, version: str) -> None:
-    """See that a request means one thing only, and one that is done here.
+    """Check that a request is unambiguous and for this server.
 
     Args:
         request: its head.
-        version: of HTTP: `1.0` or `1.1`.
+        version: version of HTTP: `1.0` or `1.1`.
 
     Raises:
-        RefusedError: if it is for another server, could be read in two ways, or wants another protocol.
+        RefusedError: if it is for another server, can be read in two ways, or asks for another protocol.
     """
     _check_framing(request.headers, version)
-    # An absolute target, that of CONNECT, or the asterisk of OPTIONS.
+    # An absolute URL, the target of CONNECT, or the asterisk of OPTIONS.
     if not request.raw_path.startswith(b"/"):
         raise RefusedError(400, "the request's target is not a path; this proxy serves one provider only", close=True)
     if any(part in _DOTS for part in unquote_to_bytes(request.raw_path).replace(b"\\", b"/").split(b"/")):
-        raise RefusedError(400, "the path holds . or .. as a part, which could lead out of the provider's address")
+        raise RefusedError(400, "the path has a segment . or .., which could lead out of the provider's address")
     if b"websocket" in headers.tokens(headers.every(request.headers, b"upgrade")):
-        raise RefusedError(426, "WebSocket is not spoken here; use HTTP with server-sent events", close=True)
+        raise RefusedError(426, "WebSocket is not supported; use HTTP with server-sent events", close=True)
 
 
 def _check_framing(sent: headers.Headers, version: str) -> None:
-    """Refuse bodies whose end two servers could see at different places (RFC 9112, section 6.3)."""
+    """Refuse a body that two servers could end at different places (RFC 9112, section 6.3)."""
     lengths = headers.every(sent, b"content-length")
     coded = headers.every(sent, b"transfer-encoding")
     if coded and lengths:

@@ -17,22 +17,22 @@ from wane.proxy.http.headers import Headers, first, to_client
 from wane.proxy.server.settings import Timeouts
 
 _KEPT: Final = 256
-"""Idle connections that are kept to be used again."""
+"""Idle connections kept for reuse."""
 
 _IDLE: Final = 50.0
-"""Seconds that they are kept: load balancers close them after a minute."""
+"""Seconds for which they are kept; load balancers close them after a minute."""
 
 _SLICE: Final = 256 * 1024
-"""Bytes of a body that are written at once."""
+"""Bytes of a body written at once."""
 
 _HIGHEST_STATUS: Final = 599
 
 STOPPED: Final = "the proxy was stopped"
-"""What a client is told whose request was still open then."""
+"""The error for clients whose requests were still open."""
 
 
 class Body(httpx2.AsyncByteStream):
-    """A request's body: one that is here, or one that is passed on as it comes."""
+    """A request's body: complete, or passed on as it arrives."""
 
     def __init__(self, content: bytes | AsyncIterator[bytes] = b"") -> None:
         self._content = content
@@ -45,14 +45,14 @@ class Body(httpx2.AsyncByteStream):
         elif len(content) <= _SLICE:
             yield content
         else:
-            # What is written has not to be copied again and again as the kernel takes it bit by bit.
+            # Written whole, the rest would be copied each time that the kernel takes a bit of it.
             view = memoryview(content)
             for at in range(0, len(content), _SLICE):
                 yield bytes(view[at : at + _SLICE])
 
 
 class _Stoppable(httpx2.AsyncByteStream):
-    """The body of an answer, which the proxy's end breaks off with an error that can be told."""
+    """The body of an answer; when the proxy stops, it ends with an error for the client."""
 
     def __init__(self, stream: httpx2.AsyncByteStream, upstream: Upstream) -> None:
         self._stream, self._upstream = stream, upstream
@@ -72,15 +72,15 @@ class _Stoppable(httpx2.AsyncByteStream):
 
 
 class Answer:
-    """A provider's answer, its body still to come. To be closed.
+    """A provider's answer, with its body still to be read. Close it after use.
 
     Attributes:
         status: the HTTP status.
-        headers: those that are for the client.
-        begun: what has been read of its body ahead of `pieces`.
+        headers: the headers for the client.
+        read: what was read of the body ahead of `pieces`.
     """
 
-    __slots__ = ("_broken", "_raw", "_response", "begun", "headers", "status")
+    __slots__ = ("_broken", "_raw", "_response", "headers", "read", "status")
 
     def __init__(self, response: httpx2.Response) -> None:
         assert isinstance(response.stream, httpx2.AsyncByteStream)
@@ -89,49 +89,49 @@ class Answer:
         self._broken: httpx2.HTTPError | None = None
         self.status = response.status_code
         self.headers = to_client(response.headers.raw)
-        self.begun = b""
+        self.read = b""
 
     @property
     def ok(self) -> bool:
-        """Whether the provider did what it was asked for."""
+        """Whether the request succeeded."""
         return 200 <= self.status < 300
 
     @property
     def encoding(self) -> bytes:
-        """The content encoding of its body; empty for none."""
+        """The body's content encoding; empty for none."""
         name = (first(self.headers, b"content-encoding") or b"").strip().lower()
         return b"" if name == b"identity" else name
 
-    async def begin(self, most: int) -> bytes:
-        """Read the body, or about as much of it as `most` bytes, ahead of `pieces`; return it."""
+    async def peek(self, most: int) -> bytes:
+        """Read the body, or about `most` bytes of it, ahead of `pieces`, and return it."""
         try:
-            while len(self.begun) < most:
-                self.begun += await anext(self._raw)
+            while len(self.read) < most:
+                self.read += await anext(self._raw)
         except StopAsyncIteration:
             pass
         except httpx2.HTTPError as error:
             self._broken = error
-        return self.begun
+        return self.read
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Yield the body as it comes, no faster than it is taken.
+        """Yield the body as it arrives, no faster than it is read.
 
         Raises:
-            httpx2.HTTPError: if it breaks off, or does not come in time.
+            httpx2.HTTPError: if it breaks off, or takes too long.
         """
-        if self.begun:
-            yield self.begun
+        if self.read:
+            yield self.read
         if self._broken is not None:
             raise self._broken
         async for piece in self._raw:
             yield piece
 
     def decoded(self) -> AsyncIterator[bytes]:
-        """Yield the body without its content encoding, gzip or deflate; as `pieces` otherwise."""
+        """Yield the body decoded if its encoding is gzip or deflate, else as `pieces` does."""
         return self._response.aiter_bytes() if self.encoding in (b"gzip", b"deflate") else self.pieces()
 
     async def close(self) -> None:
-        """Let go of the connection, which is closed if the body is not over."""
+        """Release the connection; it is closed if the body is not complete."""
         await self._response.aclose()
 
     async def __aenter__(self) -> Self:
@@ -142,17 +142,17 @@ class Answer:
 
 
 class Upstream:
-    """The one provider.
+    """Sends requests to the provider.
 
-    A transport instead of a client: redirects, cookies and default headers are the client's business.
+    It uses a bare transport, because redirects, cookies and default headers are up to the proxy's client.
 
     Args:
-        url: its base URL.
+        url: the provider's base URL.
         timeouts: how long to wait.
 
     Attributes:
-        url: its base URL.
-        stopped: whether nobody is to wait for it any more, so that a wait which is cancelled is refused.
+        url: the provider's base URL.
+        stopped: whether the proxy was stopped; cancelled requests are then refused.
     """
 
     def __init__(self, url: UpstreamUrl, timeouts: Timeouts) -> None:
@@ -180,17 +180,17 @@ class Upstream:
         return self._host
 
     async def send(self, method: str, target: bytes, headers: Headers, content: bytes | AsyncIterator[bytes]) -> Answer:
-        """Send a request, and return the answer once its head is here.
+        """Send a request, and return the answer once its head has arrived.
 
         Args:
             method: the HTTP method.
             target: path and query, as the client sent them.
-            headers: all headers, `Host` and the body's length among them.
+            headers: all headers, including `Host` and the body's length.
             content: the body.
 
         Raises:
-            httpx2.HTTPError: if the provider cannot be asked.
-            RefusedError: if the proxy is stopped meanwhile, also while the answer's body is read.
+            httpx2.HTTPError: if the request fails.
+            RefusedError: if the proxy is stopped meanwhile; reading the answer's body raises it too.
         """
         extensions: dict[str, Any] = {"timeout": self._timeout, "target": self.url.target(target)}
         request = httpx2.Request(method, self._url, headers=headers, stream=Body(content), extensions=extensions)
@@ -198,17 +198,17 @@ class Upstream:
             response = await self._transport.handle_async_request(request)
         if response.status_code > _HIGHEST_STATUS:
             await response.aclose()
-            raise httpx2.RemoteProtocolError("no HTTP status")
+            raise httpx2.RemoteProtocolError("not an HTTP status")
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         response.stream = _Stoppable(response.stream, self)
         return Answer(response)
 
     @contextmanager
     def stoppable(self) -> Iterator[None]:
-        """Refuse what is cancelled once the proxy is stopped: it is told to the client as other refusals are.
+        """Turn a cancellation into a refusal for the client, if the proxy was stopped.
 
         Raises:
-            RefusedError: then.
+            RefusedError: in that case.
         """
         try:
             yield
@@ -225,7 +225,7 @@ class Upstream:
 
 
 def _environment_proxy(url: UpstreamUrl) -> str | None:
-    """The proxy that the environment names for a provider; none for one on this machine."""
+    """The HTTP proxy that the environment sets for a provider; None for one on this machine."""
     if url.is_loopback or proxy_bypass(url.netloc):
         return None
     known = getproxies()

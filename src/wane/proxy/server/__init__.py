@@ -1,1 +1,1 @@
-"""The proxy as a server: HTTP on both sides, limits, faults, what it shows of itself."""
+"""The proxy as a server: its app, managed requests, counters and status pages."""

@@ -1,4 +1,4 @@
-"""Which path is whose API: clients and gateways put all sorts of prefixes before them."""
+"""Finds the API of a request by the end of its path, because clients and gateways add all sorts of prefixes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Wires = Mapping[str, Wire]
 """The protocols by name: `anthropic`, `openai` and `openai_responses`."""
 
 COMPACTING: Final = tuple(prefix for agent in AGENTS for prefix in agent.user_agents)
-"""How agents call themselves that compact their context by the usage that a reply reports."""
+"""Beginnings of `user-agent` of agents that compact their context by the usage that a reply reports."""
 
-# Suffix of the path, name of the wire, and whether it counts tokens only.
+# Suffix of the path, name of the wire, and whether the request only counts tokens.
 _SUFFIXES: Final = (
     ("/messages", "anthropic", False),
     ("/chat/completions", "openai", False),
@@ -33,11 +33,11 @@ _SUFFIXES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """What a path asks for.
+    """The API of a request.
 
     Attributes:
         wire: its protocol.
-        counts: whether tokens are to be counted, and no model is asked.
+        counts: whether the request only counts tokens and asks no model.
     """
 
     wire: Wire
@@ -54,19 +54,19 @@ def find(wires: Wires, method: str, path: str) -> Api | None:
     return None
 
 
-def speaker(wires: Wires, path: str, sent: headers.Headers) -> Wire | None:
-    """Return the wire in whose shape a client of any path expects its errors; None if no wire is known."""
+def wire_for_errors(wires: Wires, path: str, sent: headers.Headers) -> Wire | None:
+    """Return the wire whose error format the client of any path expects; None if there are no wires."""
     if "/messages" in path or headers.first(sent, b"anthropic-version") is not None:
         return wires.get("anthropic") or next(iter(wires.values()), None)
     return wires.get("openai") or next(iter(wires.values()), None)
 
 
 def tally_for(usage: ReportedUsage, sent: headers.Headers) -> Tally:
-    """Return what makes the usage that a client is told of a reply that took several rounds.
+    """Return the function that combines the usage of several rounds for the client.
 
     Args:
-        usage: what clients are told of it.
-        sent: the headers of the client's request, which tell whose it is.
+        usage: the setting; `auto` depends on the client.
+        sent: the headers of the client's request, which name it.
     """
     if usage == "auto":
         client = (headers.first(sent, b"user-agent") or b"").decode("latin-1")
@@ -75,6 +75,6 @@ def tally_for(usage: ReportedUsage, sent: headers.Headers) -> Tally:
 
 
 def known_wires() -> dict[str, Wire]:
-    """Return all the protocols that the proxy knows."""
+    """Return all protocols that the proxy supports, by name."""
     wires: tuple[Wire, ...] = (AnthropicWire(), OpenAIChatWire(), OpenAIResponsesWire())
     return {wire.name: wire for wire in wires}

@@ -1,4 +1,4 @@
-"""The proxy as an ASGI app: who may come in, and which way a request goes."""
+"""The proxy as an ASGI app: admits requests and routes them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from wane.proxy.http import headers
-from wane.proxy.http.access import Line
+from wane.proxy.http.access import AccessLine
 from wane.proxy.http.client import Client, Receive, Send
 from wane.proxy.http.faults import BrokenOffError, ClientGoneError, RefusedError
 from wane.proxy.http.guard import Guard
@@ -24,31 +24,31 @@ from wane.proxy.sessions.money import prices_of
 from wane.proxy.store.base import StoreError
 
 STATUS: Final = "/wane"
-"""The path below which the proxy shows itself."""
+"""The path of the status pages."""
 
 HEALTH: Final = f"{STATUS}/health"
-"""Answers as long as the process serves."""
+"""Path of the liveness check."""
 
 READY: Final = f"{STATUS}/ready"
-"""Answers 200 if requests may come here: not while it stops, nor while sessions cannot be stored."""
+"""Path of the readiness check: status 503 while the proxy stops, or sessions cannot be stored."""
 
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 """An ASGI app."""
 
 
 class ProxyApp:
-    """The proxy.
+    """The proxy, as a plain ASGI app.
 
-    Plain ASGI: a framework's routes know no "any prefix", and its streaming responses take tasks and queues that a
-    token should not wait for.
+    It uses no framework: routes cannot match any prefix, and streaming responses would delay each token by tasks and
+    queues.
 
     Args:
         settings: how it treats requests.
         sessions: the sessions.
-        wires: the protocols that it knows.
+        wires: the supported protocols.
         upstream: the provider.
-        traffic: counts.
-        status: what is served below `/wane`; nothing if None, and the path is the provider's.
+        traffic: the counters.
+        status: the app below `/wane`; None to pass those paths on to the provider.
         ready: raises a StoreError if sessions cannot be stored; None if they always can.
     """
 
@@ -82,33 +82,33 @@ class ProxyApp:
             self._live.discard(task)
 
     def stop(self) -> None:
-        """Say from now on that no more requests should come here."""
+        """Fail readiness checks from now on."""
         self._stopping = True
 
     def abandon(self) -> None:
-        """Break off all requests that are being answered, and tell their clients as far as they can be told."""
+        """Abort all open requests, with an error for the clients whose reply has not started."""
         self._upstream.stopped = True
         for task in self._live:
             task.cancel()
 
     async def drained(self) -> None:
-        """Wait until no request is being answered."""
+        """Wait until no request is open."""
         while self._live:
             await asyncio.wait(set(self._live))
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         request, refusal = head_of(scope), None
         if self._status is not None and request.path in (HEALTH, READY):
-            await self._tell_health(request, receive, send)
+            await self._answer_health(request, receive, send)
             return
-        line = Line(self._guard.shown(request))
+        line = AccessLine(self._guard.shown(request))
         try:
             check(request, scope["http_version"])
             request = self._guard.admit(request)
         except RefusedError as error:
             refusal = error
         if refusal is None and self._status is not None and (request.path + "/").startswith(STATUS + "/"):
-            # Whom it may be shown to is settled: `server` is what it would judge by.
+            # The request is admitted already, so the app needs no `server` to check it against.
             inner = {**scope, "path": request.path, "raw_path": request.raw_path, "root_path": STATUS, "server": None}
             await self._status(inner, receive, send)
             return
@@ -126,8 +126,8 @@ class ProxyApp:
                     exchange.outcome = "broken"
                 line.write(client.status, exchange)
 
-    async def _tell_health(self, request: Request, receive: Receive, send: Send) -> None:
-        """Tell a supervisor or a load balancer how it is. They have no token, and learn nothing else."""
+    async def _answer_health(self, request: Request, receive: Receive, send: Send) -> None:
+        """Answer a health check of a supervisor or load balancer. They have no token, and learn nothing else."""
         status, text = 200, "ok"
         if request.path == READY and self._stopping:
             status, text = 503, "stopping"
@@ -144,9 +144,9 @@ class ProxyApp:
                 client.close()
 
     async def _answer(
-        self, api: apis.Api | None, request: Request, client: Client, exchange: Exchange, line: Line
+        self, api: apis.Api | None, request: Request, client: Client, exchange: Exchange, line: AccessLine
     ) -> None:
-        """Answer a request, whatever happens."""
+        """Answer an admitted request, whatever happens."""
         try:
             if api is None:
                 await pass_on(self._upstream, client, request, exchange)
@@ -155,7 +155,7 @@ class ProxyApp:
         except RefusedError as error:
             await self._refuse(request, client, exchange, error)
         except BrokenOffError:
-            pass  # the reply has no end, so the server ends the connection
+            pass  # the reply is incomplete, so the server closes the connection
         except ClientGoneError:
             exchange.outcome = "client_gone"
         except asyncio.CancelledError:
@@ -169,7 +169,9 @@ class ProxyApp:
                 request, client, exchange, RefusedError(500, f"a defect in Wane: {type(error).__name__}")
             )
 
-    async def _model(self, api: apis.Api, request: Request, client: Client, exchange: Exchange, line: Line) -> None:
+    async def _model(
+        self, api: apis.Api, request: Request, client: Client, exchange: Exchange, line: AccessLine
+    ) -> None:
         """Answer a request to a model."""
         settings = self._settings
         raw = await read_body(client, request.headers, settings.max_body, settings.timeouts.body)
@@ -177,11 +179,11 @@ class ProxyApp:
         try:
             body = await parsed(await decode_body(raw, request.headers, settings.max_body))
             if not isinstance(body, dict):
-                reason = "the body is no JSON object"
+                reason = "the body is not a JSON object"
         except UnknownEncodingError as error:
             reason = f"the body cannot be read: {error}"
         except ValueError:
-            reason = "the body is no JSON"
+            reason = "the body is not JSON"
         if reason:
             extra = [(headers.UNMANAGED, headers.text(reason))]
             await pass_on(self._upstream, client, request, exchange, raw, extra)
@@ -204,10 +206,10 @@ class ProxyApp:
         await (managed.count() if api.counts else managed.reply())
 
     def _check_cost(self, model: str) -> None:
-        """Refuse a request to a model if what may be spent is spent, or if nobody could know.
+        """Check that a model may be asked within the cost limit.
 
         Raises:
-            RefusedError: for the client.
+            RefusedError: if the limit is reached, or the model's price is unknown.
         """
         limit, spent = self._settings.max_cost, self._traffic.spent
         if limit is None:
@@ -215,17 +217,17 @@ class ProxyApp:
         if spent >= limit:
             raise RefusedError(402, f"${spent:.2f} are spent, and --max-cost allows ${limit:.2f}")
         if prices_of(model) is None:
-            raise RefusedError(402, f"no price is known for the model {model!r:.80}, so --max-cost cannot be kept")
+            raise RefusedError(402, f"the price of the model {model!r:.80} is unknown, so --max-cost cannot be kept")
 
     async def _refuse(self, request: Request, client: Client, exchange: Exchange, refusal: RefusedError) -> None:
-        """Answer with an error of the proxy's own, in the shape that the client knows from its provider."""
+        """Answer with an error of the proxy's own, in the error format of the client's API."""
         if self._upstream.stopped and exchange.outcome in ("passed", "managed"):
             exchange.outcome = "broken"
         elif exchange.outcome == "passed":
             exchange.outcome = "refused"
         if client.started:
             return
-        wire = apis.speaker(self._wires, request.path, request.headers)
+        wire = apis.wire_for_errors(self._wires, request.path, request.headers)
         body = refusal.message.encode() if wire is None else wire.error(refusal.status, refusal.message)
         extra: headers.Headers = [(b"content-type", b"text/plain" if wire is None else b"application/json")]
         if refusal.close:

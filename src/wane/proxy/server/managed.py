@@ -1,4 +1,4 @@
-"""One managed request: the rounds with the provider that make the client's one reply."""
+"""One managed request: the rounds with the provider that make up the client's reply."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import httpx2
 
 from wane.proxy import jsons
 from wane.proxy.http import form, headers
-from wane.proxy.http.access import Line
+from wane.proxy.http.access import AccessLine
 from wane.proxy.http.address import secrets_of
 from wane.proxy.http.client import Client
-from wane.proxy.http.faults import BrokenOffError, OwnFailureError, RefusedError, detail, told
+from wane.proxy.http.faults import BrokenOffError, OwnFailureError, RefusedError, brief, detail
 from wane.proxy.http.limits import dumped
 from wane.proxy.http.request import Request
 from wane.proxy.http.upstream import Answer, Upstream
@@ -27,19 +27,19 @@ from wane.proxy.sessions.base import Sessions, Turn
 from wane.proxy.wire.base import MAX_ROUNDS, NO_USAGE, Body, BrokenReplyError, Reply, Round, Wire
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
-_MENDED: Final = 2
-"""How often a request that was refused for its reasoning is sent again in another way."""
+_RETRIES: Final = 2
+"""How often a request that was refused for its reasoning is corrected and sent again."""
 _LONGEST_ERROR: Final = 1024 * 1024
-"""Bytes of a provider's error that are looked at; what is longer is passed on as it comes."""
+"""Bytes of a provider's error that are read ahead; the rest is passed on unread."""
 
 _REMADE: Final = headers.REWRITTEN | {b"accept-encoding"}
 _READABLE: Final = (b"", b"gzip", b"deflate")
-"""Content encodings of replies that can be undone; none is asked for."""
+"""Content encodings of replies that can be decoded; none is asked for."""
 _T = TypeVar("_T")
 
 
 class Managed:
-    """A model request whose view Wane makes.
+    """A model request whose view Wane decides.
 
     Args:
         upstream: the provider.
@@ -47,12 +47,12 @@ class Managed:
         wire: the request's protocol.
         client: the client.
         request: the head of its request.
-        raw: the body as it came.
+        raw: the body as received.
         body: the body, parsed.
-        exchange: is told how it goes.
-        line: the line in the log.
-        strict: whether the client gets an error when Wane fails, instead of what it asked for without Wane.
-        usage: what clients are told of the usage of several rounds.
+        exchange: the request's counters.
+        line: the request's line in the log.
+        strict: whether the client gets an error if Wane fails; else the request is passed on unchanged.
+        usage: what clients are told about the usage of several rounds.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Managed:
         raw: bytes,
         body: Body,
         exchange: Exchange,
-        line: Line,
+        line: AccessLine,
         *,
         strict: bool,
         usage: ReportedUsage,
@@ -76,29 +76,29 @@ class Managed:
         self._exchange, self._line = exchange, line
         self._strict = strict
         self._tally = tally_for(usage, request.headers)
-        self._used = NO_USAGE  # by the rounds that are over
+        self._used = NO_USAGE  # by the completed rounds
         self._head: tuple[int, headers.Headers] = (200, [])
         self._warning = ""
-        # What makes the client's reply, once there is a turn; and whether the provider streams it.
+        # Makes the client's reply, once there is a turn; and whether the provider streams it.
         self._reply: Reply
         self._streams = bool(body.get("stream"))
-        # Headers that a body asks for, besides the client's.
+        # Headers that the body needs besides the client's.
         self._more: Mapping[str, str] = {}
 
     async def reply(self) -> None:
-        """Give the client its reply.
+        """Send the client its reply.
 
         Raises:
-            RefusedError: if the provider cannot be asked, or Wane fails and is to be strict.
-            BrokenOffError: if the provider's reply breaks off after its beginning went to the client.
-            ClientGoneError: if the client goes away.
+            RefusedError: if the provider cannot be reached, or Wane fails in strict mode.
+            BrokenOffError: if the provider's reply breaks off after the client's has started.
+            ClientGoneError: if the client disconnects.
         """
         try:
-            if await self._left_alone():
+            if await self._passed_unmanaged():
                 return
             size = len(self._raw)
-            with _ours():
-                turn = await _unbroken(self._sessions.turn(self._wire, self._body, size=size))
+            with _own_failures():
+                turn = await _to_its_end(self._sessions.turn(self._wire, self._body, size=size))
                 self._reply = self._wire.reply(self._body, turn.own, self._tally)
                 self._more = self._wire.headers(turn.body)
                 first = await dumped(turn.body, size)
@@ -114,7 +114,7 @@ class Managed:
             await self._failed(failure.__cause__ or failure, turn)
 
     async def count(self) -> None:
-        """Have the provider count the tokens of what would be sent.
+        """Let the provider count the tokens of what would be sent.
 
         Raises:
             RefusedError: as `reply` does.
@@ -122,10 +122,10 @@ class Managed:
             ClientGoneError: likewise.
         """
         try:
-            if await self._left_alone():
+            if await self._passed_unmanaged():
                 return
-            with _ours():
-                counted = await _unbroken(self._sessions.peek(self._wire, self._body))
+            with _own_failures():
+                counted = await _to_its_end(self._sessions.peek(self._wire, self._body))
                 content = await dumped(counted, len(self._raw))
         except OwnFailureError as failure:
             await self._failed(failure.__cause__ or failure)
@@ -133,9 +133,9 @@ class Managed:
         self._exchange.outcome = "managed"
         await self._relay(content, [])
 
-    async def _left_alone(self) -> bool:
-        """Pass the request on as it is, if it cannot or need not be managed."""
-        with _ours():
+    async def _passed_unmanaged(self) -> bool:
+        """Pass the request on if it cannot or need not be managed; return whether it was."""
+        with _own_failures():
             reason = self._wire.unmanaged(self._body)
             refusal = None if reason else self._wire.refusal(self._body)
         if refusal:
@@ -147,7 +147,7 @@ class Managed:
         return bool(reason)
 
     async def _relay(self, content: bytes, extra: headers.Headers) -> None:
-        """Send another body than the client's, and give it what comes back."""
+        """Send another body than the client's, and relay the answer."""
         self._client.watch()
         sent = headers.to_upstream(self._request.headers, self._upstream.host, drop=headers.REWRITTEN)
         async with await self._send(sent, content) as answer:
@@ -156,13 +156,13 @@ class Managed:
             await relay(self._client, self._exchange, answer, extra)
 
     async def _shortened(self) -> bytes | None:
-        """What a request that is not managed becomes, if it goes on with a session that is."""
+        """The body with its history shortened, if an unmanaged request continues a managed session."""
         try:
-            with _ours():
+            with _own_failures():
                 body = await self._sessions.shortened(self._wire, self._body)
                 return None if body is None else await dumped(body, len(self._raw))
         except OwnFailureError as failure:
-            _LOGGER.debug("%s: passed on as it is: %s", self._line.what, told(failure.__cause__ or failure))
+            _LOGGER.debug("%s: passed on as it is: %s", self._line.what, brief(failure.__cause__ or failure))
             return None
 
     # The rounds
@@ -175,15 +175,15 @@ class Managed:
             following = await self._answered(turn, round_)
             if following is None:
                 break
-            with _ours():
+            with _own_failures():
                 content = await dumped(following, len(content))
-        with _ours():
+        with _own_failures():
             last = self._reply.finish()
         self._exchange.outcome = "managed"
         await self._end(turn, last)
 
     async def _round(self, turn: Turn, content: bytes) -> Round | None:
-        """Ask once, and give the client what comes; None if that is all that it gets."""
+        """Send one request and relay the reply; return None if the client's reply is complete with it."""
         self._line.rounds += 1
         try:
             async with await self._ask(turn, content) as answer:
@@ -191,11 +191,11 @@ class Managed:
                     await self._refused(turn, answer)
                     return None
                 if answer.encoding not in _READABLE:
-                    raise self._unusable("answers in an encoding that nobody asked for")
+                    raise self._unusable("answered in an encoding that was not asked for")
                 if self._line.rounds == 1:
                     self._head = answer.status, answer.headers
                 await self._feed(turn, answer)
-                return await self._over(turn)
+                return await self._end_round(turn)
         except RefusedError as refusal:
             if not self._client.started:
                 raise
@@ -203,36 +203,36 @@ class Managed:
             return None
 
     async def _ask(self, turn: Turn, content: bytes) -> Answer:
-        """Ask the provider; again in another way, while it refuses reasoning in a way that is known."""
+        """Ask the provider; if it refuses reasoning in a known way, correct the request and ask again."""
         sent = headers.to_upstream(self._request.headers, self._upstream.host, drop=_REMADE)
         sent.append((b"accept-encoding", b"identity"))
         answer = await self._send(headers.added(sent, self._more), content)
-        for _ in range(_MENDED):
+        for _ in range(_RETRIES):
             if answer.ok or answer.status >= 500 or answer.encoding:
                 break
-            mended = await self._mended(turn, answer, content)
-            if mended is None:
+            corrected = await self._corrected(turn, answer, content)
+            if corrected is None:
                 break
-            content = mended
+            content = corrected
             answer = await self._send(headers.added(sent, self._more), content)
         return answer
 
-    async def _mended(self, turn: Turn, answer: Answer, content: bytes) -> bytes | None:
-        """What to send in place of a request that was refused; None if the refusal is the client's."""
+    async def _corrected(self, turn: Turn, answer: Answer, content: bytes) -> bytes | None:
+        """The corrected request to send instead of a refused one; None to pass the refusal on to the client."""
         try:
-            error = await answer.begin(_LONGEST_ERROR)
-            with _ours():
+            error = await answer.peek(_LONGEST_ERROR)
+            with _own_failures():
                 body = jsons.loads(content)
-                mending = self._wire.mending(answer.status, error, body, self._body)
-                mended = body if mending is None else mending(body, self._body)
-                again = None if mended is body else jsons.dumps(mended)
+                correction = self._wire.correction(answer.status, error, body, self._body)
+                corrected = body if correction is None else correction(body, self._body)
+                again = None if corrected is body else jsons.dumps(corrected)
         except BaseException:
             await answer.close()
             raise
-        if again is not None and mending is not None:
+        if again is not None and correction is not None:
             await answer.close()
-            turn.refused(mending)
-            self._more = self._wire.headers(mended)
+            turn.refused(correction)
+            self._more = self._wire.headers(corrected)
         return again
 
     async def _send(self, sent: headers.Headers, content: bytes) -> Answer:
@@ -240,13 +240,13 @@ class Managed:
         return await ask(self._upstream, self._exchange, "POST", self._request.target, framed, content)
 
     async def _feed(self, turn: Turn, answer: Answer) -> None:
-        """Give the client what comes, as it comes."""
-        client, begun = self._client, False
+        """Relay a round's reply as it arrives."""
+        client, started = self._client, False
         try:
             async for piece in form.from_first(answer.decoded()):
-                if not begun:
-                    self._form(turn, form.streams(piece, answer.headers))
-                    begun = True
+                if not started:
+                    self._set_form(turn, form.streams(piece, answer.headers))
+                    started = True
                 try:
                     out = self._reply.feed(piece)
                 except Exception as error:
@@ -254,42 +254,42 @@ class Managed:
                 if out:
                     if not client.started:
                         await self._start(turn)
-                    await client.give(out)
+                    await client.write(out)
         except httpx2.HTTPError as error:
             await self._broken_off(error)
 
-    def _form(self, turn: Turn, streams: bool | None) -> None:
-        """Take a reply in the form that it comes in, whatever was asked for; all rounds have that of the first."""
+    def _set_form(self, turn: Turn, streams: bool | None) -> None:
+        """Accept the first round's form, streamed or whole, even if not requested; later rounds must have the same."""
         if self._line.rounds > 1:
             if streams is not self._streams:
-                raise self._unusable("goes on with a reply in another form")
+                raise self._unusable("continued with a reply in another form")
         elif streams is not None and streams is not self._streams:
             self._streams = streams
-            with _ours():
+            with _own_failures():
                 self._reply = self._wire.reply({**self._body, "stream": streams}, turn.own, self._tally)
 
     async def _broken_off(self, error: httpx2.HTTPError) -> NoReturn:
-        """The provider's body of a round has not come to its end, or cannot be decoded."""
+        """Handle a round's reply that broke off, or cannot be decoded."""
         if isinstance(error, httpx2.DecodingError) and self._line.rounds > 1:
-            raise self._unusable("sends a reply that cannot be decoded") from error
+            raise self._unusable("sent a reply that cannot be decoded") from error
         late = isinstance(error, httpx2.TimeoutException)
         self._exchange.upstream_error("timeout" if late else "reset")
         self._exchange.outcome = "broken"
         if not self._client.started:
-            raise RefusedError(504 if late else 502, f"the reply of {self._upstream.url.origin} broke off") from error
-        await self._client.give(self._reply.rest())
+            raise RefusedError(504 if late else 502, f"the reply from {self._upstream.url.origin} broke off") from error
+        await self._client.write(self._reply.rest())
         raise BrokenOffError from error
 
-    async def _over(self, turn: Turn) -> Round | None:
-        """The provider's body of a round is over."""
+    async def _end_round(self, turn: Turn) -> Round | None:
+        """Return a completed round; None if its reply was not understood and was passed on."""
         try:
-            with _ours():
+            with _own_failures():
                 round_ = self._reply.end()
         except BrokenReplyError as error:
-            if not error.told and (self._line.rounds > 1 or self._reply.hides):
+            if not error.reported and (self._line.rounds > 1 or self._reply.hides):
                 _LOGGER.warning("%s: the provider's reply was not understood: %s", self._line.what, error)
-                raise self._unusable("sends a reply that is not understood") from error
-            # As it came: the client knows best what to make of it.
+                raise self._unusable("sent a reply that is not understood") from error
+            # Unchanged: the client may understand it.
             self._exchange.upstream_error("malformed")
             self._exchange.outcome = "broken"
             self._warning = self._warning or f"the provider's reply was not understood: {error}"
@@ -301,19 +301,19 @@ class Managed:
         return round_
 
     def _unusable(self, what: str) -> RefusedError:
-        """An answer of the provider that is good for nothing, and cannot be the client's as it is."""
+        """Return the error for a reply that can neither be used nor passed on."""
         self._exchange.upstream_error("malformed")
         self._exchange.outcome = "broken"
         return RefusedError(502, f"{self._upstream.url.origin} {what}")
 
     async def _answered(self, turn: Turn, round_: Round) -> Body | None:
         try:
-            with _ours():
-                return await _unbroken(turn.answered(round_))
+            with _own_failures():
+                return await _to_its_end(turn.answered(round_))
         except OwnFailureError as failure:
             if self._strict or round_.alone:
                 raise
-            # The reply is whole, and the client's; only Wane has not taken it in.
+            # The client's reply is complete; Wane just could not record it.
             self._warn(failure.__cause__ or failure)
             return None
 
@@ -334,7 +334,7 @@ class Managed:
             extra.append((headers.WARNING, headers.text(self._warning)))
         if length is not None:
             extra.append((b"content-length", b"%d" % length))
-        self._raw = b""  # of no use any more
+        self._raw = b""  # no longer needed
         kept = [(name, value) for name, value in given if name not in headers.REWRITTEN]
         await self._client.start(status, [*kept, *extra])
 
@@ -344,16 +344,16 @@ class Managed:
         await self._client.end(last)
 
     async def _refused(self, turn: Turn, answer: Answer) -> None:
-        """The provider answers with an error: the client's as it is, or told in a reply that has begun."""
+        """Relay the provider's error, or end a reply with it that has already started."""
         self._exchange.outcome = "provider_error"
         if not self._client.started:
             await relay(self._client, self._exchange, answer)
             return
-        await self._give_up(turn, answer.status, await answer.begin(_LONGEST_ERROR))
+        await self._give_up(turn, answer.status, await answer.peek(_LONGEST_ERROR))
 
     async def _give_up(self, turn: Turn, status: int, error: bytes) -> None:
-        """Tell of an error in a reply that has begun."""
-        with _ours():
+        """End a reply that has already started with an error."""
+        with _own_failures():
             last = self._reply.fail(status, error)
         await self._end(turn, last)
 
@@ -361,7 +361,7 @@ class Managed:
 
     async def _failed(self, error: BaseException, turn: Turn | None = None) -> None:
         self._warn(error)
-        message = f"Wane could not manage this request: {told(error)}"
+        message = f"Wane could not manage this request: {brief(error)}"
         if self._client.started and turn is not None:
             self._exchange.outcome = "broken"
             try:
@@ -373,7 +373,7 @@ class Managed:
             raise RefusedError(500, message)
         self._exchange.failed_open()
         self._line.facts = None
-        await self._pass_on([(headers.WARNING, headers.text(f"not managed: {told(error)}"))])
+        await self._pass_on([(headers.WARNING, headers.text(f"not managed: {brief(error)}"))])
 
     async def _pass_on(self, extra: headers.Headers) -> None:
         await pass_on(self._upstream, self._client, self._request, self._exchange, self._raw, extra)
@@ -383,19 +383,19 @@ class Managed:
 
 
 def report(what: str, error: BaseException, known: Sequence[str]) -> None:
-    """Log that something in Wane failed; where, too, if it is a defect.
+    """Log a failure of Wane; a defect with its traceback.
 
     Args:
         what: the request.
         error: what was raised.
-        known: secrets of the request.
+        known: secrets of the request, to be masked.
     """
     _LOGGER.warning("%s: %s", what, headers.scrub(detail(error), known))
 
 
 @contextmanager
-def _ours() -> Iterator[None]:
-    """Take whatever is raised, but for a broken reply, for a failure of Wane."""
+def _own_failures() -> Iterator[None]:
+    """Turn any error except a broken reply into `OwnFailureError`."""
     try:
         yield
     except BrokenReplyError:
@@ -404,8 +404,8 @@ def _ours() -> Iterator[None]:
         raise OwnFailureError from error
 
 
-async def _unbroken(work: Coroutine[Any, Any, _T]) -> _T:
-    """Wait for work that goes on to its end even if the client goes away: a session is not left half recorded."""
+async def _to_its_end(work: Coroutine[Any, Any, _T]) -> _T:
+    """Wait for work that continues even if the client disconnects, so that no session is left half recorded."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)

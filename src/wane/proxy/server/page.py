@@ -1,4 +1,4 @@
-"""The live page: one document with its style and script inside, which fetches nothing but the proxy's status."""
+"""The live page: one document with inline style and script, which fetches only the proxy's status."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _read(name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """The source that a content policy knows an inline element by: of its text as it stands."""
+    """The hash by which a content policy allows an inline element."""
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
@@ -41,9 +41,9 @@ POLICY: Final = "; ".join(
         "base-uri 'none'",
         "form-action 'none'",
         "frame-ancestors 'none'",
-        # Nothing on the page writes markup, and so nothing may.
+        # The page writes no markup from scripts, so none may.
         "require-trusted-types-for 'script'",
         "trusted-types 'none'",
     ]
 )
-"""Its content policy: what came with Wane runs, which it knows by its hash, and nothing else."""
+"""Its content policy: only Wane's own style and script run, by their hashes."""

@@ -1,4 +1,4 @@
-"""What is not managed: passed on byte by byte, both ways, as it comes."""
+"""Passes unmanaged requests on byte by byte, in both directions."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ async def pass_on(
     body: bytes | None = None,
     extra: Sequence[tuple[bytes, bytes]] = (),
 ) -> None:
-    """Send a request upstream as it came, and give the client what comes back.
+    """Send a request upstream unchanged, and relay the answer.
 
     Args:
         upstream: the provider.
         client: the client.
         request: the head of its request.
-        exchange: is told how it goes.
-        body: the body as it came, where it has been read already; None to pass it on as it comes.
-        extra: headers that the reply gains.
+        exchange: the request's counters.
+        body: the body if it has been read already; None to pass it on as it arrives.
+        extra: headers to add to the reply.
 
     Raises:
-        RefusedError: if the provider cannot be asked.
+        RefusedError: if the provider cannot be reached.
         BrokenOffError: if its answer breaks off.
-        ClientGoneError: if the client goes away.
+        ClientGoneError: if the client disconnects.
     """
     sent = headers.to_upstream(request.headers, upstream.host)
     content: bytes | AsyncIterator[bytes] = client.pieces()
@@ -59,11 +59,11 @@ async def ask(
     sent: headers.Headers,
     content: bytes | AsyncIterator[bytes],
 ) -> Answer:
-    """Send a request upstream, and count what goes wrong.
+    """Send a request upstream, and count failures.
 
     Raises:
-        RefusedError: if the provider cannot be asked; it says why.
-        ClientGoneError: if the client goes away while it sends.
+        RefusedError: if the provider cannot be reached; it says why.
+        ClientGoneError: if the client disconnects while it sends.
     """
     try:
         answer = await upstream.send(method, target, sent, content)
@@ -78,22 +78,22 @@ async def ask(
 
 
 async def relay(client: Client, exchange: Exchange, answer: Answer, extra: Sequence[tuple[bytes, bytes]] = ()) -> None:
-    """Give the client an answer as it comes.
+    """Send the client an answer as it arrives.
 
     Args:
         client: the client.
-        exchange: is told how it goes.
+        exchange: the request's counters.
         answer: the answer.
-        extra: headers that it gains.
+        extra: headers to add to it.
 
     Raises:
         BrokenOffError: if it breaks off.
-        ClientGoneError: if the client goes away.
+        ClientGoneError: if the client disconnects.
     """
     await client.start(answer.status, [*answer.headers, *extra])
     try:
         async for piece in answer.pieces():
-            await client.give(piece)
+            await client.write(piece)
     except httpx2.HTTPError as error:
         exchange.upstream_error("timeout" if isinstance(error, httpx2.TimeoutException) else "reset")
         exchange.outcome = "broken"

@@ -1,4 +1,4 @@
-"""Runs the proxy: in an event loop, or in a thread of its own."""
+"""Runs the proxy, in an event loop or in its own thread."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ __all__ = ["ListenError", "ProxyOptions", "Running", "in_thread", "running", "se
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _KEEP_ALIVE: Final = 120
-"""Seconds that idle connections of clients are kept: longer than clients do, so that none is closed just as a request
-comes on it."""
+"""Seconds for which clients' idle connections are kept: longer than clients keep them, so that the proxy never closes
+one just as a request arrives on it."""
 _LONGEST_HEAD: Final = 64 * 1024  # bytes
 _SWEEP: Final = 30.0  # seconds
-_LAST: Final = 2.0  # seconds for what was broken off to end
+_ABORT: Final = 2.0  # seconds for aborted requests to end
 
 
 @dataclass(frozen=True, slots=True)
 class ProxyOptions:
-    """A whole proxy.
+    """Options of a whole proxy.
 
     Attributes:
         server: how it listens and treats requests.
-        context: how contexts are kept.
-        store: where sessions are kept, as `open_store` reads it; None for nowhere but in memory.
-        keep: seconds after which a stored session that nobody wrote to is deleted; 0 for never.
+        context: how contexts are managed.
+        store: where sessions are stored, as `open_store` reads it; None for memory only.
+        keep: seconds after its last record until a stored session is deleted; 0 for never.
     """
 
     server: ServerSettings
@@ -59,12 +59,12 @@ class ProxyOptions:
 
 
 class Running:
-    """A proxy that runs.
+    """A running proxy.
 
     Attributes:
         address: where it listens.
         sessions: its sessions.
-        traffic: what it has counted.
+        traffic: its counters.
     """
 
     def __init__(self, address: Address, server: _Server, app: ProxyApp, sessions: Sessions, traffic: Traffic):
@@ -82,16 +82,16 @@ class Running:
 
     @property
     def grace(self) -> float:
-        """Seconds that open requests have to end once it is told to stop."""
+        """Seconds that open requests get to finish once it stops."""
         return self._server.grace
 
     @property
     def stopping(self) -> bool:
-        """Whether it has been told to stop."""
+        """Whether it was asked to stop."""
         return self._stopping.is_set()
 
     def stop(self) -> None:
-        """Take no more requests, give the open ones a moment to end, and end. A second time: end at once."""
+        """Accept no more requests, let the open ones finish for a moment, and stop. A second call stops at once."""
         self._loop.call_soon_threadsafe(self._stop)
 
     def _stop(self) -> None:
@@ -100,7 +100,7 @@ class Running:
         self._stopping.set()
 
     async def stopped(self) -> None:
-        """Wait until it is to stop."""
+        """Wait until it is asked to stop."""
         await self._stopping.wait()
 
 
@@ -110,7 +110,7 @@ async def running(options: ProxyOptions, sock: socket.socket | None = None) -> A
 
     Args:
         options: how it runs.
-        sock: a socket that already listens, which it may share with other processes; None for one of its own.
+        sock: a listening socket, which it may share with other processes; None for a new one.
 
     Raises:
         WaneError: if it cannot listen, its store cannot be reached, or an option cannot work.
@@ -140,7 +140,7 @@ async def opened_store(options: ProxyOptions) -> Store:
         await store.close()
         why = str(error).rstrip(".")
         raise StoreError(
-            f"sessions cannot be stored: {why}. Start the store, name another with --store, or give --no-store"
+            f"sessions cannot be stored: {why}. Start the store, choose another with --store, or give --no-store"
         ) from None
     return store
 
@@ -156,16 +156,16 @@ async def serving(
     ready: Callable[[], Awaitable[None]] | None = None,
     telemetry: Telemetry | None = None,
 ) -> AsyncIterator[Running]:
-    """Serve these sessions in this event loop, until the block ends; they are closed then.
+    """Serve sessions in this event loop, until the block ends; then close them.
 
     Args:
         settings: how it treats requests.
         sessions: the sessions.
         wires: the protocols.
-        context: how contexts are kept.
-        sock: a socket that already listens; None for a new one.
+        context: how contexts are managed.
+        sock: a listening socket; None for a new one.
         ready: raises a StoreError if sessions cannot be stored.
-        telemetry: is told of managed requests; None for no traces.
+        telemetry: traces managed requests; None for no traces.
 
     Raises:
         WaneError: if it cannot listen, or an option cannot work.
@@ -200,7 +200,7 @@ async def serving(
 
 @contextmanager
 def in_thread(options: ProxyOptions) -> Iterator[Running]:
-    """Run a proxy in a thread of its own, until the block ends.
+    """Run a proxy in its own thread, until the block ends.
 
     Raises:
         WaneError: if it cannot listen, or an option cannot work.
@@ -237,11 +237,11 @@ def in_thread(options: ProxyOptions) -> Iterator[Running]:
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves signals to its caller, and stops when it is told to, without looking ten times a second.
+    """A server that leaves signals to its caller, and waits for an event to stop instead of polling.
 
     Attributes:
-        stop: told to stop.
-        grace: seconds that open requests have to end then.
+        stop: set it to stop the server.
+        grace: seconds that open requests then get to finish.
     """
 
     def __init__(self, config: uvicorn.Config, app: ProxyApp, grace: float) -> None:
@@ -258,13 +258,13 @@ class _Server(uvicorn.Server):
         await self.stop.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002
-        """Take no more connections, let open requests end for a while, and break off what is left."""
+        """Accept no more connections, let open requests finish for a while, and abort the rest."""
         self._app.stop()
         for server in self.servers:
             server.close()
         for connection in list(self.server_state.connections):
             connection.shutdown()
-        for patience in (self.grace, _LAST):
+        for patience in (self.grace, _ABORT):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._app.drained(), patience)
             self._app.abandon()
@@ -273,7 +273,7 @@ class _Server(uvicorn.Server):
 def _server(app: ProxyApp, settings: ServerSettings) -> _Server:
     config = uvicorn.Config(
         app,
-        # One reader of HTTP everywhere, and the strictest: what it lets through is read in one way only.
+        # The same parser everywhere, and the strictest: what it accepts can be read in one way only.
         http=protocol(settings.timeouts.head),
         ws="none",
         lifespan="off",
@@ -290,7 +290,7 @@ def _server(app: ProxyApp, settings: ServerSettings) -> _Server:
 
 
 def _raise_limits() -> None:
-    """Have as many files and connections as the system grants: each stream takes two, each session on disk as many."""
+    """Raise the limit of open files: each stream needs two, and so does each session on disk."""
     try:
         import resource
     except ImportError:  # Windows has no such limit
@@ -303,7 +303,7 @@ def _raise_limits() -> None:
 
 @contextmanager
 def _telemetry(environ: Mapping[str, str]) -> Iterator[Telemetry | None]:
-    """What is told of managed requests, if OpenTelemetry's variables ask for it; it is flushed at the end."""
+    """Return the telemetry if OpenTelemetry's variables ask for it; it is flushed at the end."""
     if not is_wanted(environ):
         yield None
         return
@@ -326,10 +326,10 @@ def _quiet() -> Iterator[None]:
 
 
 async def _sweep(sessions: Sessions, idle: float) -> None:
-    """Let idle sessions go, now and then."""
+    """Drop idle sessions from memory, now and then."""
     while True:
         await asyncio.sleep(min(_SWEEP, max(idle / 2, 0.1)))
         try:
             await sessions.sweep()
         except Exception as error:
-            _LOGGER.warning("idle sessions could not be let go: %s", type(error).__name__)
+            _LOGGER.warning("idle sessions could not be dropped from memory: %s", type(error).__name__)

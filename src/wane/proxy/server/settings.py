@@ -1,4 +1,4 @@
-"""What the server is told once, when it starts."""
+"""Settings of the server, fixed when it starts."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from wane.core.errors import ConfigError
 from wane.proxy.http.address import Address, UpstreamUrl
 
 MAX_BODY: Final = 128 * 1024 * 1024
-"""Bytes that a model request may have unless told otherwise; no provider takes as many."""
+"""Bytes that a model request may have by default; no provider accepts as many."""
 
 ReportedUsage = Literal["auto", "sum", "last"]
-"""What clients are told of the usage of a reply that took several rounds: the sum, or that of the last round.
+"""The usage reported to clients for a reply that took several rounds: the sum, or that of the last round.
 
-The sum is what was used. But some clients take what a reply reports for the size of their context, and compact it by
-themselves once it is large: with `auto`, those that are known for it are told of the last round, all others the sum.
+The sum is what was used. But some agents take the reported usage for the size of their context, and compact it once it
+is large: with `auto`, Claude Code, Codex and pi get the last round's usage, and all others the sum.
 """
 
 SHORTEST_TOKEN: Final = 16
-"""Characters that a token must have at least: it is all that keeps strangers out."""
+"""Least number of characters of a token, the only protection against strangers."""
 
-# It also stands in paths, so it must look the same there.
+# These characters stand unencoded in paths.
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~-]+")
 
 
@@ -34,12 +34,12 @@ class Timeouts:
     Attributes:
         connect: for a connection to the provider.
         read: for the provider's next byte; a model may think for minutes before its first.
-        write: for the provider to take more of a request.
-        pool: for a free connection, of which there is no limit.
+        write: for the provider to read more of a request.
+        pool: for a free connection; their number is not limited.
         head: for a client to send the head of a request.
-        body: for a client to send a whole model request, or the next piece of anything else.
-        client: for a client to take more of its reply.
-        grace: for open requests to end once the server is told to stop.
+        body: for a client to send a whole model request, or the next piece of any other.
+        client: for a client to read more of its reply.
+        grace: for open requests to finish once the server stops.
     """
 
     connect: float = 10.0
@@ -64,16 +64,16 @@ class ServerSettings:
     Attributes:
         upstream: the provider.
         listen: where it listens.
-        token: what clients must show; None asks for nothing, which is for loopback only.
-        strict: answer with an error when Wane fails, instead of sending the request as it came.
-        usage: what clients are told of the usage of several rounds.
+        token: the token that clients must send; None for none, which is allowed on loopback only.
+        strict: answer with an error if Wane fails, instead of passing the request on unchanged.
+        usage: the usage reported to clients for several rounds.
         max_body: bytes that a model request may have, decoded.
         timeouts: how long it waits.
-        max_cost: dollars that managed requests may cost until no model is asked any more; None for no limit.
+        max_cost: dollars that managed requests may cost; then no model is asked any more. None for no limit.
 
     Raises:
-        ConfigError: for an address that is not loopback's without a token, a token that cannot be one, a size below
-            1, and an upstream that is the proxy itself.
+        ConfigError: for an address other than loopback without a token, a malformed token, a limit that cannot work,
+            or an upstream that is the proxy itself.
     """
 
     upstream: UpstreamUrl
@@ -94,7 +94,7 @@ class ServerSettings:
                 " listen on 127.0.0.1"
             )
         if self.max_cost is not None and not self.max_cost > 0:
-            raise ConfigError(f"the most to spend is {self.max_cost:g} dollars; it must be above 0")
+            raise ConfigError(f"the cost limit is {self.max_cost:g} dollars; it must be above 0")
         if self.max_body < 1:
             raise ConfigError(f"the largest body is {self.max_body} bytes; it must be at least 1")
         if self.listen.port and _same_place(self.listen, self.upstream):
@@ -102,9 +102,9 @@ class ServerSettings:
 
 
 def _check_token(token: str) -> None:
-    # The token itself is never told.
+    # The errors never contain the token itself.
     if not _TOKEN.fullmatch(token):
-        raise ConfigError("the token may hold letters, digits and . _ ~ - only, as it may stand in a URL")
+        raise ConfigError("the token may have only letters, digits and . _ ~ -, because it may be part of a URL")
     if len(token) < SHORTEST_TOKEN:
         raise ConfigError(f"the token has {len(token)} characters; it must have at least {SHORTEST_TOKEN}")
 

@@ -1,7 +1,7 @@
-"""What a proxy shows of itself: a live page, its data as JSON, and metrics.
+"""A proxy's status: a live page, its data as JSON, and metrics.
 
-All of it is read-only and holds what sessions are called and how large they are, never what was said in them beyond
-the beginning of the user's first words.
+All of it is read-only. It holds names and sizes of sessions, and nothing of their content except the beginning of the
+user's first message as a title.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from wane.proxy.sessions.money import Money
 from wane.proxy.settings import ContextSettings
 
 MOST_SESSIONS: Final = 500
-"""How many sessions the JSON and the page show, those used last; it says how many there are."""
+"""Number of sessions in the JSON and on the page, the most recently used ones; the total is given too."""
 
 _HEADERS: Final = {
     "cache-control": "no-store",
@@ -48,11 +48,11 @@ def _now() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What a proxy says of itself.
+    """What a proxy reports about itself.
 
     Attributes:
         upstream: URL of the provider; only its scheme, host and path are shown.
-        settings: how contexts are kept.
+        settings: how contexts are managed.
         started: when the proxy started, in UTC.
     """
 
@@ -62,12 +62,12 @@ class About:
 
 
 def status_app(sessions: Sessions, traffic: Traffic, about: About, now: Callable[[], datetime] = _now) -> ASGIApp:
-    """Return the app with `/`, `/status` and `/metrics`, to be mounted at `/wane`. It asks nobody who they are.
+    """Return the app with `/`, `/status` and `/metrics`, to be mounted at `/wane`. It does not authenticate.
 
     Args:
         sessions: the sessions.
-        traffic: the counters; a gauge of the sessions in memory and figures of the process are added to its registry.
-        about: what the proxy says of itself.
+        traffic: the counters; metrics of the sessions in memory and of the process are added to its registry.
+        about: what the proxy reports about itself.
         now: the time, in UTC.
     """
     traffic.registry.register(_Sessions(sessions))
@@ -88,9 +88,9 @@ def status_app(sessions: Sessions, traffic: Traffic, about: About, now: Callable
 
 
 def _with_slash(app: ASGIApp) -> ASGIApp:
-    """Lead from the place where an app is mounted to its page: what the page asks for is relative to it.
+    """Redirect from `/wane` to `/wane/`, because the page's links are relative.
 
-    By a relative address, as the one that a browser shows may have more before it, such as a token.
+    The redirect is relative too: the browser's address may have more before it, such as a token.
     """
 
     async def slashed(scope: Scope, receive: Receive, send: Send) -> None:
@@ -102,7 +102,7 @@ def _with_slash(app: ASGIApp) -> ASGIApp:
 
 
 def status_data(sessions: Iterable[SessionStatus], traffic: Traffic, about: About, now: datetime) -> dict[str, Any]:
-    """Return what `/wane/status` says; see docs/proxy/status.md for the fields."""
+    """Return the data of `/wane/status`; docs/proxy/status.md describes the fields."""
     sessions = list(sessions)
     context = about.settings
     return {
@@ -157,21 +157,21 @@ def _session(session: SessionStatus) -> dict[str, Any]:
 
 
 def _dollars(amounts: Iterable[Money | None]) -> dict[str, float] | None:
-    """The sum of what is known; None if nothing is."""
+    """The sum of the known amounts; None if none is known."""
     known = [money for money in amounts if money is not None]
     total = sum(known, Money())
     return {"spent": round(total.spent, 6), "unmanaged": round(total.unmanaged, 6)} if known else None
 
 
 def _address(url: str) -> str:
-    """A URL without what may be a secret: user, password, query."""
+    """A URL without user, password and query, which may be secret."""
     parts = urlsplit(url)
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
     return f"{parts.scheme}://{host}{f':{parts.port}' if parts.port else ''}{parts.path}"
 
 
 class _Sessions(Collector):
-    """How many sessions are in memory, counted when it is asked for."""
+    """The number of sessions in memory, counted when metrics are read."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions

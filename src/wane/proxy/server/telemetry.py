@@ -1,6 +1,6 @@
 """Traces and metrics of model requests for OpenTelemetry (extra `otel`), by its conventions for generative AI.
 
-It is set up by OpenTelemetry's own environment variables. A span holds sizes, counts and names, never what was said.
+OpenTelemetry's own environment variables configure it. Spans have sizes, counts and names, never content.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SECONDS: Final = tuple(0.01 * 2.0**power for power in range(14))
 
 
 class Telemetry:
-    """Where spans and measurements of model requests go.
+    """Records spans and measurements of model requests.
 
     Args:
         tracers: makes the tracer.
@@ -53,7 +53,7 @@ class Telemetry:
 
         Args:
             facts: figures of its view.
-            nanoseconds: when its body was there, since 1970.
+            nanoseconds: when its body was complete, since 1970.
         """
         names: dict[str, str] = {
             "gen_ai.operation.name": "chat",
@@ -91,15 +91,15 @@ class ModelSpan:
         self._rounds = 0
 
     def round(self, round_: Round) -> None:
-        """Take in an answer of the provider."""
+        """Count a round."""
         self._rounds += 1
         self._used += round_.usage or NO_USAGE
 
     def end(self, outcome: str, seconds: float) -> None:
-        """End it.
+        """End the span.
 
         Args:
-            outcome: how the request ended, as `Exchange.outcome` has it.
+            outcome: how the request ended (`Exchange.outcome`).
             seconds: how long it took.
         """
         from opentelemetry.trace import StatusCode
@@ -131,7 +131,7 @@ def is_wanted(environ: Mapping[str, str]) -> bool:
 
 
 def providers(environ: Mapping[str, str]) -> tuple[SdkTracerProvider, SdkMeterProvider]:
-    """Return what exports by OTLP over HTTP, where and how OpenTelemetry's variables say. To be shut down at the end.
+    """Return exporters by OTLP over HTTP, configured by OpenTelemetry's variables. Shut them down at the end.
 
     Raises:
         MissingExtraError: without the extra `otel`.
@@ -147,7 +147,7 @@ def providers(environ: Mapping[str, str]) -> tuple[SdkTracerProvider, SdkMeterPr
     except ImportError:
         raise MissingExtraError("OpenTelemetry", "otel") from None
     named = {} if environ.get("OTEL_SERVICE_NAME") else {"service.name": "wane-proxy"}
-    # What OTEL_RESOURCE_ATTRIBUTES says goes before our own name.
+    # OTEL_RESOURCE_ATTRIBUTES overrides our own name.
     resource = Resource(named).merge(Resource.create())
     if named and resource.attributes.get("service.name") == "unknown_service":
         resource = resource.merge(Resource(named))

@@ -1,7 +1,7 @@
-"""What a proxy counts of its requests, for Prometheus.
+"""The proxy's counters, for Prometheus.
 
-The server opens an `Exchange` for each request and tells it what happens; nothing else is to be counted by hand.
-Labels are bounded: the API, the outcome, an HTTP status. No session, model, tool or text is a label.
+The server opens an `Exchange` for each request and reports to it; nothing is counted elsewhere. Labels are bounded: the
+API, the outcome, an HTTP status. No session, model, tool or text is a label.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
     from wane.proxy.server.telemetry import ModelSpan, Telemetry
 
 Outcome = Literal[
-    "managed",  # the client has a whole reply to a view that Wane made
-    "passed",  # passed through as it came: not a model request, or one that cannot or need not be managed
-    "failed_open",  # Wane failed, and the request went upstream as the client sent it
-    "refused",  # answered by the proxy itself with an error, and never sent upstream
-    "provider_error",  # the provider answered with an error, which the client has unchanged
+    "managed",  # the client got a whole reply to a view that Wane decided
+    "passed",  # passed on unchanged: not a model request, or one that cannot or need not be managed
+    "failed_open",  # Wane failed, and the request was passed on unchanged
+    "refused",  # the proxy answered with an error of its own and sent nothing upstream
+    "provider_error",  # the provider answered with an error, which was passed on unchanged
     "unreachable",  # the provider could not be reached, or did not answer in time
-    "broken",  # the reply broke off or was not of its protocol
-    "client_gone",  # the client went away before the end
+    "broken",  # the reply broke off or violated its protocol
+    "client_gone",  # the client disconnected before the end
 ]
-"""How a request ended. Of several that fit, the later one in this list."""
+"""How a request ended. If several fit, the last of them in this list."""
 
 UpstreamFault = Literal["connect", "timeout", "reset", "malformed"]
-"""What went wrong with an upstream request, other than an HTTP status."""
+"""How an upstream request failed without an HTTP status."""
 
 APIS: Final = ("anthropic", "openai", "openai_responses", "other")
-"""Values of the label `api`: the names of the wires, and `other` for whatever else is passed through."""
+"""Values of the label `api`: the names of the wires, and `other` for everything else."""
 
 _FAST: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)  # seconds
 _SLOW: Final = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0, 120.0, 300.0)  # seconds
@@ -45,16 +45,16 @@ _TOKENS: Final = (1e3, 5e3, 1e4, 2e4, 4e4, 6e4, 8e4, 1e5, 1.5e5, 2e5, 4e5, 1e6)
 
 
 class Traffic:
-    """The counters of one proxy, in a registry of their own.
+    """The counters of one proxy, in their own registry.
 
     Args:
-        clock: seconds, from any start, that never go back.
-        telemetry: is told of managed requests too; None for no traces.
+        clock: returns monotonic seconds.
+        telemetry: traces managed requests; None for no traces.
 
     Attributes:
-        registry: for collectors of others, which `metrics` then shows too.
+        registry: the registry; collectors added to it are part of `metrics`.
         peak: tokens of the largest view so far.
-        spent: dollars that managed requests have cost, as far as their models have known prices.
+        spent: dollars that managed requests have cost, as far as prices are known.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter, telemetry: Telemetry | None = None) -> None:
@@ -79,22 +79,22 @@ class Traffic:
         self.history = self._histogram("wane_history_tokens", "Tokens of its history, evicted or not.", _TOKENS)
 
     def request(self, api: str) -> Exchange:
-        """Begin to count a request.
+        """Start counting a request.
 
         Args:
             api: name of its wire; anything else counts as `other`.
 
         Returns:
-            What is to be told of it, and closed at its end.
+            The request's counters; close them at its end.
         """
         return Exchange(self, api if api in APIS else "other")
 
     def metrics(self) -> bytes:
-        """Return everything that was counted, in Prometheus' text format (version 0.0.4)."""
+        """Return all metrics in Prometheus' text format (version 0.0.4)."""
         return generate_latest(_WithoutCreated(self.registry))
 
     def outcomes(self) -> dict[str, int]:
-        """Return how many requests ended in each way so far."""
+        """Return the number of requests so far, by outcome."""
         found: dict[str, int] = {}
         for metric in self.requests.collect():
             for sample in metric.samples:
@@ -104,12 +104,12 @@ class Traffic:
         return found
 
     def evicted_tokens(self) -> int:
-        """Return how many tokens left a view so far."""
+        """Return the number of tokens evicted so far."""
         samples = (sample for metric in self.evicted.collect() for sample in metric.samples)
         return int(sum(sample.value for sample in samples if sample.name.endswith("_total")))
 
     def open_requests(self) -> int:
-        """Return how many requests are being answered."""
+        """Return the number of open requests."""
         return int(sum(sample.value for metric in self.open.collect() for sample in metric.samples))
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
@@ -120,36 +120,36 @@ class Traffic:
 
 
 class Exchange:
-    """One request of a client, from its first byte to the end of its reply.
+    """The counters of one request, from its first byte to the end of its reply.
 
-    A context manager, or closed by `close`, which may come more than once: what ends first has the say.
+    A context manager. Only the first `close` counts.
 
     Attributes:
-        outcome: how it ended; the server sets it when it knows better than `passed`.
+        outcome: how it ended; `passed` unless the server sets it.
     """
 
-    __slots__ = ("_api", "_begun", "_in", "_open", "_out", "_ready", "_span", "_traffic", "outcome")
+    __slots__ = ("_api", "_in", "_open", "_out", "_ready", "_span", "_started", "_traffic", "outcome")
 
     def __init__(self, traffic: Traffic, api: str) -> None:
         self.outcome: Outcome = "passed"
         self._traffic, self._api = traffic, api
-        self._begun = self._ready = traffic.clock()
+        self._started = self._ready = traffic.clock()
         self._in = self._out = 0
         self._open = True
         self._span: ModelSpan | None = None
         traffic.open.labels(api).inc()
 
     def received(self, size: int) -> None:
-        """The request's body is here; what is added is timed from now on.
+        """Count bytes of the request's body. The proxy's own time runs from the last call.
 
         Args:
-            size: its bytes. Of a body that is passed on in pieces: those of each piece.
+            size: bytes of the body, or of a piece of it.
         """
         self._in += size
         self._ready = self._traffic.clock()
 
     def prepared(self, facts: Facts) -> None:
-        """A managed request is about to go upstream for the first time, with this view."""
+        """Count a managed request's view, right before its first request upstream."""
         traffic, api = self._traffic, self._api
         traffic.added.labels(api).observe(traffic.clock() - self._ready)
         traffic.view.labels(api).observe(facts.view)
@@ -161,11 +161,11 @@ class Exchange:
             self._span = traffic.telemetry.begin(facts, time.time_ns() - round(since * 1e9))
 
     def round(self, round_: Round, model: str) -> None:
-        """The provider has answered for a managed request.
+        """Count a round of a managed request.
 
         Args:
-            round_: its answer.
-            model: the model that was asked for.
+            round_: the provider's answer.
+            model: the model that was requested.
         """
         self._traffic.rounds.labels(self._api).inc()
         if self._span is not None:
@@ -178,31 +178,27 @@ class Exchange:
                 self._traffic.tokens.labels(self._api, kind).inc(count)
 
     def upstream_error(self, what: int | UpstreamFault) -> None:
-        """An upstream request failed.
+        """Count a failed upstream request.
 
         Args:
-            what: the provider's HTTP status, or what happened instead of one.
+            what: the provider's HTTP status, or the fault if there is none.
         """
         known = what in get_args(UpstreamFault) or (isinstance(what, int) and 400 <= what < 600)
         self._traffic.faults.labels(self._api, str(what) if known else "other").inc()
 
     def failed_open(self) -> None:
-        """Wane has failed, and the request goes upstream as the client sent it."""
+        """Note that Wane failed, so the request is passed on unchanged."""
         self.outcome = "failed_open"
         self._traffic.fail_opens.labels(self._api).inc()
 
     def sent(self, size: int) -> None:
-        """A piece of the reply's body goes to the client.
-
-        Args:
-            size: its bytes; the first piece that has any stops the time to the first byte.
-        """
+        """Count bytes of the reply's body; the first ones end the time to the first byte."""
         if size and not self._out:
             self._traffic.first.labels(self._api).observe(self._traffic.clock() - self._ready)
         self._out += size
 
     def close(self) -> None:
-        """The request is over, by the end of its reply or otherwise."""
+        """Count the request's outcome, duration and bytes."""
         if not self._open:
             return
         self._open = False
@@ -211,7 +207,7 @@ class Exchange:
             self._span.end(self.outcome, traffic.clock() - self._ready)
         traffic.open.labels(api).dec()
         traffic.requests.labels(api, self.outcome).inc()
-        traffic.whole.labels(api).observe(traffic.clock() - self._begun)
+        traffic.whole.labels(api).observe(traffic.clock() - self._started)
         traffic.bytes.labels(api, "in").inc(self._in)
         traffic.bytes.labels(api, "out").inc(self._out)
 
@@ -223,7 +219,7 @@ class Exchange:
 
 
 class _WithoutCreated:
-    """A registry without the time at which each series began: it doubles the lines and tells nothing."""
+    """A registry without the `_created` samples, which double the lines and are of no use."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry

@@ -1,1 +1,1 @@
-"""What the proxy knows of each session: its history by content, its window, and what it wove into it."""
+"""The proxy's sessions: finding them by content, their histories, views and records."""

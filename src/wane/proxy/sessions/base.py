@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from wane.proxy.sessions.money import Money
-from wane.proxy.wire.base import NO_USAGE, Body, Mending, Round, TokenUsage, Wire
+from wane.proxy.wire.base import NO_USAGE, Body, Correction, Round, TokenUsage, Wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,16 +18,16 @@ class Facts:
     Attributes:
         session: the session's id.
         api: name of the wire.
-        model: the model that was asked for.
+        model: the requested model.
         view: tokens of the view.
         budget: tokens that it may hold.
         history: tokens of the whole history, evicted or not.
         evicted: tokens that are not in the view.
-        evicted_now: how many of them were evicted for this request.
+        evicted_now: those of them that were evicted for this request.
         used: usage of all rounds of the session before this request, as the provider reported it.
         satisfied: whether the view is within the budget.
-        note: what a person should know, such as why the budget cannot be met, or that the session could not be
-            stored. Usually empty.
+        note: a note for people, such as why the budget cannot be met, or that the session could not be stored. Usually
+            empty.
     """
 
     session: str
@@ -56,11 +56,11 @@ class Turn(Protocol):
     own: frozenset[str]
     facts: Facts
 
-    def refused(self, mending: Mending) -> None:
+    def refused(self, correction: Correction) -> None:
         """Apply a correction to all later requests, since the provider has refused reasoning without it.
 
         Args:
-            mending: the correction; the request was already sent again with it.
+            correction: the correction; the request was already sent again with it.
         """
         ...
 
@@ -98,7 +98,7 @@ class ViewStatus:
     """The view of a request, as the live page shows it over time.
 
     Attributes:
-        at: when the request came, in UTC.
+        at: when the request arrived, in UTC.
         view: tokens of the view.
         evicted: tokens that were evicted for it.
     """
@@ -113,18 +113,18 @@ class SessionStatus:
     """A session as `/wane/status` shows it.
 
     Attributes:
-        facts: as of its last request.
-        title: beginning of the user's first words.
-        created: when its first request came, in UTC.
-        last: when its last one came, in UTC.
+        facts: figures of its last request.
+        title: beginning of the user's first message.
+        created: when its first request arrived, in UTC.
+        last: when its last request arrived, in UTC.
         requests: number of requests.
-        system: tokens of the system's messages, which are never evicted.
+        system: tokens of system messages, which are never evicted.
         user: tokens of the user's turns, which are never evicted.
         notices: tokens of notices in the view, which belong to its episodes.
-        episodes: the episodes that have anything in the view, in order of start.
+        episodes: the episodes with tokens in the view, in order of start.
         removed: number of episodes that were removed whole.
         used: usage of all its rounds, as the provider reported it.
-        money: what they cost; None if no price is known of one of them.
+        money: their cost; None if the price of one of them is unknown.
         views: its latest requests, oldest first.
     """
 
@@ -147,16 +147,16 @@ class Sessions(Protocol):
     """All sessions of a proxy."""
 
     async def turn(self, wire: Wire, body: Body, *, size: int = 0) -> Turn:
-        """Find the session of a request, take in its new messages, and make the view ready.
+        """Find the session of a request, take in its new messages, and prepare the view.
 
         Args:
             wire: the request's protocol.
-            body: the client's body, one that can be managed.
+            body: the client's body, which can be managed.
             size: its size in bytes; a large body is processed outside the event loop.
 
         Raises:
-            FormatError: if the body's messages are not of the protocol.
-            WaneError: if Wane cannot manage the request for any other reason; the server then fails open, or closed.
+            FormatError: if the body's messages violate the protocol.
+            WaneError: if Wane cannot manage the request for any other reason.
         """
         ...
 
@@ -177,7 +177,7 @@ class Sessions(Protocol):
         A client that asks for a summary sends all it has, which may be more than the model's window holds.
 
         Returns:
-            The body, without own tools; None if it continues no known session, or one of which nothing was evicted.
+            The body, without own tools; None if it continues no known session, or one without evictions.
 
         Raises:
             WaneError: as `turn` does.

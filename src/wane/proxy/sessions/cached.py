@@ -18,12 +18,12 @@ from wane.proxy.sessions.base import EpisodeStatus, Facts, SessionStatus, ViewSt
 from wane.proxy.sessions.identity import Arrival
 from wane.proxy.sessions.session import Session
 from wane.proxy.store.base import Log, SessionChangedError, SessionLostError, StoreError
-from wane.proxy.wire.base import Body, Mending, Message
+from wane.proxy.wire.base import Body, Correction, Message
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _UNSTORED: Final = "the session could not be stored"
 _MOST_VIEWS: Final = 240
-_MOST_WAITING: Final = 10_000  # records that wait until the store can be reached
+_MOST_WAITING: Final = 10_000  # records kept until the store can be reached
 
 
 @dataclass(slots=True, eq=False)
@@ -31,22 +31,22 @@ class CachedSession:
     """A session in memory.
 
     Attributes:
-        root: what it is found by: a digest of its beginning.
-        session: what is known of it.
-        log: its records; None if another process holds them, so that it can only be read.
+        root: the digest of its beginning, by which it is found.
+        session: its state.
+        log: its records; None if another process has them open, so that they can only be read.
         id: its id.
         created: when it began.
-        last: when its last request came, or its last reply ended.
-        title: beginning of the user's first words.
+        last: when its last request arrived, or its last reply ended.
+        title: beginning of the user's first message.
         facts: figures of its last request.
         requests: number of requests.
-        turns: those that are under way.
-        strict: whether it is an error if it cannot be stored.
+        turns: its open requests.
+        strict: whether failing to store it is an error.
         warning: why it is not stored; usually empty.
-        remark: something to tell once.
-        lost: whether the store no longer has it.
-        views: of its latest requests in this process.
-        mendings: corrections without which the provider has refused requests.
+        remark: a note for the next request only; usually empty.
+        lost: whether the store has lost it.
+        views: views of its latest requests in this process.
+        corrections: corrections without which the provider has refused requests.
     """
 
     root: str
@@ -64,7 +64,7 @@ class CachedSession:
     remark: str = ""
     lost: bool = False
     views: deque[ViewStatus] = field(default_factory=lambda: deque(maxlen=_MOST_VIEWS))
-    mendings: list[Mending] = field(default_factory=list)
+    corrections: list[Correction] = field(default_factory=list)
     _waiting: list[Record] = field(default_factory=list)
     _given_up: bool = False
     _outdated: bool = False
@@ -94,7 +94,7 @@ class CachedSession:
             return
         try:
             if news and self._waiting:
-                raise JournalError(f"session {self.id}: another process went on with it while it could not be stored")
+                raise JournalError(f"session {self.id}: another process continued it while it could not be stored")
             if self._outdated:
                 self.session, self._outdated = self.session.blank(), False
             self.session.follow(news)
@@ -106,8 +106,8 @@ class CachedSession:
         """Add records to the log. The session must be held.
 
         Raises:
-            SessionChangedError: if another process has added to it since it was held. What was taken into the session
-                in memory counts for nothing then: it is read anew when it is held again.
+            SessionChangedError: if another process has added to it since it was held. The session in memory is then
+                outdated, and is read again at the next hold.
             StoreError: in strict mode, if they cannot be stored.
         """
         if self._given_up:
@@ -136,28 +136,28 @@ class CachedSession:
 
         Args:
             body: the client's body.
-            messages: what it shows.
-            ahead: whether it is only looked at: no correction is kept for later requests.
+            messages: the messages of the view.
+            ahead: whether this is only a preview, so that no correction is kept for later requests.
         """
         wire = self.session.wire
         placed = wire.place(body, messages)
-        for mending in self.mendings:
-            placed = mending(placed, body)
-        if (foreseen := wire.foreseen(placed, body)) is not None:
-            self.mendings += [] if ahead else [foreseen]
-            placed = foreseen(placed, body)
+        for correction in self.corrections:
+            placed = correction(placed, body)
+        if (expected := wire.correction_ahead(placed, body)) is not None:
+            self.corrections += [] if ahead else [expected]
+            placed = expected(placed, body)
         return placed
 
-    def told_once(self) -> str:
-        """Return the remark, and forget it."""
+    def take_remark(self) -> str:
+        """Return the remark, and clear it."""
         remark, self.remark = self.remark, ""
         return remark
 
-    async def settle(self) -> None:
-        """Make what was appended safe from a crash of the machine."""
+    async def sync(self) -> None:
+        """Wait until appended records would survive a crash of the machine."""
         if self.log is not None and not self._waiting:
             try:
-                await self.log.settle()
+                await self.log.sync()
             except StoreError as error:
                 _LOGGER.warning("%s", error)
 
@@ -210,10 +210,10 @@ class CachedSession:
         if self.strict:
             raise error
         if not self.warning:
-            _LOGGER.warning("session %s goes on in memory: %s", self.id, error)
+            _LOGGER.warning("session %s continues in memory: %s", self.id, error)
         self.warning = f"{_UNSTORED}: {error}"
 
 
 def title(arrivals: Sequence[Arrival]) -> str:
-    """Return the beginning of the user's first words, without what agents put around them in tags."""
+    """Return the beginning of the user's first message, without text that agents add in tags."""
     return next((found for arrival in arrivals if (found := title_of(arrival.message))), "")

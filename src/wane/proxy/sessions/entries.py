@@ -15,8 +15,8 @@ class Entry:
     """A message of the client.
 
     Attributes:
-        digest: of its exact content when it was last seen.
-        shape: what stays the same when it is edited (`shape_of`).
+        digest: digest of its exact content when it was last seen.
+        shape: its shape, which survives edits (`shape_of`).
         messages: number of messages of the history that it stands for: one, unless rounds are woven in.
         tokens: its tokens when it was last seen, by our own count.
     """
@@ -29,13 +29,13 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """How far a request agrees with what is known.
+    """How far a request agrees with the known messages.
 
     Attributes:
         common: number of messages at the beginning that are the same, apart from small edits.
-        edited: positions of those that the client has changed since they were last seen.
-        answered: number of messages up to the last answer that the session gave, which other sessions hardly share by
-            chance; 0 if the request has none of its answers.
+        edited: positions of messages that the client has changed since they were last seen.
+        answered: number of messages up to the session's last answer in the request, which other sessions hardly share
+            by chance; 0 if the request has none of its answers.
     """
 
     common: int
@@ -59,7 +59,7 @@ class Entries:
         return Entry(self._digests[number], self._shapes[number], self._messages[number], self._tokens[number])
 
     def share(self, shapes: set[bytes]) -> bool:
-        """Return whether a message is of one of these shapes."""
+        """Return whether a message has one of these shapes."""
         return not shapes.isdisjoint(self._shapes)
 
     def shape(self, number: int) -> bytes:
@@ -85,15 +85,15 @@ class Entries:
     def align(self, arrivals: Sequence[Arrival], replied: Container[bytes] = ()) -> Alignment:
         """Return how far a request agrees with the known messages.
 
-        An edited message that has kept its shape counts as the same if an assistant's message behind it is the same:
-        clients clear old results, and take reminders back. Without one, it may be a person who says something else.
+        An edited message with the same shape counts as the same if a later assistant's message is the same, because
+        clients clear old results and remove reminders. Otherwise the user may have said something else.
 
         Args:
             arrivals: the request's messages.
-            replied: shapes of replies that the client was given and has not sent back yet.
+            replied: shapes of replies that the client has received and not sent back yet.
         """
         changed, reached = [], 0
-        # As of the latest assistant's message that agrees: how far, and with how many edits.
+        # Up to the last assistant's message that agrees: the number of messages, and of edits.
         sure, edits = 0, 0
         for number, (arrival, digest) in enumerate(zip(arrivals, self._digests, strict=False)):
             same = arrival.digest == digest

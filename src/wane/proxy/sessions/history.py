@@ -1,4 +1,4 @@
-"""A session's history as its client has just sent it, with woven rounds, and what a view shows of it."""
+"""A session's history as its client has just sent it, with woven rounds, and the messages of its views."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EVICTABLE: Final = frozenset({Kind.TEXT, Kind.REASONING, Kind.NOTICE})
 
 
 class EditableOutline(Outline):
-    """An outline that finds the items again in messages which their client has edited since."""
+    """An outline that can match the parts of edited messages to items."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,14 +36,14 @@ class EditableOutline(Outline):
         return taken
 
     def matched(self, number: int, parts: Sequence[Part]) -> list[int | None]:
-        """Return for each part of an edited message the item that it was; None of what goes only with its message.
+        """Return the item of each part of an edited message; None for parts that always stay.
 
-        Calls and results tell by their ids, what the model or the harness said by its order. What a user or the
-        system says is never evicted, be it new or not.
+        Calls and results are matched by their ids, and text of the model or the harness by its order. Text of the user
+        or the system is never evicted, so it needs no item.
 
         Args:
             number: position of the message.
-            parts: the same taken apart, as it is now.
+            parts: its present parts.
         """
         own = range(self.first(number), self.first(number) + self.size(number))
         said = {kind: [i for i in own if self._kinds[i] == _KINDS.index(kind)] for kind in _EVICTABLE}
@@ -52,7 +52,7 @@ class EditableOutline(Outline):
             if part.call_id is not None:
                 matched.append(self._pairs.get((part.kind, part.call_id)))
             elif part.kind in _EVICTABLE:
-                # More of a kind than there was goes with the last of it, or with whatever else there was.
+                # Further parts of a kind go with its last item, or with any item of the message.
                 same = said[part.kind] or list(own)
                 before = sum(1 for n in matched if n in same)
                 matched.append(same[min(before, len(same) - 1)] if same else None)
@@ -63,15 +63,15 @@ class EditableOutline(Outline):
 
 @dataclass(frozen=True, slots=True)
 class WovenHistory:
-    """A whole history as a client has just sent it, with the rounds woven in that the client was not shown.
+    """A whole history as a client has just sent it, with hidden rounds woven in.
 
     Attributes:
         format: the messages' format.
-        strategy: name of the strategy that says what is shown of it.
+        strategy: name of the strategy that decides the view.
         messages: its messages.
-        outline: which items stand in which of them; later requests may have added to it.
-        items: how many items were taken in of them.
-        edited: which messages are not as they were when they were taken in.
+        outline: the items of each message; later requests may have added to it.
+        items: number of its items.
+        edited: positions of messages that were edited since they were taken in.
     """
 
     format: Format[Message]
@@ -82,10 +82,10 @@ class WovenHistory:
     edited: frozenset[int] = frozenset()
 
     def shown(self, slots: Sequence[Slot]) -> list[tuple[int, Message]]:
-        """Return the messages of a view with their positions in the history; those that are whole are the same objects.
+        """Return the messages of a view with their positions in the history; whole messages are the same objects.
 
         Args:
-            slots: what the view shows.
+            slots: the view.
         """
         outline = self.outline
         if len(slots) == outline.item_count and not any(isinstance(slot, Substitute) for slot in slots):
@@ -103,7 +103,7 @@ class WovenHistory:
                 kept = by_message.setdefault(number, {})
             kept[place - first] = slot
         shown: list[tuple[int, Message]] = []
-        # An edited message may hold what the user has added since: it is looked at whatever was evicted of it.
+        # An edited message may have new text of the user, even if all of its items were evicted.
         for number in sorted(by_message.keys() | self.edited) if self.edited else by_message:
             message, parts, size = self.messages[number], by_message.get(number, {}), outline.size(number)
             if number in self.edited:
@@ -114,11 +114,11 @@ class WovenHistory:
         return shown
 
     def required(self, slots: Sequence[Slot], parts: Mapping[int, Sequence[int]]) -> tuple[list[Slot], int]:
-        """Return a view with more in it, and the tokens that are more.
+        """Return a view with further parts, and the number of tokens added.
 
         Args:
-            slots: what the view shows.
-            parts: what is to be shown besides: positions in the parts of messages, by the message's number.
+            slots: the view.
+            parts: positions of the further parts in messages, by the message's position.
         """
         more: dict[int, int] = {}
         for number, positions in parts.items():
@@ -132,10 +132,9 @@ class WovenHistory:
         return _merged(slots, more), sum(more.values())
 
     def parts(self) -> list[Part | None]:
-        """Return the items with their content, as the client now sends them.
+        """Return the items with their present content.
 
-        An edited message gives its calls and results by their ids, and all that the model said in it; an item of which
-        nothing is left in it is None.
+        The parts of an edited message are matched to its items; an item of which nothing is left is None.
         """
         found: list[Part | None] = [None] * self.items
         for number, message in enumerate(self.messages):
@@ -147,14 +146,14 @@ class WovenHistory:
         return found
 
     def _places(self, number: int, parts: Sequence[Part]) -> Sequence[int | None]:
-        """For each part of a message, which item it is."""
+        """The item of each part of a message."""
         if number in self.edited:
             return self.outline.matched(number, parts)
         first = self.outline.first(number)
         return range(first, first + len(parts))
 
     def _kept_of_edited(self, number: int, message: Message, slots: Mapping[int, Slot]) -> tuple[dict[int, Slot], int]:
-        """What to show of the parts of an edited message, by position, and how many parts it has now."""
+        """The visible parts of an edited message, by position, and the present number of its parts."""
         parts, first = self.format.parts(message), self.outline.first(number)
         kept: dict[int, Slot] = {}
         for position, place in enumerate(self.outline.matched(number, parts)):
@@ -169,7 +168,7 @@ def _place(slot: Slot) -> int | None:
 
 
 def _merged(slots: Sequence[Slot], more: Iterable[int]) -> list[Slot]:
-    """Slots with further items, which are none of theirs and in order, each in its place."""
+    """Insert further items, which are sorted and not among the slots, into the slots."""
     merged: list[Slot] = []
     waiting = deque(more)
     for slot in slots:

@@ -1,4 +1,4 @@
-"""What tells one message from another: its exact content, and its shape, which survives a client's edits."""
+"""Identifies messages: by a digest of the exact content, and by a shape that survives a client's edits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Arrival:
 
     Attributes:
         message: see above.
-        digest: of its exact content, `cache_control` left out.
+        digest: digest of its exact content, without `cache_control`.
     """
 
     __slots__ = ("__dict__", "_wire", "digest", "message")
@@ -42,7 +42,7 @@ class Arrival:
 
     @cached_property
     def parts(self) -> list[Part]:
-        """The message taken apart."""
+        """The message's parts."""
         return self._wire.format.parts(self.message)
 
     @cached_property
@@ -52,10 +52,10 @@ class Arrival:
 
 
 def shape_of(parts: Sequence[Part]) -> bytes:
-    """Return what stays the same when a client drops or edits some of a message's content.
+    """Return a digest that stays the same if a client drops or edits some of a message's content.
 
-    For an assistant's message these are the ids of its calls or, if it has none, its text without regard to spaces;
-    for a message with results, the ids of the calls that they answer; for all others, only the kind of the first part.
+    For an assistant's message it covers the ids of its calls or, without calls, its text except spaces; for a message
+    with results, the ids of the calls that they answer; for all others, only the kind of the first part.
     """
     if is_answer(parts):
         ids = [part.call_id or "" for part in parts if part.kind is Kind.CALL]
@@ -67,8 +67,8 @@ def shape_of(parts: Sequence[Part]) -> bytes:
 
 
 def root_of(wire: Wire, arrivals: Sequence[Arrival]) -> str:
-    """Return what a session is found by: 24 hexadecimal digits for the first turn of its user."""
-    # After a compaction a session may begin with notices alone. It stays the same session once a person speaks.
+    """Return the root by which a session is found: 24 hexadecimal digits for the user's first turn."""
+    # After a compaction a session may begin with notices only. It stays the same session once the user speaks.
     opening = list(takewhile(lambda arrival: arrival.shape[:1] != ASSISTANT, arrivals))
     holding = (arrival for kind in _TURNS for arrival in opening if any(part.kind is kind for part in arrival.parts))
     first = next(holding, arrivals[0])

@@ -31,15 +31,15 @@ from wane.proxy.wire.base import Body, Message, Wire
 from wane.recall import RECALL
 
 TOOLS: Final = (DELIMITER_TOOL, RECALL_TOOL)
-"""The tools that requests may gain."""
+"""The tools that the proxy may add to requests."""
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
-_TRIES: Final = 10  # to be the one that adds to a session, where several processes do at once
-_CANDIDATES: Final = 8  # sessions of one beginning that are looked into
+_TRIES: Final = 10  # to add to a session while other processes do so too
+_CANDIDATES: Final = 8  # stored sessions with one root that are opened
 _MOST_IN_MEMORY: Final = 1_000  # sessions
-_AT_ONCE: Final = 200  # new messages that are taken in before others have their turn
-_LARGE: Final = 2_000_000  # bytes of a body that is worked on beside the event loop
-_EDITED_SHARE: Final = 0.05  # share of the budget by which edits may change a session before it is taken in anew
+_AT_ONCE: Final = 200  # new messages taken in before other requests get their turn
+_LARGE: Final = 2_000_000  # bytes of a body that is processed in a thread
+_EDITED_SHARE: Final = 0.05  # share of the budget that edits may change before the session is taken in again
 
 
 def _now() -> datetime:
@@ -50,9 +50,9 @@ class SessionIndex:
     """The index of all sessions of a proxy.
 
     Args:
-        store: keeps the sessions' records.
-        settings: how their views are kept.
-        strict: whether it is an error if a session cannot be stored.
+        store: stores the sessions' records.
+        settings: how their contexts are managed.
+        strict: whether failing to store a session is an error.
         clock: returns the time, in UTC.
     """
 
@@ -70,13 +70,13 @@ class SessionIndex:
         self._clock = clock
         self._sessions: dict[str, CachedSession] = {}
         self._gates: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._settling: set[asyncio.Task[None]] = set()
+        self._syncing: set[asyncio.Task[None]] = set()
 
     async def turn(self, wire: Wire, body: Body, *, size: int = 0) -> SessionTurn:
-        """Find the session of a request, take in its new messages, and make the view ready.
+        """Find the session of a request, take in its new messages, and prepare the view.
 
         Raises:
-            FormatError: if the body's messages are not of the protocol.
+            FormatError: if the body's messages violate the protocol.
             WaneError: if the session cannot continue.
         """
         messages = wire.messages(body)
@@ -112,7 +112,7 @@ class SessionIndex:
         A client that asks for a summary sends all it has, which may be more than the model's window holds.
 
         Returns:
-            The body, without own tools; None if it continues no known session, or one of which nothing was evicted.
+            The body, without own tools; None if it continues no known session, or one without evictions.
 
         Raises:
             WaneError: as `turn` does.
@@ -147,23 +147,23 @@ class SessionIndex:
         )
         too_many = len(self._sessions) - _MOST_IN_MEMORY
         for number, cached in enumerate(sessions):
-            idle = self._store.keeps and (now - cached.last).total_seconds() > self._settings.idle
+            idle = self._store.persistent and (now - cached.last).total_seconds() > self._settings.idle
             if idle or number < too_many:
                 await self._forget(cached)
 
     async def close(self) -> None:
         """Drop all sessions from memory."""
-        await asyncio.gather(*self._settling)
+        await asyncio.gather(*self._syncing)
         for cached in list(self._sessions.values()):
             await self._forget(cached)
         await self._store.close()
 
     async def _finished(self, cached: CachedSession) -> None:
-        """A turn of a session is over: make its records safe, without making anybody wait."""
+        """Sync a session's records in the background after a turn."""
         cached.last = self._clock()
-        task = asyncio.create_task(cached.settle())
-        self._settling.add(task)
-        task.add_done_callback(self._settling.discard)
+        task = asyncio.create_task(cached.sync())
+        self._syncing.add(task)
+        task.add_done_callback(self._syncing.discard)
 
     # Which session a request belongs to
 
@@ -196,7 +196,7 @@ class SessionIndex:
         return sorted((e for e in self._sessions.values() if e.root == root), key=lambda e: e.last, reverse=True)
 
     async def _current(self, sessions: Sequence[CachedSession]) -> list[CachedSession]:
-        """These sessions, brought up to date with other processes; without those whose records do not fit."""
+        """These sessions, brought up to date with other processes, without those whose records do not fit."""
         sound = []
         for cached in sessions:
             try:
@@ -221,7 +221,7 @@ class SessionIndex:
             try:
                 opened.append(await self._open(wire, root, session_id))
             except (StoreError, JournalError, HistoryError) as error:
-                unread = f"session {session_id} is passed over: {error}"
+                unread = f"session {session_id} is skipped: {error}"
                 _LOGGER.warning("%s", unread)
         return opened, unread
 
@@ -253,7 +253,7 @@ class SessionIndex:
         return CachedSession(root, session, None, session_id, created, last, strict=self._strict)
 
     async def _unknown(self, wire: Wire, arrivals: Sequence[Arrival], root: str, unread: str) -> CachedSession:
-        """A new session; it takes over the rounds of a known one that has the same answers of the assistant.
+        """A new session, with the rounds of a known one that has the same answers of the assistant.
 
         Raises:
             StoreError: in strict mode, if it may be the session that could not be read.
@@ -277,18 +277,18 @@ class SessionIndex:
         return await self._begun(session, arrivals, root, session.inherit(cached.session, common))
 
     async def _stored_anew(self, cached: CachedSession, arrivals: Sequence[Arrival], root: str) -> CachedSession:
-        """A new session in place of one that the store has lost, as when a database was emptied."""
+        """A new session in place of one that the store has lost, such as by an emptied database."""
         await self._forget(cached)
         again = await self._retaken(cached, arrivals, root)
-        again.remark = f"the store has lost session {cached.id}; it goes on as {again.id}"
+        again.remark = f"the store has lost session {cached.id}; it continues as {again.id}"
         _LOGGER.warning("%s", again.remark)
         return again
 
     async def _forked(
         self, cached: CachedSession, alignment: Alignment, arrivals: Sequence[Arrival], root: str
     ) -> CachedSession:
-        """A fork of a session, with all that happened to the messages that they share."""
-        if not self._store.keeps:
+        """A fork of a session, with everything that happened to the messages that they share."""
+        if not self._store.persistent:
             return await self._retaken(cached, arrivals, root, alignment.common)
         try:
             records = notes.prefix(await self._store.read(cached.id), alignment.common)
@@ -325,7 +325,7 @@ class SessionIndex:
         return Session(wire, self._settings, infer=infer)
 
     def _infers(self, arrivals: Sequence[Arrival]) -> bool:
-        """Whether episodes are inferred: if the settings say so, or if a history comes in that nobody marked."""
+        """Whether episodes are inferred: if the settings say so, or if the history began without marks."""
         if self._settings.annotate == "infer":
             return True
         return any(arrival.shape[:1] == ASSISTANT for arrival in arrivals)
@@ -351,7 +351,7 @@ class SessionIndex:
             history = session.woven(arrivals)
             view = session.fit(history, equipped, cold=cold)
         except BaseException:
-            # The session in memory has half of the request; the stored one is whole.
+            # The session in memory has only part of the request; the stored one is consistent.
             await self._forget(cached)
             raise
         await cached.append([*records, *view.records])
@@ -369,7 +369,7 @@ class SessionIndex:
             evicted_now=0 if report is None else report.tokens_before - report.tokens_after,
             used=session.used,
             satisfied=satisfied,
-            note=cached.warning or cached.told_once() or ("" if satisfied or report is None else report.shortfall),
+            note=cached.warning or cached.take_remark() or ("" if satisfied or report is None else report.shortfall),
         )
         cached.views.append(ViewStatus(now, engine.tokens, cached.facts.evicted_now))
         own = self._own(wire, body)
@@ -387,8 +387,8 @@ class SessionIndex:
 
     def _equipped(self, wire: Wire, body: Body) -> Body:
         own = self._own(wire, body)
-        told = guidance(self._settings.passes, recall=RECALL in own) if own else ""
-        return wire.equip(body, [tool for tool in TOOLS if tool.name in own], told)
+        text = guidance(self._settings.passes, recall=RECALL in own) if own else ""
+        return wire.equip(body, [tool for tool in TOOLS if tool.name in own], text)
 
 
 def _arrivals(wire: Wire, messages: Sequence[Message]) -> list[Arrival]:
@@ -400,8 +400,8 @@ def _arrivals(wire: Wire, messages: Sequence[Message]) -> list[Arrival]:
 def _fit(cached: CachedSession, found: Alignment) -> tuple[int, bool, int]:
     """Rank sessions by how well a request continues them.
 
-    Of those that share its answers, one that ends there goes before one that went on, with the same results by chance;
-    of several that end there, the one used last, which comes first.
+    Among those with the same answers, one that ends there ranks before one that continued, whose further messages may
+    be the same by chance. Among those that end there, the last used one ranks first.
     """
     ends = found.common == len(cached.session.entries)
     return found.answered, ends, 0 if ends else found.common

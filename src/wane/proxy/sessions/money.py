@@ -1,4 +1,4 @@
-"""What a session has cost, and what it would have cost without eviction."""
+"""The cost of a session, and an estimate of its cost without eviction."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from wane.proxy.wire.base import TokenUsage
 
 @dataclass(frozen=True, slots=True)
 class Money:
-    """Dollars that requests have cost.
+    """The cost of requests, in dollars.
 
     Attributes:
-        spent: what they cost, by the provider's reports and the price list.
-        unmanaged: an estimate of what the same replies would have cost with the whole history in each request. It has
-            what was evicted as further input, and the prefix cache at its best: read up to where the request before
-            ended, unless the provider read nothing at all.
+        spent: their cost, by the provider's reports and the price list.
+        unmanaged: an estimate of the cost of the same replies with the whole history in each request. It counts evicted
+            tokens as further input, and assumes a perfect prefix cache: read up to the end of the previous request,
+            unless the provider read nothing at all.
     """
 
     spent: float = 0.0
@@ -29,10 +29,10 @@ class Money:
 
 
 class Ledger:
-    """What the requests of one session cost.
+    """The cost of one session's requests.
 
     Attributes:
-        money: of all requests so far; None if one of their models has no known price.
+        money: the cost of all requests so far; None if the price of one of their models is unknown.
     """
 
     def __init__(self) -> None:
@@ -45,10 +45,10 @@ class Ledger:
         """Take in a request.
 
         Args:
-            usage: what the provider reported of it.
+            usage: its usage, as the provider reported it.
             model: its model.
-            evicted: tokens of the history that it did not hold.
-            replied: whether it would have been made without Wane: rounds on account of own tools are not.
+            evicted: tokens of the history that it did not show.
+            replied: whether it would have been made without Wane, unlike further rounds for own tools.
         """
         self._caches |= usage.cache_read + usage.cache_write > 0
         self._writes |= usage.cache_write > 0
@@ -65,7 +65,7 @@ class Ledger:
 
 
 def cost(usage: TokenUsage, model: str) -> float | None:
-    """Return the dollars that a request cost; None if the model has no known price."""
+    """Return the cost of a request in dollars; None if the model's price is unknown."""
     prices = prices_of(model)
     if prices is None:
         return None
@@ -75,7 +75,7 @@ def cost(usage: TokenUsage, model: str) -> float | None:
 
 @lru_cache(maxsize=256)
 def prices_of(model: str) -> Prices | None:
-    """Return what a model costs; None if that is not known."""
+    """Return the prices of a model; None if they are unknown."""
     try:
         return Prices.of(model)
     except (ConfigError, MissingExtraError):

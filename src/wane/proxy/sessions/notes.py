@@ -1,4 +1,4 @@
-"""The proxy's notes in a session's journal, and the records that a fork begins with."""
+"""The proxy's notes in a session's journal, and the first records of a fork."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from wane.proxy.sessions.entries import Entry
 from wane.proxy.wire.base import WovenRound
 
 SETUP: Final = "proxy"
-"""Topic of the note on how the session is kept from here on."""
+"""Topic of the note on the session's settings from here on."""
 
 CLIENT: Final = "client"
-"""Topic of the note on messages of the client. Their records follow it."""
+"""Topic of the note on the client's messages. Their records follow it."""
 
 EDITS: Final = "edits"
 """Topic of the note on messages that the client has edited since they were last seen."""
 
 REPLY: Final = "reply"
-"""Topic of the note on a reply, with its rounds that the client was not shown."""
+"""Topic of the note on a reply, with its hidden rounds."""
 
 
 @dataclass(frozen=True, slots=True)
 class GivenReply:
-    """A reply that the client was given.
+    """A reply that the client received.
 
     Attributes:
-        shape: shape of the message that the client makes of it.
-        rounds: its rounds, if any of them has own calls; else none.
-        inherited: whether it was given in another session, which this one forks or rewrites.
+        shape: shape of the client's message for it.
+        rounds: its rounds, if any of them has own calls; else empty.
+        inherited: whether it belongs to another session, which this one forks or rewrites.
     """
 
     shape: bytes
@@ -40,7 +40,7 @@ class GivenReply:
 
 
 def setup_note(api: str, strategy: str, *, infer: bool, required: int = 0) -> NoteRecord:
-    """Return the note on how a session is kept.
+    """Return the note on a session's settings.
 
     Args:
         api: name of its wire.
@@ -53,31 +53,31 @@ def setup_note(api: str, strategy: str, *, infer: bool, required: int = 0) -> No
 
 
 def infers(records: Iterable[Record]) -> bool:
-    """Whether a session's episodes are inferred, as its first note says."""
+    """Whether a session's episodes are inferred, by its notes."""
     return any(r.data.get("infer") is True for r in records if isinstance(r, NoteRecord) and r.topic == SETUP)
 
 
 def client_note(entries: Sequence[Entry], *, more: bool = False) -> NoteRecord:
-    """Return the note on messages of the client.
+    """Return the note on the client's messages.
 
     Args:
         entries: the messages.
-        more: whether they belong to the same request as those of the note before.
+        more: whether they belong to the same request as those of the previous note.
     """
     rows = [[entry.digest.hex(), entry.shape.hex(), entry.messages, entry.tokens] for entry in entries]
     return NoteRecord(CLIENT, {"entries": rows, "more": True} if more else {"entries": rows})
 
 
-def goes_on(note: NoteRecord) -> bool:
-    """Return whether a note on messages of the client is on more of the same request."""
+def continues(note: NoteRecord) -> bool:
+    """Return whether a note on the client's messages continues the request of the previous note."""
     return note.data.get("more") is True
 
 
 def entries_of(note: NoteRecord) -> list[Entry]:
-    """Return the messages that a note is on.
+    """Return the messages in a note.
 
     Raises:
-        JournalError: if it is not one that `client_note` made.
+        JournalError: if `client_note` did not make it.
     """
     try:
         rows = note.data["entries"]
@@ -92,7 +92,7 @@ class Edit:
 
     Attributes:
         number: its position among the client's messages.
-        digest: of its new content.
+        digest: digest of its new content.
         tokens: its tokens now, by our own count.
     """
 
@@ -107,10 +107,10 @@ def edits_note(edits: Sequence[Edit]) -> NoteRecord:
 
 
 def edits_of(note: NoteRecord) -> list[Edit]:
-    """Return the edits that a note is on.
+    """Return the edits in a note.
 
     Raises:
-        JournalError: if it is not one that `edits_note` made.
+        JournalError: if `edits_note` did not make it.
     """
     try:
         return [Edit(int(row[0]), bytes.fromhex(row[1]), int(row[2])) for row in note.data["entries"]]
@@ -130,10 +130,10 @@ def reply_note(replied: GivenReply) -> NoteRecord:
 
 
 def reply_of(note: NoteRecord) -> GivenReply:
-    """Return the reply that a note is on.
+    """Return the reply in a note.
 
     Raises:
-        JournalError: if it is not one that `reply_note` made.
+        JournalError: if `reply_note` did not make it.
     """
     data: Mapping[str, Any] = note.data
     try:
@@ -144,14 +144,14 @@ def reply_of(note: NoteRecord) -> GivenReply:
 
 
 def prefix(records: Sequence[Record], count: int) -> list[Record]:
-    """Return the records of a session that concern the client's first messages.
+    """Return the records of a session about the client's first messages.
 
     Args:
         records: the session's records.
         count: number of the client's messages to keep.
     """
     kept: list[Record] = []
-    whole, left = count, 0  # messages of the history that belong to what is kept
+    whole, left = count, 0  # `left`: messages of the history still to keep
     for number, record in enumerate(records):
         if isinstance(record, NoteRecord) and record.topic == CLIENT:
             entries = entries_of(record)[:count]
@@ -159,7 +159,7 @@ def prefix(records: Sequence[Record], count: int) -> list[Record]:
                 return [*kept, *_edits(records[number:], whole)]
             count -= len(entries)
             left = sum(entry.messages for entry in entries)
-            kept.append(replace(client_note(entries, more=goes_on(record)), at=record.at))
+            kept.append(replace(client_note(entries, more=continues(record)), at=record.at))
         elif isinstance(record, MessageRecord):
             if not left:
                 return [*kept, *_edits(records[number:], whole)]
@@ -171,7 +171,7 @@ def prefix(records: Sequence[Record], count: int) -> list[Record]:
 
 
 def _edits(records: Iterable[Record], count: int) -> Iterator[Record]:
-    """Later edits of the client's first messages: they hold in every fork."""
+    """Later edits of the client's first messages, which apply to every fork."""
     for record in records:
         if isinstance(record, NoteRecord) and record.topic == EDITS:
             edits = [edit for edit in edits_of(record) if edit.number < count]

@@ -1,4 +1,4 @@
-"""The rounds that a client was not shown, and where in its history they are woven in."""
+"""The rounds that the client does not see, and where they are woven into its history."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from wane.proxy.sessions.identity import ASSISTANT, shape_of
 from wane.proxy.sessions.notes import GivenReply
 from wane.proxy.wire.base import Message, Wire, WovenRound
 
-_RECENT: Final = 64  # replies by which a client is known that comes back with one
+_RECENT: Final = 64  # latest replies by which a client's session is recognised
 _EMPTY: Final = shape_of([])
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where rounds were woven in.
+    """Rounds that were woven in at one place.
 
     Attributes:
         rounds: the rounds.
-        ahead: whether they stand ahead of the client's message, as it kept nothing of the reply; else they are in it.
+        ahead: whether they come before the client's message, because it kept nothing of the reply; else they replace
+            it.
     """
 
     rounds: tuple[WovenRound, ...]
@@ -29,14 +30,14 @@ class Place:
 
 
 class WovenRounds:
-    """The rounds of a session that its client was not shown: those that wait for its reply, and those woven in.
+    """A session's hidden rounds: those that wait for the client to send back the reply, and those woven in.
 
     Args:
-        wire: the protocol that the client speaks.
+        wire: the client's protocol.
 
     Attributes:
-        places: where rounds were woven in, by number of the client's message.
-        recent: shapes of the latest replies that the client was given.
+        places: where rounds were woven in, by position of the client's message.
+        recent: shapes of the latest replies to the client.
     """
 
     def __init__(self, wire: Wire) -> None:
@@ -46,14 +47,14 @@ class WovenRounds:
         self._waiting: list[GivenReply] = []  # with rounds, not woven in yet
 
     def given(self, reply: GivenReply) -> None:
-        """The client was given a reply, in this session or in the one that it goes on with."""
+        """Take in a reply to the client, in this session or in one that it continues."""
         if not reply.inherited:
             self.recent.append(reply.shape)
         if reply.rounds:
             self._waiting.append(reply)
 
     def settle(self, number: int, shape: bytes) -> None:
-        """Find the rounds that stand behind the client's next message; they wait for it no longer.
+        """Assign waiting rounds to the client's next message.
 
         Args:
             number: position of the message.
@@ -62,10 +63,10 @@ class WovenRounds:
         made = shape[:1] == ASSISTANT
         wanted = shape if made else _EMPTY
         found = [reply for reply in self._waiting if reply.shape == wanted]
-        # Of several that look alike the client has the latest.
+        # Of several with the same shape the client has the latest.
         gone = [reply for reply in found if not reply.inherited]
         if not gone and wanted not in self.recent:
-            # Those of another session come in their order.
+            # Those of another session are used in order.
             gone = found[:1]
         if not gone:
             return
@@ -89,12 +90,12 @@ class WovenRounds:
         return [*rounds, message]
 
     def inherited(self, stop: int, count: int, shape_at: Callable[[int], bytes]) -> Iterator[GivenReply]:
-        """Give the replies that a session takes over which goes on with this one in another way.
+        """Yield the replies for a session that forks or rewrites this one.
 
         Args:
-            stop: how many messages of the client both begin with. Rounds behind them belong to this session alone.
-            count: how many messages of the client this session has.
-            shape_at: gives the shape of a message of the client.
+            stop: number of the client's messages that both share. Later rounds belong to this session only.
+            count: number of the client's messages in this session.
+            shape_at: returns the shape of a message of the client.
         """
         for number in sorted(self.places):
             place = self.places[number]

@@ -1,7 +1,7 @@
-"""One session: the client's messages by digest, the history that they stand for, and the engine that keeps its view.
+"""One session: digests of the client's messages, the history that they stand for, and the engine with its view.
 
-Only rounds that the client was not shown are kept with their content. A client sends its whole history with every
-request, so a view is made from what it has just sent.
+Only hidden rounds are kept with their content. The client sends its whole history with every request, so views are made
+from that.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ from wane.proxy.wire.base import NO_USAGE, Body, Message, OwnCall, Round, TokenU
 from wane.recall import Archive, answer, searchable
 from wane.strategies.base import Settings, Slot
 
-_SLACK: Final = 0.02  # share by which the overhead may change without a record
+_SLACK: Final = 0.02  # share by which the overhead may change without a new record
 _REQUIRED_SHARE: Final = 0.1  # share of the budget for evicted content that the provider demands
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a request shows.
+    """The view of a request.
 
     Attributes:
-        messages: the messages, those of the history that are whole as the same objects.
-        records: what to record of it.
-        report: what a pass did; None if the strategy knows none.
+        messages: its messages; whole messages of the history are the same objects.
+        records: the records about it.
+        report: what a pass did; None if the strategy has no passes.
         evicted: tokens of the history that it does not show, by our own count.
-        reminder: what the request is to carry at its end, if its model was given `delimiter`; None as a rule.
+        reminder: note at the end of the request, for a model that has `delimiter`; usually None.
     """
 
     messages: Sequence[Message]
@@ -67,17 +67,17 @@ class Session:
 
     Args:
         wire: its client's protocol.
-        settings: how its view is kept.
+        settings: how its context is managed.
         infer: whether its episodes are inferred until the agent marks its own.
 
     Attributes:
         wire: see above.
         infer: see above.
         entries: the client's messages so far.
-        rounds: the rounds that the client was not shown.
-        engine: keeps its view.
+        rounds: the rounds that the client does not see.
+        engine: decides its view.
         used: usage of its rounds, as the provider reported it.
-        ledger: what they cost.
+        ledger: their cost.
     """
 
     def __init__(self, wire: Wire, settings: ContextSettings, *, infer: bool) -> None:
@@ -92,27 +92,27 @@ class Session:
         self._outline = EditableOutline()
         self._edited: set[int] = set()  # entries
         self._setup: Mapping[str, Any] = {}
-        self._anchored = -1  # items of the history that the last report was on
+        self._anchored = -1  # number of items in the history at the last report
         self._required = 0  # tokens of evicted content that requests show because the provider demands it
         self._config: ConfigRecord | None = None
-        # While records are followed: entries whose messages are yet to come, and how many of the first one's have.
+        # While following records: entries whose messages are still missing, and how many the first of them has.
         self._due: list[Entry] = []
         self._followed = 0
-        self._overflowed = False  # whether a pass ahead of the request that is followed overflowed (R16)
+        self._overflowed = False  # whether a pass before the followed request overflowed (R16)
 
     @property
     def cut_short(self) -> bool:
-        """Whether the records that were followed end within a request, as when a process died while writing."""
+        """Whether the followed records end within a request, such as when a process died while writing."""
         return bool(self._due)
 
     def knows(self, shapes: set[bytes]) -> bool:
-        """Whether this session has an assistant's message of one of these shapes."""
+        """Whether this session has an assistant's message with one of these shapes."""
         return self.entries.share(shapes) or not shapes.isdisjoint(self.rounds.recent)
 
-    # What a request brings
+    # Requests
 
     def align(self, arrivals: Sequence[Arrival]) -> Alignment:
-        """Return how far a request agrees with what is known of this session."""
+        """Return how far a request agrees with this session."""
         return self.entries.align(arrivals, self.rounds.recent)
 
     def edits(self, arrivals: Sequence[Arrival], alignment: Alignment) -> list[Edit]:
@@ -123,7 +123,7 @@ class Session:
         ]
 
     def drift(self, edits: Iterable[Edit]) -> int:
-        """Return by how many tokens edits change the messages."""
+        """Return how many tokens the edits change."""
         changes = (
             edit.tokens - self.entries[edit.number].tokens for edit in edits if edit.number not in self.rounds.places
         )
@@ -138,7 +138,7 @@ class Session:
         return [notes.edits_note(edits)] if edits else []
 
     def setup(self, body: Body) -> list[Record]:
-        """Take in what a request carries besides its messages; return records of what changed.
+        """Take in what a request carries besides its messages; return records of the changes.
 
         Args:
             body: the request's body, with own tools.
@@ -165,12 +165,12 @@ class Session:
         """Take in the new messages of a request; return their records.
 
         Args:
-            arrivals: the request's messages, from the first one on.
-            more: whether some of the same request were taken in already.
+            arrivals: all messages of the request.
+            more: whether some messages of the same request were taken in already.
 
         Raises:
-            HistoryError: if they make no history, such as a result without its call. The session is not to be used
-                then.
+            HistoryError: if they are not a valid history, such as a result without its call. The session must not be
+                used then.
         """
         entries, records = list[Entry](), list[Record]()
         for number in range(len(self.entries), len(arrivals)):
@@ -186,7 +186,7 @@ class Session:
         return [notes.client_note(entries, more=more), *records] if entries else []
 
     def fit(self, history: WovenHistory, body: Body, *, more: Sequence[Message] = (), cold: bool = False) -> View:
-        """Make the view ready for a request.
+        """Return the view for a request, after a pass if one is due.
 
         Args:
             history: the whole history.
@@ -201,7 +201,7 @@ class Session:
         finally:
             self.engine.overhead -= tokens
         if more and view.records and self._config is not None:
-            # Whoever follows the records asks for the request's reminder ahead of this pass, as was done here.
+            # A process that follows the records then asks for the request's reminder before this pass, as done here.
             return replace(view, records=[self._config, *view.records])
         return view
 
@@ -220,10 +220,10 @@ class Session:
         return View([message for _, message in shown], [*records, *self._set_up()], report, evicted, reminder)
 
     def _pass(self, *, cold: bool) -> tuple[Shown, list[Record]]:
-        """Have the engine make the view ready; returns it with records of what was done."""
+        """Run the engine's pass; return the view and the records of what was done."""
         engine = self.engine
         shown = engine.fit(cold=cold)
-        assert isinstance(shown, Shown)  # none of the proxy's strategies has summaries written
+        assert isinstance(shown, Shown)  # none of the proxy's strategies needs summaries
         if shown.report is not None:
             return shown, [PassRecord.of(shown.report, engine.item_count)] if shown.report.ran else []
         if not isinstance(shown.done, Mapping):
@@ -231,10 +231,10 @@ class Session:
         return shown, [StrategyRecord(engine.item_count, engine.name, dict(shown.done))]
 
     def woven(self, arrivals: Sequence[Arrival]) -> WovenHistory:
-        """Return the whole history, from the messages that the client has just sent.
+        """Return the whole history, made from the messages that the client has just sent.
 
         Args:
-            arrivals: all of them; they were taken in.
+            arrivals: all its messages, which were taken in.
 
         Raises:
             HistoryError: if an edited message now stands for another number of messages.
@@ -253,7 +253,7 @@ class Session:
         engine = self.engine
         return WovenHistory(self.wire.format, engine.name, history, self._outline, engine.item_count, frozenset(edited))
 
-    # What a reply brings
+    # Replies
 
     def observe(self, usage: TokenUsage, model: str) -> list[Record]:
         """Take in the usage of a request, as the provider reported it; return the record of it."""
@@ -275,7 +275,7 @@ class Session:
 
         Args:
             call: the call.
-            history: the whole history as of the request.
+            history: the whole history at the request.
         """
         window, parts = self.engine.window, history.parts()
         archive = Archive(
@@ -291,11 +291,11 @@ class Session:
         return answer(call.arguments, archive)
 
     def keep(self, rounds: Sequence[Round], woven: Sequence[WovenRound]) -> list[Record]:
-        """Take in a reply that the client is given; return the record of it.
+        """Take in a reply to the client; return the record of it.
 
         Args:
             rounds: its rounds.
-            woven: the same, with the results of own calls.
+            woven: its rounds with the results of own calls.
         """
         shape = shape_of(self.wire.format.parts(self.wire.visible(rounds)))
         own = any(round_.own for round_ in rounds)
@@ -303,17 +303,17 @@ class Session:
         self.rounds.given(reply)
         return [notes.reply_note(reply)]
 
-    # What was recorded
+    # Records
 
     def blank(self) -> Session:
-        """Return a session of the same settings that knows nothing yet."""
+        """Return an empty session with the same settings."""
         return Session(self.wire, self._settings, infer=self.infer)
 
     def follow(self, records: Iterable[Record]) -> None:
-        """Redo what this process or another has recorded of this session.
+        """Repeat what this process or another has recorded about this session.
 
         Raises:
-            JournalError: if the records do not follow from each other.
+            JournalError: if the records are inconsistent.
             HistoryError: likewise.
         """
         for record in records:
@@ -339,8 +339,8 @@ class Session:
 
         Args:
             other: the other session.
-            common: number of the client's messages that both begin with, for a fork. Rounds behind them belong to the
-                other session alone. None if the client has rewritten its history.
+            common: number of the client's messages that both share, for a fork; later rounds belong to the other
+                session only. None if the client has rewritten its history.
         """
         known = len(other.entries)
         replies = list(other.rounds.inherited(known if common is None else common, known, other.entries.shape))
@@ -348,7 +348,7 @@ class Session:
             self.rounds.given(reply)
         return [notes.reply_note(reply) for reply in replies]
 
-    # How it does it
+    # Internals
 
     def _take_usage(self, usage: TokenUsage, model: str) -> None:
         self.used += usage
@@ -356,10 +356,10 @@ class Session:
         self._anchor(usage.input)
 
     def _anchor(self, input_tokens: int) -> None:
-        """Have the engine count from what the provider said a request held.
+        """Make the engine count from the provider's report of a request.
 
-        Of several reports on the same history the first one counts. The others include further rounds, which are not in
-        the history yet.
+        Only the first of several reports on the same history counts. The others include rounds that are not in the
+        history yet.
         """
         if self._anchored == self.engine.item_count:
             return
@@ -376,10 +376,10 @@ class Session:
 
     def _follow_note(self, note: NoteRecord) -> None:
         if note.topic == notes.CLIENT:
-            if not notes.goes_on(note):
+            if not notes.continues(note):
                 self._asked()
             if self._due:
-                raise JournalError(f"{len(self._due)} messages of the client are noted, but not recorded")
+                raise JournalError(f"{len(self._due)} messages of the client are in a note, but not recorded")
             self._due = notes.entries_of(note)
         elif note.topic == notes.SETUP:
             self._setup = note.data
@@ -400,7 +400,7 @@ class Session:
 
     def _follow_message(self, record: MessageRecord) -> None:
         if not self._due:
-            raise JournalError("a message is recorded that no note on the client's messages speaks of")
+            raise JournalError("a message is recorded that is in no note on the client's messages")
         marks: Mapping[int, tuple[Mark, ...]] = (
             {at: tuple(p.mark for p in placed) for at, placed in groupby(record.marks, lambda p: p.item)}
             if isinstance(record, MarkedMessageRecord)
@@ -416,16 +416,16 @@ class Session:
             self.entries.append(entry)
 
     def _set_up(self) -> list[Record]:
-        """Return the note on how the session is kept, if that has changed."""
+        """Return the note on the session's settings, if they have changed."""
         note = notes.setup_note(self.wire.name, self._settings.strategy, infer=self.infer, required=self._required)
         records: list[Record] = [] if self._setup == note.data else [note]
         self._setup = note.data
         return records
 
     def _shown(self, history: WovenHistory, body: Body, slots: Sequence[Slot]) -> list[tuple[int, Message]]:
-        """What a request shows: the view, and evicted content that the provider demands.
+        """The messages of a request: the view, and evicted content that the provider demands.
 
-        If that would take much of the budget, it is left out: the request is made valid in another way.
+        Content that would take much of the budget is left out; a correction then makes the request valid.
         """
         tokens = 0
         shown = history.shown(slots)
@@ -443,7 +443,7 @@ class Session:
         self._required = tokens
 
     def _asked(self) -> None:
-        """Ask for the reminder of the request before, if another process made it ready."""
+        """Repeat the reminder of the previous request, if another process prepared it."""
         if self.engine.item_count:
             self.engine.remind(overflowed=self._overflowed)
         self._overflowed = False
@@ -469,7 +469,7 @@ def _engine(settings: ContextSettings, *, infer: bool) -> Engine:
 
 
 def _joined(first: FitReport, second: FitReport) -> FitReport:
-    """The report of two passes ahead of one request."""
+    """The combined report of two passes before one request."""
     freed = first.tokens_before - first.tokens_after
     trace = (*first.trace, *second.trace)
     ran, overflowed = first.ran or second.ran, first.overflowed or second.overflowed

@@ -1,4 +1,4 @@
-"""One request of a client, with as many rounds as it takes until the model says something for the client."""
+"""One request of a client, with rounds until the model has something for the client."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from wane.proxy.sessions.base import Facts
 from wane.proxy.sessions.cached import CachedSession
 from wane.proxy.sessions.history import WovenHistory
 from wane.proxy.store.base import SessionChangedError
-from wane.proxy.wire.base import MAX_ROUNDS, Body, Mending, Message, OwnCall, Round, Wire, WovenRound
+from wane.proxy.wire.base import MAX_ROUNDS, Body, Correction, Message, OwnCall, Round, Wire, WovenRound
 from wane.recall import RECALL
 
 MOST_RECALLS: Final = 4
-"""Calls of `recall` that are answered in one reply: a page may take 0.1 of the budget."""
+"""Calls of `recall` answered in one reply, because a page may take a tenth of the budget."""
 
 TOO_MANY: Final = (
     f"Error: `recall` was called {MOST_RECALLS} times in a row, as often as it can be. Work with what these brought: "
@@ -25,7 +25,7 @@ TOO_MANY: Final = (
 )
 """The result of any further call."""
 
-_TRIES: Final = 10  # to add a reply to a session, where several processes add at once
+_TRIES: Final = 10  # to add a reply to a session while other processes do so too
 _LOGGER: Final = logging.getLogger("wane.proxy")
 
 
@@ -41,7 +41,7 @@ class SessionTurn:
         history: the whole history, for recall.
         view: the messages that the request shows.
         own: names of the own tools.
-        note: a reminder at the end of the first request upstream; None as a rule.
+        note: a reminder at the end of the first request upstream; usually None.
 
     Attributes:
         body: the first body to send upstream.
@@ -74,9 +74,9 @@ class SessionTurn:
         self._recalls = 0
         cached.turns.add(self)
 
-    def refused(self, mending: Mending) -> None:
+    def refused(self, correction: Correction) -> None:
         """Apply a correction to all later requests."""
-        self._cached.mendings.append(mending)
+        self._cached.corrections.append(correction)
 
     async def answered(self, round_: Round) -> Body | None:
         """Take in a reply of the provider; return the next body, or None if the client's reply is complete."""
@@ -108,7 +108,7 @@ class SessionTurn:
 
     def _answers(self, calls: Sequence[OwnCall]) -> list[tuple[OwnCall, str]]:
         """The own calls of the latest round with their results, in order."""
-        # Providers may give the same id in each round: verdicts are found by arguments, in order.
+        # Providers may use the same id in each round, so verdicts are found by arguments, in order.
         made: list[Call[Message]] = [Call(call.tool, call.arguments) for call in calls]
         engine, verdicts = self._cached.session.engine, self._verdicts
         verdicts.foresee(made, lambda marks: engine.judge(marks, recall=RECALL in self.own))
@@ -131,7 +131,7 @@ class SessionTurn:
                     if not left:
                         raise
         except (JournalError, HistoryError, SessionChangedError) as error:
-            # Another process has continued the session. The client gets its reply all the same.
+            # Another process has continued the session. The client still gets its reply.
             _LOGGER.warning("session %s: a reply was not recorded: %s", self.facts.session, error)
         finally:
             if over:
@@ -142,7 +142,7 @@ class SessionTurn:
         async with cached.held():
             session = cached.session
             records: list[Record] = []
-            # The usage of this request says nothing once another one has added to the session.
+            # The usage of this request does not apply once another request has added to the session.
             if usage is not None and session.engine.item_count == self._history.items:
                 records += session.observe(usage, self.facts.model)
             if over:

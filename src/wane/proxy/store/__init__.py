@@ -1,4 +1,4 @@
-"""Where the proxy keeps sessions: on disk, in Redis, in PostgreSQL, or nowhere. See `docs/proxy/stores.md`."""
+"""Where the proxy stores sessions: on disk, in Redis, in PostgreSQL, or nowhere. See `docs/proxy/stores.md`."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ __all__ = [
 ]
 
 DISK = "disk"
-"""Names the directory in which all of Wane's sessions live."""
+"""Stands for the directory of all of Wane's sessions."""
 
 _REDIS = ("redis", "rediss", "unix")
 _POSTGRESQL = ("postgresql", "postgres")
 
 
 def open_store(where: str | None, keep: float = KEEP) -> Store:
-    """Return the store that a user names. Nothing is read, written or connected to yet.
+    """Return a store. Nothing is read, written or connected to yet.
 
     Args:
         where: `disk` or a directory, for files; a URL that begins with `redis://`, `rediss://`, `unix://`,
-            `postgresql://` or `postgres://`, for a database; None for no store at all.
-        keep: seconds after which a session that nobody wrote to is deleted; 0 for never.
+            `postgresql://` or `postgres://`, for a database; None for memory only.
+        keep: seconds after its last record until a session is deleted; 0 for never.
 
     Raises:
-        ConfigError: if it is none of these; nothing secret is in the message.
-        MissingExtraError: if what the database needs is not installed.
+        ConfigError: if `where` is none of these; the message contains no secrets.
+        MissingExtraError: if the database's client library is not installed.
     """
     if where is None:
         return MemoryStore()
@@ -59,7 +59,7 @@ def open_store(where: str | None, keep: float = KEEP) -> Store:
     if scheme in _REDIS or scheme in _POSTGRESQL:
         return SharedStore(_database(where, keep, redis=scheme in _REDIS))
     if scheme is not None:
-        raise ConfigError(f"no sessions can be stored at a URL that begins with {scheme}:; {_CHOICES}")
+        raise ConfigError(f"sessions cannot be stored at a URL that begins with {scheme}:; {_CHOICES}")
     return DiskStore(SessionStore(default_root(os.environ) if where == DISK else _directory(where)), keep=keep)
 
 
@@ -85,10 +85,10 @@ def _directory(where: str) -> Path:
     except (RuntimeError, OSError, ValueError) as error:
         raise ConfigError(f"the store {where!r:.200} cannot be a directory: {error}") from None
     if not where or "\0" in where:
-        raise ConfigError(f"the store {where!r:.200} names nothing; {_CHOICES}")
+        raise ConfigError(f"the store {where!r:.200} cannot be a path; {_CHOICES}")
     if in_the_way:
         raise ConfigError(f"the store {where!r:.200} is a file, and sessions need a directory; {_CHOICES}")
-    # A bare word that names nothing is more likely a slip than a new directory here.
+    # A bare word that does not exist is more likely a mistake than a new directory here.
     if not is_directory and not (path.is_absolute() or "/" in where or os.sep in where):
         raise ConfigError(f"there is no store {where!r:.200}; {_CHOICES}")
     return path

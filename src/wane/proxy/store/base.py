@@ -1,4 +1,4 @@
-"""The interface of a store: sessions as logs of the journal's records, found by how they began."""
+"""The interface of a store: sessions as logs of journal records, found by a digest of how they began."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from wane.core.errors import WaneError
 from wane.journal import Header, Record
 
 KEEP: Final = 30 * 86_400.0
-"""Seconds after which a session that nobody wrote to is deleted, unless settings say otherwise."""
+"""Seconds after its last record until a session is deleted, by default."""
 
 
 class StoreError(WaneError):
-    """A store that cannot be reached, read or written."""
+    """A store cannot be reached, read or written."""
 
 
 class SessionBusyError(StoreError):
-    """A session that another process holds and will not let go."""
+    """Another process or request holds the session."""
 
 
 class SessionChangedError(StoreError):
-    """A session to which another process has added since this one read it: read what is new, and decide again."""
+    """Another process has added to the session since this one read it: read the new records, and decide again."""
 
 
 class SessionLostError(StoreError):
-    """A session that the store lost since this process last had it, in whole or from some record on.
+    """The store has lost the session, or its last records, since this process last had it.
 
-    It expired or was deleted, or the database was emptied, failed over or restored to a former state. The log is of no
-    more use, and says so at every hold: what goes on of the session is to be stored in a new one.
+    It expired or was deleted, or the database was emptied, failed over or restored to an earlier state. Every later
+    hold of the log fails too: continue the session in a new one.
     """
 
 
@@ -41,8 +41,8 @@ class StoredSession:
 
     Attributes:
         id: its id.
-        written: when it was last written.
-        size: bytes that it takes.
+        written: when its last record was written.
+        size: its size in bytes.
     """
 
     id: str
@@ -51,50 +51,49 @@ class StoredSession:
 
 
 class Log(Protocol):
-    """The records of one session, which are only ever added to.
+    """The records of one session, append-only.
 
-    One object a session and process: the index of sessions keeps it as long as the session is in memory.
+    A process has one object for each session in memory.
 
     Attributes:
         id: the session's id.
-        header: what is said of the session once.
+        header: the session's header.
     """
 
     id: str
     header: Header
 
     def hold(self) -> AbstractAsyncContextManager[Sequence[Record]]:
-        """Be the only task of this process to read and write this session.
+        """Hold the session, so that no other task of this process can read or write it.
 
-        Entering gives the records that were appended since this log was last held, by others; all of them when it
-        is held for the first time. Held for the moments that a request is made ready, or its reply recorded, never
-        while a model answers.
+        Entering returns the records that other processes have appended since the last hold, or all records at the first
+        hold. Hold it only while a request is prepared or a reply recorded, never while a model answers.
 
         Raises:
-            SessionBusyError: if another task holds it for longer than a request takes to be made ready.
-            SessionLostError: if the session is no longer there, or what is there does not go on from where this log
-                knows it to end. Where one process at a time has a session, nobody looks for that.
+            SessionBusyError: if another task holds it for too long.
+            SessionLostError: if the session is gone, or does not continue from the end that this log knows. A store
+                that opens a session in one process only does not check that.
             StoreError: if the store cannot be reached or read.
         """
         ...
 
     async def append(self, records: Sequence[Record]) -> None:
-        """Add records, all or none of them; only while it is held.
+        """Append records, all or none of them, while the session is held.
 
         Raises:
-            SessionChangedError: if another process has added to it since it was held; nothing is added then.
-            SessionLostError: if the session is no longer there.
-            StoreError: if it cannot be written, such as for a full disk; if it is not held. After a hold that failed,
-                the error is the one that it failed with.
+            SessionChangedError: if another process has appended since the hold began; nothing is added then.
+            SessionLostError: if the session is gone.
+            StoreError: if it cannot be written, such as to a full disk, or is not held. After a failed hold, its error
+                is raised again.
         """
         ...
 
     def rewind(self) -> None:
-        """Have the next hold give all records again, as the first one did."""
+        """Make the next hold return all records again, like the first one."""
         ...
 
-    async def settle(self) -> None:
-        """Wait until what was appended is safe from a crash of the machine, where the store can tell. Not held.
+    async def sync(self) -> None:
+        """Wait until appended records would survive a crash of the machine, if the store can tell. Needs no hold.
 
         Raises:
             StoreError: if it cannot be written.
@@ -102,7 +101,7 @@ class Log(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of what the process holds of it; the records stay."""
+        """Release the process's resources; the records stay."""
         ...
 
 
@@ -110,24 +109,24 @@ class Store(Protocol):
     """Sessions of any number of processes.
 
     Attributes:
-        keeps: whether records are kept at all, so that a session which left memory can be brought back.
+        persistent: whether records are stored at all, so that a session which left memory can be restored.
     """
 
-    keeps: bool
+    persistent: bool
 
     async def check(self) -> None:
-        """See that sessions can be stored, as far as that can be told without storing one.
+        """Check that sessions can be stored, as far as possible without storing one.
 
         Raises:
-            StoreError: if the store cannot be reached, or is not to be written.
+            StoreError: if the store cannot be reached, or is not writable.
         """
         ...
 
     async def find(self, root: str) -> Sequence[str]:
-        """Return the ids of the sessions that began in one way, the last written first, at most some dozens.
+        """Return the ids of the sessions with a root, the last written first, at most a few dozen.
 
         Args:
-            root: 24 hexadecimal digits that stand for how a session began.
+            root: 24 hexadecimal digits, a digest of how a session began.
 
         Raises:
             StoreError: if the store cannot be reached or read.
@@ -135,10 +134,10 @@ class Store(Protocol):
         ...
 
     async def create(self, root: str, message_format: str) -> Log:
-        """Begin a session, which others find by its root.
+        """Create a session, which others can find by its root.
 
         Args:
-            root: how it began.
+            root: the digest of how it began.
             message_format: name of the format of its messages.
 
         Raises:
@@ -147,16 +146,16 @@ class Store(Protocol):
         ...
 
     async def open(self, session_id: str) -> Log:
-        """Go on with a session.
+        """Open a session to continue it.
 
         Raises:
-            SessionBusyError: if another process has it for itself.
+            SessionBusyError: if another process has it open, and the store allows only one.
             StoreError: if there is none of that id, or it cannot be read.
         """
         ...
 
     async def read(self, session_id: str) -> Sequence[Record]:
-        """Return the records of a session, without going on with it, be it busy or not.
+        """Return the records of a session without opening it, even if it is busy.
 
         Raises:
             StoreError: if there is none of that id, or it cannot be read.
@@ -164,7 +163,7 @@ class Store(Protocol):
         ...
 
     async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
-        """Return the sessions that nobody has written to for so many seconds, the oldest first.
+        """Return the sessions whose last record is older than this many seconds, the oldest first.
 
         Raises:
             StoreError: if the store cannot be reached or read.
@@ -172,14 +171,14 @@ class Store(Protocol):
         ...
 
     async def delete(self, session_id: str) -> None:
-        """Delete a session, which frees the bytes that `unwritten` tells of.
+        """Delete a session.
 
         Raises:
-            SessionBusyError: if another process has it for itself.
+            SessionBusyError: if another process has it open, and the store allows only one.
             StoreError: if there is none of that id, or it cannot be deleted.
         """
         ...
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close all connections."""
         ...

@@ -1,4 +1,4 @@
-"""Sessions in files of the journal's format: the store of one proxy process on one machine."""
+"""Sessions in journal files, for one proxy process on one machine."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from wane.core.errors import JournalError, SessionLockedError
 from wane.journal import Clock, Journal, Record, SessionStore, read, utc_now
 from wane.journal.store import id_of
 from wane.proxy.store.base import KEEP, Log, SessionBusyError, StoredSession, StoreError
-from wane.proxy.store.names import FOUND, checked_root, is_session_id, new_id, root_of
-from wane.proxy.store.work import WAIT, Turns, are_heavy, as_store_errors, beside, not_held, unbroken
+from wane.proxy.store.names import MAX_FOUND, checked_root, is_session_id, new_id, root_of
+from wane.proxy.store.work import WAIT, SessionLock, are_heavy, as_store_errors, in_thread_if, not_held, uninterrupted
 
 _LOGGER: Final = logging.getLogger(__name__)
 _PURGE_SECONDS: Final = 3600.0
 
 
 class DiskStore:
-    """The sessions below one directory; a session is open in one process at a time.
+    """Stores sessions below one directory. Only one process at a time can have a session open.
 
     Args:
-        sessions: where they live.
-        cwd: the directory that new sessions are filed under; the process's own if None.
-        clock: tells the time, in any time zone.
-        keep: seconds after which a proxy's session that nobody wrote to is deleted; 0 for never.
-        wait: seconds after which a request that waits for another one of its session gives up.
-        fsync: whether `settle` waits for the disk.
+        sessions: the directory.
+        cwd: the working directory that new sessions are filed under; the process's own if None.
+        clock: returns the time, in any time zone.
+        keep: seconds after its last record until a proxy's session is deleted; 0 for never.
+        wait: seconds that a request waits for another one of the same session.
+        fsync: whether `sync` waits for the disk.
     """
 
-    keeps = True
+    persistent = True
 
     def __init__(
         self,
@@ -61,18 +61,18 @@ class DiskStore:
         return f"DiskStore({str(self._sessions.root)!r})"
 
     async def check(self) -> None:
-        """See that files can be written where sessions belong, or the directory be made.
+        """Check that files can be written to the directory, or that it can be created.
 
         Raises:
             StoreError: if not.
         """
         folder = self._sessions.directory(self._cwd)
-        there = next(place for place in (folder, *folder.parents) if place.exists())
-        if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
-            raise StoreError(f"{there} is no directory that can be written in")
+        existing = next(place for place in (folder, *folder.parents) if place.exists())
+        if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
+            raise StoreError(f"{existing} is not a writable directory")
 
     async def find(self, root: str) -> Sequence[str]:
-        """Return the sessions of a root, from the names of their files alone.
+        """Return the sessions of a root, by the names of their files.
 
         Raises:
             StoreError: if the directory cannot be listed.
@@ -80,7 +80,7 @@ class DiskStore:
         return await asyncio.to_thread(self._find, checked_root(root))
 
     async def create(self, root: str, message_format: str) -> Log:
-        """Begin a session, in a file that its owner alone may read.
+        """Create a session, in a file that only its owner may read.
 
         Raises:
             StoreError: if it cannot be written.
@@ -93,7 +93,7 @@ class DiskStore:
         return log
 
     async def open(self, session_id: str) -> Log:
-        """Go on with a session; a last record that was cut short is put aside, as the journal does.
+        """Open a session; if its last record was cut short, the journal sets it aside.
 
         Raises:
             SessionBusyError: if another process has it open.
@@ -106,12 +106,12 @@ class DiskStore:
             )
         except SessionBusyError:
             raise SessionBusyError(
-                f"the session {session_id} in {self._sessions.root} is open in another process. For several proxies"
-                " with the same sessions, keep them in Redis or PostgreSQL"
+                f"the session {session_id} in {self._sessions.root} is open in another process. If several proxies"
+                " share sessions, store them in Redis or PostgreSQL"
             ) from None
 
     async def read(self, session_id: str) -> Sequence[Record]:
-        """Return the records of a session, also while a process writes it.
+        """Return the records of a session, even while a process writes it.
 
         Raises:
             StoreError: if there is none of that id, or it is damaged.
@@ -121,7 +121,7 @@ class DiskStore:
             return await asyncio.to_thread(lambda: read(self._path(session_id)).records)
 
     async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
-        """Return the proxy's sessions that nobody has written to for so many seconds, the oldest first.
+        """Return the proxy's sessions whose last record is older than this many seconds, the oldest first.
 
         Raises:
             StoreError: if the directory cannot be listed.
@@ -156,7 +156,7 @@ class DiskStore:
     def _purge(self) -> None:
         try:
             for session in self._unwritten(self._keep):
-                # One that a process has open is not over.
+                # A session that a process has open is still in use.
                 with suppress(SessionLockedError):
                     self._sessions.delete(self._path(session.id))
         except (JournalError, StoreError) as error:
@@ -164,8 +164,8 @@ class DiskStore:
 
     async def _journal(self, begin: Callable[[], Journal]) -> Log:
         with as_store_errors():
-            # The file and its lock must not stay with nobody, when the client goes away meanwhile.
-            journal = await unbroken(asyncio.to_thread(begin), undo=Journal.close)
+            # If the client disconnects meanwhile, the file and its lock must not stay open.
+            journal = await uninterrupted(asyncio.to_thread(begin), undo=Journal.close)
         if journal.repaired is not None:
             _LOGGER.warning("%s", journal.repaired)
         return _DiskLog(journal, self._wait)
@@ -182,8 +182,11 @@ class DiskStore:
         )
 
     def _find(self, root: str) -> Sequence[str]:
-        found = [(written, path) for path in self._glob(root, "*") if (written := _written(path)) is not None]
-        return tuple(id_of(path) for _, path in sorted(found, reverse=True)[:FOUND])
+        found = []
+        for path in self._glob(root, "*"):
+            with suppress(OSError):  # removed since it was listed
+                found.append((path.stat().st_mtime_ns, path))
+        return tuple(id_of(path) for _, path in sorted(found, reverse=True)[:MAX_FOUND])
 
     def _path(self, session_id: str) -> Path:
         for path in self._glob(root_of(session_id), session_id):
@@ -193,7 +196,7 @@ class DiskStore:
     def _glob(self, began: str, session_id: str) -> list[Path]:
         root = self._sessions.root
         try:
-            # `glob` takes a directory that it may not read for an empty one; this does not.
+            # `glob` treats an unreadable directory as empty; this raises an error.
             next(root.iterdir(), None)
             return [Path(path) for path in glob.glob(f"{glob.escape(str(root))}/*/{began}/*Z-{session_id}.jsonl")]
         except FileNotFoundError:
@@ -209,14 +212,14 @@ class _DiskLog:
         self.id = journal.header.id
         self.header = journal.header
         self._journal = journal
-        self._turns = Turns(self.id, wait)
+        self._lock = SessionLock(self.id, wait)
         self._held = False
 
     @asynccontextmanager
     async def hold(self) -> AsyncIterator[Sequence[Record]]:
-        async with self._turns.taken():
+        async with self._lock.held():
             journal = self._journal
-            # Nobody else can write while the file is open here, so there is nothing new from then on.
+            # No other process can write while the file is open here, so only the first hold has records.
             records, journal.found = journal.found.records, replace(journal.found, records=())
             self._held = True
             try:
@@ -228,21 +231,14 @@ class _DiskLog:
         if not self._held:
             raise not_held(self.id)
         with as_store_errors():
-            await beside(are_heavy(records), lambda: self._journal.extend(records))
+            await in_thread_if(are_heavy(records), lambda: self._journal.extend(records))
 
     def rewind(self) -> None:
-        """Do nothing: no other process adds to it, so that nobody asks for this."""
+        """Do nothing: no other process can append."""
 
-    async def settle(self) -> None:
+    async def sync(self) -> None:
         with as_store_errors():
             await asyncio.to_thread(self._journal.commit)
 
     async def close(self) -> None:
         self._journal.close()
-
-
-def _written(path: Path) -> int | None:
-    try:
-        return path.stat().st_mtime_ns
-    except OSError:
-        return None  # removed since it was listed

@@ -1,4 +1,4 @@
-"""URLs of databases: what is for the client library, what is ours, and what may be shown."""
+"""URLs of databases: the parts for the client library, Wane's own option, and what may be shown."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from wane.core.errors import ConfigError
 
 PREFIX: Final = "wane"
-"""How keys begin in Redis, unless the URL says otherwise."""
+"""Prefix of keys in Redis, by default."""
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _HOSTS: Final = re.compile(r"(?:(?:[\w.%-]+|\[[0-9A-Fa-f:.%]+\])?(?::\d+)?(?:,|$))*")
 _PREFIX: Final = re.compile(r"[\w.:-]{1,64}", re.ASCII)
 _SECRET: Final = re.compile(r"pass|secret|token|key", re.IGNORECASE)
-# A database, or a file of the system's: anything else could be a key.
+# The name of a database, or the path of a socket; anything else could be a secret.
 _PATH: Final = re.compile(r"/?\d{0,4}|/[a-z_][a-z_-]{0,30}\d{0,3}")
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where a database is.
+    """The location of a database.
 
     Attributes:
-        url: for the client library, with whatever is secret in it.
-        name: the same without user, password, options and what could be a key, for people.
-        prefix: how keys begin, where there are keys.
-        secrets: passwords and keys, as they stand in the URL and as they are meant.
+        url: the URL for the client library, with secrets.
+        name: the URL to show, without user, password, options and possible secrets.
+        prefix: prefix of keys, for a database that has keys.
+        secrets: the secrets, both as written in the URL and decoded.
     """
 
     url: str = field(repr=False)
@@ -37,7 +37,7 @@ class Location:
     secrets: tuple[str, ...] = field(repr=False)
 
     def without_secrets(self, text: object) -> str:
-        """Return a text on one line, with no password in it."""
+        """Return a text as one line with its secrets masked."""
         shown = " ".join(str(text).split())
         for secret in self.secrets:
             shown = shown.replace(secret, "***")
@@ -45,18 +45,18 @@ class Location:
 
 
 def scheme_of(where: str) -> str | None:
-    """Return the scheme of a URL in lower case; None of what is none, as a path is."""
+    """Return the scheme of a URL in lower case; None if there is none, as in a path."""
     match = _SCHEME.match(where)
     return match[1].lower() if match else None
 
 
 def parse_location(url: str) -> Location:
-    """Take a URL apart: `scheme://[user[:password]@]host[:port][/database][?option=value&…]`.
+    """Parse a URL: `scheme://[user[:password]@]host[:port][/database][?option=value&…]`.
 
-    The option `prefix` is Wane's, all others are the client library's.
+    The option `prefix` is Wane's; all others are for the client library.
 
     Raises:
-        ConfigError: if it is malformed; the message shows nothing that may be secret.
+        ConfigError: if it is malformed; the message contains no secrets.
     """
     scheme = scheme_of(url)
     try:
@@ -65,7 +65,7 @@ def parse_location(url: str) -> Location:
     except ValueError:
         raise _malformed(scheme) from None
     userinfo, at, hosts = parts.netloc.rpartition("@")
-    # A character of a password that ends the host's part early would make the rest of it be shown.
+    # An unencoded character in a password could end the host early, and the rest of the password would be shown.
     if url.count("@") != len(at) or parts.fragment or "://" not in url or not _HOSTS.fullmatch(hosts):
         raise _malformed(scheme)
     named = dict(options)
@@ -82,7 +82,7 @@ def parse_location(url: str) -> Location:
 def _prefix(value: str) -> str:
     if not _PREFIX.fullmatch(value):
         raise ConfigError(
-            f"prefix={value!r:.80} in the store's URL is not 1 to 64 letters, digits, '_', '.', ':' or '-'"
+            f"prefix={value!r:.80} in the store's URL must be 1 to 64 letters, digits, '_', '.', ':' or '-'"
         )
     return value
 
@@ -90,12 +90,12 @@ def _prefix(value: str) -> str:
 def _secrets(password: str, query: str, path: str) -> tuple[str, ...]:
     pairs = (part.partition("=") for part in query.split("&"))
     raw = [password, path, *(value for name, _, value in pairs if _SECRET.search(name))]
-    # The longest first, so that none is hidden in part.
+    # The longest first, so that none is masked only in part.
     return tuple(sorted({form for text in raw for form in (text, unquote(text)) if form}, key=len, reverse=True))
 
 
 def _malformed(scheme: str | None) -> ConfigError:
     return ConfigError(
-        f"the store's URL, which begins with {scheme}:, is malformed. It is {scheme}://user:password@host:port/database,"
-        " and characters such as '@', '/', '?', '#' and '%' in a user or password are percent-encoded"
+        f"the store's URL, which begins with {scheme}:, is malformed. Write {scheme}://user:password@host:port/database,"
+        " and percent-encode characters such as '@', '/', '?', '#' and '%' in a user or password"
     )

@@ -1,4 +1,4 @@
-"""Names of sessions: the way in which one began, and something random."""
+"""Ids of sessions: a digest of how a session began, and random digits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from wane.proxy.store.base import StoreError
 
-FOUND: Final = 32
+MAX_FOUND: Final = 32
 """The most sessions that `Store.find` returns."""
 
 _ROOT: Final = re.compile(r"[0-9a-f]{24}")
@@ -19,34 +19,34 @@ def new_id(root: str) -> str:
     """Return the id of a new session, which begins with its root.
 
     Raises:
-        StoreError: if the root is none.
+        StoreError: for a malformed root.
     """
     return f"{checked_root(root)}-{secrets.token_hex(8)}"
 
 
 def is_session_id(text: str) -> bool:
-    """Whether a session of that id is a proxy's."""
+    """Whether an id is that of a proxy's session."""
     return _SESSION.fullmatch(text) is not None
 
 
 def checked_root(root: str) -> str:
-    """Return a root, which may then stand in patterns and keys.
+    """Return a root that is safe in patterns and keys.
 
     Raises:
-        StoreError: if it is none.
+        StoreError: for a malformed root.
     """
     if not _ROOT.fullmatch(root):
-        raise StoreError(f"{root!r:.80} is not the 24 hexadecimal digits that say how a session began")
+        raise StoreError(f"{root!r:.80} is not a session's root, which has 24 hexadecimal digits")
     return root
 
 
 def root_of(session_id: str) -> str:
-    """Return the root of a session, whose id may then stand in patterns and keys.
+    """Return the root in an id that is safe in patterns and keys.
 
     Raises:
-        StoreError: if no session can have that id.
+        StoreError: for a malformed id.
     """
     match = _SESSION.fullmatch(session_id)
     if match is None:
-        raise StoreError(f"there is no session {session_id!r:.80}: its id is not of the proxy's making")
+        raise StoreError(f"there is no session {session_id!r:.80}: that is not an id of the proxy")
     return match[1]

@@ -1,4 +1,4 @@
-"""Outages: how long a database is waited for, and that it is waited for once, not by every step of every request."""
+"""Outages of a database: only one step at a time waits for it, not each step of each request."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from typing import Final
 
 from wane.proxy.store.base import StoreError
 
-_WAITED: Final = 0.5
-"""Seconds from which on a failure was waited for. A refused connection is not: it may as well be tried again."""
+_SLOW: Final = 0.5
+"""Seconds after which a failure counts as slow. A fast one, such as a refused connection, may be retried at once."""
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """How long a database is waited for.
+class Timeouts:
+    """How long to wait for a database.
 
     Attributes:
-        limit: seconds after which a step without an answer is given up, connecting included.
-        pause: seconds for which nothing more is asked after that; more than the limit.
+        limit: seconds that a step may take, including connecting.
+        pause: seconds without any further step after that; more than the limit.
     """
 
     limit: float = 3.0
     pause: float = 4.0
 
 
-PATIENCE: Final = Patience()
+TIMEOUTS: Final = Timeouts()
 
 
 class Outage:
-    """Whether a database that kept somebody waiting in vain is to be asked again already.
+    """A circuit breaker for a database.
 
-    While it is not, every step fails at once, for the reason of the first. After the pause one step asks again, and
-    the others go on failing until that one has its answer, so that an outage holds up one step at a time.
+    After a slow failure every step fails at once, with the same reason, until the pause is over. Then one step tries
+    again while the others keep failing, so that an outage delays only one step at a time.
 
     Args:
-        pause: seconds for which nothing is asked.
-        clock: seconds that only ever grow.
+        pause: seconds of the pause.
+        clock: returns monotonic seconds.
     """
 
     def __init__(self, pause: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -46,27 +46,27 @@ class Outage:
         self._reason = ""
         self._until = 0.0
 
-    def asking(self) -> float:
-        """Say that a step is about to ask; return when, for `failed`.
+    def started(self) -> float:
+        """Note that a step starts; return the time, for `failed`.
 
         Raises:
-            StoreError: if it is not to ask.
+            StoreError: during a pause.
         """
         now = self._clock()
         if self._reason:
             if now < self._until:
-                raise StoreError(f"{self._reason}; it was not asked again within {self._pause:g} seconds of that")
+                raise StoreError(f"{self._reason}; it is not asked again within {self._pause:g} seconds")
             self._until = now + self._pause
         return now
 
-    def failed(self, error: StoreError, asked: float) -> None:
-        """Say that the database could not be reached by a step that asked at some time."""
+    def failed(self, error: StoreError, started: float) -> None:
+        """Note that the database could not be reached by a step that started at this time."""
         now = self._clock()
-        if now - asked < _WAITED:
-            self.over()
+        if now - started < _SLOW:
+            self.answered()
         else:
             self._reason, self._until = str(error), now + self._pause
 
-    def over(self) -> None:
-        """Say that the database answered, be it with an error."""
+    def answered(self) -> None:
+        """Note that the database answered, even with an error."""
         self._reason = ""

@@ -15,41 +15,41 @@ from wane.core.errors import ConfigError
 from wane.proxy.store import postgres_statements as sql
 from wane.proxy.store.base import KEEP, StoredSession, StoreError
 from wane.proxy.store.location import Location
-from wane.proxy.store.names import FOUND, root_of
-from wane.proxy.store.outage import PATIENCE, Outage, Patience
+from wane.proxy.store.names import MAX_FOUND, root_of
+from wane.proxy.store.outage import TIMEOUTS, Outage, Timeouts
 from wane.proxy.store.postgres_pool import Connection, Pool
-from wane.proxy.store.shared import End, News
+from wane.proxy.store.shared import End, NewLines
 from wane.proxy.store.work import lost, within
 
 T = TypeVar("T")
 
 _LOGGER: Final = logging.getLogger(__name__)
 _CONNECT_SECONDS: Final = 2
-_SETTLE_SECONDS: Final = 10.0
+_SYNC_SECONDS: Final = 10.0
 _PURGE_SECONDS: Final = 3600.0
 _PURGED_AT_ONCE: Final = 50
-"""Sessions: few enough to be deleted within a request. If there were more, the next one goes on."""
+"""Sessions deleted at a time, few enough for one request. If there are more, the next request continues."""
 
 
 class PostgresDatabase:
-    """Logs of lines in PostgreSQL. No connection is made before the first one is needed, nor any table.
+    """Logs of lines in PostgreSQL. It connects and creates its tables only when they are needed.
 
     Args:
-        location: where it is.
-        keep: seconds after which a session that nobody wrote to is deleted; 0 for never.
-        patience: how long it is waited for.
+        location: where the database is.
+        keep: seconds after its last record until a session is deleted; 0 for never.
+        timeouts: how long to wait for it.
 
     Raises:
         ConfigError: for an option that the client library does not know.
     """
 
-    def __init__(self, location: Location, keep: float = KEEP, patience: Patience = PATIENCE) -> None:
+    def __init__(self, location: Location, keep: float = KEEP, timeouts: Timeouts = TIMEOUTS) -> None:
         self.name = location.name
         self._location = location
         self._keep = keep
-        self._pool = Pool(_parameters(location, patience.limit))
-        self._limit = patience.limit
-        self._outage = Outage(patience.pause)
+        self._pool = Pool(_parameters(location, timeouts.limit))
+        self._limit = timeouts.limit
+        self._outage = Outage(timeouts.pause)
         self._preparing = asyncio.Lock()
         self._prepared = False
         self._purged = float("-inf")
@@ -59,27 +59,27 @@ class PostgresDatabase:
 
     async def find(self, root: str) -> Sequence[str]:
         """Return the ids of a root's sessions, the last written first."""
-        return tuple(row[0] for row in await self._rows(sql.FIND, {"root": root, "limit": FOUND}))
+        return tuple(row[0] for row in await self._rows(sql.FIND, {"root": root, "limit": MAX_FOUND}))
 
     async def begin(self, session_id: str, line: bytes) -> None:
-        """Begin a log with a header's line; now and then, delete the sessions that have expired."""
+        """Create a log with the line of its header; now and then, delete expired sessions."""
         values = {"id": session_id, "root": root_of(session_id), "line": line.decode("ascii"), "tail": _tail(line)}
         if not await self._rows(sql.BEGIN, values) and await self.fetch(session_id, 1) != [line]:
             raise StoreError(f"there is already a session {session_id} in {self.name}")
         await self._purge()
 
     async def fetch(self, session_id: str, limit: int | None = None) -> Sequence[bytes]:
-        """Return the lines of a log, or the first of them."""
+        """Return the lines of a log, or the first `limit` of them."""
         rows = await self._rows(sql.LINES, {"id": session_id, "limit": limit})
         return [row[0].encode("ascii") for row in rows]
 
-    async def news(self, session_id: str, known: int) -> News:
-        """Return where a log ends, and the lines after so many known ones."""
+    async def new_lines(self, session_id: str, known: int) -> NewLines:
+        """Return the end of a log, and the lines after the known ones."""
         rows = await self._rows(sql.NEWS, {"id": session_id, "known": known})
         if not rows:
             raise lost(session_id, self.name)
         ((count, tail, lines),) = rows
-        return News(End(count, int(tail, 16)), [line.encode("ascii") for line in lines])
+        return NewLines(End(count, int(tail, 16)), [line.encode("ascii") for line in lines])
 
     async def append(self, session_id: str, after: End, lines: Sequence[bytes]) -> bool:
         """Add lines to a log."""
@@ -91,24 +91,31 @@ class PostgresDatabase:
             "count": len(lines),
             "tail": _tail(lines[-1]),
         }
-        # Added now; or added before, by a try whose answer was lost.
+        # Added now, or before by an attempt whose answer was lost.
         return bool(await self._rows(sql.APPEND, values) or await self._rows(sql.APPENDED, values))
 
     async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
-        """Return the sessions that nobody has written to for so many seconds."""
+        """Return the sessions whose last record is older than this many seconds, the oldest first."""
         return [StoredSession(*row) for row in await self._rows(sql.UNWRITTEN, {"seconds": seconds})]
 
     async def delete(self, session_id: str) -> bool:
         """Delete a session."""
         return bool(await self._rows(sql.DELETE, {"id": session_id}))
 
-    async def settle(self, session_id: str) -> None:
-        """Wait until what was added is on the server's disk, and wherever else the server waits for."""
-        # That a disk is slow, or a standby away, is no reason not to ask for anything else.
-        await self._done(lambda connection: _settled(connection, session_id), _SETTLE_SECONDS)
+    async def sync(self, session_id: str) -> None:
+        """Wait until all commits are on the server's disk, and on its synchronous standbys if it has any."""
+
+        async def wait(connection: Connection) -> None:
+            async with connection.transaction():
+                # Waiting for one commit means waiting for all before it.
+                await connection.execute(sql.WAIT_FOR_DISK)
+                await connection.execute(sql.TOUCH, {"id": session_id})
+
+        # A slow disk or a missing standby is no outage of the database.
+        await self._run(wait, _SYNC_SECONDS)
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close all connections."""
         await self._pool.close()
 
     async def _rows(self, statement: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
@@ -116,41 +123,46 @@ class PostgresDatabase:
             cursor = await connection.execute(statement, values)
             return await cursor.fetchall() if cursor.description else []
 
-        return await self._done(ask)
+        return await self._run(ask)
 
-    async def _done(self, work: Callable[[Connection], Awaitable[T]], apart: float | None = None) -> T:
-        """Do work on a connection that has the tables; some has a limit of its own, and no outage begins with it."""
+    async def _run(self, work: Callable[[Connection], Awaitable[T]], limit: float | None = None) -> T:
+        """Do work on a connection, after creating the tables if needed.
+
+        Args:
+            work: the work.
+            limit: its own time limit in seconds; exceeding that does not count as an outage. None for the usual one.
+        """
         if not self._prepared:
             async with self._preparing:
                 if not self._prepared:
-                    await self._served(self._prepare)
+                    await self._step(self._prepare)
                     self._prepared = True
-        return await self._served(work, apart)
+        return await self._step(work, limit)
 
-    async def _served(self, work: Callable[[Connection], Awaitable[T]], apart: float | None = None) -> T:
-        begun, limit = self._outage.asking(), apart or self._limit
+    async def _step(self, work: Callable[[Connection], Awaitable[T]], own_limit: float | None = None) -> T:
+        started, limit = self._outage.started(), own_limit or self._limit
         try:
             done = await within(limit, self._pool.run(work))
         except (psycopg.Error, OSError) as error:
-            # The error itself is not passed on: what a library shows of a connection is not ours to know.
+            # The library's error is not chained, because it may show secrets of the connection.
             reason = self._location.without_secrets(error) or type(error).__name__
             if isinstance(error, TimeoutError):
                 reason = f"no answer within {limit:g} seconds"
-            failure = StoreError(f"the store {self.name} does not serve: {reason}")
+            failure = StoreError(f"the store {self.name} does not work: {reason}")
             if isinstance(error, (psycopg.OperationalError, OSError)):
-                if apart is None:
-                    self._outage.failed(failure, begun)
+                if own_limit is None:
+                    self._outage.failed(failure, started)
             else:
-                self._outage.over()
+                self._outage.answered()
             raise failure from None
-        self._outage.over()
+        self._outage.answered()
         return done
 
     async def _prepare(self, connection: Connection) -> None:
         cursor = await connection.execute(sql.HAS_TABLES)
         if (await cursor.fetchall()) == [(False,)]:
             async with connection.transaction():
-                # One process makes the tables; others wait, and find them.
+                # One process creates the tables; others wait, and find them.
                 await connection.execute(sql.LOCK_TABLES)
                 for statement in sql.MAKE_TABLES:
                     await connection.execute(statement)
@@ -159,8 +171,8 @@ class PostgresDatabase:
         if versions != [(sql.VERSION,)]:
             found = ", ".join(str(version) for (version,) in versions) or "none"
             raise StoreError(
-                f"the tables in {self.name} are of version {found}, and this Wane knows version {sql.VERSION}:"
-                " update Wane, or give it another database or schema"
+                f"the tables in {self.name} are of version {found}, but this Wane needs version {sql.VERSION}:"
+                " update Wane, or use another database or schema"
             )
 
     async def _purge(self) -> None:
@@ -176,13 +188,6 @@ class PostgresDatabase:
             _LOGGER.warning("expired sessions were not deleted: %s", error)
 
 
-async def _settled(connection: Connection, session_id: str) -> None:
-    async with connection.transaction():
-        # Waiting for a commit is waiting for all that were made before it.
-        await connection.execute(sql.WAIT_FOR_DISK)
-        await connection.execute(sql.TOUCH, {"id": session_id})
-
-
 def _parameters(location: Location, limit: float) -> dict[str, Any]:
     try:
         parameters: dict[str, Any] = dict(conninfo_to_dict(location.url))
@@ -190,7 +195,7 @@ def _parameters(location: Location, limit: float) -> dict[str, Any]:
         raise ConfigError(
             f"the store {location.name} has an option in its URL that PostgreSQL's client library does not know"
         ) from None
-    # Commits are waited for in `settle`. As a start parameter, which a pooler that would leak it to others refuses.
+    # `sync` waits for commits. A pooler that would leak this setting to other clients refuses it as a start parameter.
     parameters["options"] = f"{parameters.get('options') or ''} -c synchronous_commit=off".strip()
     defaults = {
         "connect_timeout": _CONNECT_SECONDS,
@@ -203,5 +208,5 @@ def _parameters(location: Location, limit: float) -> dict[str, Any]:
 
 
 def _tail(line: bytes) -> str:
-    # Its checksum, before `"}`.
+    # The line's checksum, before `"}`.
     return line[-10:-2].decode("ascii")

@@ -1,7 +1,7 @@
-"""A few connections to PostgreSQL, made when they are needed.
+"""A few connections to PostgreSQL, opened when they are needed.
 
-Not psycopg's own pool: that one connects in the background, so that a request which needs a server that is down waits
-for a time to run out and learns no reason, and a server that is back is found only at the next of ever rarer tries.
+psycopg's own pool connects in the background. If the server is down, requests wait for a timeout and learn no reason,
+and when it is back, the pool notices only at its next attempt, each later than the last.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ T = TypeVar("T")
 Connection: TypeAlias = psycopg.AsyncConnection[tuple[Any, ...]]
 
 LIMIT: Final = 10
-"""Connections that a process has at most; none is kept for longer than a statement."""
+"""The most connections of a process; each is used for one statement at a time."""
 
 
 class Pool:
     """Connections of one process.
 
     Args:
-        parameters: of a connection, as psycopg names them.
-        limit: how many there are at most.
+        parameters: psycopg's parameters of a connection.
+        limit: the most connections.
     """
 
     def __init__(self, parameters: dict[str, Any], limit: int = LIMIT) -> None:
         self._parameters = parameters
         self._free = asyncio.Semaphore(limit)
-        # The last used first, so that few are kept busy and others can be closed by the server.
+        # The last used first, so that few stay busy and the server can close the others.
         self._idle: list[Connection] = []
 
     async def run(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        """Do work on a connection; once more on a new one, if it was one that broke while it was idle.
+        """Do work on a connection; if an idle connection turns out broken, do it again on a new one.
 
         Args:
-            work: what to do, safe to be done twice.
+            work: the work; it must be safe to repeat.
 
         Raises:
-            psycopg.Error: if no connection can be made, or the work fails.
+            psycopg.Error: if no connection can be opened, or the work fails.
         """
         async with self._free:
             if self._idle:
@@ -51,12 +51,12 @@ class Pool:
                 except psycopg.OperationalError:
                     if not connection.closed:
                         raise
-                # The server went away, and with it all others.
+                # The server went away, so all idle connections are broken.
                 await self.close()
             return await self._work(await self._connect(), work)
 
     async def close(self) -> None:
-        """Let go of the connections that are not in use."""
+        """Close the idle connections."""
         idle, self._idle = self._idle, []
         for connection in idle:
             await connection.close()

@@ -1,4 +1,4 @@
-"""What PostgreSQL is asked: each statement is one step, and safe to run twice."""
+"""The SQL statements. Each is one step, and safe to repeat."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ VERSION: Final = 1
 HAS_TABLES: Final = "SELECT to_regclass('wane_schema') IS NOT NULL"
 SCHEMA_VERSION: Final = "SELECT version FROM wane_schema"
 
-# A number of Wane's own; who else makes tables does not wait for it.
+# An arbitrary number that only Wane uses, so that it waits for no other program.
 LOCK_TABLES: Final = "SELECT pg_advisory_xact_lock(8428427262005)"
 
 MAKE_TABLES: Final[tuple[LiteralString, ...]] = (
@@ -33,7 +33,7 @@ MAKE_TABLES: Final[tuple[LiteralString, ...]] = (
         PRIMARY KEY (session, number)
     )
     """,
-    # The last one: who finds it finds the others.
+    # Created last: if it exists, so do the others.
     "CREATE TABLE IF NOT EXISTS wane_schema (version integer PRIMARY KEY)",
 )
 SET_VERSION: Final = """

@@ -1,4 +1,4 @@
-"""What Redis does in one step: scripts, each safe to run twice."""
+"""The Redis scripts. Each is one step, and safe to repeat."""
 
 from __future__ import annotations
 
@@ -36,15 +36,16 @@ end
 redis.call('RPUSH', lines, header)
 {_WRITTEN}
 """
-"""Begin a log: keys lines and ids; id, expiry in milliseconds (0: never), the header's line. 1 if it is there now."""
+"""Create a log. Keys: lines, ids. Arguments: id, expiry in milliseconds (0: never), the header's line. 1 if it exists
+now with that header, else 0."""
 
 NEWS: Final = f"""
 local lines, known = KEYS[1], tonumber(ARGV[1])
 {_CHECKSUM}
 return {{redis.call('LLEN', lines), checksum_at(-1), redis.call('LRANGE', lines, known, -1)}}
 """
-"""Tell what is new of a log: key lines; lines that are known. How many there are, 0 if there is no such log, the
-checksum of the last, and the new ones."""
+"""Read the new lines of a log. Key: lines. Argument: number of known lines. Returns the number of lines (0 if there is
+no such log), the checksum of the last one, and the new lines."""
 
 APPEND: Final = f"""
 local lines, ids = KEYS[1], KEYS[2]
@@ -57,11 +58,11 @@ if count ~= known or checksum_at(-1) ~= checksum then return 0 end
 for place = first, #ARGV do redis.call('RPUSH', lines, ARGV[place]) end
 {_WRITTEN}
 """
-"""Add lines to a log: keys lines and ids; id, expiry, how many lines it has and the checksum of the last, the new
-lines. 1 if they are there now, 0 if it ends otherwise."""
+"""Append lines to a log. Keys: lines, ids. Arguments: id, expiry, the number of its lines and the checksum of the last
+one, the new lines. 1 if they are in it now, 0 if the log ends differently."""
 
 DELETE: Final = """
 redis.call('ZREM', KEYS[2], ARGV[1])
 return redis.call('DEL', KEYS[1])
 """
-"""Delete a session: keys lines and ids; id. 1 if it was there."""
+"""Delete a session. Keys: lines, ids. Argument: id. 1 if it existed."""

@@ -1,4 +1,4 @@
-"""Work that is not cut short, turns within a process, and what is too much for the event loop."""
+"""Async helpers of the stores: work that cancellation does not interrupt, locks, and threads for heavy work."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from wane.proxy.store.base import SessionBusyError, SessionLostError, StoreError
 T = TypeVar("T")
 
 HEAVY: Final = 1 << 16
-"""Characters from which on reading or writing records is worth a thread: some tenths of a millisecond of work."""
+"""Characters above which reading or writing records is worth a thread; it takes some tenths of a millisecond."""
 
 WAIT: Final = 15.0
-"""Seconds after which a request that waits for another one of its session, in the same process, gives up."""
+"""Seconds that a request waits for another one of the same session in the same process."""
 
 _GRACE: Final = 0.2
 
 
-async def unbroken(work: Awaitable[T], undo: Callable[[T], object] | None = None) -> T:
-    """Wait for work that runs to its end even if the caller is cancelled, who is told so only then.
+async def uninterrupted(work: Awaitable[T], undo: Callable[[T], object] | None = None) -> T:
+    """Wait for work that runs to its end even if the caller is cancelled; the cancellation is raised after it.
 
-    What was written, and what is known of it, thus never differ because a client went away.
+    So a client that disconnects cannot make memory and store differ.
 
     Args:
-        work: what to do.
-        undo: takes the result back if the caller, being cancelled, will not see it.
+        work: the work.
+        undo: undoes the result if the caller was cancelled and will not see it.
     """
     task = asyncio.ensure_future(work)
     try:
@@ -46,10 +46,10 @@ async def unbroken(work: Awaitable[T], undo: Callable[[T], object] | None = None
 
 
 async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
-    """Wait for work for some seconds at most, even if it takes its time to end when it is cancelled.
+    """Wait for work with a time limit, even if the work is slow to end when it is cancelled.
 
     Raises:
-        TimeoutError: if it is not done by then.
+        TimeoutError: if it is not done in time.
     """
     task = asyncio.ensure_future(work)
     try:
@@ -59,24 +59,20 @@ async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
         raise TimeoutError
     finally:
         if not task.done():
-            task.add_done_callback(_ignored)
+            # Nobody awaits the task any more, so its error is retrieved here.
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
             task.cancel()
-            # A client library that asks the server to end a statement waits for that as well, until told once more.
+            # A client library may wait for the server to cancel the statement, until it is cancelled again itself.
             asyncio.get_running_loop().call_later(_GRACE, task.cancel)
 
 
-def _ignored(task: asyncio.Task[Any]) -> None:
-    if not task.cancelled():
-        task.exception()
-
-
-async def beside(heavy: bool, work: Callable[[], T]) -> T:
-    """Do work in a thread if it is heavy, and at once if it is not; to its end in either case."""
-    return await unbroken(asyncio.to_thread(work)) if heavy else work()
+async def in_thread_if(heavy: bool, work: Callable[[], T]) -> T:
+    """Do work in a thread if it is heavy, else at once; cancellation does not interrupt it."""
+    return await uninterrupted(asyncio.to_thread(work)) if heavy else work()
 
 
 def are_heavy(records: Iterable[Record]) -> bool:
-    """Whether records hold so much that writing them would keep the event loop from others."""
+    """Whether records are so large that writing them would block the event loop noticeably."""
     rest: list[Any] = [_content(record) for record in records]
     size = len(rest)
     while rest and size < HEAVY:
@@ -96,7 +92,7 @@ def _content(record: Record) -> object:
 
 @contextmanager
 def as_store_errors() -> Iterator[None]:
-    """Turn what the journal refuses into what a store refuses; its messages name the session."""
+    """Turn errors of the journal into errors of a store; their messages name the session."""
     try:
         yield
     except SessionLockedError as error:
@@ -105,12 +101,12 @@ def as_store_errors() -> Iterator[None]:
         raise StoreError(str(error)) from error
 
 
-class Turns:
-    """One after the other: who holds a session, of the tasks of this process.
+class SessionLock:
+    """Lets one task of this process at a time hold a session.
 
     Args:
         session_id: the session.
-        wait: seconds after which waiting is given up.
+        wait: seconds to wait for it.
     """
 
     def __init__(self, session_id: str, wait: float) -> None:
@@ -119,19 +115,19 @@ class Turns:
         self._lock = asyncio.Lock()
 
     @asynccontextmanager
-    async def taken(self) -> AsyncIterator[None]:
-        """Wait for one's turn, and have it.
+    async def held(self) -> AsyncIterator[None]:
+        """Wait for the lock, and hold it.
 
         Raises:
-            SessionBusyError: if it does not come.
+            SessionBusyError: if another task holds it for too long.
         """
         try:
             async with asyncio.timeout(self._wait):
                 await self._lock.acquire()
         except TimeoutError:
             raise SessionBusyError(
-                f"the session {self._session_id} was held by another request of this process"
-                f" for more than {self._wait:g} seconds"
+                f"another request of this process held the session {self._session_id} for more than {self._wait:g}"
+                " seconds"
             ) from None
         try:
             yield
@@ -140,10 +136,10 @@ class Turns:
 
 
 def lost(session_id: str, name: str) -> SessionLostError:
-    """Return the error of a session that was there before, in a store of some name."""
+    """Return the error for a session that is gone from a store of this name."""
     return SessionLostError(f"the session {session_id} is no longer in {name}: it expired, or was deleted")
 
 
 def not_held(session_id: str) -> StoreError:
-    """Return the error of an append to a session that is not held."""
+    """Return the error for an append to a session that is not held."""
     return StoreError(f"the session {session_id} is not held, so nothing can be added to it")

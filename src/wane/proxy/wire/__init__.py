@@ -1,1 +1,1 @@
-"""The providers' protocols, as the proxy sees them: requests and replies taken apart and put together. Sans I/O."""
+"""The providers' protocols: reading and building requests and replies. Sans I/O."""

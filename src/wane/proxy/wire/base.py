@@ -1,9 +1,9 @@
-"""The interface of a protocol: what the proxy asks of a request, of a reply, and of what it weaves into a history.
+"""The interface of a protocol: how the proxy reads requests, builds replies, and weaves rounds into a history.
 
-A client sends its whole history with every request. The proxy adds tools of its own (`delimiter`), answers their
-calls itself, and never shows them to the client: so the history that the provider sees has more in it than the
-client's. *Weaving* is putting it back: the client's assistant message stands for one or more *rounds*, each an
-assistant message as the provider made it, followed by the results of its own calls.
+A client sends its whole history with every request. The proxy adds tools of its own (`delimiter`), answers their calls
+itself, and never shows them to the client. So the provider's history holds more than the client's. *Weaving* puts that
+back: one assistant message of the client stands for one or more *rounds*, each an assistant message of the provider
+followed by the results of its own calls.
 """
 
 from __future__ import annotations
@@ -18,26 +18,27 @@ from wane.formats.writing import WritingFormat
 from wane.proxy.wire.usage import Tally, summed
 
 Body = dict[str, Any]
-"""A request's body, parsed. Never changed in place: what is derived from it shares what it keeps."""
+"""A request's body, parsed. It is never changed in place, because bodies derived from it share its contents."""
 
 Message = dict[str, Any]
 """A message of the wire's format."""
 
-Mending = Callable[[Body, Body], Body]
-"""Makes a request one that the provider takes, from its body and what the client sent; the same one if it is so."""
+Correction = Callable[[Body, Body], Body]
+"""Corrects a request that the provider would refuse. Takes its body and the client's body; returns a new body, or the
+same if it needs no correction."""
 
 
 class BrokenReplyError(WaneError):
-    """A provider's reply that is not of its protocol, or stops before its end.
+    """A provider's reply violates its protocol, or stops before its end.
 
     Args:
         message: what is wrong with it.
-        told: whether the provider said so itself, by an error that the client gets as part of the reply.
+        reported: whether the provider reported an error itself, which the client gets as part of the reply.
     """
 
-    def __init__(self, message: str, *, told: bool = False) -> None:
+    def __init__(self, message: str, *, reported: bool = False) -> None:
         super().__init__(message)
-        self.told = told
+        self.reported = reported
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +58,11 @@ class OwnCall:
 
 @dataclass(frozen=True, slots=True)
 class TokenUsage:
-    """What a provider reported of one request, in tokens.
+    """The usage that a provider reported for one request, in tokens.
 
     Attributes:
-        input: all input tokens, those read from or written to a cache included.
-        output: tokens of the reply, its reasoning included.
+        input: all input tokens, including those read from or written to a cache.
+        output: tokens of the reply, including its reasoning.
         cache_read: how many of `input` were read from the provider's cache.
         cache_write: how many of `input` were written to it.
     """
@@ -72,7 +73,7 @@ class TokenUsage:
     cache_write: int = 0
 
     def __add__(self, other: TokenUsage) -> TokenUsage:
-        """Return what two requests took."""
+        """Return the usage of both requests."""
         return TokenUsage(
             self.input + other.input,
             self.output + other.output,
@@ -82,20 +83,20 @@ class TokenUsage:
 
 
 NO_USAGE: Final = TokenUsage(0, 0)
-"""What nothing took."""
+"""No usage at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one request to the provider brought.
+    """The result of one request to the provider.
 
     Attributes:
-        message: the assistant's message in the format, own calls included, as the provider takes it back in a
-            later request: signatures, encrypted reasoning and ids unchanged.
-        own: calls of the proxy's own tools that are whole, in order.
-        calls: number of calls that the client is to answer.
+        message: the assistant's message in the format, including own calls, as the provider accepts it in later
+            requests: with unchanged signatures, encrypted reasoning and ids.
+        own: complete calls of the proxy's own tools, in order.
+        calls: number of calls that the client must answer.
         complete: whether the model ended by itself, and was not cut off by a limit, a pause or a refusal.
-        usage: what it took; None if the provider did not say.
+        usage: its usage; None if the provider did not report it.
     """
 
     message: Message
@@ -106,17 +107,17 @@ class Round:
 
     @property
     def alone(self) -> bool:
-        """Whether only own calls were made, so that the model is to be asked again."""
+        """Whether the model made only own calls, so that it must be asked again."""
         return bool(self.own) and not self.calls and self.complete
 
 
 @dataclass(frozen=True, slots=True)
 class WovenRound:
-    """One round as it stands in the history that the provider sees.
+    """One round in the history that the provider sees.
 
     Attributes:
         message: the assistant's message of the round.
-        results: messages with the results of its own calls, which follow it at once; none if it made none.
+        results: messages with the results of its own calls, right after it; empty if it made none.
     """
 
     message: Message
@@ -124,64 +125,63 @@ class WovenRound:
 
 
 class Reply(Protocol):
-    """What the client gets for one request: one or several replies of the provider, as one. Sans I/O.
+    """Makes one reply for the client from the provider's replies of one or more rounds. Sans I/O.
 
-    The server calls `feed` with what the provider sends, `end` when the provider's body is over and, if the round
-    was alone, begins again with `feed` for the next one; then `finish`. Events that need no change are given out
-    as the bytes that came in. Of later rounds the client sees the content only, under the head of the first;
-    indexes and sequence numbers go on, and the usage in the end is the sum of all rounds, field by field, or the last
-    one's.
+    The server calls `feed` with the provider's data and `end` at the end of its body. If the round was alone, it starts
+    again with `feed` for the next round; at last it calls `finish`. Events that need no change are passed on as the
+    same bytes. The client sees only the content of later rounds, under the head of the first: indexes and sequence
+    numbers continue, and the usage is the sum of all rounds, field by field, or that of the last one.
     """
 
     @property
     def started(self) -> bool:
-        """Whether anything was given out, so that the answer's status can no longer be another.
+        """Whether anything was sent, so that the reply's status can no longer change.
 
-        A streamed reply holds its head back until there is something of the first round that the client may see
-        (text, reasoning, a call of its own): if the model begins with a call of an own tool alone and the next
-        round fails, the provider's error can still be passed on unchanged.
+        A streamed reply holds its head back until the first round has something that the client may see (text,
+        reasoning, a call of its own). So if the model first calls only an own tool and the next round fails, the
+        provider's error can still be passed on unchanged.
         """
         ...
 
     @property
     def hides(self) -> bool:
-        """Whether there is, or may be, something of an own call in this round, which the client does not see.
+        """Whether this round has, or may have, part of an own call, which the client must not see.
 
-        Of a round that breaks then, what is left for the client means nothing.
+        If such a round breaks, the rest of it is useless to the client.
         """
         ...
 
     def feed(self, data: bytes) -> bytes:
         """Take in a piece of the provider's body, cut anywhere, and return what the client gets now.
 
-        A streamed reply never holds back what the client may see; what closes it (`message_delta` and
-        `message_stop`, the chunk with the `finish_reason`, `response.completed`, `[DONE]`) waits for `finish`.
-        What it does not understand is passed on as it is.
+        A streamed reply never delays what the client may see; only its closing events (`message_delta` and
+        `message_stop`, the chunk with the `finish_reason`, `response.completed`, `[DONE]`) wait for `finish`. Unknown
+        data is passed on unchanged.
         """
         ...
 
     def end(self) -> Round:
-        """The provider's body of this round is over: return what it said.
+        """Return the round, at the end of the provider's body.
 
         Raises:
-            BrokenReplyError: if it stopped before its end, was an error event, or was not of the protocol. The
-                server then gives `rest` to the client, if anything, and does no more with this reply.
+            BrokenReplyError: if the body stopped before its end, was an error event, or violated the protocol. The
+                server then sends `rest` to the client, if anything, and ends this reply.
         """
         ...
 
     def rest(self) -> bytes:
-        """Return what was taken in and held back, as it came: what a client gets when a reply breaks.
+        """Return the data that was held back, unchanged: what the client gets if a reply breaks.
 
-        In a stream nothing of own calls is in it, nor what of an event that was cut off could be of one.
+        In a stream it contains nothing of own calls, nor a cut-off event that could be part of one.
         """
         ...
 
     def finish(self) -> bytes:
-        """Return what closes the client's reply, after the last round."""
+        """Return the end of the client's reply, after the last round."""
         ...
 
     def fail(self, status: int, body: bytes) -> bytes:
-        """Return what tells the client, in a reply that has started, that a later round was refused.
+        """Return the error for a client whose reply has started when a later round is refused.
 
         Args:
             status: the provider's HTTP status.
@@ -195,21 +195,21 @@ class Wire(Protocol):
 
     Attributes:
         name: name of its format: `anthropic`, `openai` or `openai_responses`.
-        format: takes its messages apart, and writes some.
+        format: the format, which reads and writes its messages.
     """
 
     name: str
     format: WritingFormat[Message]
 
     def unmanaged(self, body: Body) -> str | None:
-        """Return why a request cannot or need not be managed, None if it can be.
+        """Return why a request cannot or need not be managed; None if it can be.
 
-        It has no tools of the client's, asks for several answers (`n`), or is not of the protocol's shape.
+        For example, it has no client tools, asks for several answers (`n`), or violates the protocol.
         """
         ...
 
     def refusal(self, body: Body) -> str | None:
-        """Return why the proxy must refuse a request, such as one with `previous_response_id`; None as a rule."""
+        """Return why the proxy must refuse a request, such as one with `previous_response_id`; usually None."""
         ...
 
     def tools(self, body: Body) -> frozenset[str]:
@@ -217,43 +217,43 @@ class Wire(Protocol):
         ...
 
     def messages(self, body: Body) -> list[Message]:
-        """Return the history that a request carries, as messages of the format, sharing their contents.
+        """Return the history in a request, as messages of the format that share its contents.
 
         Raises:
-            FormatError: if it is not of the protocol.
+            FormatError: if it violates the protocol.
         """
         ...
 
     def fixed(self, body: Body) -> object:
-        """Return the JSON data that every request carries besides its messages: instructions, tool definitions."""
+        """Return what every request carries besides its messages, as JSON data: instructions, tool definitions."""
         ...
 
     def canonical(self, message: Message) -> object:
-        """Return JSON data that is equal for equal messages: without `cache_control`, which clients move about."""
+        """Return JSON data that is equal for equal messages: without `cache_control`, which clients move."""
         ...
 
     def equip(self, body: Body, tools: Sequence[Tool], guidance: str) -> Body:
-        """Return a body with the proxy's own tools, and what the model is told of them.
+        """Return a body with the proxy's own tools, and guidance about them.
 
-        They stand behind the client's tools and instructions, so that the prefix which the client has cached
-        without the proxy holds up to there, and are the same in every request.
+        They come after the client's tools and instructions, so that a prefix cached without the proxy stays valid up to
+        there, and they are the same in every request.
         """
         ...
 
     def place(self, body: Body, messages: Sequence[Message]) -> Body:
         """Return a body with these messages in place of its own.
 
-        Neighbouring messages of one role are joined where the provider demands that roles alternate. A
-        `cache_control` breakpoint whose block has left the view moves to the nearest block before it that may
-        carry one; there are never more than the provider's limit.
+        If the provider demands alternating roles, neighbouring messages of one role are joined. A `cache_control`
+        breakpoint whose block has left the view moves to the nearest block before it that may carry one; there are
+        never more than the provider's limit.
         """
         ...
 
     def noted(self, body: Body, text: str) -> Body:
-        """Return a body, which is ready to be sent, with a note to the model behind all else.
+        """Return a body that is ready to be sent with a note to the model at its end.
 
-        It is for this request alone: no later one has it, so no cache breakpoint may stand on it. A body that ends in
-        the model's own words, with which it is to go on, is returned as it is.
+        No later request has the note, so it must not carry a cache breakpoint. A body that ends with the model's own
+        words, which the model should continue, is returned unchanged.
 
         Args:
             body: the body.
@@ -264,18 +264,18 @@ class Wire(Protocol):
     def weave(self, message: Message, rounds: Sequence[WovenRound]) -> list[Message]:
         """Return the provider's messages that a client's assistant message stands for.
 
-        The client's own contents count: what it changed is sent as it changed it, what it left out (reasoning,
-        as a rule) stays out, but for what belongs to rounds of which the client has kept nothing to tell by.
-        With the client's message as it was shown, the result is exactly the rounds.
+        The client's contents take precedence: its changes are sent, and what it left out (usually reasoning) stays out,
+        except in rounds of which the client kept nothing recognisable. For an unchanged message of the client, the
+        result is exactly the rounds.
 
         Args:
-            message: the client's message, which tells that it is the reply to these rounds.
-            rounds: the rounds, in order, own calls and all.
+            message: the client's message, known to be the reply of these rounds.
+            rounds: the rounds, in order, with their own calls.
         """
         ...
 
     def visible(self, rounds: Sequence[Round]) -> Message:
-        """Return the assistant message that a client makes of a reply of these rounds: without own calls."""
+        """Return the client's assistant message for a reply of these rounds: without own calls."""
         ...
 
     def results(self, answers: Sequence[tuple[OwnCall, str]]) -> tuple[Message, ...]:
@@ -289,7 +289,7 @@ class Wire(Protocol):
     def required(
         self, body: Body, history: Sequence[Message], shown: Sequence[tuple[int, Message]]
     ) -> Mapping[int, Sequence[int]]:
-        """Return what a request must show besides its view for the provider to take it; nothing as a rule.
+        """Return what a request must show besides its view so that the provider accepts it; usually nothing.
 
         Args:
             body: the request's body.
@@ -301,58 +301,58 @@ class Wire(Protocol):
         """
         ...
 
-    def foreseen(self, body: Body, sent: Body) -> Mending | None:
-        """Return what makes a request valid that is known not to be, for what was evicted of it; None as a rule.
+    def correction_ahead(self, body: Body, sent: Body) -> Correction | None:
+        """Return the correction of a request that eviction made invalid; usually None.
 
         Args:
-            body: the request's body, as it would go upstream.
-            sent: what the client sent.
+            body: the body that would go upstream.
+            sent: the client's body.
         """
         ...
 
-    def mending(self, status: int, error: bytes, body: Body, sent: Body) -> Mending | None:
-        """Return what makes a request that was refused for its reasoning one that is taken, and later ones too.
+    def correction(self, status: int, error: bytes, body: Body, sent: Body) -> Correction | None:
+        """Return the correction of a request that was refused for its reasoning, and of later requests.
 
         Some models bind reasoning to the exact conversation before it, and refuse it once anything there is gone;
-        some must find it at certain places.
+        some demand it at certain places.
 
         Args:
             status: the status of the refusal.
             error: its body.
-            body: the body that was refused.
-            sent: what the client sent.
+            body: the refused body.
+            sent: the client's body.
 
         Returns:
-            None if the refusal has another cause, or nothing of the kind is in the body.
+            The correction; None if the refusal has another cause, or the body has no such reasoning.
         """
         ...
 
     def headers(self, body: Body) -> Mapping[str, str]:
-        """Return headers that a body needs, which is that a `mending` has made, as a rule; none for most.
+        """Return headers that a body needs, usually after a correction; none for most bodies.
 
-        Each is a list to which the client's own values of that header belong too, with commas in between.
+        Each is a comma-separated list, to be appended to the client's own values.
         """
         ...
 
     def reply(self, body: Body, own: frozenset[str], tally: Tally = summed) -> Reply:
-        """Return what makes the client's reply.
+        """Return the object that makes the client's reply.
 
         Args:
-            body: the client's request, which says whether it streams and what it wants to be told.
+            body: the client's body, with its options for the reply, such as streaming.
             own: names of the proxy's own tools.
-            tally: what the client is told of the usage of several rounds: their sum, or the latest one's.
+            tally: combines the usage of several rounds: their sum, or that of the latest.
         """
         ...
 
     def error(self, status: int, message: str) -> bytes:
-        """Return an error body in the provider's shape, for errors that are the proxy's."""
+        """Return the body of one of the proxy's own errors, in the provider's error format."""
         ...
 
 
 def may_name(data: bytes, own: frozenset[str]) -> bool:
-    """Whether data that is no whole JSON, or none that is understood, may be a reply with own calls."""
+    """Whether incomplete or unknown data may be a reply with own calls."""
     return data.lstrip().startswith(b"{") and any(b'"%b"' % name.encode() in data for name in own)
 
 
 MAX_ROUNDS: Final = 8
-"""How often a model that only calls own tools is asked for one reply; the last time without these tools."""
+"""The most rounds of one reply, for a model that keeps calling only own tools; the last is without these tools."""

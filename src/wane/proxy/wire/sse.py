@@ -1,7 +1,7 @@
-"""Server-sent events, taken apart as they come, byte for byte.
+"""Splits a stream into server-sent events.
 
-Providers stream their replies as `text/event-stream`. A proxy wants both sides of an event: what it says, and the very
-bytes it came in, to pass on what needs no change. The joined `raw` of all events, and what is left, is the stream.
+Providers stream their replies as `text/event-stream`. The proxy needs the data of each event, and also its exact bytes
+to pass on events that need no change. The `raw` bytes of all events plus the rest make up the stream.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from typing import Final, NamedTuple
 from wane.proxy.wire.base import BrokenReplyError
 
 MAX_EVENT: Final = 64 * 1024 * 1024
-"""Bytes that one event may have: an item of a reply can hold a picture, nothing holds more."""
+"""Bytes that one event may have; the largest hold a picture."""
 
 _BOM: Final = b"\xef\xbb\xbf"
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
-# A blank line, by the end of the line before it and its own. The groups are atomic, as half of a `\r\n` is no line end.
-# A `\r` that comes last may have its `\n` behind it, so it is waited for...
+# A blank line: the end of the line before it, and its own. The groups are atomic, because half of a `\r\n` is no line
+# end. A final `\r` may be half of a `\r\n`, so the next byte is needed...
 _EVENT_END: Final = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r(?=[^\n]))")
-# ...unless lines end with `\r` alone, when the next byte may be long in coming; a `\n` then leads the next event.
+# ...unless lines end with `\r` alone, because the next byte may take long; a `\n` is then part of the next event.
 _EVENT_END_CR: Final = re.compile(rb"(?>\r\n|\n|\r)[\n\r]")
-# How many bytes of an event's end may have been there without it being seen.
+# Bytes of an incomplete event's end that may be in the buffer already.
 _LOOK_BACK: Final = 3
 
 
 class Event(NamedTuple):
-    """One server-sent event. A tuple, as streams bring very many.
+    """One server-sent event. A tuple for speed, because streams have very many.
 
     Attributes:
-        raw: the bytes that it came in, the blank line that ends it and comments ahead of it included.
-        name: the value of its `event` field; empty without one.
-        data: the values of its `data` fields, joined by line feeds; empty for a mere comment.
+        raw: its exact bytes, including the final blank line and comments before it.
+        name: the value of its field `event`; empty for none.
+        data: the values of its fields `data`, joined by line feeds; empty for a comment.
     """
 
     raw: bytes
@@ -39,7 +39,7 @@ class Event(NamedTuple):
     data: bytes
 
     def with_data(self, data: bytes) -> bytes:
-        """Return the bytes of this event with other data, which holds no line ends."""
+        """Return the bytes of this event with other data, which must have no line ends."""
         return encode(data, self.name)
 
 
@@ -47,24 +47,24 @@ def encode(data: bytes, name: str = "") -> bytes:
     """Return the bytes of an event.
 
     Args:
-        data: what it says, without line ends.
-        name: its name; none if empty.
+        data: its data, without line ends.
+        name: its name; empty for none.
     """
     return b"event: %b\ndata: %b\n\n" % (name.encode(), data) if name else b"data: %b\n\n" % data
 
 
 class Splitter:
-    r"""Splits a stream into its events. It may be cut anywhere, and its lines may end with `\n`, `\r\n` or `\r`.
+    r"""Splits a stream into events. Pieces may be cut anywhere, and lines may end with `\n`, `\r\n` or `\r`.
 
     Args:
-        limit: bytes that one event may have; it is noticed once more than that wait for its end.
+        limit: bytes that one event may have.
     """
 
     __slots__ = ("_buffer", "_end", "_first", "_limit", "_seen", "_settled")
 
     def __init__(self, limit: int = MAX_EVENT) -> None:
         self._buffer = bytearray()
-        self._seen = 0  # where the search for the event's end goes on
+        self._seen = 0  # where the search for the event's end continues
         self._end: re.Pattern[bytes] | None = None  # None while lines end with `\n` alone, or none has ended yet
         self._settled = False
         self._first = True
@@ -72,14 +72,14 @@ class Splitter:
 
     @property
     def rest(self) -> bytes:
-        """What has come of an event that is not whole."""
+        """The beginning of an incomplete event."""
         return bytes(self._buffer)
 
     def feed(self, data: bytes) -> list[Event]:
-        """Take in a piece of the stream and return the events that are whole now.
+        """Take in a piece of the stream and return the events that are complete now.
 
         Raises:
-            BrokenReplyError: if an event is longer than the limit; `rest` still has it all, this piece included.
+            BrokenReplyError: if an event is longer than the limit; `rest` still has all of it, including this piece.
         """
         buffer = self._buffer
         too_long = len(buffer) > self._limit
@@ -104,7 +104,7 @@ class Splitter:
         return events
 
     def end(self) -> Event | None:
-        """Return what is left when the stream is over as an event, as some servers leave out the last blank line."""
+        """Return the rest of the stream as an event, because some servers omit the last blank line."""
         if not self._buffer:
             return None
         raw = bytes(self._buffer)
@@ -113,7 +113,7 @@ class Splitter:
         return self._event(raw)
 
     def _settle(self) -> bool:
-        """Tell by the first line how lines end; False if it has not come yet."""
+        """Find out from the first line how lines end; return False if it is not complete yet."""
         end = _LINE_END.search(self._buffer, self._seen)
         if end is None or (end[0] == b"\r" and end.end() == len(self._buffer)):
             self._seen = max(0, len(self._buffer) - 1)
@@ -125,7 +125,7 @@ class Splitter:
         return True
 
     def _find(self, start: int) -> int:
-        """Return where the event ends whose end is looked for from here; 0 if it has not come."""
+        """Return the end of the current event, searching from `start`; 0 if it is incomplete."""
         if self._end is None:
             place = self._buffer.find(b"\n\n", start)
             return place + 2 if place >= 0 else 0

@@ -1,4 +1,4 @@
-"""What providers report of usage, summed over the rounds of one reply."""
+"""The usage that providers report, combined over the rounds of one reply."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 Tally: TypeAlias = Callable[[Any, Any], Any]
-"""Makes one usage of that of earlier rounds and that of a later one; each is JSON data, or None if not reported."""
+"""Combines the usage of earlier rounds with that of a later one; each is JSON data, or None if not reported."""
 
 
 def summed(before: Any, more: Any) -> Any:
-    """Return the sum of two usages, field by field; what is no number is as the later one has it.
+    """Return the sum of two usages, field by field; other values are those of the later one.
 
     Args:
-        before: usage of earlier rounds, as JSON data; None if nothing was reported.
-        more: usage of a later one.
+        before: usage of earlier rounds, as JSON data; None if none was reported.
+        more: usage of a later round.
     """
     if before is None or more is None:
         return before if more is None else more
@@ -27,16 +27,16 @@ def summed(before: Any, more: Any) -> Any:
 
 
 def latest(before: Any, more: Any) -> Any:
-    """Return the usage of the latest round that reported one: what the model's context holds, and not what was used."""
+    """Return the usage of the latest round that reported one: the size of the model's context, not the total usage."""
     return before if more is None else more
 
 
 def count(usage: object, *path: str) -> int:
-    """Return one count of a usage, in tokens; 0 if it is not reported, or is no count.
+    """Return one count of a usage, in tokens; 0 if it is missing or not a count.
 
     Args:
         usage: the usage, as JSON data.
-        path: the keys that lead to it.
+        path: the keys that lead to the count.
     """
     for key in path:
         usage = usage.get(key) if isinstance(usage, Mapping) else None

@@ -63,6 +63,7 @@ class StrandsWindow(Peer):
         if turn.kind is Kind.SYSTEM:
             self._system += turn.indexes
             return
+        message: Any
         # All results of a message are one message.
         if turn.kind is Kind.RESULT and self._answers is not None:
             message = self._answers

@@ -1,4 +1,4 @@
-"""Anthropic's content blocks: what they are, and the round that a reply's blocks make."""
+"""Anthropic's content blocks, and the round made from a reply's blocks."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Block = dict[str, Any]
 """A content block of a message."""
 
 THINKING: Final = ("thinking", "redacted_thinking")
-"""Types of the blocks that hold reasoning."""
+"""Types of blocks with reasoning."""
 
-# How a model ends by itself; all else is a limit, a pause, a refusal, or not known to be an end.
+# Stop reasons of a model that ended by itself; others are a limit, a pause, a refusal, or unknown.
 _COMPLETE: Final = ("end_turn", "tool_use", "stop_sequence")
 _INVALID: Final = "INVALID_JSON"
 
@@ -26,9 +26,9 @@ class Made:
     """A block that a model made.
 
     Attributes:
-        block: the block, whole.
+        block: the whole block.
         raw: for a call, its JSON arguments as the model wrote them.
-        ended: whether the provider said that it is whole.
+        ended: whether the provider marked it as complete.
     """
 
     block: Block
@@ -37,7 +37,7 @@ class Made:
 
 
 def blocks_of(message: Message) -> list[Block]:
-    """Return a message's blocks; text that stands for itself is one, and nothing is none."""
+    """Return a message's blocks; a plain string is one text block, and an empty one none."""
     content = message.get("content")
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
@@ -52,7 +52,7 @@ def plain(block: Block) -> Block:
 
 
 def is_blank(block: Block) -> bool:
-    """Whether a block is text in which there is nothing, which the provider does not take back."""
+    """Whether a block is blank text, which the provider refuses in requests."""
     return block.get("type") == "text" and not str(block.get("text") or "").strip()
 
 
@@ -62,9 +62,9 @@ def is_own(block: Block, own: frozenset[str]) -> bool:
 
 
 def arguments_of(raw: str) -> dict[str, Any]:
-    """Return a call's `input`, which the provider takes back as an object only.
+    """Return a call's `input`, which must be an object in requests.
 
-    What is no JSON object is wrapped in one, in the way that Anthropic recommends.
+    Anything else is wrapped in an object, as Anthropic recommends.
     """
     if not raw.strip():
         return {}
@@ -73,7 +73,7 @@ def arguments_of(raw: str) -> dict[str, Any]:
 
 
 def given_arguments(given: object) -> str:
-    """Return the JSON of a call's `input` that came as a whole, which is text if it is malformed; nothing for none."""
+    """Return the JSON of a call's `input` in a whole reply, where a malformed one is text; empty for none."""
     if isinstance(given, str):
         return given
     return jsons.dumps(given).decode("utf-8", "surrogatepass") if given else ""
@@ -86,7 +86,7 @@ def make_round(made: Sequence[Made], own: frozenset[str], stop: object, usage: o
         made: its blocks, in order.
         own: names of the proxy's own tools.
         stop: its `stop_reason`.
-        usage: what the provider reported of it.
+        usage: its usage, as the provider reported it.
     """
     complete = stop in _COMPLETE
     content: list[Block] = []
@@ -106,14 +106,14 @@ def make_round(made: Sequence[Made], own: frozenset[str], stop: object, usage: o
 
 
 def tokens_of(usage: object) -> TokenUsage | None:
-    """Return what a provider reported, in which `input_tokens` leaves out what was cached; None if it said nothing."""
+    """Return a reported usage, whose `input_tokens` exclude cached ones; None if nothing was reported."""
     read, write = count(usage, "cache_read_input_tokens"), count(usage, "cache_creation_input_tokens")
     total, output = count(usage, "input_tokens") + read + write, count(usage, "output_tokens")
     return TokenUsage(total, output, read, write) if total or output else None
 
 
 def _is_whole(one: Made, *, sure: bool) -> bool:
-    """Whether an own call was not cut off: a limit ends the block that it falls into like any other."""
+    """Whether an own call is complete; a limit that cuts off a block still ends it like any other."""
     return one.ended and (sure or isinstance(_loaded(one.raw), dict))
 
 

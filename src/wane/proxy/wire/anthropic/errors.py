@@ -1,4 +1,4 @@
-"""Errors in Anthropic's shape."""
+"""Errors in Anthropic's format."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _ERRORS: Final = {
     504: "timeout_error",
     529: "overloaded_error",
 }
-_SHOWN: Final = 80  # characters of what is not understood, in a message
+_SHOWN: Final = 80  # characters of unknown data in a message
 
 
 def error_body(status: int, message: str) -> bytes:
-    """Return an error body in Anthropic's shape."""
+    """Return an error body in Anthropic's format."""
     kind = _ERRORS.get(status) or ("api_error" if status >= 500 else "invalid_request_error")
     return jsons.dumps({"type": "error", "error": {"type": kind, "message": message}})
 
 
 def as_error(status: int, body: bytes) -> bytes:
-    """Return a provider's error body as one line of JSON, in Anthropic's shape even if it came in another."""
+    """Return a provider's error body as one line of JSON in Anthropic's format, whatever format it has."""
     try:
         said = jsons.loads(body)
     except ValueError:
@@ -38,6 +38,6 @@ def as_error(status: int, body: bytes) -> bytes:
 
 
 def clip(value: object) -> str:
-    """Return the beginning of what was not understood, for a message."""
+    """Return the beginning of unknown data, for a message."""
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

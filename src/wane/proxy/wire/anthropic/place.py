@@ -1,4 +1,4 @@
-"""Putting a view into an Anthropic request: neighbours joined, and the client's cache breakpoints kept."""
+"""Puts a view into an Anthropic request: joins neighbours of one role, and keeps the client's cache breakpoints."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wane.proxy.wire.base import Body, Message
 _Place: TypeAlias = tuple[int, int]
 """A message of the view, and a block of it."""
 
-# Anthropic takes a breakpoint on these, in a message of either role; not on thinking, nor on empty text.
+# Anthropic accepts breakpoints on these, in messages of either role, but not on thinking or empty text.
 _CARRIERS: Final = ("text", "image", "document", "search_result", "tool_use", "tool_result")
 _JOINED: Final = ("user", "assistant", "system")
 
@@ -30,7 +30,7 @@ def placed(messages: Sequence[Message], sent: Sequence[Message]) -> list[Message
     messages = _seated(messages)
     for message, marked in zip(messages, _rescued(messages, sent), strict=True):
         here = position.get(id(message))
-        # Where the client itself has neighbours of one role, they are its business.
+        # Neighbours of one role that the client sent itself stay as they are.
         as_sent = before is not None and here == before + 1
         before = here
         if joined and not as_sent and _alike(joined[-1], marked):
@@ -46,10 +46,10 @@ def joined_up(messages: Sequence[Message]) -> list[Message]:
 
 
 def noted(body: Body, text: str) -> Body:
-    """Return a body with a note as the last block of its last message, which is the user's or the system's.
+    """Return a body with a note as the last block of its last message, unless that is the assistant's.
 
-    Results stay ahead of all else, roles alternate as before, and breakpoints stay where they are. The automatic one,
-    which would fall on the note, goes where it would have fallen without it.
+    Results still come first, roles alternate as before, and breakpoints stay. The automatic breakpoint, which would
+    fall on the note, is set explicitly where it would fall without the note.
     """
     messages: Sequence[Message] = body["messages"]
     if messages[-1].get("role") == "assistant":
@@ -62,17 +62,17 @@ def noted(body: Body, text: str) -> Body:
 
 
 def _last_carrier(messages: Sequence[Message]) -> _Place | None:
-    """The last block on which a breakpoint may stand."""
+    """The last block that may carry a breakpoint."""
     blocks = ((n, place, block) for n, each in enumerate(messages) for place, block in enumerate(blocks_of(each)))
     carriers = [(number, place) for number, place, block in blocks if _may_carry(block)]
     return carriers[-1] if carriers else None
 
 
 def _seated(messages: Sequence[Message]) -> Sequence[Message]:
-    """Return messages with each system message where Anthropic takes it: behind a user's, ahead of an assistant's.
+    """Return messages with each system message where Anthropic accepts it: after a user's, before an assistant's.
 
-    What stood between a system message and its neighbours may have left the view. It stays as close to its place as
-    can be: behind the user's messages of the same stretch or, if there are none, of the stretch before.
+    Its neighbours may have left the view. It then moves as little as possible: after the user's messages of the same
+    stretch or, if there are none, of the stretch before.
     """
     if all(_sits(messages, number) for number, each in enumerate(messages) if each.get("role") == "system"):
         return messages
@@ -96,7 +96,7 @@ def _sits(messages: Sequence[Message], number: int) -> bool:
 
 
 def _may_precede(message: Message) -> bool:
-    """Whether a system message may stand right behind: a user's does, and one that waits for a server's tool."""
+    """Whether a system message may follow: after a user's message, and after one that waits for a server tool."""
     role, content = message.get("role"), _listed(message)
     return role == "user" or (role == "assistant" and content[-1:] != [] and _is_of_a_server(content[-1]))
 
@@ -113,15 +113,15 @@ def _alike(one: Message, other: Message) -> bool:
 def _join(one: Message, other: Message) -> Message:
     content = [*blocks_of(one), *blocks_of(other)]
     if one["role"] == "user":
-        # Results answer the message before them, and stand ahead of all else.
+        # Results answer the message before them, so they must come first.
         content.sort(key=lambda block: block.get("type") != "tool_result")
     return {**other, **one, "content": content} if content else one
 
 
 def _rescued(messages: Sequence[Message], sent: Sequence[Message]) -> Sequence[Message]:
-    """Move breakpoints whose blocks are not in the view to the nearest block of the client before them.
+    """Move breakpoints whose blocks left the view to the nearest of the client's blocks before them.
 
-    There are never more than before, nor in another order, which matters where they live differently long.
+    Their number does not grow, and their order stays, which matters if their lifetimes differ.
     """
     shown = set(map(id, messages))
     marked = (each for each in sent if any(_breakpoint(block) is not None for block in _listed(each)))
@@ -146,7 +146,7 @@ def _listed(message: Message) -> list[Block]:
 
 
 def _whereabouts(messages: Sequence[Message]) -> dict[object, _Place]:
-    """Where each block stands in the view; a message of mere text stands for its block."""
+    """The place of each block in the view; a message of plain text counts as its block."""
     return {
         _key(block): (number, place)
         for number, message in enumerate(messages)
@@ -155,7 +155,7 @@ def _whereabouts(messages: Sequence[Message]) -> dict[object, _Place]:
 
 
 def _key(block: Block) -> object:
-    """What a block is known by if it has been changed or, without an id, if it has not."""
+    """The key of a block: the id of its call, which survives edits, or else its identity."""
     kind = block.get("type")
     if kind == "tool_use":
         return kind, str(block.get("id"))
@@ -174,7 +174,7 @@ def _breakpoint(block: Block) -> object:
 
 
 def _may_carry(block: dict[str, Any]) -> bool:
-    """Whether a breakpoint may stand on a block, or on a message of mere text."""
+    """Whether a block, or a message of plain text, may carry a breakpoint."""
     if "role" in block:
         return isinstance(block.get("content"), str) and bool(block["content"].strip())
     return block.get("type") in _CARRIERS and not is_blank(block)

@@ -1,4 +1,4 @@
-"""Anthropic Messages: `/v1/messages` and `/v1/messages/count_tokens`, whose bodies are alike."""
+"""Anthropic Messages: `/v1/messages` and `/v1/messages/count_tokens`, whose bodies are the same."""
 
 from __future__ import annotations
 
@@ -17,15 +17,22 @@ from wane.proxy.wire.anthropic.blocks import THINKING, Block, blocks_of, plain
 from wane.proxy.wire.anthropic.errors import error_body
 from wane.proxy.wire.anthropic.place import noted, placed
 from wane.proxy.wire.anthropic.reply import StreamedReply
-from wane.proxy.wire.anthropic.turn import led, required, thinks_on_budget, turn_of, unled, without
+from wane.proxy.wire.anthropic.turn import (
+    disabled_if_missing,
+    readings_without,
+    required,
+    thinks_on_budget,
+    turn_of,
+    without,
+)
 from wane.proxy.wire.anthropic.whole import WholeReply
-from wane.proxy.wire.base import Body, Mending, Message, OwnCall, Reply, Round, WovenRound
+from wane.proxy.wire.base import Body, Correction, Message, OwnCall, Reply, Round, WovenRound
 from wane.proxy.wire.usage import Tally, summed
 
 BINDING_BETA: Final = "thinking-binding-controls-2026-08-01"
-"""Beta under which Anthropic takes `thinking.block_binding`."""
+"""Beta feature with `thinking.block_binding`."""
 
-# Tools that Anthropic runs itself. Of `bash_…`, `memory_…` and the like it knows the schema, but the client runs them.
+# Tools that Anthropic runs itself. Anthropic also defines `bash_…`, `memory_…` and the like, but the client runs them.
 _SERVED: Final = re.compile(r"(web_search|web_fetch|code_execution|tool_search_tool|mcp_toolset|advisor)(_|$)")
 _TEXT_KEYS: Final = {"type", "text"}
 _BOUND: Final = "bound to a different conversation"
@@ -40,7 +47,7 @@ class AnthropicWire:
     format: WritingFormat[Message] = AnthropicFormat()
 
     def unmanaged(self, body: Body) -> str | None:
-        """Return why a request cannot or need not be managed, None if it can be."""
+        """Return why a request cannot or need not be managed; None if it can be."""
         messages = body.get("messages")
         if not isinstance(messages, list) or not messages:
             return "its messages are not a list of messages"
@@ -50,12 +57,12 @@ class AnthropicWire:
             return "its tools are not a list"
         return None if self.tools(body) else "it has no tools that the client runs"
 
-    def refusal(self, body: Body) -> str | None:  # noqa: ARG002 - nothing of this API needs to be refused
-        """Return why the proxy must refuse a request: never."""
+    def refusal(self, body: Body) -> str | None:  # noqa: ARG002 - this API has nothing to refuse
+        """Return None: no request must be refused."""
         return None
 
     def tools(self, body: Body) -> frozenset[str]:
-        """Return the names of the tools that the client runs; of a toolset, its type."""
+        """Return the names of the tools that the client runs; for a toolset, its type."""
         tools = [tool for tool in body.get("tools") or () if isinstance(tool, dict)]
         names = (tool.get("name") or tool.get("type") for tool in tools if not _SERVED.match(str(tool.get("type"))))
         return frozenset(name for name in names if isinstance(name, str))
@@ -64,7 +71,7 @@ class AnthropicWire:
         """Return the messages of a request.
 
         Raises:
-            FormatError: if they are no list of objects.
+            FormatError: if they are not a list of objects.
         """
         messages = body.get("messages")
         if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
@@ -76,20 +83,20 @@ class AnthropicWire:
         return {key: _bare(body[key]) for key in ("system", "tools") if body.get(key)}
 
     def canonical(self, message: Message) -> object:
-        """Return a message without breakpoints, with text alone always as a string: clients send both, as they need.
+        """Return a message without breakpoints, and with plain text always as a string, because clients send both.
 
-        Nothing is made anew that is so already: this is asked of every message of every request.
+        It copies as little as possible, because it runs for every message of every request.
         """
         content = message.get("content")
         if not isinstance(content, list):
             return message
-        told = _told(content)
-        return message if told is content else {**message, "content": told}
+        canonical = _canonical(content)
+        return message if canonical is content else {**message, "content": canonical}
 
     def equip(self, body: Body, tools: Sequence[Tool], guidance: str) -> Body:
         """Return a body with the proxy's own tools last, and the guidance as the last block of the system prompt.
 
-        Neither has a breakpoint: those of the client stand before them, and of those behind there are enough.
+        Neither carries a breakpoint: the client's come before them, and there are enough after them.
         """
         equipped = dict(body)
         if tools:
@@ -114,7 +121,7 @@ class AnthropicWire:
         return anthropic_weave.weave(message, rounds)
 
     def visible(self, rounds: Sequence[Round]) -> Message:
-        """Return the assistant message that a client makes of a reply of these rounds."""
+        """Return the client's assistant message for a reply of these rounds."""
         return anthropic_weave.visible(rounds)
 
     def results(self, answers: Sequence[tuple[OwnCall, str]]) -> tuple[Message, ...]:
@@ -125,29 +132,29 @@ class AnthropicWire:
     def required(
         self, body: Body, history: Sequence[Message], shown: Sequence[tuple[int, Message]]
     ) -> Mapping[int, Sequence[int]]:
-        """Return the thinking with which the turn under way began, where it must begin with thinking."""
+        """Return the thinking that began the current turn, if the turn must begin with thinking."""
         return required(history, shown) if thinks_on_budget(body) else {}
 
-    def foreseen(self, body: Body, sent: Body) -> Mending | None:
-        """Return what has a turn go on without thinking that begins without, and did not when the client sent it."""
-        # What the client itself does is between it and the provider.
-        if not thinks_on_budget(body) or not unled(body["messages"]) - unled(sent["messages"]):
+    def correction_ahead(self, body: Body, sent: Body) -> Correction | None:
+        """Return the correction that disables thinking in a turn whose opening thinking was evicted."""
+        # A client's own request without opening thinking is not corrected.
+        if not thinks_on_budget(body) or not readings_without(body["messages"]) - readings_without(sent["messages"]):
             return None
-        return partial(led, turn=turn_of(sent["messages"]))
+        return partial(disabled_if_missing, turn=turn_of(sent["messages"]))
 
-    def mending(self, status: int, error: bytes, body: Body, sent: Body) -> Mending | None:
-        """Return what makes a request that was refused for its thinking one that is taken.
+    def correction(self, status: int, error: bytes, body: Body, sent: Body) -> Correction | None:
+        """Return the correction of a request that was refused for its thinking.
 
-        - Some models bind thinking to the exact conversation before it. They can be asked to drop what fails, which
-          takes a header (`headers`); where they cannot, what was refused is left out from then on.
-        - Where thinking has a budget (`enabled`), the turn must begin with it. One of which the provider finds that it
-          does not goes on without thinking.
+        - Some models bind thinking to the exact conversation before it. They can be asked to drop invalid thinking,
+          which takes a header (`headers`); otherwise the refused thinking is left out from then on.
+        - If thinking has a budget (`enabled`), the turn must begin with it. If it does not, the turn continues without
+          thinking.
         """
         message = _message_of(error) if status == 400 else ""
         thinking = body.get("thinking") or {}
         kind = thinking.get("type", "adaptive")
         if _BEGINS_WITHOUT in message and kind == "enabled":
-            return partial(led, turn=turn_of(sent["messages"]))
+            return partial(disabled_if_missing, turn=turn_of(sent["messages"]))
         if _BOUND not in message or not any(map(_thinks, body["messages"])):
             return None
         if kind == "adaptive" and not _drops(thinking):
@@ -155,39 +162,40 @@ class AnthropicWire:
         return partial(_omitting, frozenset(_seals(body["messages"])))
 
     def headers(self, body: Body) -> dict[str, str]:
-        """Return headers that a body needs, each to be added to the values that the client sends of it."""
+        """Return headers that a body needs, to be appended to the client's values."""
         thinking = body.get("thinking")
         return {"anthropic-beta": BINDING_BETA} if isinstance(thinking, dict) and "block_binding" in thinking else {}
 
     def reply(self, body: Body, own: frozenset[str], tally: Tally = summed) -> Reply:
-        """Return what makes the client's reply, streamed or whole."""
+        """Return the object that makes the client's reply, streamed or whole."""
         return StreamedReply(own, tally) if body.get("stream") is True else WholeReply(own, tally)
 
     def error(self, status: int, message: str) -> bytes:
-        """Return an error body in Anthropic's shape."""
+        """Return an error body in Anthropic's format."""
         return error_body(status, message)
 
 
-def _told(content: list[Any]) -> object:
-    """The content of a message or of a result, without breakpoints; a text alone as a string."""
-    told = [
-        _told_block(block)
+def _canonical(content: list[Any]) -> object:
+    """The content of a message or a result, without breakpoints; a single text as a string."""
+    blocks = [
+        _canonical_block(block)
         if isinstance(block, dict) and ("cache_control" in block or isinstance(block.get("content"), list))
         else block
         for block in content
     ]
-    if len(told) == 1 and isinstance(told[0], dict) and told[0].keys() == _TEXT_KEYS and told[0]["type"] == "text":
-        return told[0]["text"]
-    return told
+    first = blocks[0] if len(blocks) == 1 else None
+    if isinstance(first, dict) and first.keys() == _TEXT_KEYS and first["type"] == "text":
+        return first["text"]
+    return blocks
 
 
-def _told_block(block: Block) -> Block:
+def _canonical_block(block: Block) -> Block:
     block, content = plain(block), block.get("content")
-    return {**block, "content": _told(content)} if isinstance(content, list) else block
+    return {**block, "content": _canonical(content)} if isinstance(content, list) else block
 
 
 def _bare(content: object) -> object:
-    """Blocks or tools without breakpoints, nor those of the blocks in them; text as a block."""
+    """Blocks or tools without breakpoints, on themselves or on inner blocks; text as a block."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
     if not isinstance(content, list):
@@ -220,21 +228,21 @@ def _drops(thinking: Mapping[str, Any]) -> bool:
     return (thinking.get("block_binding") or {}).get("prefix_mismatch_behavior") == _DROP
 
 
-def _dropping(body: Body, sent: Body) -> Body:  # noqa: ARG001 - as all mendings
-    """Have the provider drop thinking that is bound to another conversation."""
+def _dropping(body: Body, sent: Body) -> Body:  # noqa: ARG001 - the signature of corrections
+    """Ask the provider to drop thinking that is bound to another conversation."""
     thinking = {"type": "adaptive", **(body.get("thinking") or {})}
     if thinking["type"] != "adaptive" or not any(map(_thinks, body["messages"])):
         return body
-    # What a client asks for (`error`) is for changes of its own, and these are not.
+    # A client's own setting (`error`) is meant for its own changes, not for evictions.
     binding = {**(thinking.get("block_binding") or {}), "prefix_mismatch_behavior": _DROP}
     return {**body, "thinking": {**thinking, "block_binding": binding}}
 
 
 def _omitting(seals: frozenset[int], body: Body, sent: Body) -> Body:
-    """Leave out thinking that was refused; what came later is sound."""
+    """Leave out refused thinking; later thinking is valid."""
     if seals.isdisjoint(_seals(body["messages"])):
         return body
-    return led(without(body, lambda block: _seal(block) in seals), sent)
+    return disabled_if_missing(without(body, lambda block: _seal(block) in seals), sent)
 
 
 def _seals(messages: Sequence[Message]) -> Iterator[int]:
@@ -242,5 +250,5 @@ def _seals(messages: Sequence[Message]) -> Iterator[int]:
 
 
 def _seal(block: Block) -> int:
-    """What tells a block of thinking from others, in little space."""
+    """A hash that identifies a block of thinking."""
     return hash((block.get("signature"), block.get("data"), block.get("thinking")))

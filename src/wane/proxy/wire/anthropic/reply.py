@@ -1,4 +1,4 @@
-"""What a client gets of Anthropic's streamed replies: all rounds as one, without calls of own tools."""
+"""Anthropic's streamed replies: all rounds as one, without own calls."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class StreamedReply:
         self._own = own
         self._tally = tally
         self._started = False
-        self._held: list[bytes] = []  # the head, and pings, until there is something to see
-        self._came: list[bytes] = []  # all of this round, until then
-        self._shown = 0  # blocks that the client has been given
+        self._held: list[bytes] = []  # the head and pings, until there is something to see
+        self._received: list[bytes] = []  # everything of this round, until then
+        self._shown = 0  # number of blocks sent to the client
         self._round = self._last = StreamedRound(own)
         self._rounds: list[Round] = []
-        self._usage: Any = None  # of the rounds that are over
+        self._usage: Any = None  # of the completed rounds
         self._splitter = Splitter()
         self._unsplit = False
         self._handlers: Mapping[str, Callable[[Event, dict[str, Any]], bytes]] = {
@@ -45,12 +45,12 @@ class StreamedReply:
 
     @property
     def started(self) -> bool:
-        """Whether anything was given out."""
+        """Whether anything was sent to the client."""
         return self._started
 
     @property
     def hides(self) -> bool:
-        """Whether there may be something of an own call in this round."""
+        """Whether this round may have part of an own call."""
         return self._round.hides or self._round.may_hide(self._splitter.rest)
 
     def feed(self, data: bytes) -> bytes:
@@ -64,7 +64,7 @@ class StreamedReply:
         return b"".join(map(self._take, events))
 
     def end(self) -> Round:
-        """Return the round that is over.
+        """Return the completed round.
 
         Raises:
             BrokenReplyError: as `Reply.end` says.
@@ -76,30 +76,30 @@ class StreamedReply:
         self._rounds.append(result)
         self._last, self._round = self._round, StreamedRound(self._own)
         self._splitter = Splitter()
-        self._came.clear()
+        self._received.clear()
         return result
 
     def rest(self) -> bytes:
-        """Return what was taken in and held back, as it came."""
+        """Return the data that was held back, unchanged."""
         if self._unsplit:
             return b""
         begun = self._splitter.rest
         return self._waiting() + (b"" if self._round.may_hide(begun) else begun)
 
     def finish(self) -> bytes:
-        """Return what closes the client's reply."""
+        """Return the end of the client's reply."""
         closing = [self._ending(), *(event.raw for event in self._last.closing if not _is_delta(event))]
         return self._show(b"".join(closing) if self._ends_otherwise() else _raw(self._last.closing))
 
     def fail(self, status: int, body: bytes) -> bytes:
-        """Return the event that tells of a provider's error."""
+        """Return the event with the provider's error."""
         return encode(as_error(status, body), "error")
 
     # Events
 
     def _take(self, event: Event) -> bytes:
         if not self._started:
-            self._came.append(event.raw)
+            self._received.append(event.raw)
         if not event.data:
             return self._aside(event.raw)
         try:
@@ -140,20 +140,20 @@ class StreamedReply:
         self._round.close(event, said)
         return b""
 
-    def _ping(self, event: Event, said: dict[str, Any]) -> bytes:  # noqa: ARG002 - as all handlers
+    def _ping(self, event: Event, said: dict[str, Any]) -> bytes:  # noqa: ARG002 - the signature of handlers
         return self._aside(event.raw)
 
     def _error(self, event: Event, said: dict[str, Any]) -> bytes:
         self._fault(f"the provider ended its stream with an error: {clip(said.get('error'))}")
-        self._round.told = True
+        self._round.reported = True
         return self._show(event.raw)
 
     def _strange(self, event: Event) -> bytes:
         if event.data == b"[DONE]":
-            # Some gateways end their streams as OpenAI does.
+            # Some gateways end their streams like OpenAI.
             self._round.closing.append(event)
             return b""
-        self._fault(f"an event of the provider's stream is no JSON object: {clip(event.data)}")
+        self._fault(f"an event of the provider's stream is not a JSON object: {clip(event.data)}")
         if not self._round.may_hide(event.raw):
             return self._aside(event.raw)
         self._round.obscured = True
@@ -162,9 +162,9 @@ class StreamedReply:
     # What the client gets
 
     def _of_block(self, event: Event, said: dict[str, Any], slot: Slot | None) -> bytes:
-        """An event of a block, by the client's number of it."""
+        """Return an event of a block with the client's index; nothing if the block is hidden."""
         if slot is None and self._round.fault:
-            # What began the block was not understood: it may have been an own call.
+            # The start of the block was not understood, so it may be an own call.
             self._round.obscured = True
             return self._hide()
         if slot is None or slot.index == said["index"]:
@@ -174,21 +174,21 @@ class StreamedReply:
         return self._hide()
 
     def _show(self, data: bytes) -> bytes:
-        """Give out what the client may see, after the head."""
+        """Return data that the client may see, after the head."""
         if self._started:
             return data
         self._started = True
-        self._came.clear()
+        self._received.clear()
         return b"".join([*self._held, data])
 
     def _hide(self) -> bytes:
-        """Take in an event that the client does not see."""
+        """Hide an event from the client."""
         if not self._started:
-            self._came.pop()
+            self._received.pop()
         return b""
 
     def _aside(self, data: bytes) -> bytes:
-        """Give out what is nothing to see, but not as the first."""
+        """Return data without visible content, or hold it until something visible follows."""
         if self._started:
             return data
         self._held.append(data)
@@ -196,10 +196,10 @@ class StreamedReply:
 
     def _waiting(self) -> bytes:
         """The events that were held back."""
-        return _raw(self._round.closing) if self._started else b"".join(self._came)
+        return _raw(self._round.closing) if self._started else b"".join(self._received)
 
     def _give_up(self, fault: str) -> bytes:
-        """From here on all is passed on as it comes."""
+        """Pass on everything unchanged from here on."""
         given = self._waiting() + self._splitter.rest
         self._fault(fault)
         self._unsplit = self._started = True
@@ -209,12 +209,12 @@ class StreamedReply:
         return len(self._rounds) > 1 or self._stops_for_own_calls()
 
     def _stops_for_own_calls(self) -> bool:
-        """Whether the last round says that it stopped for calls, but the client sees none."""
+        """Whether the last round stopped for calls of which the client sees none."""
         stop = self._last.ending["delta"].get("stop_reason")
         return stop == "tool_use" and self._last.hides and not self._rounds[-1].calls
 
     def _ending(self) -> bytes:
-        """The `message_delta` for all rounds."""
+        """The `message_delta` of all rounds."""
         said = self._last.ending
         if self._stops_for_own_calls():
             said["delta"]["stop_reason"] = "end_turn"
@@ -222,8 +222,6 @@ class StreamedReply:
             said["usage"] = self._usage
         name = next(event.name for event in self._last.closing if _is_delta(event))
         return encode(jsons.dumps(said), name)
-
-    # Small things
 
     def _slot(self, said: dict[str, Any]) -> Slot | None:
         index = said.get("index")
@@ -233,7 +231,7 @@ class StreamedReply:
         self._round.fault = self._round.fault or fault
 
     def _take_unterminated(self) -> None:
-        """Some servers leave out the blank line after the last event."""
+        """Take in a last event without the blank line after it, which some servers omit."""
         last = Splitter().feed(self._splitter.rest + b"\n\n") if self._splitter.rest.strip() else []
         if len(last) == 1 and _kind(last[0]) == "message_stop":
             self._splitter = Splitter()

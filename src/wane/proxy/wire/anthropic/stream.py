@@ -1,4 +1,4 @@
-"""One streamed reply of Anthropic's, put together from its events."""
+"""Builds one streamed reply of Anthropic from its events."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from wane.proxy.wire.anthropic.blocks import Block, Made, arguments_of, given_ar
 from wane.proxy.wire.base import BrokenReplyError, Round
 from wane.proxy.wire.sse import Event
 
-# What a delta adds to, by its type; it has the same name in the delta and, but for arguments, in the block.
+# The field that a delta extends, by its type: the same in the delta and, except for arguments, in the block.
 _GROWING: Final = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
 _ARGUMENTS: Final = "partial_json"
 
 
 class Slot:
-    """A block while it comes.
+    """A block that is being received.
 
     Args:
-        start: the block as it began.
-        index: its number for the client; None if the client does not see it.
+        start: the block in its first event.
+        index: its index for the client; None if it is hidden.
 
     Attributes:
         index: see above.
-        ended: whether the provider has said that it is whole.
+        ended: whether the provider marked it as complete.
     """
 
     __slots__ = ("_grown", "_set", "_start", "ended", "index")
@@ -48,7 +48,7 @@ class Slot:
             self._set.update({key: value for key, value in delta.items() if key != "type" and value is not None})
 
     def made(self) -> Made:
-        """Return the block that came, with its arguments as an object."""
+        """Return the received block, with its arguments as an object."""
         block = {**self._start, **self._set}
         for field, pieces in self._grown.items():
             if field != _ARGUMENTS:
@@ -64,19 +64,19 @@ class Slot:
 
 
 class StreamedRound:
-    """What one request to the provider brought, event by event.
+    """The reply to one request, event by event.
 
     Args:
         own: names of the proxy's own tools.
 
     Attributes:
         slots: its blocks by the provider's index.
-        usage: what the provider has reported of it.
-        deltas: its `message_delta` events, parsed; one as a rule.
-        closing: the events from these on, as they came.
+        usage: its usage, as the provider reported it.
+        deltas: its `message_delta` events, parsed; usually one.
+        closing: the events from these on.
         fault: what is wrong with the stream; None if nothing is.
-        told: whether the provider said so itself.
-        obscured: whether an event that was not understood may be of a block that the client does not see.
+        reported: whether the provider reported an error itself.
+        obscured: whether an event that was not understood may be part of a hidden block.
     """
 
     def __init__(self, own: frozenset[str]) -> None:
@@ -87,24 +87,24 @@ class StreamedRound:
         self.deltas: list[dict[str, Any]] = []
         self.closing: list[Event] = []
         self.fault: str | None = None
-        self.told = False
+        self.reported = False
         self.obscured = False
 
     @property
     def ended(self) -> bool:
-        """Whether `message_stop` has come."""
+        """Whether `message_stop` was received."""
         return self._stopped
 
     @property
     def hides(self) -> bool:
-        """Whether there are blocks in it that the client does not see, or may be."""
+        """Whether it has, or may have, hidden blocks."""
         return self.obscured or any(slot.index is None for slot in self.slots.values())
 
     def may_hide(self, begun: bytes) -> bool:
-        """Whether an event that was cut off may be of a block that the client does not see.
+        """Whether a cut-off event may be part of a hidden block.
 
         Args:
-            begun: what has come of it.
+            begun: the beginning of the event.
         """
         if any(slot.index is None and not slot.ended for slot in self.slots.values()):
             return True
@@ -112,7 +112,7 @@ class StreamedRound:
 
     @property
     def ending(self) -> dict[str, Any]:
-        """Its `message_delta`; of several, what each adds."""
+        """Its `message_delta`; several are merged."""
         ending: dict[str, Any] = {}
         for said in self.deltas:
             ending = {**ending, **said, "delta": {**_object(ending.get("delta")), **_object(said.get("delta"))}}
@@ -126,9 +126,9 @@ class StreamedRound:
         """Take in a `content_block_start`.
 
         Args:
-            index: the provider's number of the block.
-            block: the block as it begins.
-            shown: the client's number of it, if the client is to see it.
+            index: the provider's index of the block.
+            block: the block in this event.
+            shown: the client's index of it, unless it is hidden.
         """
         slot = Slot(block, None if is_own(block, self._own) else shown)
         self.slots[index] = slot
@@ -144,21 +144,21 @@ class StreamedRound:
             self._report(said.get("usage"))
 
     def result(self) -> Round:
-        """Return what it brought.
+        """Return the round.
 
         Raises:
-            BrokenReplyError: if it has not come to its end, or something is wrong with it.
+            BrokenReplyError: if it is incomplete, or something is wrong with it.
         """
         if self.fault is not None:
-            raise BrokenReplyError(self.fault, told=self.told)
+            raise BrokenReplyError(self.fault, reported=self.reported)
         if not self.deltas or not self._stopped:
             missing = "message_stop" if self.deltas else "message_delta"
-            raise BrokenReplyError(f"the provider's stream is over, but no {missing} has come")
+            raise BrokenReplyError(f"the provider's stream ended without {missing}")
         stop = _object(self.ending.get("delta")).get("stop_reason")
         return make_round([slot.made() for slot in self.slots.values()], self._own, stop, self.usage)
 
     def _report(self, usage: object) -> None:
-        # Counts are totals, not increments; what a later event leaves out stays.
+        # Counts are totals, not increments; values that a later event omits stay.
         self.usage.update({key: value for key, value in _object(usage).items() if value is not None})
 
 

@@ -1,11 +1,11 @@
-"""What Anthropic demands of the turn under way where thinking has a budget (`thinking.type` is `enabled`).
+"""Makes the current turn begin with thinking, as Anthropic demands if thinking has a budget (`thinking.type: enabled`).
 
-A tool-use loop is one turn of the assistant, and must begin with thinking. Where the beginning has left the view, a
-request shows the least of it that will do: the thinking with which the turn began, and what goes with it. It is shown
-from then on until the user speaks, so that nothing comes back that was gone.
+A tool-use loop is one turn of the assistant, and must begin with thinking. If its beginning has left the view, the
+request shows the least of it that is valid: the thinking that began the turn, and what must go with it. It stays
+visible until the user speaks, so that nothing reappears.
 
-A user's message that holds results and other content too can be read in two ways: the turn goes on, or the other
-content begins a new one, as it does for the cache. Requests are made right by both.
+A user's message with results and other content can be read in two ways: the turn continues, or the other content starts
+a new one, as it does for the cache. Requests are valid by both readings.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _FORMAT: Final = AnthropicFormat()
 
 
 class _Opening(NamedTuple):
-    """Where the turn under way begins, by one reading.
+    """The beginning of the current turn, by one reading.
 
     Attributes:
-        after: position of the user's last message ahead of it; -1 for none.
-        at: position of the first message of the assistant in it.
-        goes_on: whether what the user said there stands behind results.
+        after: position of the user's last message before it; -1 for none.
+        at: position of the assistant's first message in it.
+        after_results: whether the user's text there comes after results.
     """
 
     after: int
     at: int
-    goes_on: bool
+    after_results: bool
 
 
 def thinks_on_budget(body: Body) -> bool:
@@ -44,20 +44,22 @@ def thinks_on_budget(body: Body) -> bool:
     return isinstance(thinking, dict) and thinking.get("type") == "enabled"
 
 
-def unled(messages: Sequence[Message]) -> set[bool]:
-    """Return by which readings the turn under way does not begin with thinking; none as a rule.
+def readings_without(messages: Sequence[Message]) -> set[bool]:
+    """Return the readings by which the current turn does not begin with thinking; usually none.
 
     Args:
-        messages: as they go into a request.
+        messages: the messages of a request.
 
     Returns:
-        True for the reading that a message with results begins a turn, False for the other.
+        True for the reading that text after results starts a turn, False for the other.
     """
-    return {opening.goes_on for opening in _openings(list(enumerate(messages))) if not _leads(messages[opening.at])}
+    return {
+        opening.after_results for opening in _openings(list(enumerate(messages))) if not _leads(messages[opening.at])
+    }
 
 
 def turn_of(messages: Sequence[Message]) -> object:
-    """Return what a client's turn under way is known by: what the user said last; None if nothing."""
+    """Return what identifies a client's current turn: the user's last message; None if there is none."""
     for message in reversed(messages):
         kinds = {block.get("type") == "tool_result" for block in blocks_of(message)}
         if message.get("role") == "user" and kinds == {False}:
@@ -65,26 +67,26 @@ def turn_of(messages: Sequence[Message]) -> object:
     return None
 
 
-def led(body: Body, sent: Body, *, turn: object = None) -> Body:
-    """Return a body without any thinking, if its turn does not begin with thinking; else the same.
+def disabled_if_missing(body: Body, sent: Body, *, turn: object = None) -> Body:
+    """Return a body with thinking disabled if its turn does not begin with thinking; else the same body.
 
     Args:
         body: the body.
-        sent: what the client sent.
-        turn: a turn of which it is known that it does not, and that goes on without thinking, as `turn_of` gives it.
+        sent: the client's body.
+        turn: a turn known not to begin with thinking, as `turn_of` identifies it.
     """
-    goes_without = turn is not None and turn_of(sent["messages"]) == turn
-    if not thinks_on_budget(body) or not (goes_without or unled(body["messages"])):
+    known = turn is not None and turn_of(sent["messages"]) == turn
+    if not thinks_on_budget(body) or not (known or readings_without(body["messages"])):
         return body
     return without({**body, "thinking": {"type": "disabled"}}, lambda _: True)
 
 
 def without(body: Body, gone: Callable[[Block], bool]) -> Body:
-    """Return a body without some of the thinking in its messages; those that hold nothing else then are left out.
+    """Return a body without some of its thinking, and without messages that have no other content.
 
     Args:
         body: the body.
-        gone: whether a block of thinking is to go.
+        gone: whether to remove a block of thinking.
     """
     kept: list[Message] = []
     for message in body["messages"]:
@@ -97,20 +99,20 @@ def without(body: Body, gone: Callable[[Block], bool]) -> Body:
 
 
 def says_something(message: Message) -> bool:
-    """Whether a message of the assistant holds more than thinking; that of another always does."""
+    """Whether a message has more than thinking."""
     return message.get("role") != "assistant" or any(b.get("type") not in THINKING for b in blocks_of(message))
 
 
 def required(history: Sequence[Message], shown: Sequence[tuple[int, Message]]) -> dict[int, list[int]]:
-    """Return what a request must show besides its view for the turn under way to begin with thinking.
+    """Return what a request must show besides its view so that the current turn begins with thinking.
 
     Args:
         history: the whole history.
         shown: the messages of the view, by their positions in the history.
 
     Returns:
-        Positions in the parts of messages, by the message's position in the history. Nothing for a turn that begins
-        with thinking anyway, and for one of which the history holds no such beginning.
+        Positions in the parts of messages, by the message's position in the history. Empty if the turn begins with
+        thinking anyway, or began without it.
     """
     found: dict[int, list[int]] = {}
     messages = dict(shown)
@@ -124,9 +126,9 @@ def required(history: Sequence[Message], shown: Sequence[tuple[int, Message]]) -
 
 
 def _openings(shown: Sequence[tuple[int, Message]]) -> Iterator[_Opening]:
-    """Yield where the turn under way begins, by each reading; nothing if the user spoke last.
+    """Yield the beginning of the current turn by each reading; nothing if the user spoke last.
 
-    Neighbours of one role are one message to the provider, and what holds nothing but thinking is left out.
+    Neighbours of one role are one message to the provider, and messages with only thinking are left out.
     """
     first, found = None, False
     said = (each for each in reversed(shown) if says_something(each[1]))
@@ -137,14 +139,14 @@ def _openings(shown: Sequence[tuple[int, Message]]) -> Iterator[_Opening]:
             continue
         blocks = (b for _, message in messages if message.get("role") == "user" for b in blocks_of(message))
         kinds = {block.get("type") == "tool_result" for block in blocks}
-        goes_on = True in kinds
-        if False in kinds and first is not None and not (found and goes_on):
+        after_results = True in kinds
+        if False in kinds and first is not None and not (found and after_results):
             found = True
-            yield _Opening(messages[0][0], first, goes_on)
+            yield _Opening(messages[0][0], first, after_results)
         if kinds == {False}:
             return
     if first is not None:
-        yield _Opening(-1, first, goes_on=False)
+        yield _Opening(-1, first, after_results=False)
 
 
 def _leads(message: Message) -> bool:
@@ -152,22 +154,20 @@ def _leads(message: Message) -> bool:
 
 
 def _may_lead(message: Message) -> bool:
-    """Whether a message begins with thinking, and has more to it."""
-    return message.get("role") == "assistant" and _leads(message) and not all(map(_is_nothing, blocks_of(message)))
-
-
-def _is_nothing(block: Block) -> bool:
-    return block.get("type") in THINKING or is_blank(block)
+    """Whether a message begins with thinking, and has other content too."""
+    if message.get("role") != "assistant" or not _leads(message):
+        return False
+    return any(block.get("type") not in THINKING and not is_blank(block) for block in blocks_of(message))
 
 
 def _least(history: Sequence[Message], begin: int) -> dict[int, list[int]]:
-    """The thinking with which a message begins, and the least that may stand behind it: text, or a call."""
+    """The thinking that begins a message, and the smallest text or call that may follow it."""
     parts = _FORMAT.parts(history[begin])
     lead = next((place for place, part in enumerate(parts) if part.kind is not Kind.REASONING), len(parts))
     results = _results(history, begin)
     least, found = 0, dict[int, list[int]]()
     for place in range(lead, len(parts)) if lead else ():
-        # The thinking itself needs no more than company, which it has.
+        # The thinking needs only some part after it, which it has.
         kept = sorted({*range(lead), *_together(parts, place)})
         calls = [parts[each].call_id for each in kept if parts[each].kind is Kind.CALL]
         answers = [results[call] for call in calls if call in results]
@@ -180,7 +180,7 @@ def _least(history: Sequence[Message], begin: int) -> dict[int, list[int]]:
 
 
 def _together(parts: Sequence[Part], place: int) -> set[int]:
-    """A part with all that must stand in a request with it (R12), but for company of thinking."""
+    """A part with all parts that a request must show with it (R12), except what thinking needs."""
     found, more = {place}, [place]
     while more:
         here = more.pop()
@@ -191,7 +191,7 @@ def _together(parts: Sequence[Part], place: int) -> set[int]:
 
 
 def _results(history: Sequence[Message], begin: int) -> dict[str | None, tuple[int, int, int]]:
-    """The results that follow a message, by their calls: their message, their position in it, and their tokens."""
+    """The results after a message, by call: their message, their position in it, and their tokens."""
     found: dict[str | None, tuple[int, int, int]] = {}
     for number in range(begin + 1, len(history)):
         if history[number].get("role") == "assistant":

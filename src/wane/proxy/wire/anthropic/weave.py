@@ -1,12 +1,12 @@
-"""Weaving the proxy's rounds back into a client's history, in Anthropic's format.
+"""Weaves rounds back into a client's history, in Anthropic's format.
 
-A client shows its message's blocks to tell which round each is of: thinking by its signature, calls by their ids, text
-by what it says. They are looked for in order, so that each block is of the round of the one before it, or a later one;
-what is not found goes with what stands before it.
+The round of each of a client's blocks is recognised: thinking by its signature, calls by their ids, text by its words.
+Blocks are matched in order, so that each belongs to the round of the block before it or to a later one; an unknown
+block goes with the block before it.
 
-Thinking is all or nothing. A client that leaves all of it out may have turned thinking off, when Anthropic refuses any
-in the current turn; where it is on, the turn must begin with thinking, and none may be missing between others. So
-thinking of a round of which nothing else is left stays if the client has kept other thinking, and goes if not.
+Thinking is kept in full or not at all. A client that leaves out all of it may have turned thinking off, and Anthropic
+then refuses any in the current turn. With thinking on, the turn must begin with it, and none may be missing in between.
+So the thinking of a round of which nothing else is left stays only if the client has kept other thinking.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _START: Final = -1
 
 
 def visible(rounds: Sequence[Round]) -> Message:
-    """Return the assistant message that a client makes of these rounds."""
+    """Return the client's assistant message for these rounds."""
     own = {call.id for round_ in rounds for call in round_.own}
     content = [block for round_ in rounds for block in blocks_of(round_.message) if not _calls(block, own)]
     return {"role": "assistant", "content": content}
@@ -66,7 +66,7 @@ def _woven(woven: WovenRound, theirs: list[tuple[int, Block]], own: set[str], *,
         theirs = [(place, block) for place, block in made if block.get("type") in THINKING]
     content = [block for _, block in sorted([*ours, *theirs], key=lambda pair: pair[0])]
     while content and content[-1].get("type") in THINKING:
-        # No message may end with thinking: the client has left out what it led to.
+        # No message may end with thinking; the client left out what followed it.
         content.pop()
     if content:
         yield woven.message if content == woven.message.get("content") else {**woven.message, "content": content}
@@ -74,11 +74,11 @@ def _woven(woven: WovenRound, theirs: list[tuple[int, Block]], own: set[str], *,
 
 
 class _Aligner:
-    """Finds the place of each of a client's blocks among those that it was shown.
+    """Finds the place of each of a client's blocks among those that it has seen.
 
     Args:
-        shown: the blocks that it was shown, in order, with their places.
-        last: number of the last round, in which all calls of the client stand.
+        shown: the blocks that it has seen, in order, with their places.
+        last: number of the last round, which has all of the client's calls.
     """
 
     def __init__(self, shown: Sequence[_Placed], last: int) -> None:
@@ -86,10 +86,10 @@ class _Aligner:
         self._texts = [_text(block) for _, block in shown]
         self._known = {key: number for number, (_, block) in enumerate(shown) if (key := _key(block)) is not None}
         self._last = last
-        self._next = 0  # what has not been passed yet of `shown`
+        self._next = 0  # the first block of `shown` that was not matched or skipped
 
     def placed(self, given: Sequence[Block]) -> Iterator[_Placed]:
-        """Yield the blocks with their places, which never go back."""
+        """Yield the blocks with their places, in ascending order."""
         known = [self._known.get(key) if (key := _key(block)) is not None else None for block in given]
         here: _Place = (0, _START)
         for block, anchor, ahead in zip(given, known, _following(known), strict=True):
@@ -102,12 +102,12 @@ class _Aligner:
                 here = max(here, self._shown[found][0])
             if block.get("type") == "tool_use":
                 here = max(here, (self._last, _START))
-            # Thinking is taken back unchanged or not at all, so a client's copy of it can only be worse.
+            # The provider accepts only unchanged thinking, so the original is sent and not the client's copy.
             original = found is not None and block.get("type") in THINKING
             yield here, self._shown[found][1] if found is not None and original else block
 
     def _find(self, text: str, stop: int) -> int | None:
-        """Find the text that a client's text is, begins with or is the beginning of, and pass what it holds."""
+        """Find the original that equals a client's text, or begins it, or begins with it; skip what the text holds."""
         texts = self._texts
         ahead = [number for number in range(self._next, stop) if texts[number]]
         same = next((number for number in ahead if texts[number] == text), None)
@@ -123,7 +123,7 @@ class _Aligner:
         return cut
 
     def _pass(self, text: str, ahead: Sequence[int]) -> None:
-        """Pass the texts of which one was made."""
+        """Skip the originals that a client joined into one text."""
         for number in ahead:
             if not text.startswith(self._texts[number]):
                 return
@@ -132,7 +132,7 @@ class _Aligner:
 
 
 def _following(known: Sequence[int | None]) -> list[int | None]:
-    """Return for each the next behind it that is known."""
+    """Return for each block the next known one after it."""
     following: list[int | None] = []
     latest: int | None = None
     for one in reversed(known):
@@ -142,12 +142,12 @@ def _following(known: Sequence[int | None]) -> list[int | None]:
 
 
 def _text(block: Block) -> str:
-    """What a text block says, without the spaces around it, which clients trim; empty for any other."""
+    """The text of a block, stripped because clients strip it; empty for other blocks."""
     return str(block["text"]).strip() if block.get("type") == "text" and not is_blank(block) else ""
 
 
 def _key(block: Block) -> object:
-    """What a block is known by wherever it stands; None for text."""
+    """A key by which a block is recognised anywhere; None for text."""
     kind = str(block.get("type"))
     if kind == "text":
         return None

@@ -1,4 +1,4 @@
-"""What a client gets of Anthropic's whole replies: all rounds as one, without calls of own tools."""
+"""Anthropic's whole replies: all rounds as one, without own calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wane.proxy.wire.usage import Tally, summed
 
 
 class WholeReply:
-    """A reply in one piece of JSON; see `Reply`. Nothing is given out before its end.
+    """A reply in one piece of JSON; see `Reply`. Nothing is sent before its end.
 
     Args:
         own: names of the proxy's own tools.
@@ -30,12 +30,12 @@ class WholeReply:
 
     @property
     def started(self) -> bool:
-        """Whether anything was given out."""
+        """Whether anything was sent to the client."""
         return self._started
 
     @property
     def hides(self) -> bool:
-        """Whether there may be something of an own call in this round."""
+        """Whether this round may have part of an own call."""
         return may_name(bytes(self._data), self._own)
 
     def feed(self, data: bytes) -> bytes:
@@ -44,7 +44,7 @@ class WholeReply:
         return b""
 
     def end(self) -> Round:
-        """Return the round that is over.
+        """Return the completed round.
 
         Raises:
             BrokenReplyError: as `Reply.end` says.
@@ -60,11 +60,11 @@ class WholeReply:
         return round_
 
     def rest(self) -> bytes:
-        """Return what was taken in, as it came."""
+        """Return the received data unchanged."""
         return bytes(self._data)
 
     def finish(self) -> bytes:
-        """Return the client's reply: of a single round that needs no change, the very bytes."""
+        """Return the client's reply; for a single round that needs no change, the same bytes."""
         self._started = True
         first, last = self._messages[0], self._messages[-1]
         hides = any(is_own(block, self._own) for block in last["content"])
@@ -83,7 +83,7 @@ class WholeReply:
         return jsons.dumps(reply)
 
     def fail(self, status: int, body: bytes) -> bytes:
-        """Return the provider's error as it came: nothing was given out before it."""
+        """Return the provider's error unchanged, because nothing was sent before it."""
         return body or error_body(status, f"the provider answered with HTTP {status}")
 
 
@@ -91,9 +91,9 @@ def _message(data: bytes) -> dict[str, Any]:
     try:
         message = jsons.loads(data)
     except ValueError as error:
-        raise BrokenReplyError(f"the provider's reply is no JSON: {error}") from None
+        raise BrokenReplyError(f"the provider's reply is not JSON: {error}") from None
     if not isinstance(message, dict) or not isinstance(message.get("content"), list):
-        raise BrokenReplyError(f"the provider's reply is no message: {clip(data)}")
+        raise BrokenReplyError(f"the provider's reply is not a message: {clip(data)}")
     if not all(isinstance(block, dict) for block in message["content"]):
         raise BrokenReplyError("the content of the provider's reply is not a list of blocks")
     return message

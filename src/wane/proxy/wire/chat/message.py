@@ -1,4 +1,4 @@
-"""Assistant messages of Chat Completions: put together from deltas, and those of several rounds made one."""
+"""Assistant messages of Chat Completions: built from deltas, and merged from several rounds."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from wane.proxy.wire.base import Message, OwnCall
 from wane.proxy.wire.openai.texts import joined
 
 REASONING_TEXTS: Final = ("reasoning_content", "reasoning")
-"""Keys under which services give reasoning as text."""
+"""Keys of reasoning as text."""
 
 REASONING_LISTS: Final = ("reasoning_details", "thinking_blocks")
-"""Keys under which routers give reasoning in parts, with signatures."""
+"""Keys of reasoning in parts with signatures, as routers give it."""
 
 TEXTS: Final = ("content", *REASONING_TEXTS)
-"""Keys of texts that go on from round to round."""
+"""Keys of texts that continue from round to round."""
 
 _WORDS: Final = ("text", "summary", "data", "thinking", "signature")
 _KNOWN: Final = frozenset({"index", "id", "type", "function", "custom"})
@@ -25,17 +25,17 @@ _FUNCTION: Final = "function"
 
 
 class Call:
-    """A tool call as far as it has come.
+    """A tool call that is being received.
 
     Attributes:
-        index: the provider's number of it; None if it gives none.
-        id: its id; empty if none has come.
+        index: the provider's index of it; None if it gives none.
+        id: its id; empty if none was received yet.
         kind: `function` or `custom`.
         name: the tool's name.
-        arguments: what the model wrote, as text.
-        extras: what vendors add, such as signatures of thoughts.
-        own: whether it is one of the proxy's; None as long as its name does not tell.
-        waits: whether pieces of it wait for that.
+        arguments: the model's arguments, as text.
+        extras: fields that vendors add, such as signatures of reasoning.
+        own: whether it calls one of the proxy's own tools; None while its name is incomplete.
+        waits: whether pieces of it are held back until then.
     """
 
     __slots__ = ("arguments", "extras", "id", "index", "kind", "name", "own", "waits")
@@ -56,7 +56,7 @@ class Call:
         Args:
             entry: an entry of a delta's `tool_calls`.
             own: names of the proxy's own tools.
-            prefixes: what such a name can begin with.
+            prefixes: the prefixes of these names.
         """
         if not self.id and isinstance(entry.get("id"), str):
             self.id = entry["id"]
@@ -65,7 +65,7 @@ class Call:
         body = entry.get(self.kind)
         if isinstance(body, Mapping):
             name = body.get("name")
-            # Some repeat the name in every piece.
+            # Some services repeat the name in every piece.
             if isinstance(name, str) and name != self.name:
                 self.name += name
             self.arguments += _raw(body.get("arguments", body.get("input")))
@@ -74,7 +74,7 @@ class Call:
             self._decide(own, prefixes)
 
     def whole(self) -> dict[str, Any]:
-        """Return the call as a message holds it."""
+        """Return the call in the form of a message."""
         written = "arguments" if self.kind == _FUNCTION else "input"
         body = {"name": self.name, written: self.arguments}
         return {"id": self.id, "type": self.kind, self.kind: body, **self.extras}
@@ -89,14 +89,14 @@ class Call:
 
 
 class Draft:
-    """The assistant's message of one round, as far as it has come.
+    """The assistant's message of one round that is being received.
 
     Args:
         own: names of the proxy's own tools.
 
     Attributes:
         calls: the calls, in order.
-        finish: the `finish_reason`; None if none has come.
+        finish: the `finish_reason`; None if none was received yet.
     """
 
     def __init__(self, own: frozenset[str]) -> None:
@@ -121,15 +121,15 @@ class Draft:
         return [self._take_call(entry, whole=whole) for entry in entries_of(delta)]
 
     def text(self, key: str) -> Any:
-        """Return what has come of a text; None if nothing has."""
+        """Return the received part of a text; None if there is none."""
         return self._fields.get(key)
 
     def next_detail(self, key: str) -> int:
-        """Return the index that follows those of the entries of a list of reasoning."""
+        """Return the next index of a list of reasoning."""
         return next_index(self._fields.get(key))
 
     def settle(self) -> None:
-        """Take calls whose name never told for the client's."""
+        """Treat calls whose name stayed incomplete as the client's."""
         for call in self.calls:
             call.own = bool(call.own)
 
@@ -139,18 +139,18 @@ class Draft:
         return self.finish not in ("length", "content_filter", "error")
 
     def own_calls(self) -> tuple[OwnCall, ...]:
-        """Return the own calls that are whole."""
+        """Return the complete own calls."""
         return tuple(OwnCall(call.id, call.name, call.arguments) for call in self._whole_calls() if call.own)
 
     def client_calls(self) -> int:
-        """Return how many calls the client is to answer."""
+        """Return how many calls the client must answer."""
         return sum(not call.own for call in self.calls)
 
     def message(self, seed: str) -> Message:
-        """Return the message as the provider takes it back, without own calls that were cut off.
+        """Return the message for later requests, without own calls that were cut off.
 
         Args:
-            seed: makes ids for calls that came without one.
+            seed: seed of the ids for calls without one.
         """
         for number, call in enumerate(self.calls):
             call.id = call.id or "call_" + blake2b(f"{seed}:{number}".encode(), digest_size=12).hexdigest()
@@ -174,9 +174,9 @@ class Draft:
         return call
 
     def _call_of(self, entry: Mapping[str, Any]) -> Call | None:
-        """The call that a piece goes on with; None if it begins one.
+        """The call that a piece continues; None if it starts a new one.
 
-        Some services give no index, and a whole call in each piece; others give the same index to all calls.
+        Some services send no index, and a whole call in each piece; others give all calls the same index.
         """
         index, call_id = entry.get("index"), entry.get("id")
         known = [call for call in self.calls if not isinstance(index, int) or call.index == index]
@@ -204,7 +204,7 @@ class Draft:
 
 
 def joined_pieces(before: Any, piece: Any) -> Any:
-    """Return a text with its next piece; one that comes in parts becomes a list of all of them."""
+    """Return a text with its next piece; if either is a list of parts, the result is a list."""
     if before is None:
         return piece
     if isinstance(before, str) and isinstance(piece, str):
@@ -220,7 +220,7 @@ def entries_of(delta: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def merged(messages: Sequence[Message], own: Container[str]) -> Message:
-    """Return the messages of several rounds as the one that a client makes of them.
+    """Return the client's message for the messages of several rounds.
 
     Args:
         messages: the rounds' messages.
@@ -249,13 +249,13 @@ def shifted(entries: Sequence[Any], by: int) -> list[Any]:
 
 
 def next_index(entries: object) -> int:
-    """Return the index that follows those of some entries; 0 if none has one."""
+    """Return the next index after some entries; 0 if none has an index."""
     indexed = [entry["index"] for entry in entries if _is_indexed(entry)] if isinstance(entries, list) else []
     return max(indexed, default=-1) + 1
 
 
 def is_json(text: str) -> bool:
-    """Whether a text is whole JSON."""
+    """Whether a text is complete JSON."""
     try:
         jsons.loads(text.encode("utf-8", "surrogatepass"))
     except ValueError:
@@ -286,5 +286,5 @@ def _goes_on(last: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
 def _raw(value: object) -> str:
     if isinstance(value, str):
         return value
-    # Some servers send the object itself.
+    # Some servers send the object instead of its text.
     return "" if value is None else jsons.dumps(value).decode()

@@ -1,4 +1,4 @@
-"""OpenAI Chat Completions, which most other services speak too: POST /v1/chat/completions."""
+"""OpenAI Chat Completions, also spoken by most other services: POST /v1/chat/completions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wane.core.errors import FormatError
 from wane.formats.openai import OpenAIFormat
 from wane.formats.writing import WritingFormat
 from wane.proxy import jsons
-from wane.proxy.wire.base import Body, Mending, Message, OwnCall, Reply, Round, WovenRound
+from wane.proxy.wire.base import Body, Correction, Message, OwnCall, Reply, Round, WovenRound
 from wane.proxy.wire.chat.message import REASONING_LISTS, merged
 from wane.proxy.wire.chat.reply import StreamedChat, WholeChat
 from wane.proxy.wire.chat.weave import says_something, weave
@@ -25,13 +25,13 @@ _FIXED: Final = ("tools", "response_format")
 
 
 class _Equipped(dict[str, Any]):
-    """A body with guidance in its messages, which `place` puts into whatever messages come in their place."""
+    """A body with guidance in its messages, which `place` adds again to the messages that replace them."""
 
     guidance: str = ""
 
 
 class OpenAIChatWire(OpenAIWire):
-    """The Chat Completions protocol, with what compatible services add to it."""
+    """The Chat Completions protocol, with the additions of compatible services."""
 
     name = "openai"
 
@@ -39,14 +39,14 @@ class OpenAIChatWire(OpenAIWire):
         self.format: WritingFormat[Message] = OpenAIFormat()
 
     def unmanaged(self, body: Body) -> str | None:
-        """Return why a request cannot or need not be managed, None if it can be."""
+        """Return why a request cannot or need not be managed; None if it can be."""
         messages, tools = body.get("messages"), body.get("tools")
         if not isinstance(messages, list) or not messages:
             return "it has no messages"
         if not self.tools(body):
             return "it uses legacy functions instead of tools" if body.get("functions") else "it has no tools"
         if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
-            return "its tools are not of the protocol"
+            return "its tools are malformed"
         if body.get("functions"):
             return "it uses legacy functions"
         if body.get("n") not in (None, 1):
@@ -56,7 +56,7 @@ class OpenAIChatWire(OpenAIWire):
             return "it asks for sound"
         return None
 
-    def refusal(self, body: Body) -> str | None:  # noqa: ARG002 - the protocol keeps no history on the server
+    def refusal(self, body: Body) -> str | None:  # noqa: ARG002 - the provider stores no history
         """Return None: every request carries its whole history."""
         return None
 
@@ -66,10 +66,10 @@ class OpenAIChatWire(OpenAIWire):
         return frozenset(filter(None, map(_tool_name, tools))) if isinstance(tools, list) else frozenset()
 
     def messages(self, body: Body) -> list[Message]:
-        """Return the history that a request carries.
+        """Return the history in a request.
 
         Raises:
-            FormatError: if it is no list of messages.
+            FormatError: if it is not a list of messages.
         """
         messages = body.get("messages")
         if not isinstance(messages, list):
@@ -80,9 +80,9 @@ class OpenAIChatWire(OpenAIWire):
         return messages
 
     def fixed(self, body: Body) -> object:
-        """Return the JSON data that every request carries besides its messages: tools, and the shape of answers.
+        """Return what every request carries besides its messages, as JSON data: tools, and the format of answers.
 
-        And the guidance that a body was equipped with, although it stands in its messages: no item is made of it.
+        Also the guidance, which is in the messages but is not an item of the history.
         """
         fixed = {key: body[key] for key in _FIXED if body.get(key)}
         return {**fixed, "guidance": body.guidance} if isinstance(body, _Equipped) else fixed
@@ -92,9 +92,9 @@ class OpenAIChatWire(OpenAIWire):
         return without_markers(message)
 
     def equip(self, body: Body, tools: Sequence[Tool], guidance: str) -> Body:
-        """Return a body with own tools at the end of the client's, and guidance behind its system messages.
+        """Return a body with own tools after the client's, and guidance after its system messages.
 
-        A stream is asked to report usage, whatever the client wants, as counts are anchored to it.
+        Streams are always asked to report usage, because token counts depend on it.
         """
         equipped = _Equipped(body)
         if tools:
@@ -108,9 +108,9 @@ class OpenAIChatWire(OpenAIWire):
         return self.place(equipped, body["messages"]) if guidance else equipped
 
     def place(self, body: Body, messages: Sequence[Message]) -> Body:
-        """Return a body with these messages, and the guidance that it was equipped with, in place of its own.
+        """Return a body with these messages in place of its own, and with its guidance.
 
-        Where eviction left nothing but reasoning of a message, which providers refuse, it goes too.
+        Messages of which eviction left only reasoning are dropped, because providers refuse them.
         """
         placed = _Equipped(body)
         silent = [message for message in messages if message.get("role") == "assistant" and not says_something(message)]
@@ -122,10 +122,10 @@ class OpenAIChatWire(OpenAIWire):
         return placed
 
     def noted(self, body: Body, text: str) -> Body:
-        """Return a body with a note at the end of its last message, be it the user's or a tool's.
+        """Return a body with a note at the end of its last message, which is the user's or a tool's.
 
-        Not in a message of its own: Mistral's API and some models' chat templates refuse a user's message behind a
-        tool's, and two of one role.
+        It is not a separate message: Mistral's API and some models' chat templates refuse a user's message after a
+        tool's, and two messages of one role.
         """
         *before, last = body["messages"]
         if last.get("role") == "assistant":
@@ -137,21 +137,21 @@ class OpenAIChatWire(OpenAIWire):
         return weave(message, rounds)
 
     def visible(self, rounds: Sequence[Round]) -> Message:
-        """Return the assistant message that a client makes of a reply of these rounds."""
+        """Return the client's assistant message for a reply of these rounds."""
         return merged([each.message for each in rounds], {call.id for each in rounds for call in each.own})
 
     def results(self, answers: Sequence[tuple[OwnCall, str]]) -> tuple[Message, ...]:
         """Return the messages that answer own calls, one each."""
         return tuple({"role": "tool", "tool_call_id": call.id, "content": text} for call, text in answers)
 
-    def mending(
+    def correction(
         self,
         status: int,
         error: bytes,
         body: Body,
-        sent: Body,  # noqa: ARG002 - the refused one tells all
-    ) -> Mending | None:
-        """Return what leaves out signed reasoning that was refused: routers hand it on to models that bind it."""
+        sent: Body,  # noqa: ARG002 - the refused body is enough
+    ) -> Correction | None:
+        """Return the correction that leaves out refused signed reasoning, which some models check."""
         messages = body.get("messages")
         if not is_about_reasoning(status, error) or not isinstance(messages, list):
             return None
@@ -159,7 +159,7 @@ class OpenAIChatWire(OpenAIWire):
         return partial(_omitting, seals) if seals else None
 
     def reply(self, body: Body, own: frozenset[str], tally: Tally = summed) -> Reply:
-        """Return what makes the client's reply."""
+        """Return the object that makes the client's reply."""
         if not body.get("stream"):
             return WholeChat(own, tally)
         options = body.get("stream_options")
@@ -171,7 +171,7 @@ class OpenAIChatWire(OpenAIWire):
             lead += 1
         if not lead:
             return [{"role": "system", "content": guidance}, *messages]
-        # Not a message of its own: the chat templates of some models refuse a second one of the system.
+        # Not a separate message: some models' chat templates refuse a second system message.
         last = messages[lead - 1]
         return [*messages[: lead - 1], {**last, "content": _appended(last.get("content"), guidance)}, *messages[lead:]]
 
@@ -183,7 +183,7 @@ def _appended(content: Any, text: str) -> Any:
 
 
 def _tool_name(tool: object) -> str | None:
-    """The name of a tool whose calls the client answers; None for one that runs at the provider."""
+    """The name of a tool that the client runs; None for one that the provider runs."""
     if not isinstance(tool, Mapping):
         return None
     kind = str(tool.get("type", "function"))
@@ -193,24 +193,24 @@ def _tool_name(tool: object) -> str | None:
 
 
 def _seal(message: object) -> int | None:
-    """What tells the signed reasoning of a message from others', in little space; None if it has none."""
+    """A hash that identifies the signed reasoning of a message; None if it has none."""
     found = [message[key] for key in REASONING_LISTS if message.get(key)] if isinstance(message, Mapping) else []
     return hash(jsons.dumps(found)) if found else None
 
 
-def _omitting(seals: frozenset[int], body: Body, sent: Body) -> Body:  # noqa: ARG001 - as all mendings
+def _omitting(seals: frozenset[int], body: Body, sent: Body) -> Body:  # noqa: ARG001 - the signature of corrections
     messages = body["messages"]
     if seals.isdisjoint(map(_seal, messages)):
         return body
     kept = [_without(message, REASONING_LISTS) if _seal(message) in seals else message for message in messages]
-    mended = _Equipped(body)
-    mended.guidance = body.guidance if isinstance(body, _Equipped) else ""
-    mended["messages"] = kept
-    return mended
+    corrected = _Equipped(body)
+    corrected.guidance = body.guidance if isinstance(body, _Equipped) else ""
+    corrected["messages"] = kept
+    return corrected
 
 
 def _without(message: Any, keys: Sequence[str]) -> Any:
-    """Return a message without some of its fields; the same if it has none of them."""
+    """Return a message without some of its fields; the same object if it has none of them."""
     if not isinstance(message, Mapping) or not any(message.get(key) for key in keys):
         return message
     return {key: value for key, value in message.items() if key not in keys}

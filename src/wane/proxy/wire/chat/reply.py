@@ -1,4 +1,4 @@
-"""Replies of Chat Completions, streamed and whole, without own calls and as one over all rounds."""
+"""Replies of Chat Completions, streamed and whole: all rounds as one, without own calls."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ Chunk: TypeAlias = dict[str, Any]
 _DONE: Final = b"[DONE]"
 _HEAD: Final = ("id", "created", "model")
 _CALLING: Final = ("tool_calls", "function_call")
-# Of a delta, what a client sees nothing of.
+# Fields of a delta without visible content.
 _UNSEEN: Final = frozenset({"role", "obfuscation"})
 
 
 class _Rounds:
-    """The rounds of a reply that are over.
+    """The completed rounds of a reply.
 
     Attributes:
         messages: their messages.
         own: ids of own calls in them.
-        usage: the sum of their usages, as the provider reports them.
-        head: what the client knows the reply by, from the first round.
+        usage: their combined usage, as the provider reports it.
+        head: id, time and model of the reply for the client, from the first round.
     """
 
     def __init__(self, tally: Tally) -> None:
@@ -56,11 +56,11 @@ class _Rounds:
             self.head = {key: chunk[key] for key in _HEAD if key in chunk}
 
     def under_head(self, chunk: Chunk) -> Chunk:
-        """Return a chunk of a later round under the head of the first."""
+        """Return a chunk of a later round with the head of the first."""
         return {**chunk, **{key: value for key, value in self.head.items() if key in chunk}}
 
     def close(self, draft: Draft, usage: Any) -> Round:
-        """Make a round of what has come."""
+        """Complete a round, and return it."""
         draft.settle()
         message = draft.message(f"{self.head.get('id')}:{len(self.messages)}")
         own = draft.own_calls()
@@ -87,11 +87,11 @@ class StreamedChat(StreamedReply):
         self._next_round()
 
     def finish(self) -> bytes:
-        """Return what closes the client's stream."""
+        """Return the end of the client's stream."""
         return self._late + b"".join(self._held) + b"".join(map(self._closing, self._tail))
 
     def fail(self, status: int, body: bytes) -> bytes:
-        """Return an error as services send it in a stream: an object in place of a chunk."""
+        """Return an error in the form of streams: an object in place of a chunk."""
         error = error_of(status, body)
         return sse.encode(jsons.dumps({"error": {**error, "code": error.get("code") or status}}))
 
@@ -101,7 +101,7 @@ class StreamedChat(StreamedReply):
         self._done = False
         self._tail: list[_Closing] = []
         self._later = bool(self._rounds.messages)
-        # What the client has seen in rounds that are over, as long as this one has not added to it.
+        # What the client has seen of earlier rounds, until this round adds to it.
         self._seen = merged(self._rounds.messages, self._rounds.own) if self._later else {}
 
     def _round(self) -> Round:
@@ -132,7 +132,7 @@ class StreamedChat(StreamedReply):
             return self._strange(event)
         if chunk.get("error"):
             self._failure = f"the provider's stream holds an error: {chunk['error']!r:.500}"
-            self._told = True
+            self._reported = True
             return self._pass(event.raw)
         self._rounds.identify(chunk)
         self._usage = chunk.get("usage") or self._usage
@@ -170,7 +170,7 @@ class StreamedChat(StreamedReply):
     def _end_choice(
         self, event: sse.Event, chunk: Chunk, choice: dict[str, Any], *, seen: bool, changed: bool
     ) -> bytes:
-        """Hold back the chunk with the `finish_reason`; what it shows besides goes out at once."""
+        """Hold back the chunk with the `finish_reason`; its visible content is sent at once."""
         if not seen:
             self._tail.append(_Closing(event, _with_choice(chunk, choice) if changed else chunk, changed))
             return b""
@@ -181,7 +181,7 @@ class StreamedChat(StreamedReply):
         return self._show(self._encoded(event, now, changed=True))
 
     def _encoded(self, event: sse.Event, chunk: Chunk, *, changed: bool) -> bytes:
-        """Return an event's bytes, as they came unless its chunk was changed or belongs to a later round."""
+        """Return an event's bytes, unchanged unless its chunk was changed or belongs to a later round."""
         if self._later:
             chunk = self._rounds.under_head(chunk)
             if chunk.get("usage"):
@@ -191,7 +191,7 @@ class StreamedChat(StreamedReply):
         return event.with_data(jsons.dumps(chunk))
 
     def _closing(self, closing: _Closing) -> bytes:
-        """Return the bytes of an event that closes the stream, after the last round."""
+        """Return the bytes of a closing event, after the last round."""
         event, chunk, changed = closing
         if chunk is None:
             return event.raw
@@ -214,7 +214,7 @@ class StreamedChat(StreamedReply):
     # Deltas
 
     def _shown(self, delta: dict[str, Any], calls: Sequence[Call]) -> dict[str, Any]:
-        """Return what the client sees of a delta; the delta itself if that is all of it."""
+        """Return the visible part of a delta; the delta itself if all of it is visible."""
         entries = self._shown_calls(entries_of(delta), calls)
         if not self._later and entries is None:
             return delta
@@ -227,7 +227,7 @@ class StreamedChat(StreamedReply):
         return shown
 
     def _go_on(self, shown: dict[str, Any]) -> None:
-        """Make a delta of a later round one that goes on with what the client has seen."""
+        """Change a delta of a later round so that it continues what the client has seen."""
         if self._has_role:
             shown.pop("role", None)
         for key in TEXTS:
@@ -305,7 +305,7 @@ class WholeChat(WholeReply):
 
 
 class _Closing(NamedTuple):
-    """An event that waits for the end: as it came, its chunk, and whether that was changed."""
+    """An event that waits for the end of the reply, its chunk, and whether the chunk was changed."""
 
     event: sse.Event
     chunk: Chunk | None
@@ -313,7 +313,7 @@ class _Closing(NamedTuple):
 
 
 def _choice(chunk: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The first choice, the only one that is asked for."""
+    """The first choice; requests ask for no more."""
     choices = chunk.get("choices")
     for choice in choices if isinstance(choices, list) else ():
         if isinstance(choice, dict) and choice.get("index", 0) in (0, None):

@@ -1,4 +1,4 @@
-"""Puts own rounds back into the assistant message that a client of Chat Completions made of them."""
+"""Weaves rounds back into the assistant message that a client of Chat Completions sends."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _SHARED = (*TEXTS, *REASONING_LISTS)
 def weave(message: Message, rounds: Sequence[WovenRound]) -> list[Message]:
     """Return the messages that a client's message stands for; see `Wire.weave`.
 
-    Texts are split where they begin with what was recorded of a round; from the first change on they are the last
-    round's. Calls are told by id.
+    Texts are split by the recorded texts of the rounds; from the first change on they belong to the last round. Calls
+    are recognised by id.
     """
     if not rounds:
         return [message]
@@ -32,7 +32,7 @@ def weave(message: Message, rounds: Sequence[WovenRound]) -> list[Message]:
         if mine or theirs or edited or (last and rest):
             kept = _made(woven.message, mine, calls[number], rest)
         else:
-            # The client has kept nothing of it, which tells nothing of what it wants.
+            # The client has kept nothing of the round, so it is sent as recorded.
             kept = woven.message
         if says_something(kept):
             history += [kept, *woven.results]
@@ -40,7 +40,7 @@ def weave(message: Message, rounds: Sequence[WovenRound]) -> list[Message]:
 
 
 def _parts_of(message: Message, rounds: Sequence[WovenRound]) -> dict[str, tuple[Sequence[Any], bool]]:
-    """Return by key each round's share of a text or a list, and whether the client has changed it."""
+    """Return each round's share of each text or list, by key, and whether the client has changed it."""
     found: dict[str, tuple[Sequence[Any], bool]] = {}
     for key in _SHARED:
         recorded = [woven.message.get(key) for woven in rounds]
@@ -53,7 +53,7 @@ def _parts_of(message: Message, rounds: Sequence[WovenRound]) -> dict[str, tuple
 
 
 def _calls_of(message: Message, rounds: Sequence[WovenRound]) -> list[list[dict[str, Any]]]:
-    """Return each round's calls: own ones as recorded, those of the client as it has sent them."""
+    """Return each round's calls: own ones as recorded, the client's as it sent them."""
     sent = {call.get("id"): call for call in entries_of(message)}
     found: list[list[dict[str, Any]]] = []
     for woven in rounds:
@@ -75,7 +75,7 @@ def _is_own(call: Mapping[str, Any], woven: WovenRound) -> bool:
 def _made(
     recorded: Message, mine: Mapping[str, Any], calls: Sequence[dict[str, Any]], rest: Mapping[str, Any]
 ) -> Message:
-    """Return a round's message with what the client has kept of it."""
+    """Return a round's message as the client has kept it."""
     message: Message = {"role": "assistant", "content": None, **rest, **mine}
     if "content" not in mine:
         content = recorded.get("content")
@@ -84,10 +84,10 @@ def _made(
 
 
 def _rest(message: Message) -> dict[str, Any]:
-    """What a client has sent besides texts and calls, such as a refusal."""
+    """The fields that a client sent besides texts and calls, such as a refusal."""
     return {key: value for key, value in message.items() if key not in (*_SHARED, "tool_calls", "role") and value}
 
 
 def says_something(message: Message) -> bool:
-    """Whether an assistant's message holds something that a provider takes for one, which reasoning is not."""
+    """Whether an assistant's message has content that a provider accepts; reasoning alone is not enough."""
     return bool(message.get("content") or message.get("tool_calls") or message.get("refusal") or message.get("audio"))

@@ -1,1 +1,1 @@
-"""What both of OpenAI's protocols share."""
+"""The common parts of OpenAI's two protocols."""

@@ -1,4 +1,4 @@
-"""Errors in OpenAI's shape, and what those that it sends are about."""
+"""Errors in OpenAI's format: writing, reading and recognising them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from wane.proxy import jsons
 
-_LONGEST: Final = 2_000  # characters of an error body that is no JSON
+_LONGEST: Final = 2_000  # characters of an error body that is not JSON
 _TYPES: Final = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
-# What OpenAI, and those who speak its protocols in front of others, say of reasoning that they cannot take back.
+# Errors of OpenAI, and of gateways that speak its protocols, about reasoning that cannot be sent back.
 _REASONING: Final = re.compile(
     r"invalid_encrypted_content|encrypted.{0,400}could not be (verified|decrypted)|prefix_?mismatch"
     r"|of type .{0,3}reasoning.{0,3} was provided without|without its required .{0,3}reasoning"
@@ -20,7 +20,7 @@ _REASONING: Final = re.compile(
 
 
 def error_body(status: int, message: str) -> bytes:
-    """Return an error body in OpenAI's shape.
+    """Return an error body in OpenAI's format.
 
     Args:
         status: the HTTP status.
@@ -31,7 +31,7 @@ def error_body(status: int, message: str) -> bytes:
 
 
 def error_of(status: int, body: bytes) -> dict[str, Any]:
-    """Return the error object of a provider's error body, or one around its text if there is none in it.
+    """Return the error object in a provider's error body, or one made from its text if it has none.
 
     Args:
         status: the HTTP status.
@@ -51,5 +51,5 @@ def error_of(status: int, body: bytes) -> dict[str, Any]:
 
 
 def is_about_reasoning(status: int, body: bytes) -> bool:
-    """Whether a request was refused for reasoning in it that does not belong to the conversation before it."""
+    """Whether a request was refused because its reasoning does not belong to the conversation before it."""
     return status in (400, 404, 422) and _REASONING.search(body.decode("utf-8", "replace")) is not None

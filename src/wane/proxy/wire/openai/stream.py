@@ -1,4 +1,4 @@
-"""What the replies of both OpenAI protocols share: taking in bytes, holding back, and breaking off."""
+"""The common parts of the replies of both OpenAI protocols: reading, holding back and breaking off."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ class StreamedReply(ABC):
     """A streamed reply; see `wane.proxy.wire.base.Reply`.
 
     Attributes:
-        started: whether anything was given out.
+        started: whether anything was sent to the client.
     """
 
     def __init__(self) -> None:
         self.started = False
         self._splitter = sse.Splitter()
-        self._held: list[bytes] = []  # what the client may have once there is something for it to see
-        self._late = b""  # what came with the end of a round
+        self._held: list[bytes] = []  # waits until there is something for the client to see
+        self._late = b""  # output of the end of a round
         self._failure = ""  # why the reply is broken
-        self._told = False  # whether the provider said so itself
+        self._reported = False  # whether the provider reported an error itself
         self._over = False
         self._unsplit = False
         self._lost = ""  # what is wrong with an event that was not understood
-        self._obscured = False  # whether an event that was not understood may be of what the client does not see
+        self._obscured = False  # whether an event that was not understood may be part of an own call
 
     @property
     def hides(self) -> bool:
-        """Whether there may be something of an own call in this round."""
+        """Whether this round may have part of an own call."""
         return self._obscured or self._may_hide(self._splitter.rest) or self._hides()
 
     def feed(self, data: bytes) -> bytes:
@@ -43,43 +43,43 @@ class StreamedReply(ABC):
         try:
             events = self._splitter.feed(data)
         except BrokenReplyError as error:
-            # From here on bytes are passed on as they are.
+            # From here on, bytes are passed on unchanged.
             self._failure, self._unsplit = str(error), True
             rest, self._splitter = self._splitter.rest, sse.Splitter()
             return out + self._show(rest)
         return out + b"".join(map(self._take, events))
 
     def end(self) -> Round:
-        """The provider's stream of this round is over: return what it said.
+        """Return the round, at the end of the provider's stream.
 
         Raises:
-            BrokenReplyError: if it stopped before its end, or with an error.
+            BrokenReplyError: if the stream stopped before its end, or with an error.
         """
         self._begin_round()
         event = self._splitter.end()
         if event is not None:
-            # Something may follow it, which the last event of a stream need not reckon with.
+            # More rounds may follow, so the event needs the blank line that a stream's last event may lack.
             self._late += self._take(event._replace(raw=event.raw.rstrip(b"\r\n") + b"\n\n"))
         self._over = True
         if self._failure:
-            raise BrokenReplyError(self._failure, told=self._told)
+            raise BrokenReplyError(self._failure, reported=self._reported)
         return self._round()
 
     def rest(self) -> bytes:
-        """Return what was held back, for a client whose reply breaks here."""
+        """Return the data that was held back, for a client whose reply breaks here."""
         begun = self._splitter.rest
         shown = b"" if self._may_hide(begun) else begun
         return self._late + b"".join(self._held) + self._closing_held() + shown
 
     def _begin_round(self) -> None:
-        """Make ready for the next round, once the one before is over."""
+        """Reset for the next round if the previous one is over."""
         if self._over:
             self._over = False
             self._splitter = sse.Splitter()
             self._next_round()
 
     def _show(self, data: bytes) -> bytes:
-        """Give out what the client sees, and ahead of it all that waited for that."""
+        """Return data that the client sees, after everything held back for it."""
         self.started = True
         if not self._held:
             return data
@@ -88,26 +88,26 @@ class StreamedReply(ABC):
         return data
 
     def _pass(self, data: bytes) -> bytes:
-        """Give out what the client sees nothing of, or hold it until there is something to see."""
+        """Return data without visible content, or hold it until something visible follows."""
         if self.started:
             return data
         self._held.append(data)
         return b""
 
     def _strange(self, event: sse.Event) -> bytes:
-        """Take in an event that is no JSON object."""
-        self._lost = self._lost or f"an event of the provider's stream is no JSON object: {event.data!r:.200}"
+        """Take in an event that is not a JSON object."""
+        self._lost = self._lost or f"an event of the provider's stream is not a JSON object: {event.data!r:.200}"
         return self._obscure() if self._may_hide(event.raw) else self._pass(event.raw)
 
     def _obscure(self) -> bytes:
-        """Give out nothing of an event that may be of an own call, of which something was lost."""
+        """Hide an event that may be part of an own call, of which an earlier event was not understood."""
         self._obscured = True
         self._failure = self._failure or self._lost
         return b""
 
     @abstractmethod
     def _hides(self) -> bool:
-        """Whether something of an own call has come in this round, as far as that can be told."""
+        """Whether part of an own call was recognised in this round."""
 
     @abstractmethod
     def _take(self, event: sse.Event) -> bytes:
@@ -115,19 +115,19 @@ class StreamedReply(ABC):
 
     @abstractmethod
     def _round(self) -> Round:
-        """Return what the round said that is over; raise `BrokenReplyError` if it is not."""
+        """Return the completed round; raise `BrokenReplyError` if it is incomplete."""
 
     @abstractmethod
     def _next_round(self) -> None:
-        """Make ready for the next round."""
+        """Reset for the next round."""
 
     @abstractmethod
     def _may_hide(self, begun: bytes) -> bool:
-        """Whether an event of which this has come may be of what the client does not see."""
+        """Whether an event with this beginning may be part of an own call."""
 
     @abstractmethod
     def _closing_held(self) -> bytes:
-        """Return what waits for `finish`, as far as a client should have it without."""
+        """Return the closing events that wait for `finish`, for a client whose reply breaks."""
 
 
 class WholeReply(ABC):
@@ -137,7 +137,7 @@ class WholeReply(ABC):
         own: names of the proxy's own tools.
 
     Attributes:
-        started: False, as nothing is given out before the end.
+        started: False, because nothing is sent before the end.
     """
 
     started = False
@@ -149,7 +149,7 @@ class WholeReply(ABC):
 
     @property
     def hides(self) -> bool:
-        """Whether there may be something of an own call in this round."""
+        """Whether this round may have part of an own call."""
         return may_name(self.rest(), self._own)
 
     def feed(self, data: bytes) -> bytes:
@@ -159,39 +159,39 @@ class WholeReply(ABC):
         return b""
 
     def _begin_round(self) -> None:
-        """Make ready for the next round, once the one before is over."""
+        """Reset for the next round if the previous one is over."""
         if self._over:
             self._over = False
             self._pieces.clear()
 
     def end(self) -> Round:
-        """The provider's body of this round is over: return what it said.
+        """Return the round, at the end of the provider's body.
 
         Raises:
-            BrokenReplyError: if it is not of the protocol.
+            BrokenReplyError: if the body violates the protocol.
         """
         self._begin_round()
         self._over = True
         body = parsed(self.rest())
         if body is None:
-            raise BrokenReplyError(f"the provider's reply is no JSON object: {self.rest()[:200]!r}")
+            raise BrokenReplyError(f"the provider's reply is not a JSON object: {self.rest()[:200]!r}")
         if body.get("error"):
             raise BrokenReplyError(f"the provider's reply is an error: {body['error']!r:.500}")
         return self._round(body)
 
     def rest(self) -> bytes:
-        """Return the provider's body as it came."""
+        """Return the provider's body unchanged."""
         if len(self._pieces) > 1:
             self._pieces = [b"".join(self._pieces)]
         return self._pieces[0] if self._pieces else b""
 
-    def fail(self, status: int, body: bytes) -> bytes:  # noqa: ARG002 - nothing was given out, so the status can be told
+    def fail(self, status: int, body: bytes) -> bytes:  # noqa: ARG002 - nothing was sent, so the status can still change
         """Return the provider's error body."""
         return body
 
     @abstractmethod
     def _round(self, body: dict[str, Any]) -> Round:
-        """Return what the round said; raise `BrokenReplyError` if it is not of the protocol."""
+        """Return the round; raise `BrokenReplyError` if it violates the protocol."""
 
 
 def parsed(data: bytes) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Texts of several rounds as one, as a client of Chat Completions sees them, and taken apart again."""
+"""Joins the texts of several rounds for a client of Chat Completions, and splits them again."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ Content: TypeAlias = Any
 """A message's content: text, a list of parts, or None."""
 
 SEPARATOR: Final = "\n\n"
-"""Stands between what was said in one round and in the next, which know nothing of each other's ends."""
+"""Separates the text of one round from that of the next."""
 
 MARKERS: Final = frozenset({"cache_control", "prompt_cache_breakpoint"})
-"""Keys by which clients say how far a provider should cache; no content, and moved from request to request."""
+"""Keys by which clients mark how far a provider should cache. They are not content, and move between requests."""
 
 _TEXT_TYPES: Final = frozenset({"text", "input_text", "output_text", None})
 
@@ -20,14 +20,14 @@ _Parts: TypeAlias = list[dict[str, Any]]
 
 
 def joint(before: str, after: str) -> str:
-    """Return what stands between the texts of two rounds: nothing where there is a space already, or one is empty."""
+    """Return the separator between the texts of two rounds: empty if there is white space already, or one is empty."""
     if not before or not after or before[-1].isspace() or after[0].isspace():
         return ""
     return SEPARATOR
 
 
 def text_of(content: Content) -> str:
-    """Return the text in a content."""
+    """Return the text of a content."""
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else []
@@ -35,9 +35,9 @@ def text_of(content: Content) -> str:
 
 
 def joined(contents: Sequence[Content]) -> Content:
-    """Return the contents of all rounds as one: text or, where one of them is a list of parts, a list.
+    """Return the contents of all rounds as one: text, or a list of parts if one of them is a list.
 
-    It is None if no round has any.
+    None if no round has content.
     """
     some = [content for content in contents if content]
     if all(isinstance(content, str) for content in some):
@@ -49,14 +49,14 @@ def joined(contents: Sequence[Content]) -> Content:
 
 
 def shares(content: Content, recorded: Sequence[Content]) -> tuple[list[Content], bool]:
-    """Return each round's share of what a client has sent as the content of all of them.
+    """Split a content that a client sent for all rounds into each round's share.
 
     Args:
-        content: what the client has sent.
+        content: the client's content.
         recorded: the contents of the rounds.
 
     Returns:
-        The shares, None for a round that has none, and whether the client has changed the text: all from the first
+        The shares, None for a round without one, and whether the client changed the text: everything from the first
         change on is then the last round's share.
     """
     if content == joined(recorded):
@@ -77,11 +77,11 @@ def shares(content: Content, recorded: Sequence[Content]) -> tuple[list[Content]
 
 
 def list_shares(entries: object, recorded: Sequence[object]) -> list[list[Any] | None]:
-    """Return each round's share of a list that a client has sent, such as `reasoning_details`.
+    """Split a list that a client sent, such as `reasoning_details`, into each round's share.
 
     Args:
-        entries: what the client has sent.
-        recorded: the lists of the rounds. An entry's `index` means nothing beyond its round.
+        entries: the client's list.
+        recorded: the lists of the rounds. An entry's `index` has no meaning outside its round.
     """
     rest = list(entries) if isinstance(entries, list) else []
     found: list[list[Any] | None] = []
@@ -125,7 +125,7 @@ def _plain(entry: object) -> object:
 
 
 def _text(part: object) -> str | None:
-    """The text of a part; None if it is of another kind."""
+    """The text of a part; None for other kinds of parts."""
     if not isinstance(part, Mapping) or part.get("type") not in _TEXT_TYPES:
         return None
     text = part.get("text")
@@ -144,7 +144,7 @@ def _like(content: Content, parts: _Parts) -> Content:
 
 
 def _take(parts: _Parts, text: str) -> tuple[_Parts, _Parts] | None:
-    """Take a text off the front of a content; None if it does not begin with it."""
+    """Split a content after a text; None if it does not begin with the text."""
     if not text:
         return None
     taken: _Parts = []
@@ -155,7 +155,7 @@ def _take(parts: _Parts, text: str) -> tuple[_Parts, _Parts] | None:
         if len(own) > len(text):
             if not own.startswith(text):
                 return None
-            # A cache marker is about all that stands before it, so it stays with the end.
+            # A cache marker applies to everything before it, so it stays at the end.
             taken.append({**_unmarked(part), "text": text})
             return taken, [{**part, "text": own[len(text) :]}, *parts[number + 1 :]]
         if not text.startswith(own):

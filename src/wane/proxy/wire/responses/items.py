@@ -1,4 +1,4 @@
-"""Output items of the Responses API: whose calls they are, and how they go back to the provider."""
+"""Output items of the Responses API: which are own calls, and how items are sent back to the provider."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wane.proxy.wire.chat.message import is_json
 
 Item: TypeAlias = dict[str, Any]
 
-# Calls that run at the provider, who keeps their results in the item itself.
+# Calls that the provider runs; their results are in the item itself.
 _HOSTED: Final = frozenset(
     {"web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call"}
 )
@@ -18,7 +18,7 @@ _WORDS: Final = ("text", "refusal")
 
 
 def is_own(item: object, own: Container[str]) -> bool:
-    """Whether an item is a call of one of the proxy's own tools, which are in no namespace."""
+    """Whether an item is a call of one of the proxy's own tools, which have no namespace."""
     if not isinstance(item, Mapping) or item.get("type") != "function_call" or item.get("namespace"):
         return False
     name = item.get("name")
@@ -26,7 +26,7 @@ def is_own(item: object, own: Container[str]) -> bool:
 
 
 def own_calls(items: Iterable[Item], own: Container[str], *, complete: bool) -> tuple[OwnCall, ...]:
-    """Return the own calls among some items that are whole.
+    """Return the complete own calls among some items.
 
     Args:
         items: output of a round.
@@ -43,7 +43,7 @@ def own_calls(items: Iterable[Item], own: Container[str], *, complete: bool) -> 
 
 
 def client_calls(items: Sequence[Item], own: Container[str]) -> int:
-    """Return how many calls of a round the client is to answer: not own ones, and none that ran at the provider."""
+    """Return how many calls of a round the client must answer: neither own ones nor those that the provider ran."""
     answered = {call_id_of(item) for item in items if str(item.get("type")).endswith("_output")} - {None}
     calls = [item for item in items if _is_call(item) and not is_own(item, own)]
     return sum(call_id_of(item) not in answered for item in calls)
@@ -56,12 +56,12 @@ def call_id_of(item: Mapping[str, Any]) -> str | None:
 
 
 def returnable(items: Sequence[Item], *, stored: bool) -> list[Item]:
-    """Return output items as the provider takes them back.
+    """Return output items in a form that the provider accepts in later requests.
 
     Args:
         items: output of a round.
-        stored: whether the provider keeps them. Else it knows reasoning again by its encrypted content only: what has
-            none is left out, and what followed it gives up its id, which would ask for it.
+        stored: whether the provider stores them. If not, it accepts reasoning only by its encrypted content: other
+            reasoning is left out, and the items after it lose their ids, which would refer to it.
     """
     kept: list[Item] = []
     orphaned = False
@@ -75,18 +75,18 @@ def returnable(items: Sequence[Item], *, stored: bool) -> list[Item]:
 
 
 def seal_of(item: object) -> int | None:
-    """Return what tells an item of reasoning from others, in little space; None for any other item."""
+    """Return a hash that identifies an item of reasoning; None for any other item."""
     if not isinstance(item, Mapping) or item.get("type") != "reasoning":
         return None
     return hash((str(item.get("id")), str(item.get("encrypted_content"))))
 
 
 def without_reasoning(items: Sequence[Any], seals: frozenset[int]) -> list[Any]:
-    """Return input items without some reasoning, and without the ids by which OpenAI would miss it.
+    """Return input items without some reasoning, and without the ids that refer to it.
 
     Args:
         items: the items.
-        seals: which reasoning is to go, as `seal_of` tells it.
+        seals: the reasoning to leave out, by `seal_of`.
     """
     kept: list[Any] = []
     orphaned = False
@@ -102,7 +102,7 @@ def without_reasoning(items: Sequence[Any], seals: frozenset[int]) -> list[Any]:
 
 
 def without_id(item: Item) -> Item:
-    """Return an item without its id, which nothing but the provider's memory needs."""
+    """Return an item without its id, which only stored items need."""
     return {key: value for key, value in item.items() if key != "id"} if "id" in item else item
 
 

@@ -1,4 +1,4 @@
-"""Replies of the Responses API, streamed and whole, without own calls and as one over all rounds."""
+"""Replies of the Responses API, streamed and whole: all rounds as one, without own calls."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class _Rounds:
         own: names of the proxy's own tools.
 
     Attributes:
-        count: how many are over.
-        output: what the client sees of their output.
-        usage: the sum of their usages, as the provider reports them.
-        head: what the client knows the response by, from the first round.
+        count: number of completed rounds.
+        output: their output items that the client sees.
+        usage: their combined usage, as the provider reports it.
+        head: id and time of the response for the client, from the first round.
     """
 
     def __init__(self, body: Body, own: frozenset[str], tally: Tally) -> None:
@@ -45,14 +45,14 @@ class _Rounds:
         self._stored = body.get("store") is not False
 
     def echo(self, response: Data) -> Data:
-        """Return a response that says of the request what the client sent, not what the provider was sent."""
-        told: Data = {}
+        """Return a response that repeats the client's own tools and instructions, not those sent upstream."""
+        echoed: Data = {}
         tools = response.get("tools")
         if isinstance(tools, list) and any(is_own(_as_call(tool), self._own) for tool in tools):
-            told["tools"] = [tool for tool in tools if not is_own(_as_call(tool), self._own)]
+            echoed["tools"] = [tool for tool in tools if not is_own(_as_call(tool), self._own)]
         if response.get("instructions") != self._instructions and "instructions" in response:
-            told["instructions"] = self._instructions
-        return {**response, **told} if told else response
+            echoed["instructions"] = self._instructions
+        return {**response, **echoed} if echoed else response
 
     def identify(self, response: Data) -> None:
         """Take the head from a response."""
@@ -60,23 +60,23 @@ class _Rounds:
             self.head = {key: response[key] for key in _HEAD if key in response}
 
     def merged(self, response: Data) -> Data:
-        """Return the last round's response as that of all rounds; the same if nothing in it is another's."""
+        """Return the last round's response as that of all rounds; the same object if nothing changes."""
         output = response.get("output")
         seen = [item for item in output if not is_own(item, self._own)] if isinstance(output, list) else []
-        told = self.echo(response)
+        echoed = self.echo(response)
         if not self.count:
             hidden = isinstance(output, list) and len(seen) < len(output)
-            return {**told, "output": seen} if hidden else told
-        usage = {"usage": self.tally(self.usage, told.get("usage"))} if "usage" in told or self.usage else {}
-        head = {key: value for key, value in self.head.items() if key in told}
-        return {**told, **head, "output": [*self.output, *seen], **usage}
+            return {**echoed, "output": seen} if hidden else echoed
+        usage = {"usage": self.tally(self.usage, echoed.get("usage"))} if "usage" in echoed or self.usage else {}
+        head = {key: value for key, value in self.head.items() if key in echoed}
+        return {**echoed, **head, "output": [*self.output, *seen], **usage}
 
     def close(self, response: Data, items: list[Item]) -> Round:
-        """Take a round in, and return it.
+        """Complete a round, and return it.
 
         Args:
-            response: as it ended.
-            items: its output, if that is not in it.
+            response: the final response.
+            items: its output, in case the response has none.
         """
         given = response.get("output")
         output = [item for item in given if isinstance(item, dict)] if isinstance(given, list) else []
@@ -106,21 +106,21 @@ class StreamedResponse(StreamedReply):
         self._own = own
         self._rounds = _Rounds(body, own, tally)
         self._opening: Data = {}
-        self._top = 0  # the next output index that the client has not seen
-        self._last: int | None = None  # the last sequence number that it was given
+        self._top = 0  # the next output index for the client
+        self._last: int | None = None  # the last sequence number sent to the client
         self._shift = 0
         self._next_round()
 
     def finish(self) -> bytes:
-        """Return what closes the client's stream."""
+        """Return the end of the client's stream."""
         return self._late + b"".join(self._held) + b"".join(self._tail)
 
     def fail(self, status: int, body: bytes) -> bytes:
-        """Return the event that tells of a response that failed."""
+        """Return the event of a failed response."""
         error = error_of(status, body)
         code = error.get("code") or ("rate_limit_exceeded" if status == 429 else "server_error")
-        told = {"code": str(code), "message": str(error.get("message") or f"HTTP {status}")}
-        ended = {"status": "failed", "error": told, "output": self._rounds.output, "usage": self._rounds.usage}
+        shown = {"code": str(code), "message": str(error.get("message") or f"HTTP {status}")}
+        ended = {"status": "failed", "error": shown, "output": self._rounds.output, "usage": self._rounds.usage}
         number = {} if self._last is None else {"sequence_number": self._last + 1}
         data = {"type": "response.failed", **number, "response": {**self._opening, **ended}}
         return sse.encode(jsons.dumps(data), "response.failed")
@@ -146,7 +146,7 @@ class StreamedResponse(StreamedReply):
         return bool(self._hidden)
 
     def _may_hide(self, begun: bytes) -> bool:
-        # Items, arguments of calls, and whole responses with the tools and instructions that the model was given.
+        # Items, arguments of calls, and whole responses, which repeat the tools and instructions sent upstream.
         return b"data:" in begun and any(it in begun for it in (b"function_call", b"output_item", b'"response"'))
 
     # Events
@@ -168,7 +168,7 @@ class StreamedResponse(StreamedReply):
             return self._end(event, data, response)
         if kind == "error" or (kind == "" and data.get("error")):
             self._failure = f"the provider's stream holds an error: {data.get('error') or data.get('message')!r:.500}"
-            self._told = True
+            self._reported = True
             return self._pass(self._encoded(event, data))
         index = data.get("output_index")
         if not isinstance(index, int):
@@ -176,31 +176,31 @@ class StreamedResponse(StreamedReply):
         return self._take_item(event, data, index)
 
     def _begin(self, event: sse.Event, data: Data, response: Data) -> bytes:
-        """Take in an event that opens a response; the client gets those of the first round."""
+        """Take in an event that starts a response; the client gets only those of the first round."""
         if self._rounds.count:
             self._gap = True
             return b""
         self._rounds.identify(response)
-        told = self._rounds.echo(response)
-        self._opening = told
-        return self._pass(self._encoded(event, data, {} if told is response else {"response": told}))
+        echoed = self._rounds.echo(response)
+        self._opening = echoed
+        return self._pass(self._encoded(event, data, {} if echoed is response else {"response": echoed}))
 
     def _end(self, event: sse.Event, data: Data, response: Data) -> bytes:
-        """Take in the event that closes a response, and hold it."""
+        """Take in the event that ends a response, and hold it back."""
         self._terminal = response
         self._rounds.identify(response)
         if response.get("status") == "failed" or data.get("type") == "response.failed":
             self._failure = f"the provider's response failed: {response.get('error')!r:.500}"
-            self._told = True
+            self._reported = True
         merged = self._rounds.merged(response)
         last, shift, gap = self._last, self._shift, self._gap
         self._tail.append(self._encoded(event, data, {} if merged is response else {"response": merged}))
-        # If the model is asked again, the client does not get it.
+        # If the model is asked again, the client does not get this event.
         self._last, self._shift, self._gap = last, shift, gap
         return b""
 
     def _take_item(self, event: sse.Event, data: Data, index: int) -> bytes:
-        """Take in an event on an item of the output."""
+        """Take in an event about an item of the output."""
         item = data.get("item")
         if isinstance(item, dict):
             self._begun.add(index)
@@ -218,9 +218,9 @@ class StreamedResponse(StreamedReply):
         return self._show(self._encoded(event, data, {} if place == index else {"output_index": place}))
 
     def _encoded(self, event: sse.Event, data: Data, changes: Mapping[str, Any] | None = None) -> bytes:
-        """Return an event's bytes with changes to its data, and numbered: as they came if there is nothing to change.
+        """Return an event's bytes with changes to its data and sequence number; unchanged if there are none.
 
-        Numbers go on as the provider has them, but for those of events that the client does not get.
+        Sequence numbers are the provider's, without gaps for events that the client does not get.
         """
         changed = dict(changes or {})
         number = data.get("sequence_number")
@@ -263,7 +263,7 @@ class WholeResponse(WholeReply):
 
 
 def _as_call(tool: object) -> object:
-    """A definition of a function as a call of it, for telling whose it is."""
+    """A function's definition in the form of a call, for `is_own`."""
     return {**tool, "type": "function_call"} if isinstance(tool, Mapping) and tool.get("type") == "function" else None
 
 

@@ -1,7 +1,7 @@
-"""Puts own rounds back among the items that a client of the Responses API made of them.
+"""Weaves rounds back into the items that a client of the Responses API sends.
 
-Clients send items back with or without their ids and states, drop reasoning, trim texts and write arguments anew. So
-items are told one by one: by the call's id, by their own id, by their encrypted content, or by their text.
+Clients send items with or without their ids and states, drop reasoning, trim texts and rewrite arguments. So items are
+recognised one by one: by the call's id, by their own id, by their encrypted content, or by their text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _MESSAGE: Final = "message"
 
 
 class _Slot(NamedTuple):
-    """An item that the client was shown: its round, and its place among the round's items."""
+    """An item that the client has seen: its round, and its place among the round's items."""
 
     round: int
     place: int
@@ -39,19 +39,19 @@ def weave(message: Message, rounds: Sequence[WovenRound]) -> list[Message]:
     for number, woven in enumerate(rounds):
         theirs = sent[number]
         items = _made(woven.message["items"], theirs, own[number]) if theirs else woven.message["items"]
-        # Reasoning alone, whose own call was cut off, would be refused.
+        # The provider would refuse reasoning alone, whose own call was cut off.
         if theirs or any(_kind(item) != "reasoning" for item in items):
             history += [{**woven.message, "items": items}, *woven.results]
     return history or [message]
 
 
 def _placed(items: Sequence[Item], slots: Sequence[_Slot], last: int) -> list[dict[int, list[Item]]]:
-    """Return by round and place what the client has sent; what stands ahead of an item comes with it.
+    """Return the client's items by round and place; unknown items go with the next known one.
 
     Args:
-        items: what the client has sent.
-        slots: what it was shown.
-        last: the last round, which gets what is like nothing there was; its place is then -1.
+        items: the client's items.
+        slots: the items that it has seen.
+        last: the last round, which gets unknown items at the end, at place -1.
     """
     sent: list[dict[int, list[Item]]] = [{} for _ in range(last + 1)]
     waiting: list[Item] = []
@@ -70,9 +70,9 @@ def _placed(items: Sequence[Item], slots: Sequence[_Slot], last: int) -> list[di
 
 
 def _settle(items: Sequence[Item], slots: Sequence[_Slot], sent: list[dict[int, list[Item]]]) -> list[Item]:
-    """Put items that were edited in the places of those that they must have been; return the others.
+    """Put edited items in the places of their originals, and return the items that are left.
 
-    They must have been those if there are as many of their kind in between.
+    Between two known items, items of one kind match the originals of that kind if there are as many.
     """
     others: list[Item] = []
     for kind in dict.fromkeys(map(_kind, items)):
@@ -87,9 +87,9 @@ def _settle(items: Sequence[Item], slots: Sequence[_Slot], sent: list[dict[int, 
 
 
 def _made(recorded: Sequence[Item], theirs: dict[int, list[Item]], own: set[Any]) -> list[Item]:
-    """Return a round's items with what the client has kept of them.
+    """Return a round's items as the client has kept them.
 
-    An own call keeps its id only if the reasoning that led to it is there under its own: OpenAI asks for that.
+    An own call keeps its id only if the reasoning before it is present under its own id, because OpenAI checks that.
     """
     items: list[Item] = []
     reasoning: str | None = None
@@ -107,7 +107,7 @@ def _made(recorded: Sequence[Item], theirs: dict[int, list[Item]], own: set[Any]
 
 
 def _same(item: Item, shown: Item) -> bool:
-    """Whether what a client has sent is what it was shown, some edits aside."""
+    """Whether a client's item is one that it has seen, apart from some edits."""
     kind = _kind(item)
     if kind != _kind(shown):
         return False
