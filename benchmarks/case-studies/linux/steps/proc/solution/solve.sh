@@ -1,0 +1,3 @@
+#!/bin/bash
+set -euo pipefail
+patch -d /app/linux -p1 <"$(dirname "$0")/proc-pid-summary.patch"
