@@ -167,8 +167,10 @@ def test_a_pass_makes_progress_and_ends(scenario: Scenario) -> None:
             assert not gone & set(step.removed)
             gone |= set(step.removed)
         before = window.visible
-        assert window.fit().steps == ()
-        assert window.visible == before
+        # What overflow had to pass over, as an item of another episode needed it, may be free by the end of the pass.
+        if report.satisfied or scenario.policy.overflow != "strip" or not any(item.needs for item in scenario.items):
+            assert window.fit().steps == ()
+            assert window.visible == before
 
 
 @given(scenarios(), st.integers(0, 500))

@@ -31,8 +31,8 @@ Exit codes:
 PLAN: Final = """\
 Show what one pass over a recorded session would evict, and why.
 
-It changes nothing. It reads what wane replay reads: sessions of Claude Code, Codex, pi and wane, and messages in any
-known format. If the agent marked no episodes, they are inferred from its tool calls. The picture has a letter for each
+It changes nothing. It reads what wane replay reads: sessions of coding agents and of wane, and messages in any known
+format. If the agent marked no episodes, they are inferred from its tool calls. The picture has a letter for each
 share of the window: S system, U user, N notices (what the harness put in), E an exploration, A an act, I work outside
 episodes, P such work before the first episode. The letter's case changes where another episode begins.
 

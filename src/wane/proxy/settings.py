@@ -44,5 +44,5 @@ class ContextSettings:
 
     @property
     def passes(self) -> Policy:
-        """The policy of passes: the paper's Algorithm 1 under `paper`, else `policy`."""
+        """The policy of passes: the paper's Algorithm 1 with R6 under `paper`, else `policy`."""
         return Policy.paper() if self.strategy == "paper" else self.policy

@@ -28,7 +28,7 @@ _OURS: Final = {
     ),
     "mask": ("clear_tools", "mask", "all but the latest ten tool results become placeholders (observation masking)"),
     "fold": ("fold", "Fold", "a finished episode collapses at once to its end (Context-Folding)"),
-    "paper": ("window", "", "episodes are evicted in the smallest steps (the paper's Algorithm 1)"),
+    "paper": ("window", "", "episodes are evicted in the smallest steps (the paper's Algorithm 1, with R6)"),
     "cwl": ("window", "", "episodes are evicted in batches, by the default policy or the one given"),
 }
 _PEERS: Final = {

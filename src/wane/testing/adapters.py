@@ -57,6 +57,10 @@ def script(*, recall: bool = False, malformed: bool = True, reasoning: bool = Fa
             yield replace(reply, reasoning=f"In turn {n} it is best to go on. " * 5) if reasoning else reply
 
 
+ESTIMATED: Final = 0.002
+"""Share of the budget by which a request may pass it: what was added since the provider's last report is estimated."""
+
+
 def replies_of(turn: int, *, recall: bool = False, malformed: bool = True) -> Iterator[Reply]:
     """Yield the model's replies in one turn: an exploration and an act, with marks and tools side by side."""
     n, look = turn, {"action": "start", "name": f"look-{turn}", "type": "expl"}
@@ -147,7 +151,7 @@ class AdapterContract(ABC):
     def test_requests_stay_within_the_budget_and_the_history_stays_whole(self) -> None:
         """Nothing is refused or over the budget, each request holds all user turns, and all results are stored."""
         served, thread = self._live()
-        limit = BUDGET + self.overhead
+        limit = (BUDGET + self.overhead) * (1 + ESTIMATED)
         assert not served.refusals, served.refusals
         assert all(request.tokens <= limit for request in served.requests), [it.tokens for it in served.requests]
         assert "a0" not in served.requests[-1].results, "nothing was evicted"

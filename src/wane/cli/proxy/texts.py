@@ -37,7 +37,7 @@ streams end with one. A second Ctrl-C stops at once.
 
 Exit codes:
   0    stopped by Ctrl-C or a signal
-  1    an extra is missing, it cannot listen there, or its store cannot be reached
+  1    an extra is missing, it cannot listen, or its store cannot be reached
   2    an option cannot be used
   130  stopped by a second Ctrl-C, without waiting for open requests
 """
