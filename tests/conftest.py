@@ -32,12 +32,17 @@ SERVED = {"redis_server", "own_redis", "postgres_server", "browser"}
 """Fixtures that start a real server or browser."""
 
 
+LONGEST = ("test_evaluation.py", "test_environments.py", "test_crash.py", "test_play.py", "test_agents.py")
+"""Files that take minutes in the full run. They begin first, as a file is run by one process."""
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave tests of real servers to the full run; a parameter that asks for one says so itself."""
     for item in items:
         if SERVED.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.full)
+    items.sort(key=lambda item: item.path.name not in LONGEST)
 
 
 @pytest.fixture
