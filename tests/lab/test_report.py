@@ -477,7 +477,15 @@ def test_a_view_says_what_it_comes_to_and_saves_its_picture(browser: Browser, tm
 
 @needs_chromium
 def test_the_frontier_is_a_staircase(browser: Browser, tmp_path: Path) -> None:
-    swept = sweep([tale(40).studied()], STRATEGY_NAMES, (1_000, 1_500, 3_000), Settings(), AUTOMATIC, InProcess())
+    # What was read first is needed last, so that a larger budget recalls more.
+    told = Tale("far").system(50).user(100, "Make it work.")
+    for number in range(12):
+        told.calls(f"r{number}", 20, "read", path=f"m{number}.py").result(f"r{number}", 400, f"value_of_{number} = 1")
+    for number in range(12):
+        new = f"value_of_{number} = 2"
+        told.calls(f"e{number}", 30, "edit", path=f"m{number}.py", new=new).result(f"e{number}", 10, "edited")
+    names = ("none", "truncate", "compact", "cwl")
+    swept = sweep([told.studied()], names, (1_000, 1_500, 3_000), Settings(), AUTOMATIC, InProcess())
     write_sweep_report(tmp_path / "s.html", swept)
     browser.look(1280, 900)
     browser.open(tmp_path / "s.html")

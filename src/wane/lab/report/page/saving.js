@@ -10,6 +10,7 @@ function standalone(node) {
     const style = getComputedStyle(each);
     for (const name of SAVED_STYLES) to[at].setAttribute(name, style.getPropertyValue(name));
     to[at].removeAttribute("class");
+    to[at].removeAttribute("style");
     to[at].removeAttribute("tabindex");
   });
   for (const mark of copy.querySelectorAll("[visibility=hidden]")) mark.remove();
