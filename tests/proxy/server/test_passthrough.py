@@ -137,7 +137,7 @@ def test_model_request_that_is_not_managed_says_why(content: bytes, reason: str)
     run(main)
 
 
-@pytest.mark.parametrize("prefix", ["", "/v1", "/some/gateway"])
+@pytest.mark.parametrize("prefix", ["", "/v1", "/some/gateway", "/openai/deployments/a-name", "/anthropic/v1"])
 @pytest.mark.parametrize("path", ["/messages", "/chat/completions", "/responses", "/messages/count_tokens"])
 def test_apis_are_known_below_any_prefix(prefix: str, path: str) -> None:
     async def main() -> None:
