@@ -18,8 +18,8 @@ def test_nobody_cannot_serve(run: Run) -> None:
     assert "at least one process" in run("proxy", "--upstream", "http://127.0.0.1:1", "--workers", "0").err
 
 
-def test_workers_do_not_start_without_a_store_that_serves(run: Run) -> None:
+def test_workers_do_not_start_without_a_store_that_serves(spawn: Run) -> None:
     options = ("--upstream", "http://127.0.0.1:1", "--listen", "127.0.0.1:0", "--workers", "2")
-    done = run("proxy", *options, "--store", "redis://127.0.0.1:9/0")
+    done = spawn("proxy", *options, "--store", "redis://127.0.0.1:9/0")
     assert (done.code, done.out) == (1, "")
     assert "sessions cannot be stored: the store redis://127.0.0.1:9/0 does not work" in done.err

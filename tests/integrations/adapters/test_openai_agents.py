@@ -123,7 +123,7 @@ def run(agent: Agent[Any], given: Any = "Go.", **more: Any) -> Any:
     return asyncio.run(Runner.run(agent, given, **more))
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error::UserWarning")
 def test_runs_of_the_same_prompt_at_once_have_a_window_each() -> None:
     lifecycle = ContextLifecycle(budget="80k")
     models = [started("look", f"c{number}") for number in range(5)]
@@ -187,7 +187,7 @@ def test_a_conversation_that_openai_keeps_is_left_alone_and_said_once() -> None:
     agent = ContextLifecycle(budget="80k").equip(Agent("a", instructions="Be good.", tools=[read], model=model))
     with pytest.warns(UserWarning, match="conversation_id") as told:
         run(agent, conversation_id="conv_1")
-    with warnings.catch_warnings(action="error"):
+    with warnings.catch_warnings(action="error", category=UserWarning):
         run(agent, "On.", conversation_id="conv_1")
     assert len(told) == 1
     call = model.last_call

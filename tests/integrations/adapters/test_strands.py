@@ -171,7 +171,7 @@ def test_roles_alternate_for_bedrock() -> None:
 
 
 def test_the_default_manager_drops_nothing_and_another_one_is_said() -> None:
-    with warnings.catch_warnings(action="error"):
+    with warnings.catch_warnings(action="error", category=UserWarning):
         agent = Agent(model=bedrock(), tools=[read, grep], plugins=[ContextLifecycle()], callback_handler=None)
         for n in range(adapters.TURNS):
             agent(adapters.prompt_of(n))
@@ -189,7 +189,7 @@ def test_the_default_manager_drops_nothing_and_another_one_is_said() -> None:
 
 def test_a_history_that_was_replaced_is_said_and_a_new_one_is_not() -> None:
     agent = Agent(model=bedrock(), tools=[read, grep], plugins=[ContextLifecycle()], callback_handler=None)
-    with warnings.catch_warnings(action="error"):
+    with warnings.catch_warnings(action="error", category=UserWarning):
         agent(adapters.prompt_of(0))
         agent.messages.clear()
         agent(adapters.prompt_of(1))
@@ -255,7 +255,7 @@ def test_a_conversation_that_the_provider_keeps_is_left_alone_and_said_once() ->
     agent = Agent(model=model, system_prompt="Be good.", plugins=[ContextLifecycle()], callback_handler=None)
     with pytest.warns(UserWarning, match="stateful"):
         agent("Go.")
-    with warnings.catch_warnings(action="error"):
+    with warnings.catch_warnings(action="error", category=UserWarning):
         agent("On.")
     assert "delimiter" not in str(model.given)
 
