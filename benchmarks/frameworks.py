@@ -16,54 +16,19 @@ import gc
 import json
 import logging
 import os
-import statistics
 import subprocess
 import sys
-import time
 import warnings
 from collections.abc import AsyncIterator, Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-MESSAGES = 1_000
-CALLS = 40
+from frameworks_apart import google_adk, inspect_ai, litellm, mini_swe_agent, openhands
+from timed import ASKED, CALLS, MESSAGES, Clock, Run, look, pairs
+
 ROUNDS = 3
 AMPLE, USUAL = 10_000_000, 80_000
-TEXT = "what a tool has returned, and what nobody needs for long; " * 40
-ASKED = "Go on."
-
-Run = Callable[[int | None, "Clock"], None]
-"""Runs an agent to its end; with Wane at a budget, or without if that is None."""
-
-
-class Clock:
-    """Takes the time of each answer of a model, and tells when it has answered often enough."""
-
-    def __init__(self) -> None:
-        self.times: list[float] = []
-
-    def ticks(self) -> int | None:
-        """Take the time, and return the number of the call; None at the end."""
-        self.times.append(time.process_time())
-        return len(self.times) if len(self.times) <= CALLS else None
-
-    @property
-    def seconds(self) -> float:
-        """Median time between two answers. The first call takes the history in."""
-        return statistics.median(
-            later - earlier for earlier, later in zip(self.times[1:], self.times[2:], strict=False)
-        )
-
-
-def look(at: int) -> str:
-    """Look at something."""
-    return f"{at}: {TEXT}"
-
-
-def pairs() -> range:
-    """Numbers of the calls in the history, each with its result; a question is ahead of them."""
-    return range(MESSAGES // 2)
 
 
 def langchain() -> Run:
@@ -234,116 +199,6 @@ def strands() -> Run:
     return run
 
 
-def google_adk() -> Run:
-    """An agent of Google's Agent Development Kit, its session in memory."""
-    from google.adk.agents import LlmAgent
-    from google.adk.agents.run_config import RunConfig
-    from google.adk.apps import App
-    from google.adk.events import Event
-    from google.adk.models import BaseLlm, LlmResponse
-    from google.adk.runners import Runner
-    from google.adk.sessions import InMemorySessionService
-    from google.genai import types
-
-    from wane.integrations.google_adk import ContextLifecycle
-
-    class Scripted(BaseLlm):
-        clock: Any
-
-        async def generate_content_async(self, llm_request: Any, stream: bool = False) -> AsyncIterator[LlmResponse]:  # noqa: ARG002
-            number = self.clock.ticks()
-            part = types.Part(text="Done.")
-            if number is not None:
-                part = types.Part(function_call=types.FunctionCall(name="look", args={"at": number}))
-            yield LlmResponse(content=types.Content(role="model", parts=[part]))
-
-    def said(author: str, role: str, part: types.Part, n: int) -> Event:
-        return Event(author=author, invocation_id=f"i{n}", content=types.Content(role=role, parts=[part]))
-
-    async def live(budget: int | None, clock: Clock) -> None:
-        service = InMemorySessionService()
-        session = await service.create_session(app_name="app", user_id="u", session_id="s")
-        await service.append_event(session, said("user", "user", types.Part(text=ASKED), 0))
-        for n in pairs():
-            call = types.FunctionCall(name="look", args={"at": n}, id=f"c{n}")
-            result = types.FunctionResponse(name="look", response={"result": look(n)}, id=f"c{n}")
-            await service.append_event(session, said("agent", "model", types.Part(function_call=call), n))
-            await service.append_event(session, said("agent", "user", types.Part(function_response=result), n))
-        agent = LlmAgent(name="agent", model=Scripted(model="x", clock=clock), tools=[look])
-        plugins: list[Any] = [] if budget is None else [ContextLifecycle(budget, remind_at=None)]
-        runner = Runner(app=App(name="app", root_agent=agent, plugins=plugins), session_service=service)
-        message = types.Content(role="user", parts=[types.Part(text=ASKED)])
-        async for _ in runner.run_async(
-            user_id="u", session_id="s", new_message=message, run_config=RunConfig(max_llm_calls=2 * CALLS)
-        ):
-            pass
-
-    return lambda budget, clock: asyncio.run(live(budget, clock))
-
-
-def mini_swe_agent() -> Run:
-    """mini-swe-agent, with an environment that runs nothing."""
-    import litellm
-    from minisweagent.agents.default import DefaultAgent
-    from minisweagent.exceptions import Submitted
-    from minisweagent.models.litellm_model import LitellmModel
-
-    from wane.integrations.mini_swe_agent import ContextLifecycle
-
-    class Answers:
-        clock: Clock
-
-        def _query(self, *_: Any, **__: Any) -> Any:
-            number = self.clock.ticks()
-            calls = [bash(-1 if number is None else number, "n")]
-            return litellm.ModelResponse(choices=[{"message": {"role": "assistant", "tool_calls": calls}}])
-
-    class Alone(Answers, LitellmModel):
-        pass
-
-    class Managed(Answers, ContextLifecycle):
-        pass
-
-    class Nowhere:
-        config = None
-
-        def execute(self, action: Any, *_: Any, **__: Any) -> dict[str, Any]:
-            number = int(action["command"].split()[1])
-            if number < 0:
-                raise Submitted({"role": "exit", "content": "Done.", "extra": {}})
-            return {"output": look(number), "returncode": 0, "exception_info": ""}
-
-        def get_template_vars(self, **_: Any) -> dict[str, Any]:
-            return {}
-
-        def serialize(self) -> dict[str, Any]:
-            return {}
-
-    class GoingOn(DefaultAgent):
-        def add_messages(self, *messages: Any) -> list[Any]:
-            if not self.messages:
-                for n in pairs():
-                    call = {"role": "assistant", "content": None, "tool_calls": [bash(n, "c")]}
-                    messages += (call, {"role": "tool", "tool_call_id": f"c{n}", "content": look(n)})
-                messages += ({"role": "user", "content": ASKED},)
-            added: list[Any] = super().add_messages(*messages)
-            return added
-
-    def bash(number: int, kind: str) -> dict[str, Any]:
-        function = {"name": "bash", "arguments": json.dumps({"command": f"look {number}"})}
-        return {"id": f"{kind}{number}", "type": "function", "function": function}
-
-    def run(budget: int | None, clock: Clock) -> None:
-        settings: dict[str, Any] = {"model_name": "openai/x", "cost_tracking": "ignore_errors"}
-        settings["observation_template"] = "{{output.output}}"
-        model: Any = Alone(**settings) if budget is None else Managed(**settings, budget=budget, remind_at=None)
-        model.clock = clock
-        given = {"system_template": "Be good.", "instance_template": "{{task}}", "step_limit": 0, "cost_limit": 0}
-        GoingOn(model, Nowhere(), **given).run(ASKED)
-
-    return run
-
-
 FRAMEWORKS: dict[str, tuple[str, Callable[[], Run]]] = {
     "langchain": ("LangChain", langchain),
     "agents": ("OpenAI Agents", openai_agents),
@@ -351,6 +206,9 @@ FRAMEWORKS: dict[str, tuple[str, Callable[[], Run]]] = {
     "strands": ("Strands", strands),
     "google.adk": ("Google ADK", google_adk),
     "minisweagent": ("mini-swe-agent", mini_swe_agent),
+    "inspect_ai": ("Inspect AI", inspect_ai),
+    "openhands.sdk": ("OpenHands", openhands),
+    "litellm": ("LiteLLM", litellm),
 }
 
 
@@ -393,7 +251,11 @@ def main() -> None:
     options = parser.parse_args()
     logging.disable(logging.CRITICAL)
     # LiteLLM would ask the network for prices, mini-swe-agent would greet.
-    os.environ |= {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "MSWEA_SILENT_STARTUP": "1"}
+    os.environ |= {
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        "MSWEA_SILENT_STARTUP": "1",
+        "OPENHANDS_SUPPRESS_BANNER": "1",
+    }
     warnings.simplefilter("ignore")
     found: dict[str, list[float]] = {}
     for module, (name, make) in FRAMEWORKS.items():

@@ -12,15 +12,15 @@ import json
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
-from operator import is_
-from typing import Any, ClassVar, Final
+from copy import deepcopy
+from typing import Annotated, Any, ClassVar, Final
 
 from wane.conversation import Adapter, Call, Conversation
 from wane.conversation.reminder import REMIND_AT
 from wane.conversation.tools import DELIMITER_TOOL, RECALL_TOOL
 from wane.core import DEFAULT_BUDGET, Policy
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
-from wane.integrations.lifecycle import Warner, maker, resumed
+from wane.integrations.lifecycle import LifecycleSettings, Warner, maker, resumed
 from wane.strategies.base import Annotate
 
 try:
@@ -29,7 +29,7 @@ try:
     from openhands.sdk.context.view import View
     from openhands.sdk.event import ActionEvent
     from openhands.sdk.tool import ToolAnnotations, ToolExecutor
-    from pydantic import ConfigDict, Field, field_serializer
+    from pydantic import ConfigDict, Field, PlainSerializer
 except ImportError as error:
     raise MissingExtraError("wane.integrations.openhands", "openhands") from error
 
@@ -43,18 +43,16 @@ _LACKING: Final = (
     "the agent has Wane's condenser but no tools of Wane's for this conversation, so nothing is evicted. Make it with "
     "lifecycle.equip(agent), one agent for each conversation"
 )
-_NOWHERE: Final = (
-    "Error: this tool works only for an agent whose condenser is `ContextLifecycle`. Do not call it again."
-)
+_NOWHERE: Final = "Error: this tool works only with the condenser `ContextLifecycle`. Do not call it again."
 _warner: Final = Warner("Condense nothing beside Wane: the agent's condenser must be its ContextLifecycle alone")
 _lock: Final = threading.RLock()  # tools may run in threads
+_windows: Final = weakref.WeakValueDictionary[str, "_Window"]()  # by the conversation's id
 
 
 class _Adapter(Adapter[Message]):
     """Reads the usage of an answer's request from the language model's metrics."""
 
-    def __init__(self) -> None:
-        self.llm: Any = None
+    llm: Any = None
 
     def key(self, message: Message) -> str:
         return " ".join(event.id for event in message)
@@ -66,10 +64,12 @@ class _Adapter(Adapter[Message]):
 
 
 class _Window:
-    """One conversation's window, while its state is in memory."""
+    """One conversation's window, in `_windows` while its state is in memory."""
 
     def __init__(self, state: Any) -> None:
         self.state = weakref.ref(state)
+        _windows[str(state.id)] = self
+        weakref.finalize(state, lambda _: None, self)  # keeps the window alive until then
         self._settings: ContextLifecycle | None = None
         self._adapter = _Adapter()
         self._conversation: Conversation[Message] | None = None
@@ -83,15 +83,15 @@ class _Window:
         events = OpenHandsFormat().read(state.view.events)
         if self._conversation is None or self._settings != lifecycle:
             kept = state.agent_state.get(_STATE) or {}
-            self._conversation = resumed(lifecycle._make(self._adapter), kept, events)
+            self._conversation = resumed(lambda: lifecycle._make(self._adapter), kept, events)
             self._settings = lifecycle
         _warner.ingested(self._conversation.ingest(events))
         return self._conversation
 
     def view(self, lifecycle: ContextLifecycle, llm: Any) -> list[Any]:
         """Return the events of the next request, and store the state for other processes."""
-        conversation, state = self.taken(lifecycle, llm), self.state()
-        assert state is not None
+        state: Any = self.state()
+        conversation = self.taken(lifecycle, llm)
         conversation.overhead = self._defined([*state.agent.tools_map.values()])
         if llm is not None:
             conversation.keep_opening = bool(llm.extended_thinking_budget) and "claude" in llm.model
@@ -102,14 +102,10 @@ class _Window:
 
     def _defined(self, tools: list[Any]) -> str:
         """The definitions of tools, as text to count; cached, because the SDK takes milliseconds to make them."""
-        if len(tools) != len(self._tools) or not all(map(is_, tools, self._tools)):
+        if tools != self._tools:
             made = [tool.to_openai_tool(add_security_risk_prediction=True) for tool in tools]
             self._tools, self._definitions = tools, json.dumps(made)
         return self._definitions
-
-
-_windows: Final[weakref.WeakValueDictionary[str, _Window]] = weakref.WeakValueDictionary()
-"""By the conversation's id; each lasts as long as the conversation's state is in memory."""
 
 
 class ContextLifecycle(CondenserBase):
@@ -133,28 +129,23 @@ class ContextLifecycle(CondenserBase):
     recall: bool = False
     remind_at: float | None = REMIND_AT
     tool_classes: Mapping[str, str] | None = None
-    counter: Any = "chars"
+    counter: Annotated[Any, PlainSerializer(lambda it: it if isinstance(it, str) else "chars")] = "chars"
     on_event: Any = Field(default=None, exclude=True)
 
     def model_post_init(self, context: Any, /) -> None:
         """Check that the settings can work."""
         super().model_post_init(context)
-        self._make(_Adapter())()
-
-    @field_serializer("counter")
-    def _named(self, counter: Any) -> str:
-        # A function cannot be saved.
-        return counter if isinstance(counter, str) else "chars"
+        self._make()
 
     @property
     def tools(self) -> list[Tool]:
         """The tools that an agent's `tools` must include."""
-        return [Tool(name=_TOOLS, params={"names": [tool.name for tool in self._make(_Adapter())().own_tools]})]
+        return [Tool(name=_TOOLS, params={"names": [tool.name for tool in self._make().own_tools]})]
 
     @property
     def instructions(self) -> str:
         """Text about the tools for an agent's system prompt; empty if it gets none."""
-        return str(self._make(_Adapter())().instructions)
+        return self._make().instructions
 
     def equip(self, agent: Agent) -> Agent:
         """Return the agent with a managed context.
@@ -170,62 +161,46 @@ class ContextLifecycle(CondenserBase):
         context = agent.agent_context or AgentContext()
         suffix = "\n\n".join(filter(None, (context.system_message_suffix, self.instructions))) or None
         others = [tool for tool in agent.tools if tool.name != _TOOLS]
-        update = {
-            "condenser": self,
-            "tools": [*others, *self.tools],
-            "agent_context": context.model_copy(update={"system_message_suffix": suffix}),
-        }
-        return agent.model_copy(update=update)
+        context = context.model_copy(update={"system_message_suffix": suffix})
+        return agent.model_copy(update={"condenser": self, "tools": [*others, *self.tools], "agent_context": context})
 
     def condense(self, view: View, agent_llm: LLM | None = None) -> View:
         """Return the events of the next request: a view, so that nothing enters the conversation's events."""
         with _lock:
             window = next((it for it in [*_windows.values()] if (state := it.state()) and state.view is view), None)
-            if window is None:
-                _warner.warn(_LACKING)
-                return view
             try:
-                events = window.view(self, agent_llm)
+                if window is not None:
+                    # They are valid events already; validating them again would take longer than choosing them.
+                    return View.model_construct(events=window.view(self, agent_llm))
+                _warner.warn(_LACKING)
             except (FormatError, HistoryError) as error:
                 _warner.unmanaged(error)
-                return view
-        # They are valid events already; validating them again would take longer than choosing them.
-        return View.model_construct(events=events)
+        return view
 
-    def _make(self, adapter: _Adapter) -> Any:
-        settings: dict[str, Any] = {
-            name: getattr(self, name)
-            for name in ("policy", "annotate", "recall", "remind_at", "tool_classes", "counter", "on_event")
-        }
-        return maker(OpenHandsFormat(), adapter, self.budget, **settings)
+    def _make(self, adapter: Adapter[Message] | None = None) -> Conversation[Message]:
+        settings: Any = {name: getattr(self, name) for name in LifecycleSettings.__annotations__}
+        return maker(OpenHandsFormat(), adapter or _Adapter(), self.budget, **settings)()
 
 
 # The tools; the SDK finds these classes by their names
 
 
-class _AnyArguments(Action):
-    """Any arguments; Wane judges them itself."""
+class DelimiterAction(Action):
+    """A call of `delimiter`, with any arguments: Wane judges them itself."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
-    shown: ClassVar[Mapping[str, Any]] = {}
+    tool: ClassVar = DELIMITER_TOOL
 
     @classmethod
     def to_mcp_schema(cls) -> dict[str, Any]:
-        """Return the schema for the model."""
-        schema: dict[str, Any] = json.loads(json.dumps(cls.shown))
-        return schema
+        """Return the schema for the model; the SDK changes it."""
+        return deepcopy(dict(cls.tool.schema))
 
 
-class DelimiterAction(_AnyArguments):
-    """A call of `delimiter`."""
-
-    shown: ClassVar[Mapping[str, Any]] = DELIMITER_TOOL.schema
-
-
-class RecallAction(_AnyArguments):
+class RecallAction(DelimiterAction):
     """A call of `recall`."""
 
-    shown: ClassVar[Mapping[str, Any]] = RECALL_TOOL.schema
+    tool = RECALL_TOOL
 
 
 class LifecycleObservation(Observation):
@@ -240,16 +215,15 @@ class _Answer(ToolExecutor[Any, LifecycleObservation]):
 
 
 def _answered(action: Any, running: Any) -> str:
-    lifecycle = running.agent.condenser
+    lifecycle, state = running.agent.condenser, running.state
     if not isinstance(lifecycle, ContextLifecycle):
         return _NOWHERE
-    window = _windows.get(str(running.state.id)) or _begin(running.state)
     try:
-        conversation = window.taken(lifecycle, running.agent.llm)
+        conversation = (_windows.get(str(state.id)) or _Window(state)).taken(lifecycle, running.agent.llm)
     except (FormatError, HistoryError):
         return _NOWHERE
     # A tool gets neither its call nor the call's id.
-    made = [event for event in reversed(running.state.view.events) if isinstance(event, ActionEvent)]
+    made = [event for event in reversed(state.view.events) if isinstance(event, ActionEvent)]
     event = next((it for it in made if it.action is action), None) or next(it for it in made if it.action == action)
     return conversation.answer(Call(event.tool_name, event.tool_call.arguments, event.tool_call_id))
 
@@ -262,18 +236,17 @@ class DelimiterTool(ToolDefinition[DelimiterAction, LifecycleObservation]):
     @classmethod
     def create(cls, conv_state: Any = None, names: Sequence[str] = (), **_: Any) -> Sequence[Any]:
         """Give a conversation its window, and return the tools with these names; there may be none."""
-        _begin(conv_state)
-        rows = [(DelimiterTool, DELIMITER_TOOL, DelimiterAction), (RecallTool, RECALL_TOOL, RecallAction)]
+        _Window(conv_state)
         return [
             kind(
-                description=tool.description,
+                description=action.tool.description,
                 action_type=action,
                 observation_type=LifecycleObservation,
                 annotations=ToolAnnotations(readOnlyHint=True),
                 executor=_Answer(),
             )
-            for kind, tool, action in rows
-            if tool.name in names
+            for kind, action in ((DelimiterTool, DelimiterAction), (RecallTool, RecallAction))
+            if kind.name in names
         ]
 
 
@@ -281,14 +254,6 @@ class RecallTool(DelimiterTool):
     """The tool `recall`."""
 
     name = RECALL_TOOL.name
-
-
-def _begin(state: Any) -> _Window:
-    key, window = str(state.id), _Window(state)
-    _windows[key] = window
-    # The finalizer keeps the window alive until then.
-    weakref.finalize(state, lambda _: None, window)
-    return window
 
 
 register_tool(_TOOLS, DelimiterTool)
