@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from tests.cli.conftest import Run
@@ -23,3 +25,22 @@ def test_workers_do_not_start_without_a_store_that_serves(spawn: Run) -> None:
     done = spawn("proxy", *options, "--store", "redis://127.0.0.1:9/0")
     assert (done.code, done.out) == (1, "")
     assert "sessions cannot be stored: the store redis://127.0.0.1:9/0 does not work" in done.err
+
+
+GIVING_UP = """
+import sys
+from wane.cli.proxy.workers import serve_together
+from wane.proxy.http.address import Address, UpstreamUrl
+from wane.proxy.server.run import ProxyOptions
+from wane.proxy.server.settings import ServerSettings
+options = ProxyOptions(ServerSettings(UpstreamUrl.parse("http://127.0.0.1:1"), Address("127.0.0.1", 0)))
+sys.exit(serve_together(options, 2, lambda *_: 3, lambda _: None))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_workers_that_die_at_once_are_given_up_together(spawn: Run) -> None:
+    done = spawn(code=GIVING_UP)
+    assert done.code == 1
+    assert done.err.count("giving up") == 1
+    assert done.err.count("another one takes its place") == 4

@@ -65,44 +65,50 @@ def serve_together(
 
 
 class _Group:
+    """The workers of one proxy, and the signals that end them."""
+
     def __init__(self, options: ProxyOptions, sock: socket.socket, serve: Serve) -> None:
         self._options, self._sock, self._serve = options, sock, serve
         self._started: dict[int, float] = {}  # by process
-        self._stopping = False
+        self._handlers: dict[signal.Signals, Handler] = {}  # as they were before
+        self._ending = False
+        self._code = failure.OK
         self._short_lives = 0
         # The workers see its end when this process ends, however that happens.
         self._alive = os.pipe()
 
     def run(self, workers: int) -> int:
         numbers = [number for number in (*INTERRUPT, *END) if signal.getsignal(number) is not signal.SIG_IGN]
-        before: dict[signal.Signals, Handler] = {number: signal.signal(number, self._stop) for number in numbers}
+        self._handlers = {number: signal.signal(number, self._stop) for number in numbers}
         try:
             for _ in range(workers):
-                self._start(before)
+                self._start()
             while self._started:
                 process, status = os.wait()
                 begun = self._started.pop(process, None)
-                if begun is not None and not self._stopping:
-                    self._replace(process, os.waitstatus_to_exitcode(status), begun, before)
+                if begun is not None and not self._ending:
+                    self._replace(process, os.waitstatus_to_exitcode(status), begun)
         finally:
-            for number, was in before.items():
-                signal.signal(number, was)
-        return failure.OK if self._stopping else failure.FAILED
+            self._restore_handlers()
+        return self._code
 
-    def _start(self, before: dict[signal.Signals, Handler]) -> None:
+    def _restore_handlers(self) -> None:
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+
+    def _start(self) -> None:
         sys.stdout.flush()
         process = os.fork()
         if not process:
-            self._work(before)
+            self._work()
         self._started[process] = time.monotonic()
 
-    def _work(self, before: dict[signal.Signals, Handler]) -> NoReturn:
+    def _work(self) -> NoReturn:
         code = failure.FAILED
         try:
             # Ctrl-C reaches only the parent, which passes it on.
             os.setpgrp()
-            for number, was in before.items():
-                signal.signal(number, was)
+            self._restore_handlers()
             os.close(self._alive[1])
             threading.Thread(target=self._end_with_parent, daemon=True).start()
             code = self._serve(self._options, self._sock)
@@ -115,18 +121,19 @@ class _Group:
         os.read(self._alive[0], 1)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    def _replace(self, process: int, code: int, begun: float, before: dict[signal.Signals, Handler]) -> None:
+    def _replace(self, process: int, code: int, begun: float) -> None:
         self._short_lives = self._short_lives + 1 if time.monotonic() - begun < _SHORT else 0
         how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
         if self._short_lives >= _MOST_SHORT:
             say(f"worker {process} {how}, like those before it: giving up")
+            self._ending, self._code = True, failure.FAILED
             self._signal(signal.SIGTERM)
             return
         say(f"worker {process} {how}; another one takes its place")
-        self._start(before)
+        self._start()
 
     def _stop(self, number: int, _: object) -> None:
-        self._stopping = True
+        self._ending = True
         # Nobody may connect to a socket that no process serves any more.
         self._sock.close()
         self._signal(number)
