@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from wane.conversation.calls import Call, Verdicts
@@ -100,8 +101,8 @@ class SessionTurn:
                 session = cached.session
                 if session.engine.item_count == self._history.items:
                     view = session.fit(self._history, self._equipped, more=extra)
-                    self._view = view.messages
                     await cached.append(view.records)
+                    self._view = view.messages
         except (JournalError, HistoryError, SessionChangedError) as error:
             # Another process has continued the session: the view stays as it is.
             _LOGGER.warning("session %s: %s", self.facts.session, error)
@@ -123,13 +124,10 @@ class SessionTurn:
 
     async def _record(self, *, over: bool) -> None:
         try:
-            for left in reversed(range(_TRIES)):
-                try:
-                    await self._append(over=over)
-                    break
-                except SessionChangedError:
-                    if not left:
-                        raise
+            for _ in range(_TRIES - 1):
+                with suppress(SessionChangedError):
+                    return await self._append(over=over)
+            await self._append(over=over)
         except (JournalError, HistoryError, SessionChangedError) as error:
             # Another process has continued the session. The client still gets its reply.
             _LOGGER.warning("session %s: a reply was not recorded: %s", self.facts.session, error)
