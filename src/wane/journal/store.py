@@ -8,7 +8,7 @@ one more directory for those that began alike, so that finding one does not list
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -183,10 +183,8 @@ class SessionStore:
             JournalError: if the directory cannot be listed.
         """
         found = {path: id_of(path) for path in self._paths(cwd)}
-        paths = [path for path, id_ in found.items() if prefix and id_.startswith(prefix)]
-        paths = paths or [path for path, id_ in found.items() if prefix and id_.rpartition("-")[2].startswith(prefix)]
-        exact = [path for path in paths if found[path] == prefix]
-        return {path: found[path] for path in exact or paths}
+        ids = matching_ids(prefix, found.values())
+        return {path: id_ for path, id_ in found.items() if id_ in ids}
 
     def latest(self, cwd: Path, message_format: str | None = None) -> SessionInfo:
         """Return the last written session of a working directory that has a message.
@@ -251,6 +249,18 @@ class SessionStore:
             return
         except OSError as error:
             raise JournalError(f"cannot list the sessions in {directory}: {error.strerror or error}") from error
+
+
+def matching_ids(prefix: str, ids: Iterable[str]) -> set[str]:
+    """Return the id `prefix` if it is one of these, or else the ids that begin with it.
+
+    Sessions of a proxy that began alike share the first part of their id, so the part after the `-` is enough too.
+    """
+    known = set(ids) if prefix else set()
+    if prefix in known:
+        return {prefix}
+    begin = {id_ for id_ in known if id_.startswith(prefix)}
+    return begin or {id_ for id_ in known if id_.rpartition("-")[2].startswith(prefix)}
 
 
 @dataclass(slots=True)

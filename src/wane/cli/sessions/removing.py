@@ -18,10 +18,10 @@ from wane.cli.sessions.listing import short_id
 from wane.cli.terminal.text import counted, human_bytes, local_time, say
 from wane.core.errors import SessionLockedError, SessionNotFoundError
 from wane.journal import SessionStore, default_root
-from wane.journal.store import id_of
+from wane.journal.store import id_of, matching_ids
 
 if TYPE_CHECKING:
-    from wane.proxy.store import Store
+    from wane.proxy.store import Store, StoredSession
 
 
 def prune_sessions(values: Mapping[str, Any]) -> int:
@@ -100,12 +100,12 @@ async def _prune_store(store: Store, seconds: float, *, dry: bool) -> int:
 async def _delete_in_store(store: Store, names: Sequence[str]) -> int:
     try:
         known = {session.id: session for session in await store.unwritten(0)}
-        chosen = {}
+        chosen: dict[str, StoredSession] = {}
         for name in names:
-            matching = [id_ for id_ in known if id_.startswith(name) or id_.rpartition("-")[2].startswith(name)]
-            if len(matching) != 1:
-                raise SessionNotFoundError(f"{len(matching) or 'no'} sessions have an id that begins with {name!r}")
-            chosen[matching[0]] = known[matching[0]]
+            found = matching_ids(name, known)
+            if len(found) != 1:
+                raise SessionNotFoundError(f"{len(found) or 'no'} sessions have an id that begins with {name!r}")
+            chosen |= {session_id: known[session_id] for session_id in found}
         for session_id in chosen:
             await store.delete(session_id)
     finally:

@@ -307,7 +307,7 @@ def _telemetry(environ: Mapping[str, str]) -> Iterator[Telemetry | None]:
     if not is_wanted(environ):
         yield None
         return
-    tracers, meters = providers(environ)
+    tracers, meters = providers()
     try:
         yield Telemetry(tracers, meters)
     finally:

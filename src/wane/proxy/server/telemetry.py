@@ -130,7 +130,7 @@ def is_wanted(environ: Mapping[str, str]) -> bool:
     return not off and any(environ.get(name, "").strip() for name in _ENDPOINTS)
 
 
-def providers(environ: Mapping[str, str]) -> tuple[SdkTracerProvider, SdkMeterProvider]:
+def providers() -> tuple[SdkTracerProvider, SdkMeterProvider]:
     """Return exporters by OTLP over HTTP, configured by OpenTelemetry's variables. Shut them down at the end.
 
     Raises:
@@ -146,11 +146,10 @@ def providers(environ: Mapping[str, str]) -> tuple[SdkTracerProvider, SdkMeterPr
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError:
         raise MissingExtraError("OpenTelemetry", "otel") from None
-    named = {} if environ.get("OTEL_SERVICE_NAME") else {"service.name": "wane-proxy"}
-    # OTEL_RESOURCE_ATTRIBUTES overrides our own name.
-    resource = Resource(named).merge(Resource.create())
-    if named and resource.attributes.get("service.name") == "unknown_service":
-        resource = resource.merge(Resource(named))
+    resource = Resource.create()
+    # A name from the variables overrides our own.
+    if str(resource.attributes["service.name"]).startswith("unknown_service"):
+        resource = resource.merge(Resource({"service.name": "wane-proxy"}))
     tracers = TracerProvider(resource=resource)
     tracers.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     return tracers, MeterProvider([PeriodicExportingMetricReader(OTLPMetricExporter())], resource=resource)

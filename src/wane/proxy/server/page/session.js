@@ -104,6 +104,6 @@ function drawViews(node, session) {
     bar.title = `${new Date(at * 1000).toLocaleTimeString()}: ${short(view)} in view${evicted > 0 ? `, ${short(evicted)} evicted` : ""}`;
     return bar;
   });
-  const text = `The last ${many(views.length, "request")}${passes ? `, ${many(passes, "pass").replace(/passs$/, "passes")} that evicted` : ", no pass"}`;
+  const text = `The last ${many(views.length, "request")}${passes ? `, ${n0(passes)} ${passes === 1 ? "pass" : "passes"} that evicted` : ", no pass"}`;
   node.replaceChildren(h("div", { class: "chart", role: "img", "aria-label": text }, bars), h("p", { class: "small" }, text));
 }
