@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as distribution_version
 from pathlib import Path
@@ -54,8 +55,9 @@ def write_lines(records: Iterable[Record], after: int, clock: Clock = utc_now) -
         JournalError: if a record cannot be written as JSON.
     """
     lines: list[bytes] = []
+    now = _to_milliseconds(clock())
     for record in records:
-        stamped = replace(record, at=_to_milliseconds(clock())) if record.at is None else record
+        stamped = replace(record, at=now) if record.at is None else record
         try:
             lines.append(write_line(stamped, after))
         except ValueError as error:
@@ -94,6 +96,7 @@ def _to_milliseconds(moment: datetime) -> datetime:
     return moment.astimezone(UTC).replace(microsecond=moment.microsecond // 1000 * 1000)
 
 
+@cache  # it takes half a millisecond to read
 def _wane_version() -> str:
     try:
         return distribution_version("wane")

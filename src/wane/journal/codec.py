@@ -12,9 +12,11 @@ from dataclasses import MISSING, fields, is_dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from functools import cache
-from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
+
+_PLAIN: Final = frozenset({dict, list, str, int, float, bool, types.NoneType})
 
 
 class SchemaError(ValueError):
@@ -23,8 +25,11 @@ class SchemaError(ValueError):
 
 def encode(value: Any) -> Any:
     """Return a dataclass, or a value of one of its fields, as plain JSON values."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {spec.name: encode(getattr(value, spec.name)) for spec in fields(value)}
+    cls = value.__class__
+    if cls in _PLAIN:
+        return value
+    if (names := _names(cls)) is not None:
+        return {name: encode(getattr(value, name)) for name in names}
     if isinstance(value, tuple):
         return [encode(entry) for entry in value]
     if isinstance(value, Enum):
@@ -66,6 +71,11 @@ def _decode_field(name: str, hint: Any, value: object) -> Any:
         return _decode_value(hint, value)
     except SchemaError as error:
         raise SchemaError(f"{name}: {error}") from None
+
+
+@cache
+def _names(cls: type[Any]) -> tuple[str, ...] | None:
+    return tuple(spec.name for spec in fields(cls)) if is_dataclass(cls) else None
 
 
 @cache

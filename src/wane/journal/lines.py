@@ -19,6 +19,7 @@ T = TypeVar("T", Header, Record)
 MESSAGE_PREFIXES: Final = (b'{"kind":"message",', b'{"kind":"marked_message",')
 """Beginnings of the lines of messages, for counting messages without decoding them."""
 
+_ENCODE: Final = json.JSONEncoder(separators=(",", ":")).encode
 _CRC_KEY: Final = b',"crc":"'
 _CRC_SIZE: Final = len(_CRC_KEY) + len('01234567"}\n')
 
@@ -45,7 +46,7 @@ def write_line(record: Header | Record, after: int = 0) -> bytes:
         ValueError: for a value that JSON cannot hold, or that is nested too deeply.
     """
     try:
-        text = json.dumps({"kind": record.kind, **encode(record)}, separators=(",", ":"))
+        text = _ENCODE({"kind": record.kind, **encode(record)})
     except (TypeError, RecursionError) as error:
         raise ValueError(str(error)) from error
     body = text[:-1].encode("ascii")

@@ -97,7 +97,8 @@ class Journal:
             # Not `parents=True`, which gives the mode to the last one only; their names say what their owner works on.
             for missing in reversed([place for place in (directory, *directory.parents) if not place.exists()]):
                 missing.mkdir(mode=0o700, exist_ok=True)
-            if any(directory.glob(f"*Z-{session_id}.jsonl")):
+            # Not `glob`, which compiles a pattern for each id.
+            if any(name.endswith(f"Z-{session_id}.jsonl") for name in os.listdir(directory)):
                 raise JournalError(f"there is already a session {session_id!r} in {directory}; open it instead")
             lock = _acquire(path)
         except OSError as error:

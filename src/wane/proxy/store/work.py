@@ -73,21 +73,22 @@ async def in_thread_if(heavy: bool, work: Callable[[], T]) -> T:
 
 def are_heavy(records: Iterable[Record]) -> bool:
     """Whether records are so large that writing them would block the event loop noticeably."""
-    rest: list[Any] = [_content(record) for record in records]
+    rest: list[Any] = [list(_content(record).values()) for record in records]
     size = len(rest)
     while rest and size < HEAVY:
         value = rest.pop()
-        if isinstance(value, (str, Mapping, list, tuple)):
+        if isinstance(value, str):
             size += len(value)
-        if size < HEAVY and not isinstance(value, str):
-            rest.extend(value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ())
+        elif isinstance(value, (dict, list)):
+            size += len(value)
+            rest += value if isinstance(value, list) else value.values()
     return size >= HEAVY
 
 
-def _content(record: Record) -> object:
+def _content(record: Record) -> Mapping[str, Any]:
     if isinstance(record, MessageRecord):
         return record.message
-    return record.data if isinstance(record, NoteRecord) else None
+    return record.data if isinstance(record, NoteRecord) else {}
 
 
 @contextmanager
