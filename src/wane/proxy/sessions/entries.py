@@ -49,6 +49,7 @@ class Entries:
     def __init__(self) -> None:
         self._digests: list[bytes] = []
         self._shapes: list[bytes] = []
+        self._answers: set[bytes] = set()  # shapes of the assistant's messages
         self._messages = array("L")
         self._tokens = array("Q")
 
@@ -59,8 +60,8 @@ class Entries:
         return Entry(self._digests[number], self._shapes[number], self._messages[number], self._tokens[number])
 
     def share(self, shapes: set[bytes]) -> bool:
-        """Return whether a message has one of these shapes."""
-        return not shapes.isdisjoint(self._shapes)
+        """Return whether a message of the assistant has one of these shapes."""
+        return not shapes.isdisjoint(self._answers)
 
     def shape(self, number: int) -> bytes:
         """Return the shape of a message."""
@@ -74,6 +75,8 @@ class Entries:
         """Take in the next message."""
         self._digests.append(entry.digest)
         self._shapes.append(entry.shape)
+        if entry.shape[:1] == ASSISTANT:
+            self._answers.add(entry.shape)
         self._messages.append(entry.messages)
         self._tokens.append(entry.tokens)
 
