@@ -4,6 +4,7 @@ The proxy, the provider and the clients are processes of their own on loopback. 
 directly and through the proxy, in turn, so that what is told apart is the proxy and not the weather.
 
 Sections:
+  new     what a new session of 20,000 tokens takes of the processor, by part
   added   what the proxy adds to a request of 80,000 tokens, by protocol
   growth  the same by length of the client's history
   load    200 sessions that stream at once
@@ -15,12 +16,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +34,7 @@ from rich.console import Console
 from rich.table import Table
 
 from proxy_client import PIECES, Answer, Connection, middle
+from proxy_sampled import PARTS, REST
 from proxy_sessions import SHAPES, Session
 
 HERE = Path(__file__).parent
@@ -43,18 +47,20 @@ class Effort:
 
     Attributes:
         requests: of one kind, after those that warm up.
+        begun: sessions that begin one after the other.
         sessions: that stream at once.
         remembered: sessions in memory, by table row.
         megabytes: of the large body.
     """
 
     requests: int = 40
+    begun: int = 200
     sessions: int = 200
     remembered: tuple[int, ...] = (1, 100, 300)
     megabytes: int = 100
 
 
-QUICK = Effort(10, 50, (1, 50), 20)
+QUICK = Effort(10, 50, 50, (1, 50), 20)
 WARM = 3  # requests that are not counted
 
 
@@ -78,16 +84,17 @@ Parties = tuple[str, str, int]
 
 
 @contextmanager
-def parties(idle: float = 900.0) -> Iterator[Parties]:
+def parties(*more: str, program: Sequence[str] = ("-m", "wane.cli.main")) -> Iterator[Parties]:
     """Run a provider and `wane proxy` before it.
 
     Args:
-        idle: seconds after which sessions leave memory.
+        more: further options of the proxy; without `--store`, sessions are in a directory.
+        program: what runs in place of `wane`.
     """
     with tempfile.TemporaryDirectory() as folder, started("proxy_upstream.py") as (_, port):
         upstream = f"http://127.0.0.1:{int(port)}"
-        command = ("-m", "wane.cli.main", "proxy", "--upstream", upstream, "--listen", "127.0.0.1:0")
-        with started(*command, "--store", folder, "--idle", str(idle)) as (pid, line):
+        command = (*program, "proxy", "--upstream", upstream, "--listen", "127.0.0.1:0", "--store", folder)
+        with started(*command, *more) as (pid, line):
             found = re.search(r"http://[\d.:]+", line)
             assert found is not None, line
             yield upstream, found[0], pid
@@ -157,6 +164,132 @@ def check(answer: Answer, *, managed: bool = True) -> None:
 def ms(pair: tuple[float, float]) -> str:
     """Write a median and a 95th percentile of milliseconds."""
     return f"{pair[0]:.1f} / {pair[1]:.1f}"
+
+
+def new(effort: Effort) -> Table:
+    """What a new session takes of the processor, by part."""
+    table = Table(title="Processor time of a new session of 20,000 tokens, in ms")
+    table.add_column("part")
+    columns: dict[str, dict[str, float]] = {}
+    for wire in SHAPES:
+        table.add_column(NAMES[wire], justify="right")
+        with parties() as (_, proxy, pid):
+            asyncio.run(begin(wire, proxy, range(-WARM, 0)))
+            before = cpu(pid)
+            asyncio.run(begin(wire, proxy, range(effort.begun)))
+            whole = 1e3 * (cpu(pid) - before) / effort.begun
+        with tempfile.TemporaryDirectory() as folder:
+            samples = Path(folder) / "samples"
+            with parties(program=("proxy_sampled.py", str(samples))) as (_, proxy, pid):
+                asyncio.run(begin(wire, proxy, range(-WARM, 0)))
+                os.kill(pid, signal.SIGUSR1)
+                asyncio.run(begin(wire, proxy, range(effort.begun)))
+            counts: dict[str, int] = json.loads(samples.read_text())
+        columns[wire] = {part: whole * count / sum(counts.values()) for part, count in counts.items()}
+    for part in (*dict.fromkeys(PARTS.values()), REST):
+        table.add_row(part, *(f"{columns[wire].get(part, 0.0):.1f}" for wire in SHAPES))
+    table.add_section()
+    table.add_row("in all", *(f"{sum(columns[wire].values()):.1f}" for wire in SHAPES))
+    table.caption = f"{effort.begun} sessions, one after the other, each with 75 to 111 messages and a streamed reply."
+    return table
+
+
+async def begin(wire: str, proxy: str, seeds: range) -> None:
+    """Begin sessions of 20,000 tokens one after the other, each on a connection of its own."""
+    for seed in seeds:
+        session, connection = Session(wire, 20_000, seed, stream=True), Connection(proxy)
+        check(await connection.post(session.path, session.body()))
+        await connection.close()
+
+
+def added(self, of: Callable[[Answer], float]) -> tuple[float, float]:
+        """Return what the proxy added to a time, as milliseconds: the median and the 95th percentile.
+
+        Each is compared with the median of the direct ones: their own noise is not the proxy's.
+        """
+        direct, _ = middle([of(answer) for answer in self.direct])
+        return tuple(1e3 * (it - direct) for it in middle([of(it) for it in self.through]))  # type: ignore[return-value]
+
+
+async def compared(parties: Parties, session: Session, requests: int, more: str = "") -> Compared:
+    """Have a session go on through the proxy, and send each of its requests directly too."""
+    direct, proxy, pid = parties
+    both = Compared()
+    straight, around = Connection(direct), Connection(proxy)
+    before = 0.0
+    try:
+        for number in range(WARM + requests):
+            if number == WARM:
+                before = cpu(pid)
+            body = session.body()
+            bare = await straight.post(session.path, body, more)
+            answer = await around.post(session.path, body, more)
+            check(answer, managed=session.managed)
+            both.size = len(body)
+            if number == 0:
+                both.begin = answer
+            if number >= WARM:
+                both.direct.append(bare)
+                both.through.append(answer)
+            session.go_on(answer.text, answer.call)
+        both.used = (cpu(pid) - before) / requests
+    finally:
+        await straight.close()
+        await around.close()
+    return both
+
+
+def check(answer: Answer, *, managed: bool = True) -> None:
+    """Stop at a reply that is not one, or that the proxy did not manage as it should have."""
+    if answer.status != 200 or b"x-wane-warning" in answer.head or managed != (b"x-wane-view" in answer.head):
+        raise SystemExit(f"HTTP {answer.status}: {answer.head.decode()}{answer.data[:1_000].decode()}")
+
+
+def ms(pair: tuple[float, float]) -> str:
+    """Write a median and a 95th percentile of milliseconds."""
+    return f"{pair[0]:.1f} / {pair[1]:.1f}"
+
+
+def new(effort: Effort) -> Table:
+    """What a new session takes of the processor, by part."""
+    table = Table(title="Processor time of a new session of 20,000 tokens, in ms")
+    table.add_column("part")
+    columns: dict[str, dict[str, float]] = {}
+    for wire in SHAPES:
+        table.add_column(NAMES[wire], justify="right")
+        with parties() as (_, proxy, pid):
+            asyncio.run(begin(wire, proxy, range(-WARM, 0)))
+            before = cpu(pid)
+            asyncio.run(begin(wire, proxy, range(effort.begun)))
+            whole = 1e3 * (cpu(pid) - before) / effort.begun
+        with tempfile.TemporaryDirectory() as folder:
+            samples = Path(folder) / "samples"
+            with parties(program=("proxy_sampled.py", str(samples))) as (_, proxy, pid):
+                asyncio.run(begin(wire, proxy, range(-WARM, 0)))
+                os.kill(pid, signal.SIGUSR1)
+                asyncio.run(begin(wire, proxy, range(effort.begun)))
+            counts: dict[str, int] = json.loads(samples.read_text())
+        columns[wire] = {part: whole * count / sum(counts.values()) for part, count in counts.items()}
+    for part in (*dict.fromkeys(PARTS.values()), REST):
+        table.add_row(part, *(f"{columns[wire].get(part, 0.0):.1f}" for wire in SHAPES))
+    table.add_section()
+    table.add_row("in all", *(f"{sum(columns[wire].values()):.1f}" for wire in SHAPES))
+    table.caption = f"{effort.begun} sessions, one after the other, each with 75 to 111 messages and a streamed reply."
+    return table
+
+
+async def begun(wire: str, proxy: str, pid: int, count: int) -> float:
+    """Begin sessions of 20,000 tokens, each on a connection of its own; return the proxy's processor time in seconds."""
+    before = 0.0
+    for seed in range(-2 * WARM, count):
+        if seed == 0:
+            if sys.argv_sampled:
+                os.kill(pid, signal.SIGUSR1)
+            before = cpu(pid)
+        session, connection = Session(wire, 20_000, seed, stream=True), Connection(proxy)
+        check(await connection.post(session.path, session.body()))
+        await connection.close()
+    return cpu(pid) - before
 
 
 def added(effort: Effort) -> Table:
@@ -259,7 +392,7 @@ def memory(effort: Effort) -> Table:
             table.add_row(f"{count} session{'s' * (count != 1)}", str(in_memory(proxy)), f"{now:.0f}", each)
             done, last = count, now
     some = effort.remembered[1]
-    with parties(idle=2.0) as (_, proxy, pid):
+    with parties("--idle", "2") as (_, proxy, pid):
         for begin in (0, some, 2 * some):
             asyncio.run(remembered(proxy, range(begin, begin + some)))
             until = time.monotonic() + 20
@@ -341,6 +474,7 @@ def in_memory(proxy: str) -> int:
 
 
 SECTIONS: dict[str, Callable[[Effort], Table]] = {
+    "new": new,
     "added": added,
     "growth": growth,
     "load": load,

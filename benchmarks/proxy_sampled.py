@@ -1,0 +1,73 @@
+"""`wane` with a look at where its processor time goes, in a process of its own.
+
+    python benchmarks/proxy_sampled.py FILE proxy --upstream …
+
+looks at the stack each time that some milliseconds of processor time have passed (4, on most kernels), and writes how often it was in
+which part of a request to FILE when it ends, as JSON. It counts anew from each SIGUSR1.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections import Counter
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+from wane.cli.main import main
+
+REST: Final = "the HTTP server, the event loop, the rest"
+THREADS: Final = "threads: files, the disk"
+
+PARTS: Final = {
+    ("selectors.py", "EpollSelector.select"): THREADS,
+    ("limits.py", "parsed"): "parse the body",
+    ("index.py", "_arrivals"): "identify: digests, shapes, a search of the sessions",
+    ("index.py", "SessionIndex._find"): "identify: digests, shapes, a search of the sessions",
+    ("identity.py", "root_of"): "identify: digests, shapes, a search of the sessions",
+    ("identity.py", "Arrival.parts"): "read the messages",
+    ("history.py", "EditableOutline.number"): "count tokens",
+    ("session.py", "Session.setup"): "count tokens",
+    ("session.py", "Session.extend"): "take in: infer episodes, the window",
+    ("session.py", "Session.__init__"): "take in: infer episodes, the window",
+    ("index.py", "SessionIndex._begun"): "record",
+    ("cached.py", "CachedSession.append"): "record",
+    ("turn.py", "SessionTurn.answered"): "record",
+    ("session.py", "Session.fit"): "the view, and the body that goes upstream",
+    ("session.py", "Session.woven"): "the view, and the body that goes upstream",
+    ("turn.py", "SessionTurn.__init__"): "the view, and the body that goes upstream",
+    ("limits.py", "dumped"): "the view, and the body that goes upstream",
+    ("upstream.py", "Upstream.send"): "send it upstream",
+    ("managed.py", "Managed._feed"): "relay the reply",
+    ("managed.py", "Managed._end"): "relay the reply",
+}
+"""Parts of a request, in order, by the functions that do them, with all that they call and is not a part itself."""
+
+_INTERVAL: Final = 0.001  # seconds of processor time
+_counts: Counter[str] = Counter()
+
+
+def part_of(frame: FrameType | None) -> str:
+    """Return the part of a request that a stack is in."""
+    while frame is not None:
+        code = frame.f_code
+        part = PARTS.get((code.co_filename.rpartition("/")[2], code.co_qualname))
+        if part is not None:
+            return part
+        frame = frame.f_back
+    return REST
+
+
+def _sample(_: int, frame: FrameType | None) -> None:
+    _counts[part_of(frame)] += 1
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGUSR1, lambda *_: _counts.clear())
+    signal.signal(signal.SIGPROF, _sample)
+    signal.setitimer(signal.ITIMER_PROF, _INTERVAL, _INTERVAL)
+    code = main(sys.argv[2:])
+    Path(sys.argv[1]).write_text(json.dumps(_counts))
+    sys.exit(code)
