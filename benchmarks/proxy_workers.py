@@ -1,0 +1,309 @@
+"""Two workers of the proxy on Redis against one. Run with `python benchmarks/proxy_workers.py [--quick] [URL]`.
+
+Clients at once, each with a session that grows by each of its requests:
+
+  full   each sends its next request as soon as it has the answer: requests a second
+  paced  at a rate that one worker bears: what the proxy adds to the time of a request
+  kill   as in full, while one of two workers is killed (`kill -9`): a client sends what broke off once more. Then each
+         session is read from the store, and compared with what its client sent and was answered.
+
+Redis is started for this, unless a URL is given; what is written there lives for an hour. Everything is repeated, one
+worker and two in turn, and told as the median.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from statistics import median
+
+from rich.console import Console
+from rich.table import Table
+
+from proxy import check, cpu, ms, parties
+from proxy_client import Answer, Connection, middle
+from proxy_sessions import ARGUMENTS, SHAPES, Session
+from wane.formats.anthropic import AnthropicFormat
+from wane.journal import MessageRecord, NoteRecord
+from wane.proxy.sessions.identity import shape_of
+from wane.proxy.sessions.notes import REPLY, reply_of
+from wane.proxy.store import Store, open_store
+
+WIRE, TOKENS = "anthropic", 20_000
+RATE = 20.0  # requests a second, of all clients together
+_SEEDS = count()
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much to measure.
+
+    Attributes:
+        clients: at once.
+        turns: requests of each.
+        runs: how often.
+    """
+
+    clients: int = 24
+    turns: int = 16
+    runs: int = 3
+
+
+@dataclass(slots=True)
+class Client:
+    """A client with its session, which counts what it sent again.
+
+    Attributes:
+        session: its session, without the last answer.
+        answers: the answers that it has.
+        retries: requests that broke off, and were sent again.
+    """
+
+    session: Session
+    answers: list[Answer] = field(default_factory=list)
+    retries: int = 0
+
+    async def live(self, url: str, turns: int, pause: float = 0.0, wait: float = 0.0) -> None:
+        """Send requests; after each but the last, take in the answer.
+
+        Args:
+            url: where to.
+            turns: how many.
+            pause: seconds from one request's beginning to the next one's.
+            wait: seconds ahead of the first.
+        """
+        await asyncio.sleep(wait)
+        connection = Connection(url)
+        for turn in range(turns):
+            begun = time.monotonic()
+            if turn:
+                self.session.go_on(self.answers[-1].text, self.answers[-1].call)
+            try:
+                answer = await connection.post(self.session.path, self.session.body())
+            except (OSError, asyncio.IncompleteReadError):
+                self.retries += 1
+                connection = Connection(url)
+                answer = await connection.post(self.session.path, self.session.body())
+            self.answers.append(answer)
+            await asyncio.sleep(max(0.0, begun + pause - time.monotonic()))
+        await connection.close()
+
+
+@contextmanager
+def redis() -> Iterator[str]:
+    """Run a Redis server that keeps nothing on disk; gives its URL."""
+    binary = shutil.which("redis-server") or shutil.which("valkey-server")
+    if binary is None:
+        raise SystemExit("redis-server is not installed; install it, or give the URL of a server")
+    with tempfile.TemporaryDirectory() as folder:
+        place = f"{folder}/redis.sock"
+        command = [binary, "--port", "0", "--unixsocket", place, "--save", "", "--appendonly", "no", "--dir", folder]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        try:
+            while not answers(place):
+                time.sleep(0.02)
+            yield f"unix://{place}"
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def answers(place: str) -> bool:
+    """Whether a server takes connections at a socket."""
+    with socket.socket(socket.AF_UNIX) as sock:
+        return sock.connect_ex(place) == 0
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that a process has started."""
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def clients(number: int) -> list[Client]:
+    """Return clients with sessions that nobody knows."""
+    return [Client(Session(WIRE, TOKENS, next(_SEEDS), stream=True)) for _ in range(number)]
+
+
+async def all_live(url: str, them: Sequence[Client], turns: int, *, paced: bool = False) -> float:
+    """Have clients live at once; return the seconds that it took."""
+    begun = time.monotonic()
+    pause = len(them) / RATE if paced else 0.0
+    await asyncio.gather(*(it.live(url, turns, pause, number * pause / len(them)) for number, it in enumerate(them)))
+    return time.monotonic() - begun
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What came of one run.
+
+    Attributes:
+        rate: requests a second at full load.
+        processor: of all workers then, in milliseconds a request.
+        busiest: the busiest worker's share of that.
+        added: milliseconds that the proxy adds to a request of a known session, at a rate that one worker bears:
+            median, 95th percentile.
+    """
+
+    rate: float
+    processor: float
+    busiest: float
+    added: tuple[float, float]
+
+
+def measure(store: str, workers: int, effort: Effort) -> Figures:
+    """Measure the proxy with some workers."""
+    with parties("--store", store, "--keep", "1h", "--workers", str(workers)) as (direct, proxy, pid):
+        processes = ready(pid, workers)
+        asyncio.run(all_live(proxy, clients(4 * workers), 2))
+        before = [cpu(process) for process in processes]
+        them = clients(effort.clients)
+        seconds = asyncio.run(all_live(proxy, them, effort.turns))
+        used = [cpu(process) - was for process, was in zip(processes, before, strict=True)]
+        checked(them)
+        times = []
+        for url in (direct, proxy):
+            paced = clients(effort.clients)
+            asyncio.run(all_live(url, paced, effort.turns // 2, paced=True))
+            checked(paced, managed=url == proxy)
+            times.append(middle([1e3 * answer.whole for it in paced for answer in it.answers[1:]]))
+        bare, around = times
+    requests = effort.clients * effort.turns
+    added = around[0] - bare[0], around[1] - bare[0]
+    return Figures(requests / seconds, 1e3 * sum(used) / requests, max(used) / sum(used), added)
+
+
+def ready(pid: int, workers: int) -> list[int]:
+    """Return the processes that serve, once there are as many as there should be."""
+    while workers > 1 and len(children(pid)) < workers:
+        time.sleep(0.02)
+    return children(pid) if workers > 1 else [pid]
+
+
+def checked(them: Sequence[Client], *, managed: bool = True) -> None:
+    """Stop at an answer that is not one."""
+    for it in them:
+        for answer in it.answers:
+            check(answer, managed=managed)
+
+
+@dataclass(frozen=True, slots=True)
+class Killed:
+    """What came of a load during which a worker was killed.
+
+    Attributes:
+        requests: sent, without those sent again.
+        answered: answered whole.
+        retried: that broke off, and were sent once more.
+        sessions: clients.
+        whole: sessions whose history in the store is what their client sent and was answered.
+    """
+
+    requests: int
+    answered: int
+    retried: int
+    sessions: int
+    whole: int
+
+
+def kill(store: str, effort: Effort) -> Killed:
+    """Kill one of two workers while clients live."""
+    with parties("--store", store, "--keep", "1h", "--workers", "2") as (_, proxy, pid):
+        victim = ready(pid, 2)[0]
+        asyncio.run(all_live(proxy, clients(8), 2))
+        them = clients(effort.clients)
+
+        async def lived() -> int:
+            life = asyncio.create_task(all_live(proxy, them, effort.turns))
+            while sum(len(it.answers) for it in them) < effort.clients * effort.turns // 2:
+                await asyncio.sleep(0.001)
+            os.kill(victim, signal.SIGKILL)
+            await life
+            kept = open_store(store)
+            try:
+                return sum([await is_whole(kept, it) for it in them])
+            finally:
+                await kept.close()
+
+        whole = asyncio.run(lived())
+    checked(them)
+    answered = sum(len(it.answers) for it in them)
+    return Killed(effort.clients * effort.turns, answered, sum(it.retries for it in them), len(them), whole)
+
+
+async def is_whole(store: Store, it: Client) -> bool:
+    """Whether a client's session is in the store: all messages that it sent, and the last answer that it got."""
+    ids = {session_of(answer) for answer in it.answers}
+    if len(ids) > 1:
+        return False
+    records = await store.read(ids.pop())
+    messages = [dict(record.message) for record in records if isinstance(record, MessageRecord)]
+    replies = [reply_of(note) for note in records if isinstance(note, NoteRecord) and note.topic == REPLY]
+    shape = SHAPES[WIRE]
+    sent = json.loads(it.session.body())[shape.field]
+    (last,) = shape.reply(it.answers[-1].text, it.answers[-1].call, ARGUMENTS)
+    return messages == sent and replies[-1].shape == shape_of(AnthropicFormat().parts(last))
+
+
+def session_of(answer: Answer) -> str:
+    """Return the id of the session of an answer."""
+    return answer.head.partition(b"x-wane-session: ")[2].partition(b"\r\n")[0].decode()
+
+
+def main(arguments: list[str]) -> None:
+    """Measure, and print what came of it."""
+    effort = Effort(8, 6, 1) if "--quick" in arguments else Effort()
+    urls = [it for it in arguments if it != "--quick"]
+    if urls:
+        tell(urls[0], effort)
+        return
+    with redis() as url:
+        tell(url, effort)
+
+
+def tell(store: str, effort: Effort) -> None:
+    """Measure with a store, and print tables."""
+    figures: dict[int, list[Figures]] = {1: [], 2: []}
+    kills: list[Killed] = []
+    for _ in range(effort.runs):
+        for workers, found in figures.items():
+            found.append(measure(store, workers, effort))
+        kills.append(kill(store, effort))
+    table = Table("workers", "requests a second", "processor, ms", "busiest worker", "added, ms")
+    for workers, found in figures.items():
+        table.add_row(
+            str(workers),
+            f"{median(it.rate for it in found):.0f}",
+            f"{median(it.processor for it in found):.1f}",
+            f"{median(it.busiest for it in found):.0%}",
+            ms((median(it.added[0] for it in found), median(it.added[1] for it in found))),
+        )
+    ratio = median(two.rate / one.rate for one, two in zip(*figures.values(), strict=True))
+    table.caption = (
+        f"{effort.clients} clients of {TOKENS:,} tokens and {effort.turns} requests, streamed; the median of {effort.runs} runs. Two"
+        f" workers answer {ratio:.2f} times as many requests as one, in the same run. Added: median / 95th percentile at"
+        f" {RATE:.0f} requests a second, less the direct median."
+    )
+    console = Console()
+    console.print(table)
+    for it in kills:
+        console.print(
+            f"one of two workers killed: {it.answered} of {it.requests} requests answered, {it.retried} of them sent"
+            f" twice; {it.whole} of {it.sessions} sessions whole in the store"
+        )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
