@@ -43,7 +43,7 @@ from wane.proxy.sessions.notes import REPLY, reply_of
 from wane.proxy.store import Store, open_store
 
 WIRE, TOKENS = "anthropic", 20_000
-RATE = 20.0  # requests a second, of all clients together
+RATE = 20.0  # clients that begin in a second; and, if paced, requests of all clients together
 _SEEDS = count()
 
 
@@ -138,10 +138,13 @@ def clients(number: int) -> list[Client]:
 
 
 async def all_live(url: str, them: Sequence[Client], turns: int, *, paced: bool = False) -> float:
-    """Have clients live at once; return the seconds that it took."""
+    """Have clients live at once; return the seconds that it took.
+
+    They begin one after the other: connections that come together may all go to one worker.
+    """
     begun = time.monotonic()
     pause = len(them) / RATE if paced else 0.0
-    await asyncio.gather(*(it.live(url, turns, pause, number * pause / len(them)) for number, it in enumerate(them)))
+    await asyncio.gather(*(it.live(url, turns, pause, number / RATE) for number, it in enumerate(them)))
     return time.monotonic() - begun
 
 
@@ -221,15 +224,17 @@ class Killed:
 def kill(store: str, effort: Effort) -> Killed:
     """Kill one of two workers while clients live."""
     with parties("--store", store, "--keep", "1h", "--workers", "2") as (_, proxy, pid):
-        victim = ready(pid, 2)[0]
+        workers = ready(pid, 2)
         asyncio.run(all_live(proxy, clients(8), 2))
+        before = {worker: cpu(worker) for worker in workers}
         them = clients(effort.clients)
 
         async def lived() -> int:
             life = asyncio.create_task(all_live(proxy, them, effort.turns))
             while sum(len(it.answers) for it in them) < effort.clients * effort.turns // 2:
                 await asyncio.sleep(0.001)
-            os.kill(victim, signal.SIGKILL)
+            # The busiest, as another may have no client.
+            os.kill(max(workers, key=lambda it: cpu(it) - before[it]), signal.SIGKILL)
             await life
             kept = open_store(store)
             try:

@@ -111,7 +111,7 @@ def _holder(reading: Reading, state: State, rules: Rules, index: int) -> str:
     """Which field of `Pinned` counts a visible item."""
     owner, kind = reading.owner.get(index), reading.items[index].kind
     if owner is None:
-        return "user" if kind is Kind.USER else "system"
+        return {Kind.USER: "user", Kind.NOTICE: "notices"}.get(kind, "system")
     if exempt(owner, rules):
         return "prologue"
     if owner is reading.active:

@@ -166,14 +166,19 @@ def test_an_item_that_cannot_be_is_refused_and_leaves_the_window_as_it_was(item:
 
 def test_a_budget_smaller_than_the_prologue_is_reported_not_raised() -> None:
     window = ContextWindow(5, Policy.paper())
-    window.extend([Item(Kind.SYSTEM, 100), Item(Kind.USER, 50), Item(Kind.TEXT, 25)])
+    window.extend([Item(Kind.SYSTEM, 100), Item(Kind.USER, 50), Item(Kind.NOTICE, 40), Item(Kind.TEXT, 25)])
     report = window.fit()
     assert report.ran
     assert not report.satisfied
-    assert report.excess == 170
+    assert report.excess == 210
     assert report.pinned is not None
-    assert report.pinned.holders() == [("system prompt and tools", 100), ("user turns", 50), ("prologue", 25)]
-    assert "170 over the budget of 5" in report.explain()
+    assert report.pinned.holders() == [
+        ("system prompt and tools", 100),
+        ("user turns", 50),
+        ("opening notices", 40),
+        ("prologue", 25),
+    ]
+    assert "210 over the budget of 5" in report.explain()
 
 
 def test_what_holds_the_tokens_adds_up_and_names_the_active_episode() -> None:

@@ -45,8 +45,9 @@ class Pinned:
 
     Attributes:
         overhead: system prompt and tool definitions, and what the provider's last report holds beyond the items.
-        system: system items, and notices ahead of the first assistant message (R15).
+        system: system items.
         user: user items, wherever they stand.
+        notices: notices ahead of the first assistant message (R15).
         prologue: unannotated work ahead of the first accepted start, where the policy protects it (R7).
         active: the active episode.
         active_name: its name.
@@ -58,6 +59,7 @@ class Pinned:
     overhead: int = 0
     system: int = 0
     user: int = 0
+    notices: int = 0
     prologue: int = 0
     active: int = 0
     active_name: str | None = None
@@ -84,6 +86,7 @@ class Pinned:
         return [
             ("system prompt and tools", self.overhead + self.system),
             ("user turns", self.user),
+            ("opening notices", self.notices),
             ("prologue", self.prologue),
             ("active episode", self.active),
             ("not yet settled", self.unsettled),

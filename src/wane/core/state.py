@@ -18,7 +18,7 @@ from wane.core.view import Message, View
 if TYPE_CHECKING:
     from wane.core.window import ContextWindow
 
-STATE_VERSION: Final = 2
+STATE_VERSION: Final = 3
 _PLAIN: Final = (
     "description",
     "closed",

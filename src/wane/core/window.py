@@ -87,7 +87,7 @@ class ContextWindow:
         self._accounting = Accounting(overhead=overhead)
         self._eviction = Eviction(self._graph, self._view, self._accounting)
         self._count = 0
-        self._fixed = {Kind.SYSTEM: 0, Kind.USER: 0}
+        self._fixed = {Kind.SYSTEM: 0, Kind.USER: 0, Kind.NOTICE: 0}
         self._notices: dict[int, int] = {}  # by index, the number of a notice's episode
         self._active: Episode | None = None
         self._implicit: Episode | None = None
@@ -175,6 +175,7 @@ class ContextWindow:
             overhead=round(accounting.overhead * accounting.ratio + accounting.drift),
             system=scaled(self._fixed[Kind.SYSTEM]),
             user=scaled(self._fixed[Kind.USER]),
+            notices=scaled(self._fixed[Kind.NOTICE]),
             prologue=scaled(self._prologue),
             active=scaled(active.tokens) if active else 0,
             active_name=active.name if active else None,
@@ -400,7 +401,7 @@ class ContextWindow:
             assert added.episode is not None
             self._notices[index] = added.episode.number
             return added
-        self._fixed[Kind.USER if item.kind is Kind.USER else Kind.SYSTEM] += item.tokens
+        self._fixed[item.kind] += item.tokens
         return Added(index, closed=self._close_implicit() if item.kind is Kind.USER else None)
 
     def _mark(self, mark: Mark) -> Episode | None:

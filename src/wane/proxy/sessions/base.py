@@ -120,7 +120,7 @@ class SessionStatus:
         requests: number of requests.
         system: tokens of system messages, which are never evicted.
         user: tokens of the user's turns, which are never evicted.
-        notices: tokens of notices in the view, which belong to its episodes.
+        notices: tokens of notices in the view: those ahead of the first answer, and those of its episodes.
         episodes: the episodes with tokens in the view, in order of start.
         removed: number of episodes that were removed whole.
         used: usage of all its rounds, as the provider reported it.

@@ -198,7 +198,7 @@ class CachedSession:
             self.requests,
             0 if pinned is None else pinned.system,
             0 if pinned is None else pinned.user,
-            sum(notices.values()),
+            sum(notices.values()) + (0 if pinned is None else pinned.notices),
             shown,
             max(0, started - len(episodes)),
             self.session.used,
