@@ -125,7 +125,7 @@ def import_table() -> Table:
     """Time that `import wane` takes on top of a bare interpreter."""
     bare = min(_python("pass") for _ in range(IMPORTS))
     ours = min(_python("import wane") for _ in range(IMPORTS))
-    table = Table(title="Import")
+    table = Table(title="Import, in processor time")
     table.add_column("what")
     table.add_column("figure", justify="right")
     table.add_row("import wane, on top of a bare interpreter", f"{(ours - bare) * 1e3:.0f} ms")

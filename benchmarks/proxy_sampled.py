@@ -2,8 +2,8 @@
 
     python benchmarks/proxy_sampled.py FILE proxy --upstream …
 
-looks at the stack each time that some milliseconds of processor time have passed (4, on most kernels), and writes how often it was in
-which part of a request to FILE when it ends, as JSON. It counts anew from each SIGUSR1.
+looks at the stack whenever some milliseconds of processor time have passed (4 on most kernels), and counts in which
+part of a request it is. When it ends, it writes the counts to FILE, as JSON. Each SIGUSR1 sets them to 0.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import Final
 
 from wane.cli.main import main
 
-REST: Final = "the HTTP server, the event loop, the rest"
+REST: Final = "HTTP, the event loop, the rest"
 THREADS: Final = "threads: files, the disk"
 
 PARTS: Final = {
     ("selectors.py", "EpollSelector.select"): THREADS,
     ("limits.py", "parsed"): "parse the body",
-    ("index.py", "_arrivals"): "identify: digests, shapes, a search of the sessions",
-    ("index.py", "SessionIndex._find"): "identify: digests, shapes, a search of the sessions",
-    ("identity.py", "root_of"): "identify: digests, shapes, a search of the sessions",
+    ("index.py", "_arrivals"): "identify: digests, shapes, the search",
+    ("index.py", "SessionIndex._find"): "identify: digests, shapes, the search",
+    ("identity.py", "root_of"): "identify: digests, shapes, the search",
     ("identity.py", "Arrival.parts"): "read the messages",
     ("history.py", "EditableOutline.number"): "count tokens",
     ("session.py", "Session.setup"): "count tokens",
@@ -35,10 +35,10 @@ PARTS: Final = {
     ("index.py", "SessionIndex._begun"): "record",
     ("cached.py", "CachedSession.append"): "record",
     ("turn.py", "SessionTurn.answered"): "record",
-    ("session.py", "Session.fit"): "the view, and the body that goes upstream",
-    ("session.py", "Session.woven"): "the view, and the body that goes upstream",
-    ("turn.py", "SessionTurn.__init__"): "the view, and the body that goes upstream",
-    ("limits.py", "dumped"): "the view, and the body that goes upstream",
+    ("session.py", "Session.fit"): "the view, and the body upstream",
+    ("session.py", "Session.woven"): "the view, and the body upstream",
+    ("turn.py", "SessionTurn.__init__"): "the view, and the body upstream",
+    ("limits.py", "dumped"): "the view, and the body upstream",
     ("upstream.py", "Upstream.send"): "send it upstream",
     ("managed.py", "Managed._feed"): "relay the reply",
     ("managed.py", "Managed._end"): "relay the reply",

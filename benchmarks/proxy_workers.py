@@ -297,9 +297,9 @@ def tell(store: str, effort: Effort) -> None:
         )
     ratio = median(two.rate / one.rate for one, two in zip(*figures.values(), strict=True))
     table.caption = (
-        f"{effort.clients} clients of {TOKENS:,} tokens and {effort.turns} requests, streamed; the median of {effort.runs} runs. Two"
-        f" workers answer {ratio:.2f} times as many requests as one, in the same run. Added: median / 95th percentile at"
-        f" {RATE:.0f} requests a second, less the direct median."
+        f"{effort.clients} clients of {TOKENS:,} tokens and {effort.turns} requests, streamed; the median of"
+        f" {effort.runs} runs. Two workers answer {ratio:.2f} times as many requests as one, in the same run. Added:"
+        f" median / 95th percentile at {RATE:.0f} requests a second, less the direct median."
     )
     console = Console()
     console.print(table)
