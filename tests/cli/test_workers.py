@@ -30,9 +30,8 @@ def test_workers_do_not_start_without_a_store_that_serves(spawn: Run) -> None:
 GIVING_UP = """
 import sys
 from wane.cli.proxy.workers import serve_together
-from wane.proxy.http.address import Address, UpstreamUrl
 from wane.proxy.server.run import ProxyOptions
-from wane.proxy.server.settings import ServerSettings
+from wane.proxy.settings import Address, ServerSettings, UpstreamUrl
 options = ProxyOptions(ServerSettings(UpstreamUrl.parse("http://127.0.0.1:1"), Address("127.0.0.1", 0)))
 sys.exit(serve_together(options, 2, lambda *_: 3, lambda _: None))
 """

@@ -1,15 +1,305 @@
-"""Settings of a proxy's contexts, fixed when it starts."""
+"""Settings of a proxy, fixed when it starts: addresses, limits of the server, and how contexts are managed."""
 
 from __future__ import annotations
 
+import ipaddress
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal, Self
+from urllib.parse import urlsplit
 
 from wane.conversation.reminder import REMIND_AT
 from wane.conversation.timeline import CACHE_LIFETIME
 from wane.core import DEFAULT_BUDGET, Policy, ToolClass
+from wane.core.errors import ConfigError
 from wane.strategies.base import Annotate
+
+DEFAULT_PORT: Final = 8484
+
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+_HIDDEN: Final = "***"
+_VERSION: Final = re.compile(r"v\d{1,2}(?:(?:alpha|beta)\d{0,2})?")
+# The path segments of the APIs of providers and gateways.
+_WORDS: Final = """anthropic api audio backend-api batches beta chat codex coding compat compatible-mode completions
+    content conversations count_tokens deployments embeddings engines event_logging files gateway images inference
+    input_items input_tokens internal litellm llm messages metrics models moderations oauth ollama openai organizations
+    paas proxy responses router search serverless status stream usage wane ~***"""
+_PLAIN: Final = frozenset(_WORDS.split())
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or IP address is loopback; nothing is resolved. Without brackets or port."""
+    name = host.rstrip(".").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a server listens.
+
+    Attributes:
+        host: a name or an IP address, without brackets.
+        port: the port; 0 for any free one.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parse an address, such as `127.0.0.1:8484`, `localhost`, `:8484`, `[::1]:8484` or `8484`.
+
+        Raises:
+            ConfigError: for anything else.
+        """
+        stripped = text.strip()
+        host, colon, port = stripped.rpartition(":")
+        if stripped.isdecimal():
+            host, port = "", stripped
+        elif not colon or stripped.endswith("]"):
+            host, port = stripped, ""
+        if not host.startswith("[") and ":" in host:
+            raise ConfigError(f"the address {text!r} is not understood; write an IPv6 address as [::1]:{DEFAULT_PORT}")
+        host = host.removeprefix("[").removesuffix("]") or "127.0.0.1"
+        number = int(port) if port.isdecimal() and port.isascii() else DEFAULT_PORT if not port else -1
+        if not 0 <= number <= 65_535 or not _is_host(host):
+            raise ConfigError(f"the address {text!r} is not understood; write HOST:PORT, such as 127.0.0.1:8484")
+        return cls("127.0.0.1" if host == "localhost" else host, number)
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        return is_loopback(self.host)
+
+    @property
+    def url(self) -> str:
+        """Its base URL on this machine."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104
+        return f"http://{bracketed(host)}:{self.port}"
+
+    def __str__(self) -> str:
+        return f"{bracketed(self.host)}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamUrl:
+    """The base URL of a provider.
+
+    Attributes:
+        scheme: `http` or `https`.
+        host: a name or an IP address, without brackets.
+        port: the port; by default the scheme's.
+        prefix: the path before that of each request, without a trailing slash; empty for none. Some gateways put keys
+            into it, so it is only shown masked.
+    """
+
+    scheme: str
+    host: str
+    port: int
+    prefix: str = field(default="", repr=False)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parse a base URL, such as `https://api.anthropic.com` or `https://openrouter.ai/api/v1`.
+
+        Raises:
+            ConfigError: for anything else, such as a URL with a password, a query or a fragment.
+        """
+        shown = _shown(text)
+        example = "write a base URL, such as https://api.anthropic.com"
+        try:
+            parts = urlsplit(text.strip())
+            port = parts.port
+        except ValueError:
+            raise ConfigError(f"the upstream {shown!r} is not understood; {example}") from None
+        if parts.scheme not in _DEFAULT_PORTS or not parts.hostname or not _is_host(parts.hostname):
+            raise ConfigError(f"the upstream {shown!r} is not understood; {example}")
+        if parts.username is not None or parts.password is not None:
+            raise ConfigError(f"the upstream {shown!r} holds a user or password; keys belong into the client")
+        if parts.query or parts.fragment or not parts.path.isascii() or not parts.path.isprintable():
+            raise ConfigError(f"the upstream {shown!r} has more than a path behind the host; {example}")
+        if any(c.isspace() for c in parts.path):
+            raise ConfigError(f"the upstream {shown!r} has a space in it; {example}")
+        host = parts.hostname.encode("idna").decode() if not parts.hostname.isascii() else parts.hostname
+        return cls(parts.scheme, host, port or _DEFAULT_PORTS[parts.scheme], parts.path.rstrip("/"))
+
+    @property
+    def netloc(self) -> str:
+        """Host and port as in the header `Host`."""
+        host = bracketed(self.host)
+        return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def origin(self) -> str:
+        """The URL without its path."""
+        return f"{self.scheme}://{self.netloc}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether it is on this machine."""
+        return is_loopback(self.host)
+
+    def target(self, path: bytes) -> bytes:
+        """Return the request target for a client's path and query.
+
+        A client's base URL may end with the version that the prefix ends with or not; it is not doubled.
+        """
+        prefix = self.prefix.encode()
+        version = prefix[prefix.rfind(b"/") :]
+        if version[:2] == b"/v" and version[2:].isdigit() and path.startswith(version + b"/"):
+            path = path[len(version) :]
+        return prefix + path
+
+    def __str__(self) -> str:
+        return self.origin + shown_path(self.prefix)
+
+
+def shown_path(path: str) -> str:
+    """Return a path with stars in place of each segment that could be a key."""
+    secret = secrets_of(path)
+    return "/".join(_HIDDEN if part in secret else part for part in path.split("/"))
+
+
+def secrets_of(path: str) -> set[str]:
+    """Return the segments of a path that could be keys: those of no known API."""
+    return {part for part in path.split("/") if part and part not in _PLAIN and not _VERSION.fullmatch(part)}
+
+
+def bracketed(host: str) -> str:
+    """Return a host as in a URL: an IPv6 address in brackets."""
+    return f"[{host}]" if ":" in host else host
+
+
+def _is_host(text: str) -> bool:
+    return bool(text) and not any(c.isspace() or not c.isprintable() or c in "/?#@[]\\%" for c in text)
+
+
+def _shown(text: str) -> str:
+    """Mask what may be secret in a URL, even a malformed one: user and password, path, query, fragment."""
+    scheme, mark, rest = text.strip().rpartition("://")
+    head, at, tail = re.split(r"[?#]", rest, maxsplit=1)[0].rpartition("@")
+    host, slash, path = tail.partition("/")
+    return f"{scheme}{mark}{_HIDDEN + at if head else at}{host}{slash}{shown_path(path)}"
+
+
+MAX_BODY: Final = 128 * 1024 * 1024
+"""Bytes that a model request may have by default; no provider accepts as many."""
+
+ReportedUsage = Literal["auto", "sum", "last"]
+"""The usage reported to clients for a reply that took several rounds: the sum, or that of the last round.
+
+The sum is what was used. But some agents take the reported usage for the size of their context, and compact it once it
+is large: with `auto`, Claude Code, Codex and pi get the last round's usage, and all others the sum.
+"""
+
+SHORTEST_TOKEN: Final = 16
+"""Least number of characters of a token, the only protection against strangers."""
+
+# These characters stand unencoded in paths.
+_TOKEN: Final = re.compile(r"[A-Za-z0-9._~-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """How long the server waits, in seconds.
+
+    Attributes:
+        connect: for a connection to the provider.
+        read: for the provider's next byte; a model may think for minutes before its first.
+        write: for the provider to read more of a request.
+        pool: for a free connection; their number is not limited.
+        head: for a client to send the head of a request.
+        body: for a client to send a whole model request, or the next piece of any other.
+        client: for a client to read more of its reply.
+        grace: for open requests to finish once the server stops.
+    """
+
+    connect: float = 10.0
+    read: float = 600.0
+    write: float = 60.0
+    pool: float = 60.0
+    head: float = 30.0
+    body: float = 120.0
+    client: float = 600.0
+    grace: float = 3.0
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            if not 0 <= getattr(self, name) <= 86_400 * 7:
+                raise ConfigError(f"the timeout {name} is {getattr(self, name)} seconds; it must be from 0 to a week")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """How the server listens, and how it treats requests.
+
+    Attributes:
+        upstream: the provider.
+        listen: where it listens.
+        token: the token that clients must send; None for none, which is allowed on loopback only.
+        strict: answer with an error if Wane fails, instead of passing the request on unchanged.
+        usage: the usage reported to clients for several rounds.
+        max_body: bytes that a model request may have, decoded.
+        timeouts: how long it waits.
+        max_cost: dollars that managed requests may cost; then no model is asked any more. None for no limit.
+
+    Raises:
+        ConfigError: for an address other than loopback without a token, a malformed token, a limit that cannot work,
+            or an upstream that is the proxy itself.
+    """
+
+    upstream: UpstreamUrl
+    listen: Address
+    token: str | None = field(default=None, repr=False)
+    strict: bool = False
+    usage: ReportedUsage = "auto"
+    max_body: int = MAX_BODY
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    max_cost: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.token is not None:
+            _check_token(self.token)
+        elif not self.listen.is_loopback:
+            raise ConfigError(
+                f"{self.listen} can be reached from other machines; set a token (WANE_PROXY_TOKEN or --token), or"
+                " listen on 127.0.0.1"
+            )
+        if self.max_cost is not None and not self.max_cost > 0:
+            raise ConfigError(f"the cost limit is {self.max_cost:g} dollars; it must be above 0")
+        if self.max_body < 1:
+            raise ConfigError(f"the largest body is {self.max_body} bytes; it must be at least 1")
+        if self.listen.port and _same_place(self.listen, self.upstream):
+            raise ConfigError(f"the upstream {self.upstream} is the proxy itself; give the provider's address")
+
+
+def _check_token(token: str) -> None:
+    # The errors never contain the token itself.
+    if not _TOKEN.fullmatch(token):
+        raise ConfigError("the token may have only letters, digits and . _ ~ -, because it may be part of a URL")
+    if len(token) < SHORTEST_TOKEN:
+        raise ConfigError(f"the token has {len(token)} characters; it must have at least {SHORTEST_TOKEN}")
+
+
+def _same_place(listen: Address, upstream: UpstreamUrl) -> bool:
+    if listen.port != upstream.port:
+        return False
+    if listen.host == upstream.host:
+        return True
+    try:
+        anywhere = ipaddress.ip_address(listen.host).is_unspecified
+    except ValueError:
+        anywhere = False
+    return upstream.is_loopback and (anywhere or listen.is_loopback)
+
 
 StrategyName = Literal["cwl", "paper", "truncate", "streaming", "clear-tools", "mask", "none"]
 """Strategies that a proxy runs: those that call no model."""

@@ -15,7 +15,7 @@ import pytest
 from tests.proxy.clients.agents import Claude, Codex, CodingAgent, Pi
 from tests.proxy.clients.script import ANSWERS, marked, places, plain, start, turns
 from tests.proxy.clients.world import WANE, Place, difference, mask, proxy, said, tools, work
-from wane.proxy.server.apis import COMPACTING
+from wane.proxy.server.app import COMPACTING
 from wane.testing import Kind, Reply, Request, ScriptedServer, Usage
 
 pytestmark = pytest.mark.full

@@ -10,7 +10,7 @@ import pytest
 
 from tests.proxy.clients.agents import Claude
 from tests.proxy.clients.world import WANE, Place
-from wane.proxy.server.apis import COMPACTING
+from wane.proxy.server.app import COMPACTING
 from wane.testing import Call, Kind, Reply, Request, ScriptedServer
 
 pytest.importorskip("claude_agent_sdk", reason="the Claude Agent SDK is not installed")

@@ -16,7 +16,7 @@ from wane.proxy.agents.codex import Codex
 from wane.proxy.agents.known import agent_of
 from wane.proxy.agents.other import Other
 from wane.proxy.agents.pi import Pi
-from wane.proxy.http.address import UpstreamUrl
+from wane.proxy.settings import UpstreamUrl
 
 PROXY = "http://127.0.0.1:1234"
 

@@ -9,12 +9,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from wane.proxy.http.address import Address, UpstreamUrl
-from wane.proxy.server.apis import known_wires
+from wane.proxy.server.app import known_wires
 from wane.proxy.server.run import Running, serving
-from wane.proxy.server.settings import ServerSettings, Timeouts
 from wane.proxy.sessions.base import Sessions
 from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.settings import Address, ServerSettings, Timeouts, UpstreamUrl
 from wane.proxy.store import open_store
 from wane.proxy.wire.base import Wire
 

@@ -23,9 +23,8 @@ from wane.cli.proxy.options import parse_size, proxy_options
 from wane.core import Policy
 from wane.core.errors import ConfigError, WaneError
 from wane.journal import SessionStore
-from wane.proxy.http.address import Address, UpstreamUrl
 from wane.proxy.server.run import ListenError, ProxyOptions, in_thread
-from wane.proxy.server.settings import ServerSettings
+from wane.proxy.settings import Address, ServerSettings, UpstreamUrl
 
 WANE = [sys.executable, "-m", "wane.cli.main"]
 WAITING = "waiting up to 3 s for 1 request; press Ctrl-C again to stop at once\n"

@@ -8,8 +8,7 @@ from tests.proxy.server.support import ask, body, message, provider, proxy, resp
 from tests.proxy.server.test_managed import replies
 from wane.core.errors import ConfigError
 from wane.prices import Prices
-from wane.proxy.http.address import Address, UpstreamUrl
-from wane.proxy.server.settings import ServerSettings
+from wane.proxy.settings import Address, ServerSettings, UpstreamUrl
 
 MODEL = "claude-sonnet-4-5"
 SAID = response(message("hi", usage={"input_tokens": 100_000, "output_tokens": 0}))

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from tests.proxy.server.support import Asked, ask, provider, proxy, response, run
-from wane.proxy.http import headers
+from wane.proxy.http import head
 from wane.testing.anthropic import Anthropic
 
 Handler: TypeAlias = Callable[[Asked, asyncio.StreamWriter], Awaitable[None]]
@@ -68,9 +68,9 @@ def test_the_provider_is_asked_to_drop_it_under_the_beta_that_this_takes(theirs:
 
 def test_a_value_that_is_there_is_not_repeated() -> None:
     sent = [(b"host", b"h"), (b"anthropic-beta", b"a, B"), (b"anthropic-beta", b"c")]
-    assert headers.added(sent, {"anthropic-beta": "b"}) == sent
-    assert headers.added(sent, {"Anthropic-Beta": "d"}) == [(b"host", b"h"), (b"anthropic-beta", b"a, B,c,d")]
-    assert headers.added(sent, {}) == sent
+    assert head.added(sent, {"anthropic-beta": "b"}) == sent
+    assert head.added(sent, {"Anthropic-Beta": "d"}) == [(b"host", b"h"), (b"anthropic-beta", b"a, B,c,d")]
+    assert head.added(sent, {}) == sent
 
 
 def told(kind: str, message: str, refuse: Callable[[Any], bool]) -> Handler:

@@ -24,8 +24,7 @@ from tests.proxy.server.support import (
     run,
 )
 from wane.core.errors import ConfigError
-from wane.proxy.http.address import Address, UpstreamUrl
-from wane.proxy.server.settings import ServerSettings
+from wane.proxy.settings import Address, ServerSettings, UpstreamUrl
 
 
 async def says(asked: Asked, writer: asyncio.StreamWriter) -> None:

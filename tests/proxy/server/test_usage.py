@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.proxy.server.support import MARK, Asked, ask, body, message, provider, proxy, response, run
-from wane.proxy.server.apis import tally_for
-from wane.proxy.server.settings import ReportedUsage
+from wane.proxy.server.app import tally_for
+from wane.proxy.settings import ReportedUsage
 from wane.proxy.wire.usage import latest, summed
 
 CLAUDE = "claude-cli/2.1.329 (external, sdk-cli)"

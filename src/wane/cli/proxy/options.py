@@ -52,9 +52,8 @@ def proxy_options(values: Mapping[str, Any], environ: Mapping[str, str]) -> Prox
         MissingExtraError: if the proxy's extra is not installed.
     """
     need_proxy()
-    from wane.proxy.http.address import Address, UpstreamUrl
     from wane.proxy.server.run import ProxyOptions
-    from wane.proxy.server.settings import MAX_BODY, ServerSettings, Timeouts
+    from wane.proxy.settings import MAX_BODY, Address, ServerSettings, Timeouts, UpstreamUrl
     from wane.proxy.store import KEEP
 
     if not values.get("upstream"):

@@ -49,9 +49,8 @@ def serve_together(
     """
     if not hasattr(os, "fork"):
         raise UsageError("--workers needs a system with fork; start several proxies behind a balancer instead")
-    from wane.proxy.http.address import Address
-    from wane.proxy.http.listening import listen
-    from wane.proxy.server.run import opened_store
+    from wane.proxy.server.run import listen, opened_store
+    from wane.proxy.settings import Address
 
     async def check() -> None:
         await (await opened_store(options)).close()

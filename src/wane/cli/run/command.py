@@ -34,7 +34,7 @@ def run_agent(values: dict[str, Any]) -> int:
     need_proxy("wane run")
     from wane.proxy.agents.base import Command
     from wane.proxy.agents.known import agent_of
-    from wane.proxy.http.address import Address
+    from wane.proxy.settings import Address
 
     if values.get("listen") is None:
         values = {**values, "listen": _ANY_PORT}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
 from wane.core.errors import ConfigError
-from wane.proxy.http.address import UpstreamUrl
+from wane.proxy.settings import UpstreamUrl
 
 Api = Literal["anthropic", "openai"]
 """Whose protocols an agent speaks; OpenAI's two share a base URL."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from wane.proxy.agents.base import ANTHROPIC, Command, Start, cannot, read_json, table, text
-from wane.proxy.http.address import UpstreamUrl
+from wane.proxy.settings import UpstreamUrl
 
 _VARIABLE: Final = "ANTHROPIC_BASE_URL"
 _ELSEWHERE: Final = {

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wane.proxy.agents.base import OPENAI, Command, Start, cannot, openai_base, read_json, read_toml, table, text
-from wane.proxy.http.address import UpstreamUrl
+from wane.proxy.settings import UpstreamUrl
 
 _CHATGPT: Final = "https://chatgpt.com/backend-api/codex"
 _BUILT_IN: Final = "openai"

@@ -7,7 +7,7 @@ from typing import Final
 
 from wane.core.errors import ConfigError
 from wane.proxy.agents.base import ANTHROPIC, OPENAI, Api, Command, Start, openai_base
-from wane.proxy.http.address import UpstreamUrl
+from wane.proxy.settings import UpstreamUrl
 
 _VARIABLES: Final[dict[Api, tuple[str, ...]]] = {
     "anthropic": ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"),

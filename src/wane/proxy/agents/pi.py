@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wane.proxy.agents.base import ANTHROPIC, OPENAI, Api, Command, Start, cannot, openai_base, read_json, table, text
-from wane.proxy.http.address import UpstreamUrl
+from wane.proxy.settings import UpstreamUrl
 
 _COMMANDS: Final = ("install", "remove", "uninstall", "update", "list", "config", "auth")
 """Subcommands of pi that run no agent; they take no extension."""

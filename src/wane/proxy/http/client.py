@@ -1,21 +1,76 @@
-"""The client's side of one request: its body, its reply, and whether it is still connected."""
+"""The client's side of a request: its connection, its body within limits of size and time, and its reply."""
 
 from __future__ import annotations
 
 import asyncio
+import importlib
+import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
-from wane.proxy.http.faults import ClientGoneError, RefusedError
-from wane.proxy.http.headers import Headers
-from wane.proxy.server.settings import Timeouts
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from wane.proxy import jsons
+from wane.proxy.http.head import Headers, RefusedError, every, first, tokens
 from wane.proxy.server.traffic import Exchange
+from wane.proxy.settings import Timeouts
 
 Event = dict[str, Any]
 """An ASGI event."""
 
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
+
+LARGE: Final = 1024 * 1024
+"""Bytes above which a body is processed in a thread, not in the event loop."""
+
+_LINGER: Final = 2.0  # seconds for which a refused client may still send, so that it reads the answer
+_WINDOW: Final = 8 * 1024 * 1024  # bytes, the largest zstd window over HTTP (RFC 9659)
+
+
+class ClientGoneError(Exception):
+    """The client has disconnected, or no longer reads."""
+
+
+class Protocol(H11Protocol):
+    """The server's HTTP protocol, with a time limit for the head of a request.
+
+    Attributes:
+        head_timeout: the limit, in seconds.
+    """
+
+    head_timeout = 30.0
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Start the timer for a new connection."""
+        super().connection_made(transport)
+        self._watch_head()
+
+    def data_received(self, data: bytes) -> None:
+        """Stop the timer once the head is complete."""
+        super().data_received(data)
+        self._watch_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+        super().connection_lost(exc)
+
+    def _watch_head(self) -> None:
+        waiting = self.conn.their_state is h11.IDLE
+        if waiting and self._timer is None:
+            self._timer = self.loop.call_later(self.head_timeout, self.transport.close)
+        elif not waiting and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def protocol(head_timeout: float) -> type[Protocol]:
+    """Return the protocol with another time limit for the head of a request, in seconds."""
+    return type("Protocol", (Protocol,), {"head_timeout": head_timeout})
 
 
 class Client:
@@ -126,3 +181,170 @@ class Client:
         self.ended = True
         if self._watcher is not None:
             self._watcher.cancel()
+
+
+class UnknownEncodingError(Exception):
+    """A body cannot be decoded: its encoding is unknown, or it is damaged."""
+
+
+async def read_body(client: Client, sent: Headers, most: int, seconds: float) -> bytes:
+    """Read a request's body.
+
+    Args:
+        client: the client.
+        sent: the request's headers.
+        most: bytes that it may have.
+        seconds: how long it may take.
+
+    Raises:
+        RefusedError: if it is longer, or takes longer.
+        ClientGoneError: if the client disconnects.
+    """
+    declared = first(sent, b"content-length")
+    if declared is not None and declared.isdigit() and int(declared) > most:
+        if first(sent, b"expect") is None:
+            await _linger(client)
+        raise _too_large(most)
+    pieces: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(seconds):
+            async for piece in client.pieces():
+                size += len(piece)
+                if size > most:
+                    break
+                pieces.append(piece)
+    except TimeoutError:
+        raise RefusedError(408, f"the request's body did not arrive within {seconds:g} seconds", close=True) from None
+    if size > most:
+        pieces.clear()
+        await _linger(client)
+        raise _too_large(most)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+async def decode_body(body: bytes, sent: Headers, most: int) -> bytes:
+    """Undo a body's content encoding.
+
+    Args:
+        body: the body as received.
+        sent: the request's headers.
+        most: bytes that it may have decoded.
+
+    Raises:
+        UnknownEncodingError: if the encoding is unknown, or the body is not in it.
+        RefusedError: if it is longer.
+    """
+    names = [it for it in tokens(every(sent, b"content-encoding")) if it != b"identity"]
+    if not names:
+        return body
+    if len(names) > 1 or names[0] not in _DECODERS:
+        raise UnknownEncodingError(f"its content encoding {b', '.join(sorted(names)).decode('latin-1')!r} is unknown")
+    decode, name = _DECODERS[names[0]], names[0].decode()
+    try:
+        plain = await asyncio.to_thread(decode, body, most) if len(body) > LARGE // 16 else decode(body, most)
+    except (UnknownEncodingError, RefusedError):
+        raise
+    except Exception as error:
+        raise UnknownEncodingError(f"it is not valid {name}") from error
+    if len(plain) > most:
+        raise _too_large(most)
+    return plain
+
+
+async def parsed(data: bytes) -> Any:
+    """Parse JSON, in a thread if it is long.
+
+    Raises:
+        ValueError: if it is not valid JSON.
+    """
+    return await asyncio.to_thread(jsons.loads, data) if len(data) > LARGE else jsons.loads(data)
+
+
+async def dumped(data: object, size: int) -> bytes:
+    """Return data as JSON, written in a thread if it is likely to be long.
+
+    Args:
+        data: JSON data.
+        size: bytes that it had when it was received.
+
+    Raises:
+        ValueError: if it is not JSON data.
+    """
+    return await asyncio.to_thread(jsons.dumps, data) if size > LARGE else jsons.dumps(data)
+
+
+async def _linger(client: Client) -> None:
+    """Read on for a moment: if the connection closed at once, the client would lose the answer."""
+    try:
+        async with asyncio.timeout(_LINGER):
+            async for _ in client.pieces():
+                pass
+    except (TimeoutError, RefusedError):
+        pass
+
+
+def _too_large(most: int) -> RefusedError:
+    return RefusedError(413, f"the request's body has over {most:,} bytes, more than this proxy accepts", close=True)
+
+
+# Each decoder returns at most one byte more than is allowed, and takes no more memory than that.
+
+
+def _gzip(body: bytes, most: int) -> bytes:
+    return _inflated(body, most, 31)
+
+
+def _deflate(body: bytes, most: int) -> bytes:
+    # The standard says zlib's format, but some clients send raw deflate.
+    try:
+        return _inflated(body, most, 15)
+    except zlib.error:
+        return _inflated(body, most, -15)
+
+
+def _inflated(body: bytes, most: int, form: int) -> bytes:
+    plain = bytearray()
+    # A gzip body may have several members.
+    while True:
+        decoder = zlib.decompressobj(form)
+        plain += decoder.decompress(body, most + 1 - len(plain))
+        if len(plain) > most:
+            return bytes(plain)
+        if not decoder.eof:
+            raise UnknownEncodingError("it is cut off")
+        body = decoder.unused_data
+        if not body or form != 31:
+            return bytes(plain)
+
+
+def _zstd(body: bytes, most: int) -> bytes:
+    decoder = _module("zstandard").ZstdDecompressor(max_window_size=_WINDOW)
+    with decoder.stream_reader(body, read_across_frames=True) as reader:
+        return bytes(reader.read(most + 1))
+
+
+def _brotli(body: bytes, most: int) -> bytes:
+    decoder = _module("brotli").Decompressor()
+    plain = bytearray(decoder.process(body, output_buffer_limit=most + 1))
+    while not decoder.is_finished() and len(plain) <= most:
+        if decoder.can_accept_more_data():
+            raise UnknownEncodingError("it is cut off")
+        plain += decoder.process(b"", output_buffer_limit=most + 1 - len(plain))
+    return bytes(plain)
+
+
+def _module(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise UnknownEncodingError(f"the package {name}, which is needed to decode it, is not installed") from None
+
+
+_DECODERS: Final[dict[bytes, Callable[[bytes, int], bytes]]] = {
+    b"gzip": _gzip,
+    b"x-gzip": _gzip,
+    b"deflate": _deflate,
+    b"zstd": _zstd,
+    b"br": _brotli,
+}

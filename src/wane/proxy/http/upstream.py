@@ -1,9 +1,9 @@
-"""The provider: requests to one base URL, and nowhere else."""
+"""The provider: requests to one base URL and nowhere else, and answers passed on byte by byte."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Self
 from urllib.request import getproxies, proxy_bypass
@@ -11,10 +11,10 @@ from urllib.request import getproxies, proxy_bypass
 import httpx2
 
 from wane.core.errors import ConfigError
-from wane.proxy.http.address import UpstreamUrl
-from wane.proxy.http.faults import RefusedError
-from wane.proxy.http.headers import Headers, first, to_client
-from wane.proxy.server.settings import Timeouts
+from wane.proxy.http.client import Client
+from wane.proxy.http.head import Headers, RefusedError, Request, first, to_client, to_upstream
+from wane.proxy.server.traffic import Exchange, UpstreamFault
+from wane.proxy.settings import Timeouts, UpstreamUrl
 
 _KEPT: Final = 256
 """Idle connections kept for reuse."""
@@ -30,8 +30,17 @@ _HIGHEST_STATUS: Final = 599
 STOPPED: Final = "the proxy was stopped"
 """The error for clients whose requests were still open."""
 
+# White space and byte order marks, which may precede either form.
+_BLANK: Final = b"\xef\xbb\xbf \t\r\n"
+# The beginnings of server-sent events.
+_FIELDS: Final = (b"data:", b"event:", b"id:", b"retry:", b":")
 
-class Body(httpx2.AsyncByteStream):
+
+class BrokenOffError(Exception):
+    """A reply broke off after it had started; the connection must be closed without ending the reply."""
+
+
+class _Body(httpx2.AsyncByteStream):
     """A request's body: complete, or passed on as it arrives."""
 
     def __init__(self, content: bytes | AsyncIterator[bytes] = b"") -> None:
@@ -152,6 +161,7 @@ class Upstream:
 
     Attributes:
         url: the provider's base URL.
+        host: the value of `Host`.
         stopped: whether the proxy was stopped; cancelled requests are then refused.
     """
 
@@ -159,7 +169,7 @@ class Upstream:
         self.url = url
         self.stopped = False
         self._url = httpx2.URL(url.origin)
-        self._host = url.netloc.encode()
+        self.host = url.netloc.encode()
         self._timeout = {
             "connect": timeouts.connect,
             "read": timeouts.read,
@@ -174,33 +184,45 @@ class Upstream:
                 f"the proxy that the environment names for {url.origin} cannot be used: {error}"
             ) from None
 
-    @property
-    def host(self) -> bytes:
-        """The value of `Host`."""
-        return self._host
-
-    async def send(self, method: str, target: bytes, headers: Headers, content: bytes | AsyncIterator[bytes]) -> Answer:
+    async def send(
+        self,
+        exchange: Exchange,
+        method: str,
+        target: bytes,
+        headers: Headers,
+        content: bytes | AsyncIterator[bytes],
+    ) -> Answer:
         """Send a request, and return the answer once its head has arrived.
 
         Args:
+            exchange: counts failures.
             method: the HTTP method.
             target: path and query, as the client sent them.
             headers: all headers, including `Host` and the body's length.
             content: the body.
 
         Raises:
-            httpx2.HTTPError: if the request fails.
-            RefusedError: if the proxy is stopped meanwhile; reading the answer's body raises it too.
+            RefusedError: if the provider cannot be reached, or the proxy is stopped meanwhile; reading the answer's
+                body raises it too.
+            ClientGoneError: if the client disconnects while it sends.
         """
         extensions: dict[str, Any] = {"timeout": self._timeout, "target": self.url.target(target)}
-        request = httpx2.Request(method, self._url, headers=headers, stream=Body(content), extensions=extensions)
-        with self.stoppable():
-            response = await self._transport.handle_async_request(request)
-        if response.status_code > _HIGHEST_STATUS:
-            await response.aclose()
-            raise httpx2.RemoteProtocolError("not an HTTP status")
+        request = httpx2.Request(method, self._url, headers=headers, stream=_Body(content), extensions=extensions)
+        try:
+            with self.stoppable():
+                response = await self._transport.handle_async_request(request)
+            if response.status_code > _HIGHEST_STATUS:
+                await response.aclose()
+                raise httpx2.RemoteProtocolError("not an HTTP status")
+        except httpx2.HTTPError as error:
+            kind, status, message = _fault(error, self.url.origin)
+            exchange.upstream_error(kind)
+            exchange.outcome = "unreachable"
+            raise RefusedError(status, message) from error
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         response.stream = _Stoppable(response.stream, self)
+        if response.status_code >= 400:
+            exchange.upstream_error(response.status_code)
         return Answer(response)
 
     @contextmanager
@@ -231,3 +253,113 @@ def _environment_proxy(url: UpstreamUrl) -> str | None:
     known = getproxies()
     found = known.get(url.scheme) or known.get("all")
     return None if not found else found if "://" in found else f"http://{found}"
+
+
+async def from_first(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield the pieces of a body; leading blank ones are joined to the first that shows its form."""
+    blank, started = b"", False
+    async for piece in pieces:
+        if started:
+            yield piece
+            continue
+        blank += piece
+        started = bool(blank.strip(_BLANK))
+        if started:
+            yield blank
+    if blank and not started:
+        yield blank
+
+
+def streams_in(beginning: bytes, given: Headers) -> bool | None:
+    """Whether a reply is a stream of events; None if it is neither that nor JSON.
+
+    Args:
+        beginning: the first piece of its body, as `from_first` yields it.
+        given: its headers. Some gateways declare the wrong form, so the body takes precedence.
+    """
+    text = beginning.lstrip(_BLANK)
+    if text.startswith(b"{"):
+        return False
+    if any(text.startswith(field) or field.startswith(text) for field in _FIELDS):
+        return True
+    kind = (first(given, b"content-type") or b"").partition(b";")[0].strip().lower()
+    return True if kind == b"text/event-stream" and not text.startswith(b"<") else None
+
+
+async def pass_on(
+    upstream: Upstream,
+    client: Client,
+    request: Request,
+    exchange: Exchange,
+    body: bytes | None = None,
+    extra: Sequence[tuple[bytes, bytes]] = (),
+) -> None:
+    """Send a request upstream unchanged, and relay the answer.
+
+    Args:
+        upstream: the provider.
+        client: the client.
+        request: the head of its request.
+        exchange: the request's counters.
+        body: the body if it has been read already; None to pass it on as it arrives.
+        extra: headers to add to the reply.
+
+    Raises:
+        RefusedError: if the provider cannot be reached.
+        BrokenOffError: if its answer breaks off.
+        ClientGoneError: if the client disconnects.
+    """
+    sent = to_upstream(request.headers, upstream.host)
+    content: bytes | AsyncIterator[bytes] = client.pieces()
+    if body is not None:
+        sent.append((b"content-length", b"%d" % len(body)))
+        content = body
+    elif (length := first(request.headers, b"content-length")) is not None:
+        sent.append((b"content-length", length))
+    elif first(request.headers, b"transfer-encoding") is not None:
+        sent.append((b"transfer-encoding", b"chunked"))
+    async with await upstream.send(exchange, request.method, request.target, sent, content) as answer:
+        client.watch()
+        await relay(client, exchange, answer, extra)
+
+
+async def relay(client: Client, exchange: Exchange, answer: Answer, extra: Sequence[tuple[bytes, bytes]] = ()) -> None:
+    """Send the client an answer as it arrives.
+
+    Args:
+        client: the client.
+        exchange: the request's counters.
+        answer: the answer.
+        extra: headers to add to it.
+
+    Raises:
+        BrokenOffError: if it breaks off.
+        ClientGoneError: if the client disconnects.
+    """
+    await client.start(answer.status, [*answer.headers, *extra])
+    try:
+        async for piece in answer.pieces():
+            await client.write(piece)
+    except httpx2.HTTPError as error:
+        exchange.upstream_error("timeout" if isinstance(error, httpx2.TimeoutException) else "reset")
+        exchange.outcome = "broken"
+        raise BrokenOffError from error
+    await client.end()
+
+
+def _fault(error: httpx2.HTTPError, provider: str) -> tuple[UpstreamFault, int, str]:
+    """Why a request failed, for metrics; the HTTP status for the client; and the error for it.
+
+    The text of the HTTP client's error may hold headers, so it is not used.
+    """
+    if isinstance(error, httpx2.PoolTimeout):
+        return "timeout", 504, f"no connection to {provider} was free in time"
+    if isinstance(error, httpx2.ConnectTimeout):
+        return "timeout", 504, f"{provider} could not be reached in time"
+    if isinstance(error, httpx2.TimeoutException):
+        return "timeout", 504, f"{provider} did not answer in time"
+    if isinstance(error, httpx2.ConnectError | httpx2.ProxyError):
+        return "connect", 502, f"{provider} could not be reached"
+    if isinstance(error, httpx2.LocalProtocolError):
+        return "malformed", 502, f"the request could not be sent to {provider}: it is not valid HTTP"
+    return "reset", 502, f"{provider} closed the connection before it answered"

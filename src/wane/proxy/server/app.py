@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
-from wane.proxy.http import headers
-from wane.proxy.http.access import AccessLine
-from wane.proxy.http.client import Client, Receive, Send
-from wane.proxy.http.faults import BrokenOffError, ClientGoneError, RefusedError
-from wane.proxy.http.guard import Guard
-from wane.proxy.http.limits import UnknownEncodingError, decode_body, parsed, read_body
-from wane.proxy.http.request import Request, Scope, check, head_of
-from wane.proxy.http.upstream import STOPPED, Upstream
-from wane.proxy.server import apis
+from wane.proxy.agents.known import AGENTS
+from wane.proxy.http import head
+from wane.proxy.http.client import (
+    Client,
+    ClientGoneError,
+    Receive,
+    Send,
+    UnknownEncodingError,
+    decode_body,
+    parsed,
+    read_body,
+)
+from wane.proxy.http.head import Guard, RefusedError, Request, Scope, check, head_of
+from wane.proxy.http.upstream import STOPPED, BrokenOffError, Upstream, pass_on
 from wane.proxy.server.managed import Managed, report
-from wane.proxy.server.passthrough import pass_on
-from wane.proxy.server.settings import ServerSettings
 from wane.proxy.server.traffic import Exchange, Traffic
 from wane.proxy.sessions.base import Sessions
 from wane.proxy.sessions.money import prices_of
+from wane.proxy.settings import ReportedUsage, ServerSettings
 from wane.proxy.store.base import StoreError
+from wane.proxy.wire.anthropic.protocol import AnthropicWire
+from wane.proxy.wire.base import Wire
+from wane.proxy.wire.chat.protocol import OpenAIChatWire
+from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
+from wane.proxy.wire.usage import Tally, latest, summed
 
 STATUS: Final = "/wane"
 """The path of the status pages."""
@@ -34,6 +44,21 @@ READY: Final = f"{STATUS}/ready"
 
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 """An ASGI app."""
+
+Wires = Mapping[str, Wire]
+"""The protocols by name: `anthropic`, `openai` and `openai_responses`."""
+
+COMPACTING: Final = tuple(prefix for agent in AGENTS for prefix in agent.user_agents)
+"""Beginnings of `user-agent` of agents that compact their context by the usage that a reply reports."""
+
+# Suffix of the path, name of the wire, and whether the request only counts tokens.
+_SUFFIXES: Final = (
+    ("/messages", "anthropic", False),
+    ("/chat/completions", "openai", False),
+    ("/responses", "openai_responses", False),
+    ("/messages/count_tokens", "anthropic", True),
+    ("/responses/input_tokens", "openai_responses", True),
+)
 
 
 class ProxyApp:
@@ -56,7 +81,7 @@ class ProxyApp:
         self,
         settings: ServerSettings,
         sessions: Sessions,
-        wires: apis.Wires,
+        wires: Wires,
         upstream: Upstream,
         traffic: Traffic,
         status: App | None = None,
@@ -101,7 +126,7 @@ class ProxyApp:
         if self._status is not None and request.path in (HEALTH, READY):
             await self._answer_health(request, receive, send)
             return
-        line = AccessLine(self._guard.shown(request))
+        what = self._guard.shown(request)
         try:
             check(request, scope["http_version"])
             request = self._guard.admit(request)
@@ -112,19 +137,19 @@ class ProxyApp:
             inner = {**scope, "path": request.path, "raw_path": request.raw_path, "root_path": STATUS, "server": None}
             await self._status(inner, receive, send)
             return
-        api = None if refusal else apis.find(self._wires, request.method, request.path)
-        with self._traffic.request(api.wire.name if api else "other") as exchange:
+        api = None if refusal else api_of(self._wires, request.method, request.path)
+        with self._traffic.request(api.wire.name if api else "other", what) as exchange:
             client = Client(receive, send, self._settings.timeouts, exchange)
             try:
                 if refusal is not None:
                     await self._refuse(request, client, exchange, refusal)
                 else:
-                    await self._answer(api, request, client, exchange, line)
+                    await self._answer(api, request, client, exchange)
             finally:
                 client.close()
                 if self._upstream.stopped and exchange.outcome == "passed":
                     exchange.outcome = "broken"
-                line.write(client.status, exchange)
+                exchange.log(client.status)
 
     async def _answer_health(self, request: Request, receive: Receive, send: Send) -> None:
         """Answer a health check of a supervisor or load balancer. They have no token, and learn nothing else."""
@@ -143,15 +168,13 @@ class ProxyApp:
             finally:
                 client.close()
 
-    async def _answer(
-        self, api: apis.Api | None, request: Request, client: Client, exchange: Exchange, line: AccessLine
-    ) -> None:
+    async def _answer(self, api: Api | None, request: Request, client: Client, exchange: Exchange) -> None:
         """Answer an admitted request, whatever happens."""
         try:
             if api is None:
                 await pass_on(self._upstream, client, request, exchange)
             else:
-                await self._model(api, request, client, exchange, line)
+                await self._model(api, request, client, exchange)
         except RefusedError as error:
             await self._refuse(request, client, exchange, error)
         except BrokenOffError:
@@ -163,15 +186,13 @@ class ProxyApp:
             if self._upstream.stopped and not client.gone:
                 await self._refuse(request, client, exchange, RefusedError(503, STOPPED, close=True))
         except Exception as error:
-            report(line.what, error, request.secrets)
+            report(exchange.what, error, request.secrets)
             exchange.outcome = "broken"
             await self._refuse(
                 request, client, exchange, RefusedError(500, f"a defect in Wane: {type(error).__name__}")
             )
 
-    async def _model(
-        self, api: apis.Api, request: Request, client: Client, exchange: Exchange, line: AccessLine
-    ) -> None:
+    async def _model(self, api: Api, request: Request, client: Client, exchange: Exchange) -> None:
         """Answer a request to a model."""
         settings = self._settings
         raw = await read_body(client, request.headers, settings.max_body, settings.timeouts.body)
@@ -185,7 +206,7 @@ class ProxyApp:
         except ValueError:
             reason = "the body is not JSON"
         if reason:
-            extra = [(headers.UNMANAGED, headers.text(reason))]
+            extra = [(head.UNMANAGED, head.text(reason))]
             await pass_on(self._upstream, client, request, exchange, raw, extra)
             return
         if not api.counts:
@@ -199,9 +220,8 @@ class ProxyApp:
             raw,
             body,
             exchange,
-            line,
             strict=settings.strict,
-            usage=settings.usage,
+            tally=tally_for(settings.usage, request.headers),
         )
         await (managed.count() if api.counts else managed.reply())
 
@@ -227,12 +247,61 @@ class ProxyApp:
             exchange.outcome = "refused"
         if client.started:
             return
-        wire = apis.wire_for_errors(self._wires, request.path, request.headers)
+        wire = wire_for_errors(self._wires, request.path, request.headers)
         body = refusal.message.encode() if wire is None else wire.error(refusal.status, refusal.message)
-        extra: headers.Headers = [(b"content-type", b"text/plain" if wire is None else b"application/json")]
+        extra: head.Headers = [(b"content-type", b"text/plain" if wire is None else b"application/json")]
         if refusal.close:
             extra.append((b"connection", b"close"))
         try:
             await client.answer(refusal.status, extra, body)
         except (ClientGoneError, asyncio.CancelledError):
             exchange.outcome = "client_gone"
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """The API of a request.
+
+    Attributes:
+        wire: its protocol.
+        counts: whether the request only counts tokens and asks no model.
+    """
+
+    wire: Wire
+    counts: bool
+
+
+def api_of(wires: Wires, method: str, path: str) -> Api | None:
+    """Return the API of a request; None if it is none of the three."""
+    if method != "POST":
+        return None
+    for suffix, name, counts in _SUFFIXES:
+        if path.endswith(suffix) and name in wires:
+            return Api(wires[name], counts)
+    return None
+
+
+def wire_for_errors(wires: Wires, path: str, sent: head.Headers) -> Wire | None:
+    """Return the wire whose error format the client of any path expects; None if there are no wires."""
+    if "/messages" in path or head.first(sent, b"anthropic-version") is not None:
+        return wires.get("anthropic") or next(iter(wires.values()), None)
+    return wires.get("openai") or next(iter(wires.values()), None)
+
+
+def tally_for(usage: ReportedUsage, sent: head.Headers) -> Tally:
+    """Return the function that combines the usage of several rounds for the client.
+
+    Args:
+        usage: the setting; `auto` depends on the client.
+        sent: the headers of the client's request, which name it.
+    """
+    if usage == "auto":
+        client = (head.first(sent, b"user-agent") or b"").decode("latin-1")
+        usage = "last" if client.startswith(COMPACTING) else "sum"
+    return summed if usage == "sum" else latest
+
+
+def known_wires() -> dict[str, Wire]:
+    """Return all protocols that the proxy supports, by name."""
+    wires: tuple[Wire, ...] = (AnthropicWire(), OpenAIChatWire(), OpenAIResponsesWire())
+    return {wire.name: wire for wire in wires}

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import traceback
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NoReturn, TypeVar
 
 import httpx2
 
+from wane.core.errors import WaneError
 from wane.proxy import jsons
-from wane.proxy.http import form, headers
-from wane.proxy.http.access import AccessLine
-from wane.proxy.http.address import secrets_of
-from wane.proxy.http.client import Client
-from wane.proxy.http.faults import BrokenOffError, OwnFailureError, RefusedError, brief, detail
-from wane.proxy.http.limits import dumped
-from wane.proxy.http.request import Request
-from wane.proxy.http.upstream import Answer, Upstream
-from wane.proxy.server.apis import tally_for
-from wane.proxy.server.passthrough import ask, pass_on, relay
-from wane.proxy.server.settings import ReportedUsage
+from wane.proxy.http import head
+from wane.proxy.http.client import Client, dumped
+from wane.proxy.http.head import RefusedError, Request
+from wane.proxy.http.upstream import Answer, BrokenOffError, Upstream, from_first, pass_on, relay, streams_in
 from wane.proxy.server.traffic import Exchange
 from wane.proxy.sessions.base import Sessions, Turn
+from wane.proxy.settings import secrets_of
 from wane.proxy.wire.base import MAX_ROUNDS, NO_USAGE, Body, BrokenReplyError, Reply, Round, Wire
+from wane.proxy.wire.usage import Tally
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _RETRIES: Final = 2
@@ -32,10 +29,14 @@ _RETRIES: Final = 2
 _LONGEST_ERROR: Final = 1024 * 1024
 """Bytes of a provider's error that are read ahead; the rest is passed on unread."""
 
-_REMADE: Final = headers.REWRITTEN | {b"accept-encoding"}
+_REMADE: Final = head.REWRITTEN | {b"accept-encoding"}
 _READABLE: Final = (b"", b"gzip", b"deflate")
 """Content encodings of replies that can be decoded; none is asked for."""
 _T = TypeVar("_T")
+
+
+class OwnFailureError(Exception):
+    """Something in Wane failed; `__cause__` is the error."""
 
 
 class Managed:
@@ -50,9 +51,8 @@ class Managed:
         raw: the body as received.
         body: the body, parsed.
         exchange: the request's counters.
-        line: the request's line in the log.
         strict: whether the client gets an error if Wane fails; else the request is passed on unchanged.
-        usage: what clients are told about the usage of several rounds.
+        tally: combines the usage of several rounds for the client.
     """
 
     def __init__(
@@ -65,19 +65,16 @@ class Managed:
         raw: bytes,
         body: Body,
         exchange: Exchange,
-        line: AccessLine,
         *,
         strict: bool,
-        usage: ReportedUsage,
+        tally: Tally,
     ) -> None:
         self._upstream, self._sessions, self._wire = upstream, sessions, wire
         self._client, self._request = client, request
         self._raw, self._body = raw, body
-        self._exchange, self._line = exchange, line
-        self._strict = strict
-        self._tally = tally_for(usage, request.headers)
+        self._exchange, self._strict, self._tally = exchange, strict, tally
         self._used = NO_USAGE  # by the completed rounds
-        self._head: tuple[int, headers.Headers] = (200, [])
+        self._head: tuple[int, head.Headers] = (200, [])
         self._warning = ""
         # Makes the client's reply, once there is a turn; and whether the provider streams it.
         self._reply: Reply
@@ -105,7 +102,6 @@ class Managed:
         except OwnFailureError as failure:
             await self._failed(failure.__cause__ or failure)
             return
-        self._line.facts = turn.facts
         self._warning = turn.facts.note
         self._exchange.prepared(turn.facts)
         try:
@@ -141,15 +137,15 @@ class Managed:
         if refusal:
             raise RefusedError(400, refusal)
         if reason:
-            extra = [(headers.UNMANAGED, headers.text(reason))]
+            extra = [(head.UNMANAGED, head.text(reason))]
             shortened = await self._shortened()
             await (self._pass_on(extra) if shortened is None else self._relay(shortened, extra))
         return bool(reason)
 
-    async def _relay(self, content: bytes, extra: headers.Headers) -> None:
+    async def _relay(self, content: bytes, extra: head.Headers) -> None:
         """Send another body than the client's, and relay the answer."""
         self._client.watch()
-        sent = headers.to_upstream(self._request.headers, self._upstream.host, drop=headers.REWRITTEN)
+        sent = head.to_upstream(self._request.headers, self._upstream.host, drop=head.REWRITTEN)
         async with await self._send(sent, content) as answer:
             if not answer.ok:
                 self._exchange.outcome = "provider_error"
@@ -162,7 +158,7 @@ class Managed:
                 body = await self._sessions.shortened(self._wire, self._body)
                 return None if body is None else await dumped(body, len(self._raw))
         except OwnFailureError as failure:
-            _LOGGER.debug("%s: passed on as it is: %s", self._line.what, brief(failure.__cause__ or failure))
+            _LOGGER.debug("%s: passed on as it is: %s", self._exchange.what, brief(failure.__cause__ or failure))
             return None
 
     # The rounds
@@ -184,7 +180,7 @@ class Managed:
 
     async def _round(self, turn: Turn, content: bytes) -> Round | None:
         """Send one request and relay the reply; return None if the client's reply is complete with it."""
-        self._line.rounds += 1
+        self._exchange.rounds += 1
         try:
             async with await self._ask(turn, content) as answer:
                 if not answer.ok:
@@ -192,7 +188,7 @@ class Managed:
                     return None
                 if answer.encoding not in _READABLE:
                     raise self._unusable("answered in an encoding that was not asked for")
-                if self._line.rounds == 1:
+                if self._exchange.rounds == 1:
                     self._head = answer.status, answer.headers
                 await self._feed(turn, answer)
                 return await self._end_round(turn)
@@ -204,9 +200,9 @@ class Managed:
 
     async def _ask(self, turn: Turn, content: bytes) -> Answer:
         """Ask the provider; if it refuses reasoning in a known way, correct the request and ask again."""
-        sent = headers.to_upstream(self._request.headers, self._upstream.host, drop=_REMADE)
+        sent = head.to_upstream(self._request.headers, self._upstream.host, drop=_REMADE)
         sent.append((b"accept-encoding", b"identity"))
-        answer = await self._send(headers.added(sent, self._more), content)
+        answer = await self._send(head.added(sent, self._more), content)
         for _ in range(_RETRIES):
             if answer.ok or answer.status >= 500 or answer.encoding:
                 break
@@ -214,7 +210,7 @@ class Managed:
             if corrected is None:
                 break
             content = corrected
-            answer = await self._send(headers.added(sent, self._more), content)
+            answer = await self._send(head.added(sent, self._more), content)
         return answer
 
     async def _corrected(self, turn: Turn, answer: Answer, content: bytes) -> bytes | None:
@@ -235,17 +231,17 @@ class Managed:
             self._more = self._wire.headers(corrected)
         return again
 
-    async def _send(self, sent: headers.Headers, content: bytes) -> Answer:
+    async def _send(self, sent: head.Headers, content: bytes) -> Answer:
         framed = [*sent, (b"content-length", b"%d" % len(content))]
-        return await ask(self._upstream, self._exchange, "POST", self._request.target, framed, content)
+        return await self._upstream.send(self._exchange, "POST", self._request.target, framed, content)
 
     async def _feed(self, turn: Turn, answer: Answer) -> None:
         """Relay a round's reply as it arrives."""
         client, started = self._client, False
         try:
-            async for piece in form.from_first(answer.decoded()):
+            async for piece in from_first(answer.decoded()):
                 if not started:
-                    self._set_form(turn, form.streams(piece, answer.headers))
+                    self._set_form(turn, streams_in(piece, answer.headers))
                     started = True
                 try:
                     out = self._reply.feed(piece)
@@ -260,7 +256,7 @@ class Managed:
 
     def _set_form(self, turn: Turn, streams: bool | None) -> None:
         """Accept the first round's form, streamed or whole, even if not requested; later rounds must have the same."""
-        if self._line.rounds > 1:
+        if self._exchange.rounds > 1:
             if streams is not self._streams:
                 raise self._unusable("continued with a reply in another form")
         elif streams is not None and streams is not self._streams:
@@ -270,7 +266,7 @@ class Managed:
 
     async def _broken_off(self, error: httpx2.HTTPError) -> NoReturn:
         """Handle a round's reply that broke off, or cannot be decoded."""
-        if isinstance(error, httpx2.DecodingError) and self._line.rounds > 1:
+        if isinstance(error, httpx2.DecodingError) and self._exchange.rounds > 1:
             raise self._unusable("sent a reply that cannot be decoded") from error
         late = isinstance(error, httpx2.TimeoutException)
         self._exchange.upstream_error("timeout" if late else "reset")
@@ -286,14 +282,14 @@ class Managed:
             with _own_failures():
                 round_ = self._reply.end()
         except BrokenReplyError as error:
-            if not error.reported and (self._line.rounds > 1 or self._reply.hides):
-                _LOGGER.warning("%s: the provider's reply was not understood: %s", self._line.what, error)
+            if not error.reported and (self._exchange.rounds > 1 or self._reply.hides):
+                _LOGGER.warning("%s: the provider's reply was not understood: %s", self._exchange.what, error)
                 raise self._unusable("sent a reply that is not understood") from error
             # Unchanged: the client may understand it.
             self._exchange.upstream_error("malformed")
             self._exchange.outcome = "broken"
             self._warning = self._warning or f"the provider's reply was not understood: {error}"
-            _LOGGER.warning("%s: %s", self._line.what, self._warning)
+            _LOGGER.warning("%s: %s", self._exchange.what, self._warning)
             await self._end(turn, self._reply.rest())
             return None
         self._exchange.round(round_, str(self._body.get("model", "")))
@@ -322,20 +318,20 @@ class Managed:
     async def _start(self, turn: Turn, length: int | None = None) -> None:
         status, given = self._head
         facts = turn.facts
-        extra: headers.Headers = [
-            (headers.SESSION, headers.text(facts.session)),
-            (headers.VIEW, b"%d" % facts.view),
-            (headers.BUDGET, b"%d" % facts.budget),
-            (headers.EVICTED, b"%d" % facts.evicted),
+        extra: head.Headers = [
+            (head.SESSION, head.text(facts.session)),
+            (head.VIEW, b"%d" % facts.view),
+            (head.BUDGET, b"%d" % facts.budget),
+            (head.EVICTED, b"%d" % facts.evicted),
         ]
         used = facts.used + self._used
-        extra += [(headers.USED_INPUT, b"%d" % used.input), (headers.USED_OUTPUT, b"%d" % used.output)]
+        extra += [(head.USED_INPUT, b"%d" % used.input), (head.USED_OUTPUT, b"%d" % used.output)]
         if self._warning:
-            extra.append((headers.WARNING, headers.text(self._warning)))
+            extra.append((head.WARNING, head.text(self._warning)))
         if length is not None:
             extra.append((b"content-length", b"%d" % length))
         self._raw = b""  # no longer needed
-        kept = [(name, value) for name, value in given if name not in headers.REWRITTEN]
+        kept = [(name, value) for name, value in given if name not in head.REWRITTEN]
         await self._client.start(status, [*kept, *extra])
 
     async def _end(self, turn: Turn, last: bytes) -> None:
@@ -372,14 +368,13 @@ class Managed:
         if self._strict:
             raise RefusedError(500, message)
         self._exchange.failed_open()
-        self._line.facts = None
-        await self._pass_on([(headers.WARNING, headers.text(f"not managed: {brief(error)}"))])
+        await self._pass_on([(head.WARNING, head.text(f"not managed: {brief(error)}"))])
 
-    async def _pass_on(self, extra: headers.Headers) -> None:
+    async def _pass_on(self, extra: head.Headers) -> None:
         await pass_on(self._upstream, self._client, self._request, self._exchange, self._raw, extra)
 
     def _warn(self, error: BaseException) -> None:
-        report(self._line.what, error, [*self._request.secrets, *secrets_of(self._upstream.url.prefix)])
+        report(self._exchange.what, error, [*self._request.secrets, *secrets_of(self._upstream.url.prefix)])
 
 
 def report(what: str, error: BaseException, known: Sequence[str]) -> None:
@@ -390,7 +385,7 @@ def report(what: str, error: BaseException, known: Sequence[str]) -> None:
         error: what was raised.
         known: secrets of the request, to be masked.
     """
-    _LOGGER.warning("%s: %s", what, headers.scrub(detail(error), known))
+    _LOGGER.warning("%s: %s", what, head.scrub(detail(error), known))
 
 
 @contextmanager
@@ -412,3 +407,13 @@ async def _to_its_end(work: Coroutine[Any, Any, _T]) -> _T:
     except asyncio.CancelledError:
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
         raise
+
+
+def detail(error: BaseException) -> str:
+    """Return an error for the log: the message of one of Wane's own errors, the traceback of any other."""
+    return str(error) if isinstance(error, WaneError) else "".join(traceback.format_exception(error)).rstrip()
+
+
+def brief(error: BaseException) -> str:
+    """Return an error in a few words: the message of one of Wane's own errors, the type of any other."""
+    return str(error) if isinstance(error, WaneError) else type(error).__name__

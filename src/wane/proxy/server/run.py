@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import socket
@@ -16,29 +17,69 @@ from typing import Any, Final
 
 import uvicorn
 
-from wane.proxy.http.address import Address
-from wane.proxy.http.listening import BACKLOG, ListenError, Quiet, listen, protocol
+from wane.core.errors import WaneError
+from wane.proxy.http.client import protocol
 from wane.proxy.http.upstream import Upstream
-from wane.proxy.server.apis import Wires, known_wires
-from wane.proxy.server.app import ProxyApp
-from wane.proxy.server.settings import ServerSettings
+from wane.proxy.server.app import ProxyApp, Wires, known_wires
 from wane.proxy.server.status import About, status_app
 from wane.proxy.server.telemetry import Telemetry, is_wanted, providers
 from wane.proxy.server.traffic import Traffic
 from wane.proxy.sessions.base import Sessions
 from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.settings import ContextSettings
+from wane.proxy.settings import Address, ContextSettings, ServerSettings
 from wane.proxy.store import KEEP, Store, StoreError, open_store
 
 __all__ = ["ListenError", "ProxyOptions", "Running", "in_thread", "running", "serving"]
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
+_BACKLOG: Final = 2048  # connections that may wait to be accepted
 _KEEP_ALIVE: Final = 120
 """Seconds for which clients' idle connections are kept: longer than clients keep them, so that the proxy never closes
 one just as a request arrives on it."""
 _LONGEST_HEAD: Final = 64 * 1024  # bytes
 _SWEEP: Final = 30.0  # seconds
 _ABORT: Final = 2.0  # seconds for aborted requests to end
+
+# Warnings of the server about the ordinary: replies cut short when the client or the provider has gone, and upgrades
+# that were offered and not taken.
+_ORDINARY: Final = (
+    "ASGI callable returned without",
+    "No supported WebSocket library",
+    "Unsupported upgrade request",
+)
+
+
+class ListenError(WaneError):
+    """The proxy cannot listen on an address."""
+
+
+def listen(address: Address) -> socket.socket:
+    """Return a socket that listens on an address.
+
+    Raises:
+        ListenError: if that is not possible, such as when another program listens there.
+    """
+    try:
+        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError) as error:
+        raise ListenError(f"cannot listen on {address}: {getattr(error, 'strerror', None) or error}") from None
+    family, kind, protocol, _, where = found[0]
+    opened = socket.socket(family, kind, protocol)
+    try:
+        if hasattr(socket, "SO_EXCLUSIVEADDRUSE"):  # Windows, where reusing means sharing
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
+        else:
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind(where)
+        opened.listen(_BACKLOG)
+    except OSError as error:
+        opened.close()
+        why = str(error.strerror or error)
+        if error.errno == errno.EADDRINUSE:
+            why = "another program does, perhaps another wane proxy; choose with --listen"
+        raise ListenError(f"cannot listen on {address}: {why}") from None
+    opened.setblocking(False)
+    return opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +323,7 @@ def _server(app: ProxyApp, settings: ServerSettings) -> _Server:
         proxy_headers=False,
         server_header=False,
         date_header=False,
-        backlog=BACKLOG,
+        backlog=_BACKLOG,
         timeout_keep_alive=_KEEP_ALIVE,
         h11_max_incomplete_event_size=_LONGEST_HEAD,
     )
@@ -317,12 +358,21 @@ def _telemetry(environ: Mapping[str, str]) -> Iterator[Telemetry | None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    logger, quiet = logging.getLogger("uvicorn.error"), Quiet()
+    logger, quiet = logging.getLogger("uvicorn.error"), _Quiet()
     logger.addFilter(quiet)
     try:
         yield
     finally:
         logger.removeFilter(quiet)
+
+
+class _Quiet(logging.Filter):
+    """Keeps warnings about the ordinary, and everything below warnings, out of the log."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether to log a record."""
+        message: Any = record.msg
+        return record.levelno >= logging.WARNING and not str(message).startswith(_ORDINARY)
 
 
 async def _sweep(sessions: Sessions, idle: float) -> None:

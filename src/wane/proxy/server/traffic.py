@@ -1,11 +1,13 @@
-"""The proxy's counters, for Prometheus.
+"""The proxy's counters, for Prometheus, and its access log.
 
 The server opens an `Exchange` for each request and reports to it; nothing is counted elsewhere. Labels are bounded: the
-API, the outcome, an HTTP status. No session, model, tool or text is a label.
+API, the outcome, an HTTP status. No session, model, tool or text is a label. The log has one line for each request,
+without any of its content.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable
 from types import TracebackType
@@ -35,6 +37,9 @@ Outcome = Literal[
 
 UpstreamFault = Literal["connect", "timeout", "reset", "malformed"]
 """How an upstream request failed without an HTTP status."""
+
+ACCESS: Final = logging.getLogger("wane.proxy.access")
+"""The logger of the access log, at level INFO."""
 
 APIS: Final = ("anthropic", "openai", "openai_responses", "other")
 """Values of the label `api`: the names of the wires, and `other` for everything else."""
@@ -78,16 +83,17 @@ class Traffic:
         self.view = self._histogram("wane_view_tokens", "Tokens of the view of a managed request.", _TOKENS)
         self.history = self._histogram("wane_history_tokens", "Tokens of its history, evicted or not.", _TOKENS)
 
-    def request(self, api: str) -> Exchange:
+    def request(self, api: str, what: str = "") -> Exchange:
         """Start counting a request.
 
         Args:
             api: name of its wire; anything else counts as `other`.
+            what: its method and path, for the log.
 
         Returns:
             The request's counters; close them at its end.
         """
-        return Exchange(self, api if api in APIS else "other")
+        return Exchange(self, api if api in APIS else "other", what)
 
     def metrics(self) -> bytes:
         """Return all metrics in Prometheus' text format (version 0.0.4)."""
@@ -126,12 +132,31 @@ class Exchange:
 
     Attributes:
         outcome: how it ended; `passed` unless the server sets it.
+        what: its method and path, for the log.
+        facts: figures of its view; None if it is not managed.
+        rounds: number of requests sent to the provider's model.
     """
 
-    __slots__ = ("_api", "_in", "_open", "_out", "_ready", "_span", "_started", "_traffic", "outcome")
+    __slots__ = (
+        "_api",
+        "_in",
+        "_open",
+        "_out",
+        "_ready",
+        "_span",
+        "_started",
+        "_traffic",
+        "facts",
+        "outcome",
+        "rounds",
+        "what",
+    )
 
-    def __init__(self, traffic: Traffic, api: str) -> None:
+    def __init__(self, traffic: Traffic, api: str, what: str) -> None:
         self.outcome: Outcome = "passed"
+        self.what = what
+        self.facts: Facts | None = None
+        self.rounds = 0
         self._traffic, self._api = traffic, api
         self._started = self._ready = traffic.clock()
         self._in = self._out = 0
@@ -150,7 +175,7 @@ class Exchange:
 
     def prepared(self, facts: Facts) -> None:
         """Count a managed request's view, right before its first request upstream."""
-        traffic, api = self._traffic, self._api
+        traffic, api, self.facts = self._traffic, self._api, facts
         traffic.added.labels(api).observe(traffic.clock() - self._ready)
         traffic.view.labels(api).observe(facts.view)
         traffic.peak = max(traffic.peak, facts.view)
@@ -188,7 +213,7 @@ class Exchange:
 
     def failed_open(self) -> None:
         """Note that Wane failed, so the request is passed on unchanged."""
-        self.outcome = "failed_open"
+        self.outcome, self.facts = "failed_open", None
         self._traffic.fail_opens.labels(self._api).inc()
 
     def sent(self, size: int) -> None:
@@ -196,6 +221,19 @@ class Exchange:
         if size and not self._out:
             self._traffic.first.labels(self._api).observe(self._traffic.clock() - self._ready)
         self._out += size
+
+    def log(self, status: int) -> None:
+        """Write the line of the access log.
+
+        Args:
+            status: the HTTP status that the client got; 0 for none.
+        """
+        parts = [self.what, str(status or "-")]
+        if (facts := self.facts) is not None:
+            parts.append(f"{facts.session} view {facts.view}/{facts.budget} evicted {facts.evicted}")
+            parts.append(f"rounds {self.rounds}")
+        took = (self._traffic.clock() - self._started) * 1000
+        ACCESS.info("%s %s %.0f ms", " ".join(parts), self.outcome, took)
 
     def close(self) -> None:
         """Count the request's outcome, duration and bytes."""

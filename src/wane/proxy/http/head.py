@@ -1,0 +1,320 @@
+"""The head of a request: which headers pass through, the checks before it is passed on, and who may use the proxy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from hmac import compare_digest
+from typing import Any, Final, TypeAlias
+from urllib.parse import unquote_to_bytes, urlsplit
+
+from wane.proxy.settings import Address, is_loopback, secrets_of, shown_path
+
+Headers: TypeAlias = list[tuple[bytes, bytes]]
+"""Headers in order, with repeated ones."""
+
+OWN: Final = b"x-wane-"
+"""Prefix of Wane's headers."""
+
+SESSION: Final = b"x-wane-session"
+VIEW: Final = b"x-wane-view"
+BUDGET: Final = b"x-wane-budget"
+EVICTED: Final = b"x-wane-evicted"
+USED_INPUT: Final = b"x-wane-used-input"
+USED_OUTPUT: Final = b"x-wane-used-output"
+WARNING: Final = b"x-wane-warning"
+UNMANAGED: Final = b"x-wane-unmanaged"
+TOKEN: Final = b"x-wane-token"
+
+# RFC 9110, section 7.6.1, and what browsers and old proxies send.
+_HOP: Final = frozenset(
+    {
+        b"connection",
+        b"http2-settings",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authentication-info",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    }
+)
+# Set anew, or dealt with here.
+_REQUEST: Final = _HOP | {b"host", b"content-length", b"expect"}
+# `alt-svc` names other addresses of the provider, which clients would take for the proxy's.
+_RESPONSE: Final = _HOP | {b"alt-svc"}
+REWRITTEN: Final = frozenset({b"content-length", b"content-encoding", b"content-md5", b"content-digest", b"digest"})
+"""Headers that no longer hold for a rewritten body."""
+
+_SECRET: Final = frozenset(
+    {b"authorization", b"proxy-authorization", b"x-api-key", b"api-key", b"x-goog-api-key", b"cookie", TOKEN}
+)
+_SHORTEST_SECRET: Final = 4  # characters
+_LONGEST_WARNING: Final = 300  # characters
+_DOTS: Final = (b".", b"..")
+_MARKED: Final = re.compile(rb"/+(?:~|%7[Ee])([^/]*)")
+"""The beginning of a path with the token, for clients that only take a base URL: `/~TOKEN/v1/messages`.
+
+Some clients encode the tilde, or add another slash between the base URL and the path.
+"""
+
+Scope = dict[str, Any]
+"""An ASGI scope."""
+
+
+class RefusedError(Exception):
+    """The proxy answers the request with an error of its own.
+
+    Args:
+        status: the HTTP status.
+        message: the error for the client.
+        close: whether to close the connection, because what follows on it is unknown.
+    """
+
+    def __init__(self, status: int, message: str, *, close: bool = False) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.close = close
+
+
+def to_upstream(headers: Iterable[tuple[bytes, bytes]], host: bytes, drop: Collection[bytes] = ()) -> Headers:
+    """Return a client's headers for the provider, without those that frame the body.
+
+    Args:
+        headers: names in lower case.
+        host: the value of `Host`.
+        drop: further names to leave out.
+    """
+    kept = list(headers)
+    named = tokens(every(kept, b"connection"))
+    sent: Headers = [(b"host", host)]
+    sent += [
+        (name, value)
+        for name, value in kept
+        if not (name in _REQUEST or name in drop or name in named or name.startswith(OWN))
+    ]
+    return sent
+
+
+def to_client(headers: Iterable[tuple[bytes, bytes]], drop: Collection[bytes] = ()) -> Headers:
+    """Return a provider's headers for the client.
+
+    Args:
+        headers: names in any case.
+        drop: further names to leave out, in lower case.
+    """
+    kept = [(name.lower(), value) for name, value in headers]
+    named = tokens(every(kept, b"connection"))
+    chunked = any(name == b"transfer-encoding" for name, _ in kept)
+    return [
+        (name, value)
+        for name, value in kept
+        if not (
+            name in _RESPONSE
+            or name in drop
+            or name in named
+            or name.startswith(OWN)
+            or (chunked and name == b"content-length")
+        )
+    ]
+
+
+def added(sent: Headers, more: Mapping[str, str]) -> Headers:
+    """Return headers with values appended to comma-separated ones.
+
+    Args:
+        sent: names in lower case.
+        more: a value for each name; one that is present already is not repeated.
+    """
+    result = list(sent)
+    for name, value in more.items():
+        key, entry = name.lower().encode(), value.encode()
+        present = every(sent, key)
+        if entry.lower() not in tokens(present):
+            result = [(each, old) for each, old in result if each != key]
+            result.append((key, b",".join([*present, entry])))
+    return result
+
+
+def first(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
+    """Return the value of a header; None if there is none. Names are in lower case."""
+    return next((value for key, value in headers if key == name), None)
+
+
+def every(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> list[bytes]:
+    """Return all values of a header. Names are in lower case."""
+    return [value for key, value in headers if key == name]
+
+
+def tokens(values: Iterable[bytes]) -> set[bytes]:
+    """Return the entries of comma-separated values, in lower case."""
+    return {entry.strip().lower() for value in values for entry in value.split(b",") if entry.strip()}
+
+
+def text(message: str) -> bytes:
+    """Return a message as a header's value: one line of printable ASCII, cut if it is long."""
+    line = " ".join(message.split()).encode("ascii", "replace")
+    clean = bytes(c if 0x20 <= c < 0x7F else 0x3F for c in line)
+    return clean if len(clean) <= _LONGEST_WARNING else clean[: _LONGEST_WARNING - 3] + b"..."
+
+
+def scrub(message: str, known: Iterable[str]) -> str:
+    """Return a message with stars in place of secrets."""
+    for secret in known:
+        message = message.replace(secret, "***")
+    return message
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The head of a request.
+
+    Attributes:
+        method: the method, in capitals.
+        path: the path, decoded, without a token in it.
+        raw_path: the same, not decoded.
+        query: the query as received; empty for none.
+        headers: the headers in order, names in lower case.
+    """
+
+    method: str
+    path: str
+    raw_path: bytes
+    query: bytes
+    headers: Headers
+
+    @property
+    def target(self) -> bytes:
+        """Path and query, as received."""
+        return self.raw_path + b"?" + self.query if self.query else self.raw_path
+
+    @property
+    def shown(self) -> str:
+        """The path for the log, without the query, and with segments masked that could be keys."""
+        return shown_path(self.raw_path.decode("ascii", "replace"))
+
+    @property
+    def secrets(self) -> list[str]:
+        """Its keys, in each form that a message could contain; the longest first."""
+        found: set[bytes] = set()
+        for name, value in self.headers:
+            if name in _SECRET:
+                found.add(value)
+                # Without a scheme such as `Bearer`.
+                found.update(value.split()[1:])
+        found.update(part.partition(b"=")[2] for part in self.query.split(b"&"))
+        texts = {*secrets_of(self.raw_path.decode("latin-1")), *(each.decode("latin-1") for each in found)}
+        return sorted((text for text in texts if len(text) >= _SHORTEST_SECRET), key=len, reverse=True)
+
+
+def head_of(scope: Scope) -> Request:
+    """Return the head of a request, as received."""
+    return Request(scope["method"], scope["path"], scope["raw_path"], scope["query_string"], list(scope["headers"]))
+
+
+def check(request: Request, version: str) -> None:
+    """Check that a request is unambiguous and for this server.
+
+    Args:
+        request: its head.
+        version: version of HTTP: `1.0` or `1.1`.
+
+    Raises:
+        RefusedError: if it is for another server, can be read in two ways, or asks for another protocol.
+    """
+    # A body that two servers could end at different places (RFC 9112, section 6.3).
+    lengths = every(request.headers, b"content-length")
+    coded = every(request.headers, b"transfer-encoding")
+    if coded and lengths:
+        raise RefusedError(400, "the request has both Content-Length and Transfer-Encoding; send one", close=True)
+    if len(coded) > 1 or (coded and (coded[0].strip().lower() != b"chunked" or version == "1.0")):
+        raise RefusedError(400, "the request's Transfer-Encoding is not understood; send chunked, or none", close=True)
+    if len({value.strip() for value in lengths}) > 1:
+        raise RefusedError(400, "the request has several values of Content-Length; send one of them", close=True)
+    # An absolute URL, the target of CONNECT, or the asterisk of OPTIONS.
+    if not request.raw_path.startswith(b"/"):
+        raise RefusedError(400, "the request's target is not a path; this proxy serves one provider only", close=True)
+    if any(part in _DOTS for part in unquote_to_bytes(request.raw_path).replace(b"\\", b"/").split(b"/")):
+        raise RefusedError(400, "the path has a segment . or .., which could lead out of the provider's address")
+    if b"websocket" in tokens(every(request.headers, b"upgrade")):
+        raise RefusedError(426, "WebSocket is not supported; use HTTP with server-sent events", close=True)
+
+
+class Guard:
+    """Admits requests.
+
+    Args:
+        token: the token that requests must carry; None for none.
+        listen: where the server listens.
+    """
+
+    def __init__(self, token: str | None, listen: Address) -> None:
+        self._token = None if token is None else token.encode()
+        self._listen = listen
+        # Finds the token anywhere, however its characters are percent-encoded.
+        self._pattern = None if token is None else re.compile("".join(map(_any_spelling, token)))
+
+    def admit(self, request: Request) -> Request:
+        """Return an admitted request, without a token in its path.
+
+        Raises:
+            RefusedError: if it is not admitted.
+        """
+        if self._token is None:
+            self._check_origin(request)
+            return request
+        shown = first(request.headers, TOKEN)
+        admitted = shown is not None and compare_digest(shown, self._token)
+        raw_path = request.raw_path
+        # Some clients add the base URL's path to a path that has it already, so the token may be repeated.
+        while (found := _MARKED.match(raw_path)) and compare_digest(unquote_to_bytes(found[1]), self._token):
+            raw_path, admitted = raw_path[found.end() :] or b"/", True
+        if admitted:
+            return replace(request, raw_path=raw_path, path=unquote_to_bytes(raw_path).decode("utf-8", "replace"))
+        raise RefusedError(
+            401,
+            "this proxy needs its token: in the header x-wane-token, or in the base URL as /~TOKEN before the path",
+        )
+
+    def shown(self, request: Request) -> str:
+        """Return method and path for the log, without the token or anything in its place."""
+        raw_path = _MARKED.sub(b"/~***", request.raw_path)
+        line = f"{request.method} {replace(request, raw_path=raw_path).shown}"
+        return line if self._pattern is None else self._pattern.sub("***", line)
+
+    def _check_origin(self, request: Request) -> None:
+        """Refuse web pages: any page can make a browser ask loopback, also by DNS rebinding."""
+        for value in every(request.headers, b"host"):
+            host = _host_name(value)
+            if host is None or not (is_loopback(host) or host == self._listen.host):
+                raise RefusedError(
+                    421,
+                    "the header Host does not name this machine; use the proxy's own address, 127.0.0.1",
+                )
+        for value in every(request.headers, b"origin"):
+            if not _is_program(value):
+                raise RefusedError(403, "this proxy accepts no requests from web pages; set a token to allow them")
+
+
+def _any_spelling(character: str) -> str:
+    return f"(?:{re.escape(character)}|(?i:%(?:25)*{ord(character):02x}))"
+
+
+def _host_name(value: bytes) -> str | None:
+    try:
+        return urlsplit(f"//{value.decode('latin-1')}").hostname
+    except ValueError:
+        return None
+
+
+def _is_program(origin: bytes) -> bool:
+    """Whether an origin is an application, or a page of this machine."""
+    scheme, _, rest = origin.decode("latin-1").partition("://")
+    if not rest:
+        return False  # `null`: a page that hides its origin
+    return scheme.lower() not in ("http", "https") or is_loopback(_host_name(rest.encode("latin-1")) or "")
