@@ -32,7 +32,7 @@ from wane.proxy.settings import ContextSettings
 from wane.proxy.store.base import StoreError
 from wane.proxy.store.disk import DiskStore
 from wane.proxy.store.memory import MemoryStore
-from wane.proxy.wire.usage import latest, summed
+from wane.proxy.wire.base import latest, summed
 from wane.testing import Call, Reply, Usage
 
 every_client = pytest.mark.parametrize(

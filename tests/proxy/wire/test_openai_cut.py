@@ -68,3 +68,16 @@ def test_a_later_round_without_a_body_is_broken_and_not_the_one_before_again(
     assert reply.end().alone
     with pytest.raises(BrokenReplyError):
         reply.end()
+
+
+@EACH
+def test_the_end_of_an_answered_round_is_not_given_if_the_next_one_breaks_at_once(
+    wire: Wire, provider: Provider, body: dict[str, Any]
+) -> None:
+    asked = {**body, "stream": True}
+    reply = wire.reply(asked, OWN)
+    scripted = Scripted("Looking.", calls=(mark(),))
+    reply.feed(Upstream(provider).ask(wire.equip(asked, [DELIMITER], GUIDANCE), scripted))
+    assert reply.started
+    assert reply.end().alone
+    assert reply.rest() == b""

@@ -11,8 +11,8 @@ from hypothesis import given
 from tests.proxy.wire.cuts import cuts
 from tests.proxy.wire.openai_support import DELIMITER, GUIDANCE, OWN, Proxy, Told, Upstream, events, mark, run
 from wane.core.errors import FormatError
-from wane.proxy.wire import sse
 from wane.proxy.wire.base import BrokenReplyError, Wire
+from wane.proxy.wire.reply import encode
 from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
 from wane.testing import Call, Usage
 from wane.testing import Reply as Scripted
@@ -38,7 +38,7 @@ def streams(*replies: Scripted) -> list[bytes]:
 def stream(*data: dict[str, Any], numbered: bool = True) -> bytes:
     numbers = [{"sequence_number": number} if numbered else {} for number in range(len(data))]
     pairs = zip(data, numbers, strict=True)
-    return b"".join(sse.encode(json.dumps({**each, **number}).encode(), each["type"]) for each, number in pairs)
+    return b"".join(encode(json.dumps({**each, **number}).encode(), each["type"]) for each, number in pairs)
 
 
 def response(status: str, *output: dict[str, Any], **more: Any) -> dict[str, Any]:

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 from wane.conversation.tools import Tool
 from wane.core.errors import WaneError
 from wane.formats.writing import WritingFormat
-from wane.proxy.wire.usage import Tally, summed
 
 Body = dict[str, Any]
 """A request's body, parsed. It is never changed in place, because bodies derived from it share its contents."""
@@ -26,6 +25,12 @@ Message = dict[str, Any]
 Correction = Callable[[Body, Body], Body]
 """Corrects a request that the provider would refuse. Takes its body and the client's body; returns a new body, or the
 same if it needs no correction."""
+
+Tally: TypeAlias = Callable[[Any, Any], Any]
+"""Combines the usage of earlier rounds with that of a later one; each is JSON data, or None if not reported."""
+
+MAX_ROUNDS: Final = 8
+"""The most rounds of one reply, for a model that keeps calling only own tools; the last is without these tools."""
 
 
 class BrokenReplyError(WaneError):
@@ -122,6 +127,44 @@ class WovenRound:
 
     message: Message
     results: tuple[Message, ...] = ()
+
+
+def summed(before: Any, more: Any) -> Any:
+    """Return the sum of two usages, field by field; other values are those of the later one.
+
+    Args:
+        before: usage of earlier rounds, as JSON data; None if none was reported.
+        more: usage of a later round.
+    """
+    if before is None or more is None:
+        return before if more is None else more
+    if isinstance(before, Mapping) and isinstance(more, Mapping):
+        keys = [*before, *(key for key in more if key not in before)]
+        return {key: summed(before.get(key), more.get(key)) for key in keys}
+    if _is_number(before) and _is_number(more):
+        return before + more
+    return more
+
+
+def latest(before: Any, more: Any) -> Any:
+    """Return the usage of the latest round that reported one: the size of the model's context, not the total usage."""
+    return before if more is None else more
+
+
+def count(usage: object, *path: str) -> int:
+    """Return one count of a usage, in tokens; 0 if it is missing or not a count.
+
+    Args:
+        usage: the usage, as JSON data.
+        path: the keys that lead to the count.
+    """
+    for key in path:
+        usage = usage.get(key) if isinstance(usage, Mapping) else None
+    return max(0, usage) if isinstance(usage, int) and not isinstance(usage, bool) else 0
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 class Reply(Protocol):
@@ -347,12 +390,3 @@ class Wire(Protocol):
     def error(self, status: int, message: str) -> bytes:
         """Return the body of one of the proxy's own errors, in the provider's error format."""
         ...
-
-
-def may_name(data: bytes, own: frozenset[str]) -> bool:
-    """Whether incomplete or unknown data may be a reply with own calls."""
-    return data.lstrip().startswith(b"{") and any(b'"%b"' % name.encode() in data for name in own)
-
-
-MAX_ROUNDS: Final = 8
-"""The most rounds of one reply, for a model that keeps calling only own tools; the last is without these tools."""

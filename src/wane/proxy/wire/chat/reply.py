@@ -6,23 +6,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from wane.proxy import jsons
-from wane.proxy.wire import sse
-from wane.proxy.wire.base import BrokenReplyError, Message, Round, TokenUsage
-from wane.proxy.wire.chat.message import (
+from wane.proxy.wire.base import BrokenReplyError, Message, Round, Tally, TokenUsage, count
+from wane.proxy.wire.chat.messages import (
     REASONING_LISTS,
     REASONING_TEXTS,
     TEXTS,
     Call,
     Draft,
     entries_of,
+    joint,
     merged,
     next_index,
     shifted,
 )
-from wane.proxy.wire.openai.errors import error_of
-from wane.proxy.wire.openai.stream import StreamedReply, WholeReply, parsed
-from wane.proxy.wire.openai.texts import joint
-from wane.proxy.wire.usage import Tally, count, summed
+from wane.proxy.wire.openai import error_of
+from wane.proxy.wire.reply import Event, StreamedReply, WholeReply, encode, parsed
 
 Chunk: TypeAlias = dict[str, Any]
 
@@ -78,7 +76,7 @@ class StreamedChat(StreamedReply):
         wants_usage: whether the client asked for usage, in a chunk without choices at the end.
     """
 
-    def __init__(self, own: frozenset[str], tally: Tally = summed, *, wants_usage: bool) -> None:
+    def __init__(self, own: frozenset[str], tally: Tally, *, wants_usage: bool) -> None:
         super().__init__()
         self._own = own
         self._wants_usage = wants_usage
@@ -93,7 +91,7 @@ class StreamedChat(StreamedReply):
     def fail(self, status: int, body: bytes) -> bytes:
         """Return an error in the form of streams: an object in place of a chunk."""
         error = error_of(status, body)
-        return sse.encode(jsons.dumps({"error": {**error, "code": error.get("code") or status}}))
+        return encode(jsons.dumps({"error": {**error, "code": error.get("code") or status}}))
 
     def _next_round(self) -> None:
         self._draft = Draft(self._own)
@@ -120,7 +118,7 @@ class StreamedChat(StreamedReply):
 
     # Events
 
-    def _take(self, event: sse.Event) -> bytes:
+    def _take(self, event: Event) -> bytes:
         if not event.data:
             return self._pass(event.raw)
         if event.data.strip() == _DONE:
@@ -144,7 +142,7 @@ class StreamedChat(StreamedReply):
             return self._pass(self._encoded(event, chunk, changed=False))
         return self._take_choice(event, chunk, choice)
 
-    def _take_choice(self, event: sse.Event, chunk: Chunk, choice: dict[str, Any]) -> bytes:
+    def _take_choice(self, event: Event, chunk: Chunk, choice: dict[str, Any]) -> bytes:
         delta = choice.get("delta")
         delta = delta if isinstance(delta, dict) else {}
         calls = self._draft.take(delta)
@@ -167,9 +165,7 @@ class StreamedChat(StreamedReply):
         encoded = self._encoded(event, chunk, changed=changed)
         return self._show(encoded) if seen else self._pass(encoded)
 
-    def _end_choice(
-        self, event: sse.Event, chunk: Chunk, choice: dict[str, Any], *, seen: bool, changed: bool
-    ) -> bytes:
+    def _end_choice(self, event: Event, chunk: Chunk, choice: dict[str, Any], *, seen: bool, changed: bool) -> bytes:
         """Hold back the chunk with the `finish_reason`; its visible content is sent at once."""
         if not seen:
             self._tail.append(_Closing(event, _with_choice(chunk, choice) if changed else chunk, changed))
@@ -180,7 +176,7 @@ class StreamedChat(StreamedReply):
         self._tail.append(_Closing(event, _with_choice(chunk, {**then, "delta": {}}), changed=True))
         return self._show(self._encoded(event, now, changed=True))
 
-    def _encoded(self, event: sse.Event, chunk: Chunk, *, changed: bool) -> bytes:
+    def _encoded(self, event: Event, chunk: Chunk, *, changed: bool) -> bytes:
         """Return an event's bytes, unchanged unless its chunk was changed or belongs to a later round."""
         if self._later:
             chunk = self._rounds.under_head(chunk)
@@ -269,7 +265,7 @@ class WholeChat(WholeReply):
         own: names of the proxy's own tools.
     """
 
-    def __init__(self, own: frozenset[str], tally: Tally = summed) -> None:
+    def __init__(self, own: frozenset[str], tally: Tally) -> None:
         super().__init__(own)
         self._rounds = _Rounds(tally)
         self._last: Chunk = {}
@@ -307,7 +303,7 @@ class WholeChat(WholeReply):
 class _Closing(NamedTuple):
     """An event that waits for the end of the reply, its chunk, and whether the chunk was changed."""
 
-    event: sse.Event
+    event: Event
     chunk: Chunk | None
     changed: bool = False
 

@@ -5,21 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from operator import is_
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from wane.conversation.tools import Tool
 from wane.core.errors import FormatError
 from wane.formats.openai_responses import OpenAIResponsesFormat, group
 from wane.formats.writing import WritingFormat
-from wane.proxy.wire.base import Body, Correction, Message, OwnCall, Reply, Round, WovenRound
-from wane.proxy.wire.openai.errors import is_about_reasoning
-from wane.proxy.wire.openai.texts import without_markers
-from wane.proxy.wire.openai.wire import OpenAIWire
-from wane.proxy.wire.responses.brought import offered, tools_item, with_tools, with_tools_item
-from wane.proxy.wire.responses.items import call_id_of, seal_of, without_reasoning
+from wane.proxy.wire.base import Body, Correction, Message, OwnCall, Reply, Round, Tally, WovenRound, summed
+from wane.proxy.wire.openai import OpenAIWire, is_about_reasoning, without_markers
+from wane.proxy.wire.responses.messages import (
+    Item,
+    call_id_of,
+    offered,
+    said,
+    seal_of,
+    tools_item,
+    with_tools,
+    with_tools_item,
+    without_id,
+    without_reasoning,
+)
 from wane.proxy.wire.responses.reply import StreamedResponse, WholeResponse
-from wane.proxy.wire.responses.weave import weave
-from wane.proxy.wire.usage import Tally, summed
 
 _STORED: Final = ("previous_response_id", "conversation")
 _SEND_ALL: Final = (
@@ -29,6 +35,8 @@ _SEND_ALL: Final = (
 _FIXED: Final = ("instructions", "tools", "text")
 # Tools that the provider runs.
 _HOSTED: Final = ("web_search", "file_search", "code_interpreter", "image_generation", "mcp")
+
+_MESSAGE: Final = "message"
 
 
 class OpenAIResponsesWire(OpenAIWire):
@@ -120,8 +128,30 @@ class OpenAIResponsesWire(OpenAIWire):
         return {**body, "input": [*_items(body), item]}
 
     def weave(self, message: Message, rounds: Sequence[WovenRound]) -> list[Message]:
-        """Return the provider's messages that a client's message stands for."""
-        return weave(message, rounds)
+        """Return the provider's messages that a client's assistant message stands for; see `Wire.weave`.
+
+        Clients send items with or without their ids and states, drop reasoning, trim texts and rewrite arguments. So
+        items are recognised one by one: by the call's id, by their own id, by their encrypted content, or by their
+        text.
+        """
+        if not rounds:
+            return [message]
+        own = [{call_id_of(item) for result in woven.results for item in result["items"]} - {None} for woven in rounds]
+        slots = [
+            _Slot(number, place, item)
+            for number, woven in enumerate(rounds)
+            for place, item in enumerate(woven.message["items"])
+            if call_id_of(item) not in own[number]
+        ]
+        sent = _placed(message["items"], slots, len(rounds) - 1)
+        history: list[Message] = []
+        for number, woven in enumerate(rounds):
+            theirs = sent[number]
+            items = _made(woven.message["items"], theirs, own[number]) if theirs else woven.message["items"]
+            # The provider would refuse reasoning alone, whose own call was cut off.
+            if theirs or any(_kind(item) != "reasoning" for item in items):
+                history += [{**woven.message, "items": items}, *woven.results]
+        return history or [message]
 
     def visible(self, rounds: Sequence[Round]) -> Message:
         """Return the client's message for a reply of these rounds."""
@@ -195,3 +225,91 @@ def _is_reference(item: object) -> bool:
     if not isinstance(item, Mapping):
         return False
     return item.get("type") == "item_reference" or (item.get("type") is None and "role" not in item and "id" in item)
+
+
+class _Slot(NamedTuple):
+    """An item that the client has seen: its round, and its place among the round's items."""
+
+    round: int
+    place: int
+    item: Item
+
+
+def _placed(items: Sequence[Item], slots: Sequence[_Slot], last: int) -> list[dict[int, list[Item]]]:
+    """Return the client's items by round and place; unknown items go with the next known one.
+
+    Args:
+        items: the client's items.
+        slots: the items that it has seen.
+        last: the last round, which gets unknown items at the end, at place -1.
+    """
+    sent: list[dict[int, list[Item]]] = [{} for _ in range(last + 1)]
+    waiting: list[Item] = []
+    start = 0
+    for item in items:
+        found = next((n for n in range(start, len(slots)) if _same(item, slots[n].item)), None)
+        if found is None:
+            waiting.append(item)
+            continue
+        ahead = _settle(waiting, slots[start:found], sent)
+        sent[slots[found].round][slots[found].place] = [*ahead, item]
+        waiting, start = [], found + 1
+    if ahead := _settle(waiting, slots[start:], sent):
+        sent[last][-1] = ahead
+    return sent
+
+
+def _settle(items: Sequence[Item], slots: Sequence[_Slot], sent: list[dict[int, list[Item]]]) -> list[Item]:
+    """Put edited items in the places of their originals, and return the items that are left.
+
+    Between two known items, items of one kind match the originals of that kind if there are as many.
+    """
+    others: list[Item] = []
+    for kind in dict.fromkeys(map(_kind, items)):
+        mine = [item for item in items if _kind(item) == kind]
+        free = [slot for slot in slots if _kind(slot.item) == kind]
+        if len(mine) != len(free) or kind not in (_MESSAGE, "reasoning"):
+            others += mine
+            continue
+        for item, slot in zip(mine, free, strict=True):
+            sent[slot.round][slot.place] = [item]
+    return [item for item in items if any(item is other for other in others)]
+
+
+def _made(recorded: Sequence[Item], theirs: dict[int, list[Item]], own: set[Any]) -> list[Item]:
+    """Return a round's items as the client has kept them.
+
+    An own call keeps its id only if the reasoning before it is present under its own id, because OpenAI checks that.
+    """
+    items: list[Item] = []
+    reasoning: str | None = None
+    named = True
+    for place, item in enumerate(recorded):
+        is_reasoning = _kind(item) == "reasoning"
+        if is_reasoning:
+            reasoning, named = item.get("id"), False
+        if place in theirs:
+            items += theirs[place]
+            named = named or (is_reasoning and theirs[place][-1].get("id") == reasoning)
+        elif call_id_of(item) in own:
+            items.append(item if named else without_id(item))
+    return [*items, *theirs.get(-1, ())]
+
+
+def _same(item: Item, shown: Item) -> bool:
+    """Whether a client's item is one that it has seen, apart from some edits."""
+    kind = _kind(item)
+    if kind != _kind(shown):
+        return False
+    if shown.get("call_id") is not None:
+        return bool(item.get("call_id") == shown["call_id"])
+    if item.get("id") and shown.get("id"):
+        return bool(item["id"] == shown["id"])
+    if item.get("encrypted_content") and shown.get("encrypted_content"):
+        return bool(item["encrypted_content"] == shown["encrypted_content"])
+    text = said(item).strip()
+    return bool(text) and text == said(shown).strip()
+
+
+def _kind(item: Item) -> str:
+    return str(item.get("type") or _MESSAGE)

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 from wane.proxy import jsons
-from wane.proxy.wire import sse
-from wane.proxy.wire.base import Body, BrokenReplyError, Round, TokenUsage
-from wane.proxy.wire.openai.errors import error_of
-from wane.proxy.wire.openai.stream import StreamedReply, WholeReply, parsed
-from wane.proxy.wire.responses.items import Item, call_id_of, client_calls, is_own, own_calls, returnable
-from wane.proxy.wire.usage import Tally, count, summed
+from wane.proxy.wire.base import Body, BrokenReplyError, Round, Tally, TokenUsage, count
+from wane.proxy.wire.openai import error_of
+from wane.proxy.wire.reply import Event, StreamedReply, WholeReply, encode, parsed
+from wane.proxy.wire.responses.messages import Item, call_id_of, client_calls, is_own, own_calls, returnable
 
 Data: TypeAlias = dict[str, Any]
 
@@ -101,7 +99,7 @@ class StreamedResponse(StreamedReply):
         own: names of the proxy's own tools.
     """
 
-    def __init__(self, body: Body, own: frozenset[str], tally: Tally = summed) -> None:
+    def __init__(self, body: Body, own: frozenset[str], tally: Tally) -> None:
         super().__init__()
         self._own = own
         self._rounds = _Rounds(body, own, tally)
@@ -123,7 +121,7 @@ class StreamedResponse(StreamedReply):
         ended = {"status": "failed", "error": shown, "output": self._rounds.output, "usage": self._rounds.usage}
         number = {} if self._last is None else {"sequence_number": self._last + 1}
         data = {"type": "response.failed", **number, "response": {**self._opening, **ended}}
-        return sse.encode(jsons.dumps(data), "response.failed")
+        return encode(jsons.dumps(data), "response.failed")
 
     def _next_round(self) -> None:
         self._base = self._top
@@ -151,7 +149,7 @@ class StreamedResponse(StreamedReply):
 
     # Events
 
-    def _take(self, event: sse.Event) -> bytes:
+    def _take(self, event: Event) -> bytes:
         if not event.data:
             return self._pass(event.raw)
         data = parsed(event.data)
@@ -175,7 +173,7 @@ class StreamedResponse(StreamedReply):
             return self._pass(self._encoded(event, data))
         return self._take_item(event, data, index)
 
-    def _begin(self, event: sse.Event, data: Data, response: Data) -> bytes:
+    def _begin(self, event: Event, data: Data, response: Data) -> bytes:
         """Take in an event that starts a response; the client gets only those of the first round."""
         if self._rounds.count:
             self._gap = True
@@ -185,7 +183,7 @@ class StreamedResponse(StreamedReply):
         self._opening = echoed
         return self._pass(self._encoded(event, data, {} if echoed is response else {"response": echoed}))
 
-    def _end(self, event: sse.Event, data: Data, response: Data) -> bytes:
+    def _end(self, event: Event, data: Data, response: Data) -> bytes:
         """Take in the event that ends a response, and hold it back."""
         self._terminal = response
         self._rounds.identify(response)
@@ -199,7 +197,7 @@ class StreamedResponse(StreamedReply):
         self._last, self._shift, self._gap = last, shift, gap
         return b""
 
-    def _take_item(self, event: sse.Event, data: Data, index: int) -> bytes:
+    def _take_item(self, event: Event, data: Data, index: int) -> bytes:
         """Take in an event about an item of the output."""
         item = data.get("item")
         if isinstance(item, dict):
@@ -217,7 +215,7 @@ class StreamedResponse(StreamedReply):
         self._top = max(self._top, place + 1)
         return self._show(self._encoded(event, data, {} if place == index else {"output_index": place}))
 
-    def _encoded(self, event: sse.Event, data: Data, changes: Mapping[str, Any] | None = None) -> bytes:
+    def _encoded(self, event: Event, data: Data, changes: Mapping[str, Any] | None = None) -> bytes:
         """Return an event's bytes with changes to its data and sequence number; unchanged if there are none.
 
         Sequence numbers are the provider's, without gaps for events that the client does not get.
@@ -242,7 +240,7 @@ class WholeResponse(WholeReply):
         own: names of the proxy's own tools.
     """
 
-    def __init__(self, body: Body, own: frozenset[str], tally: Tally = summed) -> None:
+    def __init__(self, body: Body, own: frozenset[str], tally: Tally) -> None:
         super().__init__(own)
         self._rounds = _Rounds(body, own, tally)
         self._reply: bytes | None = None

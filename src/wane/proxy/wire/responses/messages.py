@@ -1,12 +1,12 @@
-"""Output items of the Responses API: which are own calls, and how items are sent back to the provider."""
+"""Items of the Responses API: own calls, what is sent back to the provider, and tools in the input."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from wane.proxy.wire.base import OwnCall
-from wane.proxy.wire.chat.message import is_json
+from wane.proxy.wire.base import Body, OwnCall
+from wane.proxy.wire.openai import is_json
 
 Item: TypeAlias = dict[str, Any]
 
@@ -15,6 +15,10 @@ _HOSTED: Final = frozenset(
     {"web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call"}
 )
 _WORDS: Final = ("text", "refusal")
+
+_TYPE: Final = "additional_tools"
+
+_Item: TypeAlias = dict[str, Any]
 
 
 def is_own(item: object, own: Container[str]) -> bool:
@@ -123,3 +127,35 @@ def _words(content: object) -> str:
         return content
     parts = [part for part in content if isinstance(part, Mapping)] if isinstance(content, list) else []
     return "".join(next((part[key] for key in _WORDS if isinstance(part.get(key), str)), "") for part in parts)
+
+
+def offered(body: Body) -> list[Any]:
+    """Return the tools of a request, wherever they are."""
+    tools = body.get("tools")
+    item = tools_item(body)
+    return [*(tools if isinstance(tools, list) else ()), *(item["tools"] if item else ())]
+
+
+def tools_item(body: Body) -> _Item | None:
+    """Return the first item of the input that contains tools; None if there is none."""
+    items = body.get("input")
+    return next(filter(_has_tools, items), None) if isinstance(items, list) else None
+
+
+def with_tools(items: Sequence[_Item], definitions: Sequence[_Item]) -> list[_Item]:
+    """Return input items with further tools appended to the first item that contains tools."""
+    place = next(place for place, item in enumerate(items) if _has_tools(item))
+    item = items[place]
+    return [*items[:place], {**item, "tools": [*item["tools"], *definitions]}, *items[place + 1 :]]
+
+
+def with_tools_item(items: list[_Item], item: _Item | None) -> list[_Item]:
+    """Return a view's items with an item in place of the first that contains tools."""
+    if item is None:
+        return items
+    place = next((place for place, each in enumerate(items) if _has_tools(each)), None)
+    return items if place is None else [*items[:place], item, *items[place + 1 :]]
+
+
+def _has_tools(item: object) -> bool:
+    return isinstance(item, dict) and item.get("type") == _TYPE and isinstance(item.get("tools"), list)

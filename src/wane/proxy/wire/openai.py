@@ -1,0 +1,120 @@
+"""What Chat Completions and Responses share: the rules of their views, errors, and cache markers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from wane.proxy import jsons
+from wane.proxy.wire.base import Body, Correction, Message
+
+_LONGEST: Final = 2_000  # characters of an error body that is not JSON
+_TYPES: Final = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+# Errors of OpenAI, and of gateways that speak its protocols, about reasoning that cannot be sent back.
+_REASONING: Final = re.compile(
+    r"invalid_encrypted_content|encrypted.{0,400}could not be (verified|decrypted)|prefix_?mismatch"
+    r"|of type .{0,3}reasoning.{0,3} was provided without|without its required .{0,3}reasoning"
+    r"|item with id .{0,3}rs_\w+.{0,3} not found"
+    r"|thinking.{0,80}(signature|bound to|cannot be modified)|signature.{0,20} in .{0,3}thinking",
+    re.IGNORECASE | re.DOTALL,
+)
+
+MARKERS: Final = frozenset({"cache_control", "prompt_cache_breakpoint"})
+"""Keys by which clients mark how far a provider should cache. They are not content, and move between requests."""
+
+
+class OpenAIWire:
+    """The part of a protocol that both of OpenAI's share: neither demands anything of a view."""
+
+    def required(
+        self,
+        body: Body,  # noqa: ARG002 - the protocol demands nothing
+        history: Sequence[Message],  # noqa: ARG002
+        shown: Sequence[tuple[int, Message]],  # noqa: ARG002
+    ) -> Mapping[int, Sequence[int]]:
+        """Return nothing: any view is valid."""
+        return {}
+
+    def correction_ahead(self, body: Body, sent: Body) -> Correction | None:  # noqa: ARG002 - any view is valid
+        """Return None: any view is valid."""
+        return None
+
+    def headers(self, body: Body) -> Mapping[str, str]:  # noqa: ARG002 - the protocol has none
+        """Return no headers: none depends on the body."""
+        return {}
+
+    def error(self, status: int, message: str) -> bytes:
+        """Return an error body in OpenAI's format."""
+        return error_body(status, message)
+
+
+def error_body(status: int, message: str) -> bytes:
+    """Return an error body in OpenAI's format.
+
+    Args:
+        status: the HTTP status.
+        message: what is wrong, and what to do.
+    """
+    kind = _TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
+    return jsons.dumps({"error": {"message": message, "type": kind, "param": None, "code": None}})
+
+
+def error_of(status: int, body: bytes) -> dict[str, Any]:
+    """Return the error object in a provider's error body, or one made from its text if it has none.
+
+    Args:
+        status: the HTTP status.
+        body: the body.
+    """
+    try:
+        data = jsons.loads(body)
+    except ValueError:
+        data = None
+    error = data.get("error") if isinstance(data, dict) else None
+    if isinstance(error, dict):
+        return error
+    text = error if isinstance(error, str) else body.decode("utf-8", "replace")[:_LONGEST]
+    message = text.strip() or f"the provider answered with HTTP {status}"
+    made: dict[str, Any] = jsons.loads(error_body(status, message))["error"]
+    return made
+
+
+def is_about_reasoning(status: int, body: bytes) -> bool:
+    """Whether a request was refused because its reasoning does not belong to the conversation before it."""
+    return status in (400, 404, 422) and _REASONING.search(body.decode("utf-8", "replace")) is not None
+
+
+def is_json(text: str) -> bool:
+    """Whether a text is complete JSON."""
+    try:
+        jsons.loads(text.encode("utf-8", "surrogatepass"))
+    except ValueError:
+        return False
+    return True
+
+
+def without_markers(entry: dict[str, Any], *, content: str = "content") -> dict[str, Any]:
+    """Return a message or an item without cache markers, on itself and on the parts of its content.
+
+    Args:
+        entry: the message; the same is returned if it has none.
+        content: the key of its content.
+    """
+    parts: Any = entry.get(content)
+    marked = isinstance(parts, list) and any(map(_is_marked, parts))
+    if not marked and MARKERS.isdisjoint(entry):
+        return entry
+    plain = unmarked(entry)
+    if marked:
+        plain[content] = [unmarked(part) if _is_marked(part) else part for part in parts]
+    return plain
+
+
+def _is_marked(value: object) -> bool:
+    return isinstance(value, dict) and not MARKERS.isdisjoint(value)
+
+
+def unmarked(value: dict[str, Any]) -> dict[str, Any]:
+    """Return a message or a part without cache markers on itself."""
+    return {key: each for key, each in value.items() if key not in MARKERS}

@@ -1,1 +1,0 @@
-"""The common parts of OpenAI's two protocols."""

@@ -1,0 +1,352 @@
+"""Replies: streams split into server-sent events, and what the replies of all protocols share."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from typing import Any, Final, NamedTuple
+
+from wane.proxy import jsons
+from wane.proxy.wire.base import BrokenReplyError, Round
+
+MAX_EVENT: Final = 64 * 1024 * 1024
+"""Bytes that one event may have; the largest hold a picture."""
+
+_BOM: Final = b"\xef\xbb\xbf"
+_LINE_END: Final = re.compile(rb"\r\n|\n|\r")
+# A blank line: the end of the line before it, and its own. The groups are atomic, because half of a `\r\n` is no line
+# end. A final `\r` may be half of a `\r\n`, so the next byte is needed...
+_EVENT_END: Final = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r(?=[^\n]))")
+# ...unless lines end with `\r` alone, because the next byte may take long; a `\n` is then part of the next event.
+_EVENT_END_CR: Final = re.compile(rb"(?>\r\n|\n|\r)[\n\r]")
+# Bytes of an incomplete event's end that may be in the buffer already.
+_LOOK_BACK: Final = 3
+
+
+class Event(NamedTuple):
+    """One server-sent event. A tuple for speed, because streams have very many.
+
+    Attributes:
+        raw: its exact bytes, including the final blank line and comments before it.
+        name: the value of its field `event`; empty for none.
+        data: the values of its fields `data`, joined by line feeds; empty for a comment.
+    """
+
+    raw: bytes
+    name: str
+    data: bytes
+
+    def with_data(self, data: bytes) -> bytes:
+        """Return the bytes of this event with other data, which must have no line ends."""
+        return encode(data, self.name)
+
+
+def encode(data: bytes, name: str = "") -> bytes:
+    """Return the bytes of an event.
+
+    Args:
+        data: its data, without line ends.
+        name: its name; empty for none.
+    """
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), data) if name else b"data: %b\n\n" % data
+
+
+class Splitter:
+    r"""Splits a stream into events. Pieces may be cut anywhere, and lines may end with `\n`, `\r\n` or `\r`.
+
+    The exact bytes of each event are kept, to pass on those that need no change: the `raw` bytes of all events plus the
+    rest make up the stream.
+
+    Args:
+        limit: bytes that one event may have.
+    """
+
+    __slots__ = ("_buffer", "_end", "_first", "_limit", "_seen", "_settled")
+
+    def __init__(self, limit: int = MAX_EVENT) -> None:
+        self._buffer = bytearray()
+        self._seen = 0  # where the search for the event's end continues
+        self._end: re.Pattern[bytes] | None = None  # None while lines end with `\n` alone, or none has ended yet
+        self._settled = False
+        self._first = True
+        self._limit = limit
+
+    @property
+    def rest(self) -> bytes:
+        """The beginning of an incomplete event."""
+        return bytes(self._buffer)
+
+    def feed(self, data: bytes) -> list[Event]:
+        """Take in a piece of the stream and return the events that are complete now.
+
+        Raises:
+            BrokenReplyError: if an event is longer than the limit; `rest` still has all of it, including this piece.
+        """
+        buffer = self._buffer
+        too_long = len(buffer) > self._limit
+        buffer += data
+        if too_long:
+            raise BrokenReplyError(
+                f"an event of the provider's stream has more than {self._limit:,} bytes; a reply with such an event"
+                " cannot be managed"
+            )
+        if self._end is None and b"\r" in data:
+            self._end = _EVENT_END
+        if not self._settled and not self._settle():
+            return []
+        events = []
+        start = 0
+        while stop := self._find(max(self._seen, start)):
+            events.append(self._event(bytes(buffer[start:stop])))
+            start = self._seen = stop
+        if start:
+            del buffer[:start]
+        self._seen = max(0, len(buffer) - _LOOK_BACK)
+        return events
+
+    def end(self) -> Event | None:
+        """Return the rest of the stream as an event, because some servers omit the last blank line."""
+        if not self._buffer:
+            return None
+        raw = bytes(self._buffer)
+        self._buffer.clear()
+        self._seen = 0
+        return self._event(raw)
+
+    def _settle(self) -> bool:
+        """Find out from the first line how lines end; return False if it is not complete yet."""
+        end = _LINE_END.search(self._buffer, self._seen)
+        if end is None or (end[0] == b"\r" and end.end() == len(self._buffer)):
+            self._seen = max(0, len(self._buffer) - 1)
+            return False
+        self._settled = True
+        self._seen = 0
+        if end[0] == b"\r":
+            self._end = _EVENT_END_CR
+        return True
+
+    def _find(self, start: int) -> int:
+        """Return the end of the current event, searching from `start`; 0 if it is incomplete."""
+        if self._end is None:
+            place = self._buffer.find(b"\n\n", start)
+            return place + 2 if place >= 0 else 0
+        found = self._end.search(self._buffer, start)
+        return found.end() if found else 0
+
+    def _event(self, raw: bytes) -> Event:
+        text = raw
+        if self._first:
+            self._first = False
+            text = raw.removeprefix(_BOM)
+        name, data = b"", None
+        for line in text.split(b"\n") if b"\r" not in text else _LINE_END.split(text):
+            if line.startswith(b"data:"):
+                value = line[6:] if line[5:6] == b" " else line[5:]
+                data = value if data is None else b"%b\n%b" % (data, value)
+            elif line.startswith(b"event:"):
+                name = line[7:] if line[6:7] == b" " else line[6:]
+            elif line == b"data":
+                data = b"" if data is None else data + b"\n"
+            elif line == b"event":
+                name = b""
+        return Event(raw, name.decode("utf-8", "replace"), data or b"")
+
+
+class StreamedReply(ABC):
+    """A streamed reply; see `wane.proxy.wire.base.Reply`.
+
+    Attributes:
+        started: whether anything was sent to the client.
+    """
+
+    def __init__(self) -> None:
+        self.started = False
+        self._splitter = Splitter()
+        self._held: list[bytes] = []  # waits until there is something for the client to see
+        self._late = b""  # output of the end of a round
+        self._failure = ""  # why the reply is broken
+        self._reported = False  # whether the provider reported an error itself
+        self._over = False
+        self._unsplit = False
+        self._lost = ""  # what is wrong with an event that was not understood
+        self._obscured = False  # whether an event that was not understood may be part of an own call
+
+    @property
+    def hides(self) -> bool:
+        """Whether this round may have part of an own call."""
+        return self._obscured or self._may_hide(self._splitter.rest) or self._hides()
+
+    def feed(self, data: bytes) -> bytes:
+        """Take in a piece of the provider's stream, and return what the client gets now."""
+        self._begin_round()
+        out, self._late = self._late, b""
+        if self._unsplit:
+            return out + data
+        try:
+            events = self._splitter.feed(data)
+        except BrokenReplyError as error:
+            # From here on, bytes are passed on unchanged.
+            self._failure, self._unsplit = str(error), True
+            rest, self._splitter = self._splitter.rest, Splitter()
+            return out + self._show(rest)
+        return out + b"".join(map(self._take, events))
+
+    def end(self) -> Round:
+        """Return the round, at the end of the provider's stream.
+
+        Raises:
+            BrokenReplyError: if the stream stopped before its end, or with an error.
+        """
+        self._begin_round()
+        self._take_last()
+        if self._failure:
+            raise BrokenReplyError(self._failure, reported=self._reported)
+        round_ = self._round()
+        self._over = True
+        return round_
+
+    def rest(self) -> bytes:
+        """Return the data that was held back, for a client whose reply breaks here."""
+        self._begin_round()  # the end of a round that was answered is not for the client
+        begun = self._splitter.rest
+        shown = b"" if self._may_hide(begun) else begun
+        return self._late + b"".join(self._held) + self._closing_held() + shown
+
+    def _begin_round(self) -> None:
+        """Reset for the next round if the previous one is over."""
+        if self._over:
+            self._over = False
+            self._splitter = Splitter()
+            self._next_round()
+
+    def _take_last(self) -> None:
+        """Take in a last event without the blank line after it, which some servers omit."""
+        event = self._splitter.end()
+        if event is not None:
+            # More rounds may follow, so the event gets its blank line.
+            self._late += self._take(event._replace(raw=event.raw.rstrip(b"\r\n") + b"\n\n"))
+
+    def _show(self, data: bytes) -> bytes:
+        """Return data that the client sees, after everything held back for it."""
+        self.started = True
+        if not self._held:
+            return data
+        data = b"".join(self._held) + data
+        self._held.clear()
+        return data
+
+    def _pass(self, data: bytes) -> bytes:
+        """Return data without visible content, or hold it until something visible follows."""
+        if self.started:
+            return data
+        self._held.append(data)
+        return b""
+
+    def _strange(self, event: Event) -> bytes:
+        """Take in an event that is not a JSON object."""
+        self._lost = self._lost or f"an event of the provider's stream is not a JSON object: {event.data!r:.200}"
+        return self._obscure() if self._may_hide(event.raw) else self._pass(event.raw)
+
+    def _obscure(self) -> bytes:
+        """Hide an event that may be part of an own call, of which an earlier event was not understood."""
+        self._obscured = True
+        self._failure = self._failure or self._lost
+        return b""
+
+    @abstractmethod
+    def _hides(self) -> bool:
+        """Whether part of an own call was recognised in this round."""
+
+    @abstractmethod
+    def _take(self, event: Event) -> bytes:
+        """Take in an event, and return what the client gets now."""
+
+    @abstractmethod
+    def _round(self) -> Round:
+        """Return the completed round; raise `BrokenReplyError` if it is incomplete."""
+
+    @abstractmethod
+    def _next_round(self) -> None:
+        """Reset for the next round."""
+
+    @abstractmethod
+    def _may_hide(self, begun: bytes) -> bool:
+        """Whether an event with this beginning may be part of an own call."""
+
+    @abstractmethod
+    def _closing_held(self) -> bytes:
+        """Return the closing events that wait for `finish`, for a client whose reply breaks."""
+
+
+class WholeReply(ABC):
+    """A reply in one piece; see `wane.proxy.wire.base.Reply`.
+
+    Args:
+        own: names of the proxy's own tools.
+
+    Attributes:
+        started: False, because nothing is sent before the end.
+    """
+
+    started = False
+
+    def __init__(self, own: frozenset[str]) -> None:
+        self._own = own
+        self._pieces: list[bytes] = []
+        self._over = False
+
+    @property
+    def hides(self) -> bool:
+        """Whether this round may have part of an own call."""
+        data = self.rest()
+        return data.lstrip().startswith(b"{") and any(b'"%b"' % name.encode() in data for name in self._own)
+
+    def feed(self, data: bytes) -> bytes:
+        """Take in a piece of the provider's body; the client gets nothing yet."""
+        self._begin_round()
+        self._pieces.append(data)
+        return b""
+
+    def _begin_round(self) -> None:
+        """Reset for the next round if the previous one is over."""
+        if self._over:
+            self._over = False
+            self._pieces.clear()
+
+    def end(self) -> Round:
+        """Return the round, at the end of the provider's body.
+
+        Raises:
+            BrokenReplyError: if the body violates the protocol.
+        """
+        self._begin_round()
+        self._over = True
+        body = parsed(self.rest())
+        if body is None:
+            raise BrokenReplyError(f"the provider's reply is not a JSON object: {self.rest()[:200]!r}")
+        if body.get("error"):
+            raise BrokenReplyError(f"the provider's reply is an error: {body['error']!r:.500}")
+        return self._round(body)
+
+    def rest(self) -> bytes:
+        """Return the provider's body unchanged."""
+        if len(self._pieces) > 1:
+            self._pieces = [b"".join(self._pieces)]
+        return self._pieces[0] if self._pieces else b""
+
+    def fail(self, status: int, body: bytes) -> bytes:  # noqa: ARG002 - nothing was sent, so the status can still change
+        """Return the provider's error body."""
+        return body
+
+    @abstractmethod
+    def _round(self, body: dict[str, Any]) -> Round:
+        """Return the round; raise `BrokenReplyError` if it violates the protocol."""
+
+
+def parsed(data: bytes) -> dict[str, Any] | None:
+    """Return the JSON object in some bytes; None if there is none."""
+    try:
+        value = jsons.loads(data)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
