@@ -13,7 +13,7 @@ import pytest
 from tests.proxy.sessions.test_index import SMALL, disk, result, work, worker
 from tests.proxy.world import CLIENTS, AnthropicClient, ChatClient, Client, Upstream, exchange, run_turn
 from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.store.memory import MemoryStore
+from wane.proxy.store.base import MemoryStore
 from wane.testing import Call, Reply, Request
 
 every_client = pytest.mark.parametrize("make", CLIENTS, ids=lambda client: client.__name__)

@@ -29,9 +29,8 @@ from wane.formats.notices import is_notice
 from wane.journal import SessionStore
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import ContextSettings
-from wane.proxy.store.base import StoreError
+from wane.proxy.store.base import MemoryStore, StoreError
 from wane.proxy.store.disk import DiskStore
-from wane.proxy.store.memory import MemoryStore
 from wane.proxy.wire.base import latest, summed
 from wane.testing import Call, Reply, Usage
 

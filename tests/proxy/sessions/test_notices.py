@@ -14,7 +14,7 @@ from tests.proxy.sessions.test_index import SMALL, result, work, worker
 from tests.proxy.world import AnthropicClient, Client, Exchange, RemindedClient, ResponsesClient, exchange
 from wane import Kind
 from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.store.memory import MemoryStore
+from wane.proxy.store.base import MemoryStore
 
 LONG = "what the harness has to say " * 30
 SKILL = f"Base directory for this skill: /w/.claude/skills/tidy\n\n# Tidy\n\n{LONG}"

@@ -21,7 +21,7 @@ from wane.cli.failure import UsageError
 from wane.cli.proxy.options import context_settings
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.turn import MOST_RECALLS, TOO_MANY
-from wane.proxy.store.memory import MemoryStore
+from wane.proxy.store.base import MemoryStore
 from wane.testing import Call, Reply, Request, ScriptedServer
 
 RECALLING = replace(SMALL, recall=True)

@@ -19,8 +19,8 @@ from wane.cli.proxy.options import context_settings
 from wane.journal import SessionStore
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import ContextSettings
+from wane.proxy.store.base import MemoryStore
 from wane.proxy.store.disk import DiskStore
-from wane.proxy.store.memory import MemoryStore
 from wane.testing import Call, Reply, Request, Usage
 
 every_client = pytest.mark.parametrize("make", CLIENTS, ids=lambda client: client.__name__)

@@ -16,9 +16,8 @@ from tests.proxy.world import AnthropicClient, Exchange, Upstream, exchange
 from wane.journal import SessionStore
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import ContextSettings
-from wane.proxy.store.base import Store
+from wane.proxy.store.base import MemoryStore, Store
 from wane.proxy.store.disk import DiskStore
-from wane.proxy.store.memory import MemoryStore
 
 BUDGET = 6_000
 SETTINGS = ContextSettings(budget=BUDGET)

@@ -10,9 +10,7 @@ from typing import Any
 
 from wane.journal import NoteRecord, Record
 from wane.proxy.store import Log, SessionBusyError, Store, open_store
-from wane.proxy.store.location import parse_location
-from wane.proxy.store.outage import TIMEOUTS, Timeouts
-from wane.proxy.store.shared import Database
+from wane.proxy.store.database import TIMEOUTS, Database, Timeouts, parse_location
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from tests.proxy.store.support import Place, add, add_anew, new_root, note, topi
 from tests.strategies import times
 from wane.journal import MessageRecord, NoteRecord, Record
 from wane.proxy.store import SessionBusyError, SessionChangedError, Store, StoreError
-from wane.proxy.store.names import MAX_FOUND
+from wane.proxy.store.base import MAX_FOUND
 
 PROJECT = Path(wane.__file__).parents[2]
 

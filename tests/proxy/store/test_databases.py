@@ -18,7 +18,7 @@ from tests.proxy.store.servers import PASSWORD, QUOTED, Postgres, Redis, free_po
 from tests.proxy.store.support import Place, add, database_of, new_root, note, topics
 from wane.journal import read
 from wane.proxy.store import SessionLostError, Store, StoreError, open_store
-from wane.proxy.store.shared import End
+from wane.proxy.store.database import End
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from tests.proxy.store.support import add, files, new_root, note
 from wane.proxy.store import SessionBusyError, StoreError, open_store
-from wane.proxy.store.memory import MemoryStore
+from wane.proxy.store.base import MemoryStore
 
 
 def test_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

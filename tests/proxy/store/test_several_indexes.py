@@ -15,8 +15,9 @@ from tests.proxy.store.support import Place, database_of
 from tests.proxy.world import CLIENTS, Client, exchange, run_turn
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store import open_store
-from wane.proxy.store.memory import MemoryStore
-from wane.proxy.store.shared import Database, End, SharedStore
+from wane.proxy.store.base import MemoryStore
+from wane.proxy.store.database import Database, End
+from wane.proxy.store.shared import SharedStore
 
 every_client = pytest.mark.parametrize("make", CLIENTS, ids=lambda client: client.__name__)
 

@@ -15,7 +15,7 @@ from wane.cli.sessions.found import found_dict, print_found
 from wane.cli.terminal.text import human_bytes, local_time, printable
 from wane.journal import SessionInfo, SessionStore, default_root
 from wane.lab.discover import find_sessions
-from wane.proxy.store.names import is_session_id
+from wane.proxy.store.base import is_session_id
 
 _SHORT_ID: Final = 12
 _APIS: Final = {"anthropic": "Anthropic Messages", "openai": "Chat Completions", "openai_responses": "OpenAI Responses"}

@@ -25,8 +25,7 @@ from wane.proxy.sessions.identity import ASSISTANT, Arrival, root_of
 from wane.proxy.sessions.session import Session, View
 from wane.proxy.sessions.turn import SessionTurn
 from wane.proxy.settings import ContextSettings
-from wane.proxy.store.base import SessionBusyError, SessionChangedError, Store, StoreError
-from wane.proxy.store.memory import MemoryStore
+from wane.proxy.store.base import MemoryStore, SessionBusyError, SessionChangedError, Store, StoreError
 from wane.proxy.wire.base import Body, Message, Wire
 from wane.recall import RECALL
 

@@ -10,6 +10,7 @@ from wane.journal import SessionStore, default_root
 from wane.proxy.store.base import (
     KEEP,
     Log,
+    MemoryStore,
     SessionBusyError,
     SessionChangedError,
     SessionLostError,
@@ -17,10 +18,9 @@ from wane.proxy.store.base import (
     StoredSession,
     StoreError,
 )
+from wane.proxy.store.database import Database, parse_location, scheme_of
 from wane.proxy.store.disk import DiskStore
-from wane.proxy.store.location import parse_location, scheme_of
-from wane.proxy.store.memory import MemoryStore
-from wane.proxy.store.shared import Database, SharedStore
+from wane.proxy.store.shared import SharedStore
 
 __all__ = [
     "KEEP",

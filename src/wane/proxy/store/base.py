@@ -1,18 +1,38 @@
-"""The interface of a store: sessions as logs of journal records, found by a digest of how they began."""
+"""Stores: their interface, what they share, and the simplest one, which keeps sessions in memory only."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+import asyncio
+import re
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Protocol
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeVar
 
-from wane.core.errors import WaneError
-from wane.journal import Header, Record
+from wane.core.errors import JournalError, SessionLockedError, WaneError
+from wane.journal import Header, MessageRecord, NoteRecord, Record, new_header
 
 KEEP: Final = 30 * 86_400.0
 """Seconds after its last record until a session is deleted, by default."""
+
+MAX_FOUND: Final = 32
+"""The most sessions that `Store.find` returns."""
+
+_ROOT: Final = re.compile(r"[0-9a-f]{24}")
+_SESSION: Final = re.compile(r"([0-9a-f]{24})-[0-9a-f]{16}")
+
+T = TypeVar("T")
+
+HEAVY: Final = 1 << 16
+"""Characters above which reading or writing records is worth a thread; it takes some tenths of a millisecond."""
+
+WAIT: Final = 15.0
+"""Seconds that a request waits for another one of the same session in the same process."""
+
+_GRACE: Final = 0.2
 
 
 class StoreError(WaneError):
@@ -182,3 +202,260 @@ class Store(Protocol):
     async def close(self) -> None:
         """Close all connections."""
         ...
+
+
+def new_id(root: str) -> str:
+    """Return the id of a new session, which begins with its root.
+
+    Raises:
+        StoreError: for a malformed root.
+    """
+    return f"{checked_root(root)}-{secrets.token_hex(8)}"
+
+
+def is_session_id(text: str) -> bool:
+    """Whether an id is that of a proxy's session."""
+    return _SESSION.fullmatch(text) is not None
+
+
+def checked_root(root: str) -> str:
+    """Return a root that is safe in patterns and keys.
+
+    Raises:
+        StoreError: for a malformed root.
+    """
+    if not _ROOT.fullmatch(root):
+        raise StoreError(f"{root!r:.80} is not a session's root, which has 24 hexadecimal digits")
+    return root
+
+
+def root_of(session_id: str) -> str:
+    """Return the root in an id that is safe in patterns and keys.
+
+    Raises:
+        StoreError: for a malformed id.
+    """
+    match = _SESSION.fullmatch(session_id)
+    if match is None:
+        raise StoreError(f"there is no session {session_id!r:.80}: that is not an id of the proxy")
+    return match[1]
+
+
+async def uninterrupted(work: Awaitable[T], undo: Callable[[T], object] | None = None) -> T:
+    """Wait for work that runs to its end even if the caller is cancelled; the cancellation is raised after it.
+
+    So a client that disconnects cannot make memory and store differ.
+
+    Args:
+        work: the work.
+        undo: undoes the result if the caller was cancelled and will not see it.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        while not task.done():
+            try:
+                await asyncio.wait({task})
+            except asyncio.CancelledError:
+                continue
+        if not task.cancelled() and task.exception() is None and undo is not None:
+            undo(task.result())
+        raise
+
+
+async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
+    """Wait for work with a time limit, even if the work is slow to end when it is cancelled.
+
+    Raises:
+        TimeoutError: if it is not done in time.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+        if task.done():
+            return task.result()
+        raise TimeoutError
+    finally:
+        if not task.done():
+            # Nobody awaits the task any more, so its error is retrieved here.
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+            task.cancel()
+            # A client library may wait for the server to cancel the statement, until it is cancelled again itself.
+            asyncio.get_running_loop().call_later(_GRACE, task.cancel)
+
+
+async def in_thread_if(heavy: bool, work: Callable[[], T]) -> T:
+    """Do work in a thread if it is heavy, else at once; cancellation does not interrupt it."""
+    return await uninterrupted(asyncio.to_thread(work)) if heavy else work()
+
+
+def are_heavy(records: Iterable[Record]) -> bool:
+    """Whether records are so large that writing them would block the event loop noticeably."""
+    rest: list[Any] = [list(_content(record).values()) for record in records]
+    size = len(rest)
+    while rest and size < HEAVY:
+        value = rest.pop()
+        if isinstance(value, str):
+            size += len(value)
+        elif isinstance(value, (dict, list)):
+            size += len(value)
+            rest += value if isinstance(value, list) else value.values()
+    return size >= HEAVY
+
+
+def _content(record: Record) -> Mapping[str, Any]:
+    if isinstance(record, MessageRecord):
+        return record.message
+    return record.data if isinstance(record, NoteRecord) else {}
+
+
+@contextmanager
+def as_store_errors() -> Iterator[None]:
+    """Turn errors of the journal into errors of a store; their messages name the session."""
+    try:
+        yield
+    except SessionLockedError as error:
+        raise SessionBusyError(str(error)) from error
+    except JournalError as error:
+        raise StoreError(str(error)) from error
+
+
+class SessionLock:
+    """Lets one task of this process at a time hold a session.
+
+    Args:
+        session_id: the session.
+        wait: seconds to wait for it.
+    """
+
+    def __init__(self, session_id: str, wait: float) -> None:
+        self._session_id = session_id
+        self._wait = wait
+        self._lock = asyncio.Lock()
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """Wait for the lock, and hold it.
+
+        Raises:
+            SessionBusyError: if another task holds it for too long.
+        """
+        try:
+            async with asyncio.timeout(self._wait):
+                await self._lock.acquire()
+        except TimeoutError:
+            raise SessionBusyError(
+                f"another request of this process held the session {self._session_id} for more than {self._wait:g}"
+                " seconds"
+            ) from None
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+
+def lost(session_id: str, name: str) -> SessionLostError:
+    """Return the error for a session that is gone from a store of this name."""
+    return SessionLostError(f"the session {session_id} is no longer in {name}: it expired, or was deleted")
+
+
+def not_held(session_id: str) -> StoreError:
+    """Return the error for an append to a session that is not held."""
+    return StoreError(f"the session {session_id} is not held, so nothing can be added to it")
+
+
+class MemoryStore:
+    """Stores no records. A session lives as long as the process has it in memory.
+
+    Args:
+        wait: seconds that a request waits for another one of the same session.
+    """
+
+    persistent = False
+
+    def __init__(self, wait: float = WAIT) -> None:
+        self._wait = wait
+
+    async def check(self) -> None:
+        """Do nothing."""
+
+    async def find(self, root: str) -> Sequence[str]:
+        """Return nothing: no session is stored.
+
+        Raises:
+            StoreError: for a malformed root.
+        """
+        checked_root(root)
+        return ()
+
+    async def create(self, root: str, message_format: str) -> Log:
+        """Create a session whose records are not stored."""
+        return _MemoryLog(new_header(new_id(root), cwd=Path.cwd(), message_format=message_format), self._wait)
+
+    async def open(self, session_id: str) -> Log:
+        """Raise an error: no session is stored.
+
+        Raises:
+            StoreError: always.
+        """
+        raise _not_stored(session_id)
+
+    async def read(self, session_id: str) -> Sequence[Record]:
+        """Raise an error: no session is stored.
+
+        Raises:
+            StoreError: always.
+        """
+        raise _not_stored(session_id)
+
+    async def unwritten(self, seconds: float) -> Sequence[StoredSession]:  # noqa: ARG002
+        """Return nothing: no session is stored."""
+        return ()
+
+    async def delete(self, session_id: str) -> None:
+        """Raise an error: no session is stored.
+
+        Raises:
+            StoreError: always.
+        """
+        raise _not_stored(session_id)
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+class _MemoryLog:
+    """A log that stores nothing."""
+
+    def __init__(self, header: Header, wait: float) -> None:
+        self.id = header.id
+        self.header = header
+        self._lock = SessionLock(header.id, wait)
+        self._held = False
+
+    @asynccontextmanager
+    async def hold(self) -> AsyncIterator[Sequence[Record]]:
+        async with self._lock.held():
+            self._held = True
+            try:
+                yield ()
+            finally:
+                self._held = False
+
+    async def append(self, records: Sequence[Record]) -> None:  # noqa: ARG002
+        if not self._held:
+            raise not_held(self.id)
+
+    def rewind(self) -> None:
+        """Do nothing: no other process can append."""
+
+    async def sync(self) -> None:
+        """Do nothing: there is nothing to lose."""
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+def _not_stored(session_id: str) -> StoreError:
+    return StoreError(f"there is no session {session_id!r:.80}: this proxy stores none")

@@ -17,9 +17,25 @@ from typing import Final
 from wane.core.errors import JournalError, SessionLockedError
 from wane.journal import Clock, Journal, Record, SessionStore, read, utc_now
 from wane.journal.store import id_of
-from wane.proxy.store.base import KEEP, Log, SessionBusyError, StoredSession, StoreError
-from wane.proxy.store.names import MAX_FOUND, checked_root, is_session_id, new_id, root_of
-from wane.proxy.store.work import WAIT, SessionLock, are_heavy, as_store_errors, in_thread_if, not_held, uninterrupted
+from wane.proxy.store.base import (
+    KEEP,
+    MAX_FOUND,
+    WAIT,
+    Log,
+    SessionBusyError,
+    SessionLock,
+    StoredSession,
+    StoreError,
+    are_heavy,
+    as_store_errors,
+    checked_root,
+    in_thread_if,
+    is_session_id,
+    new_id,
+    not_held,
+    root_of,
+    uninterrupted,
+)
 
 _LOGGER: Final = logging.getLogger(__name__)
 _PURGE_SECONDS: Final = 3600.0

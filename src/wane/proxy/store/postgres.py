@@ -6,20 +6,15 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from wane.core.errors import ConfigError
 from wane.proxy.store import postgres_statements as sql
-from wane.proxy.store.base import KEEP, StoredSession, StoreError
-from wane.proxy.store.location import Location
-from wane.proxy.store.names import MAX_FOUND, root_of
-from wane.proxy.store.outage import TIMEOUTS, Outage, Timeouts
-from wane.proxy.store.postgres_pool import Connection, Pool
-from wane.proxy.store.shared import End, NewLines
-from wane.proxy.store.work import lost, within
+from wane.proxy.store.base import KEEP, MAX_FOUND, StoredSession, StoreError, lost, root_of, within
+from wane.proxy.store.database import TIMEOUTS, End, Location, NewLines, Outage, Timeouts
 
 T = TypeVar("T")
 
@@ -29,6 +24,10 @@ _SYNC_SECONDS: Final = 10.0
 _PURGE_SECONDS: Final = 3600.0
 _PURGED_AT_ONCE: Final = 50
 """Sessions deleted at a time, few enough for one request. If there are more, the next request continues."""
+
+Connection: TypeAlias = psycopg.AsyncConnection[tuple[Any, ...]]
+
+_CONNECTIONS: Final = 10  # of a process; each is used for one statement at a time
 
 
 class PostgresDatabase:
@@ -210,3 +209,62 @@ def _parameters(location: Location, limit: float) -> dict[str, Any]:
 def _tail(line: bytes) -> str:
     # The line's checksum, before `"}`.
     return line[-10:-2].decode("ascii")
+
+
+class Pool:
+    """A few connections of one process, opened when they are needed.
+
+    psycopg's own pool connects in the background. If the server is down, requests wait for a timeout and learn no
+    reason, and when it is back, the pool notices only at its next attempt, each later than the last.
+
+    Args:
+        parameters: psycopg's parameters of a connection.
+    """
+
+    def __init__(self, parameters: dict[str, Any]) -> None:
+        self._parameters = parameters
+        self._free = asyncio.Semaphore(_CONNECTIONS)
+        # The last used first, so that few stay busy and the server can close the others.
+        self._idle: list[Connection] = []
+
+    async def run(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        """Do work on a connection; if an idle connection turns out broken, do it again on a new one.
+
+        Args:
+            work: the work; it must be safe to repeat.
+
+        Raises:
+            psycopg.Error: if no connection can be opened, or the work fails.
+        """
+        async with self._free:
+            if self._idle:
+                connection = self._idle.pop()
+                try:
+                    return await self._work(connection, work)
+                except psycopg.OperationalError:
+                    if not connection.closed:
+                        raise
+                # The server went away, so all idle connections are broken.
+                await self.close()
+            return await self._work(await self._connect(), work)
+
+    async def close(self) -> None:
+        """Close the idle connections."""
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            await connection.close()
+
+    async def _work(self, connection: Connection, work: Callable[[Connection], Awaitable[T]]) -> T:
+        try:
+            done = await work(connection)
+        except BaseException:
+            if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+                await connection.close()
+            else:
+                self._idle.append(connection)
+            raise
+        self._idle.append(connection)
+        return done
+
+    async def _connect(self) -> Connection:
+        return await psycopg.AsyncConnection.connect(**self._parameters, autocommit=True)
