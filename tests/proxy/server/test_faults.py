@@ -35,7 +35,8 @@ from wane.proxy.server.run import Running
 from wane.proxy.sessions.base import SessionStatus, Turn
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store import open_store
-from wane.proxy.wire.base import Body, Round, Wire
+from wane.proxy.wire.base import Body, Wire
+from wane.proxy.wire.rounds import Round
 
 
 def outcomes(running: Running) -> dict[str, int]:

@@ -11,8 +11,7 @@ from tests.proxy.sessions.test_index import SMALL, disk, work, worker
 from tests.proxy.world import AnthropicClient, ChatClient, Client
 from wane.prices import Prices
 from wane.proxy.sessions.index import SessionIndex
-from wane.proxy.sessions.money import Ledger, Money
-from wane.proxy.wire.base import TokenUsage
+from wane.proxy.wire.rounds import Ledger, Money, TokenUsage
 
 MODEL = "claude-sonnet-4-5"
 

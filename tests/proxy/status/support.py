@@ -17,9 +17,9 @@ from starlette.routing import Mount
 from wane.proxy.server.status import About, status_app
 from wane.proxy.server.traffic import Traffic
 from wane.proxy.sessions.base import EpisodeStatus, Facts, SessionStatus, Turn, ViewStatus
-from wane.proxy.sessions.money import Money
 from wane.proxy.settings import ContextSettings
-from wane.proxy.wire.base import Body, TokenUsage, Wire
+from wane.proxy.wire.base import Body, Wire
+from wane.proxy.wire.rounds import Money, TokenUsage
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

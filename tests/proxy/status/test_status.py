@@ -18,7 +18,7 @@ from wane.proxy.server.page import PAGE, POLICY
 from wane.proxy.server.status import MOST_SESSIONS, status_app
 from wane.proxy.server.traffic import APIS, Traffic
 from wane.proxy.sessions.base import SessionStatus
-from wane.proxy.wire.base import Round, TokenUsage
+from wane.proxy.wire.rounds import Round, TokenUsage
 
 
 def get(

@@ -8,7 +8,8 @@ from typing import Any
 
 from tests.proxy.wire.cuts import pieces
 from wane.conversation.tools import Tool
-from wane.proxy.wire.base import Body, Reply, Round, Wire, WovenRound
+from wane.proxy.wire.base import Body, Reply, Wire
+from wane.proxy.wire.rounds import Round, WovenRound
 from wane.testing import Call, Usage
 from wane.testing import Reply as Scripted
 from wane.testing.wire import Checks, Provider

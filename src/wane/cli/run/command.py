@@ -103,7 +103,7 @@ _ENDED: Final = {
 
 def summary(proxy: Running, options: ProxyOptions, log: RunLog) -> str:
     """Return a line about the requests of a run."""
-    from wane.proxy.sessions.money import Money
+    from wane.proxy.wire.rounds import Money
 
     outcomes = proxy.traffic.outcomes()
     every = sum(outcomes.values())

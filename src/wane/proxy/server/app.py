@@ -24,13 +24,13 @@ from wane.proxy.http.upstream import STOPPED, BrokenOffError, Upstream, pass_on
 from wane.proxy.server.managed import Managed, report
 from wane.proxy.server.traffic import Exchange, Traffic
 from wane.proxy.sessions.base import Sessions
-from wane.proxy.sessions.money import prices_of
 from wane.proxy.settings import ReportedUsage, ServerSettings
 from wane.proxy.store.base import StoreError
 from wane.proxy.wire.anthropic.protocol import AnthropicWire
-from wane.proxy.wire.base import Tally, Wire, latest, summed
+from wane.proxy.wire.base import Wire
 from wane.proxy.wire.chat.protocol import OpenAIChatWire
 from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
+from wane.proxy.wire.rounds import Tally, latest, prices_of, summed
 
 STATUS: Final = "/wane"
 """The path of the status pages."""

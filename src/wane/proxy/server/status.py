@@ -27,8 +27,8 @@ from wane.proxy import jsons
 from wane.proxy.server.page import PAGE, POLICY
 from wane.proxy.server.traffic import Traffic
 from wane.proxy.sessions.base import Sessions, SessionStatus
-from wane.proxy.sessions.money import Money
 from wane.proxy.settings import ContextSettings
+from wane.proxy.wire.rounds import Money
 
 MOST_SESSIONS: Final = 500
 """Number of sessions in the JSON and on the page, the most recently used ones; the total is given too."""

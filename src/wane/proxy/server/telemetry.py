@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wane.core.errors import MissingExtraError
 from wane.proxy.sessions.base import Facts
-from wane.proxy.wire.base import NO_USAGE, Round, TokenUsage
+from wane.proxy.wire.rounds import NO_USAGE, Round, TokenUsage
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider

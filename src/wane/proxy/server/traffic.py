@@ -17,8 +17,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.metrics_core import Metric
 
 from wane.proxy.sessions.base import Facts
-from wane.proxy.sessions.money import cost
-from wane.proxy.wire.base import Round, TokenUsage
+from wane.proxy.wire.rounds import Round, TokenUsage, cost
 
 if TYPE_CHECKING:
     from wane.proxy.server.telemetry import ModelSpan, Telemetry

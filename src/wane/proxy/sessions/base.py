@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from wane.proxy.sessions.money import Money
-from wane.proxy.wire.base import NO_USAGE, Body, Correction, Round, TokenUsage, Wire
+from wane.proxy.wire.base import Body, Correction, Wire
+from wane.proxy.wire.rounds import NO_USAGE, Money, Round, TokenUsage
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,16 +17,14 @@ from wane.core import DELIMITER
 from wane.core.errors import FormatError, HistoryError, JournalError
 from wane.core.guidance import guidance
 from wane.journal import Record
-from wane.proxy.sessions import notes
 from wane.proxy.sessions.base import Facts, SessionStatus, ViewStatus
-from wane.proxy.sessions.cached import CachedSession, title
-from wane.proxy.sessions.entries import Alignment
-from wane.proxy.sessions.identity import ASSISTANT, Arrival, root_of
+from wane.proxy.sessions.messages import ASSISTANT, Alignment, Arrival, infers, prefix, root_of
 from wane.proxy.sessions.session import Session, View
-from wane.proxy.sessions.turn import SessionTurn
+from wane.proxy.sessions.turn import CachedSession, SessionTurn, title
 from wane.proxy.settings import ContextSettings
 from wane.proxy.store.base import MemoryStore, SessionBusyError, SessionChangedError, Store, StoreError
-from wane.proxy.wire.base import Body, Message, Wire
+from wane.proxy.wire.base import Body, Wire
+from wane.proxy.wire.rounds import Message
 from wane.recall import RECALL
 
 TOOLS: Final = (DELIMITER_TOOL, RECALL_TOOL)
@@ -67,6 +65,8 @@ class SessionIndex:
         self._settings = settings or ContextSettings()
         self._strict = strict
         self._clock = clock
+        # By whether there is `recall`.
+        self._guidance = {recall: guidance(self._settings.passes, recall=recall) for recall in (False, True)}
         self._sessions: dict[str, CachedSession] = {}
         self._gates: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._syncing: set[asyncio.Task[None]] = set()
@@ -157,7 +157,7 @@ class SessionIndex:
             await self._forget(cached)
         await self._store.close()
 
-    async def _finished(self, cached: CachedSession) -> None:
+    def _finished(self, cached: CachedSession) -> None:
         """Sync a session's records in the background after a turn."""
         cached.last = self._clock()
         task = asyncio.create_task(cached.sync())
@@ -244,7 +244,7 @@ class SessionIndex:
         return cached
 
     def _brought_back(self, wire: Wire, root: str, session_id: str, records: Sequence[Record]) -> CachedSession:
-        session = self._new(wire, infer=self._settings.annotate == "infer" or notes.infers(records))
+        session = Session(wire, self._settings, infer=self._settings.annotate == "infer" or infers(records))
         session.follow(records)
         times = [record.at for record in records if record.at is not None]
         now = self._clock()
@@ -264,7 +264,9 @@ class SessionIndex:
                 return await self._retaken(cached, arrivals, root)
         if made and unread and self._strict:
             raise StoreError(unread)
-        cached = await self._begun(self._new(wire, infer=self._infers(arrivals)), arrivals, root, [])
+        # Episodes are inferred if the settings say so, or if the history began without marks.
+        session = Session(wire, self._settings, infer=self._settings.annotate == "infer" or bool(made))
+        cached = await self._begun(session, arrivals, root, [])
         cached.remark = unread if made else ""
         return cached
 
@@ -290,7 +292,7 @@ class SessionIndex:
         if not self._store.persistent:
             return await self._retaken(cached, arrivals, root, alignment.common)
         try:
-            records = notes.prefix(await self._store.read(cached.id), alignment.common)
+            records = prefix(await self._store.read(cached.id), alignment.common)
         except StoreError as error:
             _LOGGER.warning("%s", error)
             return await self._retaken(cached, arrivals, root, alignment.common)
@@ -319,15 +321,6 @@ class SessionIndex:
     async def _forget(self, cached: CachedSession) -> None:
         self._sessions.pop(cached.id, None)
         await cached.close()
-
-    def _new(self, wire: Wire, *, infer: bool) -> Session:
-        return Session(wire, self._settings, infer=infer)
-
-    def _infers(self, arrivals: Sequence[Arrival]) -> bool:
-        """Whether episodes are inferred: if the settings say so, or if the history began without marks."""
-        if self._settings.annotate == "infer":
-            return True
-        return any(arrival.shape[:1] == ASSISTANT for arrival in arrivals)
 
     # What goes upstream
 
@@ -374,7 +367,7 @@ class SessionIndex:
         own = self._own(wire, body)
         note = view.reminder if DELIMITER in own else None
         return SessionTurn(
-            self._finished, cached, wire, equipped, wire.equip(body, [], ""), history, view.messages, own, note
+            self._finished, cached, equipped, wire.equip(body, [], ""), history, view.messages, own, note
         )
 
     def _own(self, wire: Wire, body: Body) -> frozenset[str]:
@@ -386,7 +379,7 @@ class SessionIndex:
 
     def _equipped(self, wire: Wire, body: Body) -> Body:
         own = self._own(wire, body)
-        text = guidance(self._settings.passes, recall=RECALL in own) if own else ""
+        text = self._guidance[RECALL in own] if own else ""
         return wire.equip(body, [tool for tool in TOOLS if tool.name in own], text)
 
 

@@ -27,15 +27,31 @@ from wane.journal import (
     UsageRecord,
 )
 from wane.proxy import jsons
-from wane.proxy.sessions import notes
-from wane.proxy.sessions.entries import Alignment, Entries, Entry
-from wane.proxy.sessions.history import EditableOutline, WovenHistory
-from wane.proxy.sessions.identity import Arrival, shape_of
-from wane.proxy.sessions.money import Ledger
-from wane.proxy.sessions.notes import Edit, GivenReply
-from wane.proxy.sessions.rounds import WovenRounds
+from wane.proxy.sessions.history import EditableOutline, WovenHistory, WovenRounds
+from wane.proxy.sessions.messages import (
+    CLIENT,
+    EDITS,
+    REPLY,
+    SETUP,
+    Alignment,
+    Arrival,
+    Edit,
+    Entries,
+    Entry,
+    GivenReply,
+    client_note,
+    continues,
+    edits_note,
+    edits_of,
+    entries_of,
+    reply_note,
+    reply_of,
+    setup_note,
+    shape_of,
+)
 from wane.proxy.settings import ContextSettings
-from wane.proxy.wire.base import NO_USAGE, Body, Message, OwnCall, Round, TokenUsage, Wire, WovenRound
+from wane.proxy.wire.base import Body, Wire
+from wane.proxy.wire.rounds import NO_USAGE, Ledger, Message, OwnCall, Round, TokenUsage, WovenRound
 from wane.recall import Archive, answer, searchable
 from wane.strategies.base import Settings, Slot
 
@@ -85,7 +101,15 @@ class Session:
         self.infer = infer
         self.entries = Entries()
         self.rounds = WovenRounds(wire)
-        self.engine = _engine(settings, infer=infer)
+        wanted = Settings(
+            budget=settings.budget,
+            policy=settings.policy,
+            tool_classes=settings.tool_classes,
+            annotate="infer" if infer else "model",
+        )
+        marks = settings.strategy in EPISODIC and settings.annotate == "model"
+        remind_at = settings.remind_at if marks else None
+        self.engine = Engine(settings.strategy, wanted, remind_at=remind_at, partial_reports=True)
         self.used = NO_USAGE
         self.ledger = Ledger()
         self._settings = settings
@@ -135,7 +159,7 @@ class Session:
             if edit.number < len(self.entries):
                 self._edited.add(edit.number)
                 self.entries.renew(edit.number, edit.digest, edit.tokens)
-        return [notes.edits_note(edits)] if edits else []
+        return [edits_note(edits)] if edits else []
 
     def setup(self, body: Body) -> list[Record]:
         """Take in what a request carries besides its messages; return records of the changes.
@@ -158,7 +182,7 @@ class Session:
         records = self._set_up()
         if self._config != config:
             records.append(config)
-        self._configure(config)
+            self._configure(config)
         return records
 
     def extend(self, arrivals: Sequence[Arrival], *, more: bool = False) -> list[Record]:
@@ -179,11 +203,14 @@ class Session:
             woven = self.rounds.weave(number, arrival.message)
             before = self.engine.history
             for message in woven:
-                records += self._add(message, arrival.parts if message is arrival.message else None)
+                parts = arrival.parts if message is arrival.message else self.wire.format.parts(message)
+                added = [self.engine.add(item, part) for item, part in self._outline.number(parts)]
+                records.append(MarkedMessageRecord.of(message, added))
+                records += filter(None, map(AnnotationRecord.of, added))
             entry = Entry(arrival.digest, arrival.shape, len(woven), self.engine.history - before)
             self.entries.append(entry)
             entries.append(entry)
-        return [notes.client_note(entries, more=more), *records] if entries else []
+        return [client_note(entries, more=more), *records] if entries else []
 
     def fit(self, history: WovenHistory, body: Body, *, more: Sequence[Message] = (), cold: bool = False) -> View:
         """Return the view for a request, after a pass if one is due.
@@ -301,7 +328,7 @@ class Session:
         own = any(round_.own for round_ in rounds)
         reply = GivenReply(shape, tuple(woven) if own else ())
         self.rounds.given(reply)
-        return [notes.reply_note(reply)]
+        return [reply_note(reply)]
 
     # Records
 
@@ -330,7 +357,10 @@ class Session:
                 usage = TokenUsage(record.input_tokens, record.output_tokens, read, write)
                 self._take_usage(usage, record.model or "")
             elif isinstance(record, PassRecord) and self.engine.evicts:
-                self._follow_pass(record)
+                if record.items != self.engine.item_count:
+                    raise HistoryError(f"a pass was recorded after {record.items} items, not {self.engine.item_count}")
+                self.engine.redo(record.trace)
+                self._overflowed |= record.overflowed
             elif isinstance(record, StrategyRecord) and record.strategy == self.engine.name:
                 self.engine.redo(record.done)
 
@@ -346,7 +376,7 @@ class Session:
         replies = list(other.rounds.inherited(known if common is None else common, known, other.entries.shape))
         for reply in replies:
             self.rounds.given(reply)
-        return [notes.reply_note(reply) for reply in replies]
+        return [reply_note(reply) for reply in replies]
 
     # Internals
 
@@ -367,36 +397,23 @@ class Session:
         self.engine.sent()
         self.engine.observe(input_tokens)
 
-    def _add(self, message: Message, parts: list[Part] | None) -> list[Record]:
-        """Take in a message of the history; return its records."""
-        taken = self._outline.number(self.wire.format.parts(message) if parts is None else parts)
-        added = [self.engine.add(item, part) for item, part in taken]
-        annotations = [record for record in map(AnnotationRecord.of, added) if record is not None]
-        return [MarkedMessageRecord.of(message, added), *annotations]
-
     def _follow_note(self, note: NoteRecord) -> None:
-        if note.topic == notes.CLIENT:
-            if not notes.continues(note):
+        if note.topic == CLIENT:
+            if not continues(note):
                 self._asked()
             if self._due:
                 raise JournalError(f"{len(self._due)} messages of the client are in a note, but not recorded")
-            self._due = notes.entries_of(note)
-        elif note.topic == notes.SETUP:
+            self._due = entries_of(note)
+        elif note.topic == SETUP:
             self._setup = note.data
             self._count_required(int(note.data.get("required", 0)))
-        elif note.topic == notes.EDITS:
-            self.amend(notes.edits_of(note))
-        elif note.topic == notes.REPLY:
-            reply = notes.reply_of(note)
+        elif note.topic == EDITS:
+            self.amend(edits_of(note))
+        elif note.topic == REPLY:
+            reply = reply_of(note)
             if not reply.inherited:
                 self._asked()
             self.rounds.given(reply)
-
-    def _follow_pass(self, record: PassRecord) -> None:
-        if record.items != self.engine.item_count:
-            raise HistoryError(f"a pass was recorded after {record.items} items, not {self.engine.item_count}")
-        self.engine.redo(record.trace)
-        self._overflowed |= record.overflowed
 
     def _follow_message(self, record: MessageRecord) -> None:
         if not self._due:
@@ -417,7 +434,7 @@ class Session:
 
     def _set_up(self) -> list[Record]:
         """Return the note on the session's settings, if they have changed."""
-        note = notes.setup_note(self.wire.name, self._settings.strategy, infer=self.infer, required=self._required)
+        note = setup_note(self.wire.name, self._settings.strategy, infer=self.infer, required=self._required)
         records: list[Record] = [] if self._setup == note.data else [note]
         self._setup = note.data
         return records
@@ -453,19 +470,6 @@ class Session:
         engine.overhead = config.overhead + self._required
         engine.budget, engine.policy = config.budget, config.policy
         engine.window.set_tool_classes(config.tool_classes)
-
-
-def _engine(settings: ContextSettings, *, infer: bool) -> Engine:
-    """The engine of a new session."""
-    wanted = Settings(
-        budget=settings.budget,
-        policy=settings.policy,
-        tool_classes=settings.tool_classes,
-        annotate="infer" if infer else "model",
-    )
-    marks = settings.strategy in EPISODIC and settings.annotate == "model"
-    remind_at = settings.remind_at if marks else None
-    return Engine(settings.strategy, wanted, remind_at=remind_at, partial_reports=True)
 
 
 def _joined(first: FitReport, second: FitReport) -> FitReport:

@@ -9,25 +9,20 @@ followed by the results of its own calls.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol
 
 from wane.conversation.tools import Tool
 from wane.core.errors import WaneError
 from wane.formats.writing import WritingFormat
+from wane.proxy.wire.rounds import Message, OwnCall, Round, Tally, WovenRound, summed
 
 Body = dict[str, Any]
 """A request's body, parsed. It is never changed in place, because bodies derived from it share its contents."""
-
-Message = dict[str, Any]
-"""A message of the wire's format."""
 
 Correction = Callable[[Body, Body], Body]
 """Corrects a request that the provider would refuse. Takes its body and the client's body; returns a new body, or the
 same if it needs no correction."""
 
-Tally: TypeAlias = Callable[[Any, Any], Any]
-"""Combines the usage of earlier rounds with that of a later one; each is JSON data, or None if not reported."""
 
 MAX_ROUNDS: Final = 8
 """The most rounds of one reply, for a model that keeps calling only own tools; the last is without these tools."""
@@ -44,127 +39,6 @@ class BrokenReplyError(WaneError):
     def __init__(self, message: str, *, reported: bool = False) -> None:
         super().__init__(message)
         self.reported = reported
-
-
-@dataclass(frozen=True, slots=True)
-class OwnCall:
-    """A call of one of the proxy's own tools.
-
-    Attributes:
-        id: the provider's id, which its result repeats.
-        tool: the tool's name.
-        arguments: the raw JSON arguments, as the model wrote them.
-    """
-
-    id: str
-    tool: str
-    arguments: str
-
-
-@dataclass(frozen=True, slots=True)
-class TokenUsage:
-    """The usage that a provider reported for one request, in tokens.
-
-    Attributes:
-        input: all input tokens, including those read from or written to a cache.
-        output: tokens of the reply, including its reasoning.
-        cache_read: how many of `input` were read from the provider's cache.
-        cache_write: how many of `input` were written to it.
-    """
-
-    input: int
-    output: int
-    cache_read: int = 0
-    cache_write: int = 0
-
-    def __add__(self, other: TokenUsage) -> TokenUsage:
-        """Return the usage of both requests."""
-        return TokenUsage(
-            self.input + other.input,
-            self.output + other.output,
-            self.cache_read + other.cache_read,
-            self.cache_write + other.cache_write,
-        )
-
-
-NO_USAGE: Final = TokenUsage(0, 0)
-"""No usage at all."""
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """The result of one request to the provider.
-
-    Attributes:
-        message: the assistant's message in the format, including own calls, as the provider accepts it in later
-            requests: with unchanged signatures, encrypted reasoning and ids.
-        own: complete calls of the proxy's own tools, in order.
-        calls: number of calls that the client must answer.
-        complete: whether the model ended by itself, and was not cut off by a limit, a pause or a refusal.
-        usage: its usage; None if the provider did not report it.
-    """
-
-    message: Message
-    own: tuple[OwnCall, ...] = ()
-    calls: int = 0
-    complete: bool = True
-    usage: TokenUsage | None = None
-
-    @property
-    def alone(self) -> bool:
-        """Whether the model made only own calls, so that it must be asked again."""
-        return bool(self.own) and not self.calls and self.complete
-
-
-@dataclass(frozen=True, slots=True)
-class WovenRound:
-    """One round in the history that the provider sees.
-
-    Attributes:
-        message: the assistant's message of the round.
-        results: messages with the results of its own calls, right after it; empty if it made none.
-    """
-
-    message: Message
-    results: tuple[Message, ...] = ()
-
-
-def summed(before: Any, more: Any) -> Any:
-    """Return the sum of two usages, field by field; other values are those of the later one.
-
-    Args:
-        before: usage of earlier rounds, as JSON data; None if none was reported.
-        more: usage of a later round.
-    """
-    if before is None or more is None:
-        return before if more is None else more
-    if isinstance(before, Mapping) and isinstance(more, Mapping):
-        keys = [*before, *(key for key in more if key not in before)]
-        return {key: summed(before.get(key), more.get(key)) for key in keys}
-    if _is_number(before) and _is_number(more):
-        return before + more
-    return more
-
-
-def latest(before: Any, more: Any) -> Any:
-    """Return the usage of the latest round that reported one: the size of the model's context, not the total usage."""
-    return before if more is None else more
-
-
-def count(usage: object, *path: str) -> int:
-    """Return one count of a usage, in tokens; 0 if it is missing or not a count.
-
-    Args:
-        usage: the usage, as JSON data.
-        path: the keys that lead to the count.
-    """
-    for key in path:
-        usage = usage.get(key) if isinstance(usage, Mapping) else None
-    return max(0, usage) if isinstance(usage, int) and not isinstance(usage, bool) else 0
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 class Reply(Protocol):

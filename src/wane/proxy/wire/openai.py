@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from wane.proxy import jsons
-from wane.proxy.wire.base import Body, Correction, Message
+from wane.proxy.wire.base import Body, Correction
+from wane.proxy.wire.rounds import Message
 
 _LONGEST: Final = 2_000  # characters of an error body that is not JSON
 _TYPES: Final = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}

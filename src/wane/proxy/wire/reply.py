@@ -7,7 +7,8 @@ from abc import ABC, abstractmethod
 from typing import Any, Final, NamedTuple
 
 from wane.proxy import jsons
-from wane.proxy.wire.base import BrokenReplyError, Round
+from wane.proxy.wire.base import BrokenReplyError
+from wane.proxy.wire.rounds import Round
 
 MAX_EVENT: Final = 64 * 1024 * 1024
 """Bytes that one event may have; the largest hold a picture."""

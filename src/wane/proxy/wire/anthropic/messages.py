@@ -18,7 +18,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from wane.core import Kind, chars
 from wane.formats.anthropic import AnthropicFormat
 from wane.formats.base import Part
-from wane.proxy.wire.base import Body, Message
+from wane.proxy.wire.base import Body
+from wane.proxy.wire.rounds import Message
 
 Block = dict[str, Any]
 """A content block of a message."""

@@ -7,8 +7,8 @@ from hashlib import blake2b
 from typing import Any, Final, TypeAlias
 
 from wane.proxy import jsons
-from wane.proxy.wire.base import Message, OwnCall
 from wane.proxy.wire.openai import is_json, unmarked
+from wane.proxy.wire.rounds import Message, OwnCall
 
 REASONING_TEXTS: Final = ("reasoning_content", "reasoning")
 """Keys of reasoning as text."""

@@ -11,10 +11,11 @@ from wane.core.errors import FormatError
 from wane.formats.openai import OpenAIFormat
 from wane.formats.writing import WritingFormat
 from wane.proxy import jsons
-from wane.proxy.wire.base import Body, Correction, Message, OwnCall, Reply, Round, Tally, WovenRound, summed
+from wane.proxy.wire.base import Body, Correction, Reply
 from wane.proxy.wire.chat.messages import REASONING_LISTS, TEXTS, entries_of, list_shares, merged, shares, text_of
 from wane.proxy.wire.chat.reply import StreamedChat, WholeChat
 from wane.proxy.wire.openai import OpenAIWire, is_about_reasoning, without_markers
+from wane.proxy.wire.rounds import Message, OwnCall, Round, Tally, WovenRound, summed
 
 _SYSTEM: Final = ("system", "developer")
 _FIXED: Final = ("tools", "response_format")

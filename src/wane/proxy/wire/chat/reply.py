@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from wane.proxy import jsons
-from wane.proxy.wire.base import BrokenReplyError, Message, Round, Tally, TokenUsage, count
+from wane.proxy.wire.base import BrokenReplyError
 from wane.proxy.wire.chat.messages import (
     REASONING_LISTS,
     REASONING_TEXTS,
@@ -21,6 +21,7 @@ from wane.proxy.wire.chat.messages import (
 )
 from wane.proxy.wire.openai import error_of
 from wane.proxy.wire.reply import Event, StreamedReply, WholeReply, encode, parsed
+from wane.proxy.wire.rounds import Message, Round, Tally, TokenUsage, count
 
 Chunk: TypeAlias = dict[str, Any]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from wane.proxy.wire.base import Body, OwnCall
+from wane.proxy.wire.base import Body
 from wane.proxy.wire.openai import is_json
+from wane.proxy.wire.rounds import OwnCall
 
 Item: TypeAlias = dict[str, Any]
 

@@ -11,7 +11,7 @@ from wane.conversation.tools import Tool
 from wane.core.errors import FormatError
 from wane.formats.openai_responses import OpenAIResponsesFormat, group
 from wane.formats.writing import WritingFormat
-from wane.proxy.wire.base import Body, Correction, Message, OwnCall, Reply, Round, Tally, WovenRound, summed
+from wane.proxy.wire.base import Body, Correction, Reply
 from wane.proxy.wire.openai import OpenAIWire, is_about_reasoning, without_markers
 from wane.proxy.wire.responses.messages import (
     Item,
@@ -26,6 +26,7 @@ from wane.proxy.wire.responses.messages import (
     without_reasoning,
 )
 from wane.proxy.wire.responses.reply import StreamedResponse, WholeResponse
+from wane.proxy.wire.rounds import Message, OwnCall, Round, Tally, WovenRound, summed
 
 _STORED: Final = ("previous_response_id", "conversation")
 _SEND_ALL: Final = (

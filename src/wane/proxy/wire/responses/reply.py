@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 from wane.proxy import jsons
-from wane.proxy.wire.base import Body, BrokenReplyError, Round, Tally, TokenUsage, count
+from wane.proxy.wire.base import Body, BrokenReplyError
 from wane.proxy.wire.openai import error_of
 from wane.proxy.wire.reply import Event, StreamedReply, WholeReply, encode, parsed
 from wane.proxy.wire.responses.messages import Item, call_id_of, client_calls, is_own, own_calls, returnable
+from wane.proxy.wire.rounds import Round, Tally, TokenUsage, count
 
 Data: TypeAlias = dict[str, Any]
 

@@ -1,0 +1,367 @@
+"""The messages of a client: how they are recognised, and the proxy's notes about them in a session's journal.
+
+A message is identified by a digest of its exact content, and by a shape that survives a client's edits.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import blake2b
+from itertools import islice, takewhile
+from typing import Any, Final
+
+from wane.core import Kind
+from wane.core.errors import JournalError
+from wane.formats.base import Part, is_answer
+from wane.journal import MessageRecord, NoteRecord, Record
+from wane.proxy import jsons
+from wane.proxy.wire.base import Wire
+from wane.proxy.wire.rounds import Message, WovenRound
+
+ASSISTANT: Final = b"a"
+RESULTS: Final = b"r"
+OTHER: Final = b"o"
+
+_TURNS: Final = (Kind.USER, Kind.NOTICE)
+_ROOT_LENGTH: Final = 24
+
+SETUP: Final = "proxy"
+"""Topic of the note on the session's settings from here on."""
+
+CLIENT: Final = "client"
+"""Topic of the note on the client's messages. Their records follow it."""
+
+EDITS: Final = "edits"
+"""Topic of the note on messages that the client has edited since they were last seen."""
+
+REPLY: Final = "reply"
+"""Topic of the note on a reply, with its hidden rounds."""
+
+
+class Arrival:
+    """A message of a request, which may be new or known.
+
+    Args:
+        wire: the request's protocol.
+        message: the message as the client sent it.
+
+    Attributes:
+        message: see above.
+        digest: digest of its exact content, without `cache_control`.
+    """
+
+    __slots__ = ("__dict__", "_wire", "digest", "message")
+
+    def __init__(self, wire: Wire, message: Message) -> None:
+        self._wire = wire
+        self.message = message
+        self.digest = blake2b(jsons.canonical(wire.canonical(message)), digest_size=16).digest()
+
+    @cached_property
+    def parts(self) -> list[Part]:
+        """The message's parts."""
+        return self._wire.format.parts(self.message)
+
+    @cached_property
+    def shape(self) -> bytes:
+        """See `shape_of`."""
+        return shape_of(self.parts)
+
+
+def shape_of(parts: Sequence[Part]) -> bytes:
+    """Return a digest that stays the same if a client drops or edits some of a message's content.
+
+    For an assistant's message it covers the ids of its calls or, without calls, its text except spaces; for a message
+    with results, the ids of the calls that they answer; for all others, only the kind of the first part.
+    """
+    if is_answer(parts):
+        ids = [part.call_id or "" for part in parts if part.kind is Kind.CALL]
+        text = " ".join(word for part in parts if part.kind is Kind.TEXT for word in part.text.split())
+        return ASSISTANT + (_hash(map(_bytes, ["calls", *ids]), 8) if ids else _hash([b"text", _bytes(text)], 8))
+    if ids := sorted(part.call_id or "" for part in parts if part.kind is Kind.RESULT):
+        return RESULTS + _hash(map(_bytes, ids), 8)
+    return OTHER + _hash((_bytes(part.kind) for part in parts[:1]), 8)
+
+
+def root_of(wire: Wire, arrivals: Sequence[Arrival]) -> str:
+    """Return the root by which a session is found: 24 hexadecimal digits for the user's first turn."""
+    # After a compaction a session may begin with notices only. It stays the same session once the user speaks.
+    opening = list(takewhile(lambda arrival: arrival.shape[:1] != ASSISTANT, arrivals))
+    holding = (arrival for kind in _TURNS for arrival in opening if any(part.kind is kind for part in arrival.parts))
+    first = next(holding, arrivals[0])
+    return _hash([_bytes(wire.name), first.digest], _ROOT_LENGTH // 2).hex()
+
+
+def _hash(chunks: Iterable[bytes], size: int) -> bytes:
+    digest = blake2b(digest_size=size)
+    for chunk in chunks:
+        digest.update(b"%d:" % len(chunk))
+        digest.update(chunk)
+    return digest.digest()
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A message of the client.
+
+    Attributes:
+        digest: digest of its exact content when it was last seen.
+        shape: its shape, which survives edits (`shape_of`).
+        messages: number of messages of the history that it stands for: one, unless rounds are woven in.
+        tokens: its tokens when it was last seen, by our own count.
+    """
+
+    digest: bytes
+    shape: bytes
+    messages: int = 1
+    tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """How far a request agrees with the known messages.
+
+    Attributes:
+        common: number of messages at the beginning that are the same, apart from small edits.
+        edited: positions of messages that the client has changed since they were last seen.
+        answered: number of messages up to the session's last answer in the request, which other sessions hardly share
+            by chance; 0 if the request has none of its answers.
+    """
+
+    common: int
+    edited: tuple[int, ...] = ()
+    answered: int = 0
+
+
+class Entries:
+    """The known messages of a client, in order; each takes some 100 bytes."""
+
+    def __init__(self) -> None:
+        self._digests: list[bytes] = []
+        self._shapes: list[bytes] = []
+        self._answers: set[bytes] = set()  # shapes of the assistant's messages
+        self._messages = array("L")
+        self._tokens = array("Q")
+
+    def __len__(self) -> int:
+        return len(self._digests)
+
+    def __getitem__(self, number: int) -> Entry:
+        return Entry(self._digests[number], self._shapes[number], self._messages[number], self._tokens[number])
+
+    def share(self, shapes: set[bytes]) -> bool:
+        """Return whether a message of the assistant has one of these shapes."""
+        return not shapes.isdisjoint(self._answers)
+
+    def shape(self, number: int) -> bytes:
+        """Return the shape of a message."""
+        return self._shapes[number]
+
+    def messages(self, number: int) -> int:
+        """Return the number of messages of the history that a message stands for."""
+        return self._messages[number]
+
+    def append(self, entry: Entry) -> None:
+        """Take in the next message."""
+        self._digests.append(entry.digest)
+        self._shapes.append(entry.shape)
+        if entry.shape[:1] == ASSISTANT:
+            self._answers.add(entry.shape)
+        self._messages.append(entry.messages)
+        self._tokens.append(entry.tokens)
+
+    def renew(self, number: int, digest: bytes, tokens: int) -> None:
+        """Take in a message that its client has edited."""
+        self._digests[number] = digest
+        self._tokens[number] = tokens
+
+    def align(self, arrivals: Sequence[Arrival], replied: Container[bytes] = ()) -> Alignment:
+        """Return how far a request agrees with the known messages.
+
+        An edited message with the same shape counts as the same if a later assistant's message is the same, because
+        clients clear old results and remove reminders. Otherwise the user may have said something else.
+
+        Args:
+            arrivals: the request's messages.
+            replied: shapes of replies that the client has received and not sent back yet.
+        """
+        changed, reached = [], 0
+        # Up to the last assistant's message that agrees: the number of messages, and of edits.
+        sure, edits = 0, 0
+        for number, (arrival, digest) in enumerate(zip(arrivals, self._digests, strict=False)):
+            same = arrival.digest == digest
+            if not same and arrival.shape != self._shapes[number]:
+                break
+            if not same:
+                changed.append(number)
+            reached = number + 1
+            if self._shapes[number][:1] == ASSISTANT:
+                sure, edits = reached, len(changed)
+        answered = sure
+        if reached == len(self) < len(arrivals) and arrivals[reached].shape in replied:
+            edits, answered = len(changed), reached + 1
+        first = next(islice(changed, edits, None), None)
+        common = reached if first is None else max(sure, first)
+        return Alignment(common, tuple(changed[:edits]), answered)
+
+
+@dataclass(frozen=True, slots=True)
+class GivenReply:
+    """A reply that the client received.
+
+    Attributes:
+        shape: shape of the client's message for it.
+        rounds: its rounds, if any of them has own calls; else empty.
+        inherited: whether it belongs to another session, which this one forks or rewrites.
+    """
+
+    shape: bytes
+    rounds: tuple[WovenRound, ...] = ()
+    inherited: bool = False
+
+
+def setup_note(api: str, strategy: str, *, infer: bool, required: int = 0) -> NoteRecord:
+    """Return the note on a session's settings.
+
+    Args:
+        api: name of its wire.
+        strategy: name of its strategy.
+        infer: whether its episodes are inferred.
+        required: tokens of evicted content that requests show because the provider demands it.
+    """
+    more = {"required": required} if required else {}
+    return NoteRecord(SETUP, {"api": api, "strategy": strategy, "infer": infer, **more})
+
+
+def infers(records: Iterable[Record]) -> bool:
+    """Whether a session's episodes are inferred, by its notes."""
+    return any(r.data.get("infer") is True for r in records if isinstance(r, NoteRecord) and r.topic == SETUP)
+
+
+def client_note(entries: Sequence[Entry], *, more: bool = False) -> NoteRecord:
+    """Return the note on the client's messages.
+
+    Args:
+        entries: the messages.
+        more: whether they belong to the same request as those of the previous note.
+    """
+    rows = [[entry.digest.hex(), entry.shape.hex(), entry.messages, entry.tokens] for entry in entries]
+    return NoteRecord(CLIENT, {"entries": rows, "more": True} if more else {"entries": rows})
+
+
+def continues(note: NoteRecord) -> bool:
+    """Return whether a note on the client's messages continues the request of the previous note."""
+    return note.data.get("more") is True
+
+
+def entries_of(note: NoteRecord) -> list[Entry]:
+    """Return the messages in a note.
+
+    Raises:
+        JournalError: if `client_note` did not make it.
+    """
+    try:
+        rows = note.data["entries"]
+        return [Entry(bytes.fromhex(row[0]), bytes.fromhex(row[1]), int(row[2]), int(row[3])) for row in rows]
+    except (LookupError, TypeError, ValueError) as error:
+        raise JournalError(f"a note on the client's messages cannot be read: {error!r}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A message that the client has edited.
+
+    Attributes:
+        number: its position among the client's messages.
+        digest: digest of its new content.
+        tokens: its tokens now, by our own count.
+    """
+
+    number: int
+    digest: bytes
+    tokens: int
+
+
+def edits_note(edits: Sequence[Edit]) -> NoteRecord:
+    """Return the note on edited messages."""
+    return NoteRecord(EDITS, {"entries": [[edit.number, edit.digest.hex(), edit.tokens] for edit in edits]})
+
+
+def edits_of(note: NoteRecord) -> list[Edit]:
+    """Return the edits in a note.
+
+    Raises:
+        JournalError: if `edits_note` did not make it.
+    """
+    try:
+        return [Edit(int(row[0]), bytes.fromhex(row[1]), int(row[2])) for row in note.data["entries"]]
+    except (LookupError, TypeError, ValueError) as error:
+        raise JournalError(f"a note on edits of the client cannot be read: {error!r}") from error
+
+
+def reply_note(replied: GivenReply) -> NoteRecord:
+    """Return the note on a reply."""
+    rounds = [{"message": round_.message, "results": list(round_.results)} for round_ in replied.rounds]
+    data: dict[str, Any] = {"shape": replied.shape.hex()}
+    if rounds:
+        data["rounds"] = rounds
+    if replied.inherited:
+        data["inherited"] = True
+    return NoteRecord(REPLY, data)
+
+
+def reply_of(note: NoteRecord) -> GivenReply:
+    """Return the reply in a note.
+
+    Raises:
+        JournalError: if `reply_note` did not make it.
+    """
+    data: Mapping[str, Any] = note.data
+    try:
+        rounds = tuple(WovenRound(row["message"], tuple(row["results"])) for row in data.get("rounds", ()))
+        return GivenReply(bytes.fromhex(data["shape"]), rounds, data.get("inherited") is True)
+    except (LookupError, TypeError, ValueError) as error:
+        raise JournalError(f"a note on a reply cannot be read: {error!r}") from error
+
+
+def prefix(records: Sequence[Record], count: int) -> list[Record]:
+    """Return the records of a session about the client's first messages.
+
+    Args:
+        records: the session's records.
+        count: number of the client's messages to keep.
+    """
+    kept: list[Record] = []
+    whole, left = count, 0  # `left`: messages of the history still to keep
+    for number, record in enumerate(records):
+        if isinstance(record, NoteRecord) and record.topic == CLIENT:
+            entries = entries_of(record)[:count]
+            if not entries:
+                return [*kept, *_edits(records[number:], whole)]
+            count -= len(entries)
+            left = sum(entry.messages for entry in entries)
+            kept.append(replace(client_note(entries, more=continues(record)), at=record.at))
+        elif isinstance(record, MessageRecord):
+            if not left:
+                return [*kept, *_edits(records[number:], whole)]
+            left -= 1
+            kept.append(record)
+        else:
+            kept.append(record)
+    return kept
+
+
+def _edits(records: Iterable[Record], count: int) -> Iterator[Record]:
+    """Later edits of the client's first messages, which apply to every fork."""
+    for record in records:
+        if isinstance(record, NoteRecord) and record.topic == EDITS:
+            edits = [edit for edit in edits_of(record) if edit.number < count]
+            if edits:
+                yield replace(edits_note(edits), at=record.at)
