@@ -13,8 +13,7 @@ from wane.core.errors import ConfigError
 from wane.proxy.agents.base import Command, Start, around_proxies, openai_base
 from wane.proxy.agents.claude_code import ClaudeCode
 from wane.proxy.agents.codex import Codex
-from wane.proxy.agents.known import agent_of
-from wane.proxy.agents.other import Other
+from wane.proxy.agents.known import Other, agent_of
 from wane.proxy.agents.pi import Pi
 from wane.proxy.settings import UpstreamUrl
 

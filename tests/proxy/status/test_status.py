@@ -14,8 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from tests.proxy.status.support import NOW, ToldBook, about, session
 from wane.lab import report
-from wane.proxy.server.page import PAGE, POLICY
-from wane.proxy.server.status import MOST_SESSIONS, status_app
+from wane.proxy.server.status import MOST_SESSIONS, PAGE, POLICY, status_app
 from wane.proxy.server.traffic import APIS, Traffic
 from wane.proxy.sessions.base import SessionStatus
 from wane.proxy.wire.rounds import Round, TokenUsage

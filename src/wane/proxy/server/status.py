@@ -6,10 +6,14 @@ user's first message as a title.
 
 from __future__ import annotations
 
+import re
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import sha256
+from importlib.resources import files
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -24,7 +28,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 import wane
 from wane.proxy import jsons
-from wane.proxy.server.page import PAGE, POLICY
 from wane.proxy.server.traffic import Traffic
 from wane.proxy.sessions.base import Sessions, SessionStatus
 from wane.proxy.settings import ContextSettings
@@ -40,6 +43,9 @@ _HEADERS: Final = {
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
 }
+
+_SCRIPTS: Final = ("base", "bar", "session", "live")
+"""The page's scripts, in order; together they are one."""
 
 
 def _now() -> datetime:
@@ -181,3 +187,40 @@ class _Sessions(Collector):
         for api, count in sorted(Counter(session.facts.api for session in self._sessions.status()).items()):
             family.add_metric((api,), count)
         yield family
+
+
+def _read(name: str) -> str:
+    return files("wane.proxy.server").joinpath("page", name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    """The hash by which a content policy allows an inline element."""
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+
+def _script() -> str:
+    body = "\n".join(_read(f"{name}.js") for name in _SCRIPTS)
+    return f'"use strict";\n(() => {{\n{body}}})();\n'
+
+
+_PARTS: Final = {"style": _read("page.css"), "script": _script()}
+
+PAGE: Final = re.sub(r"\{\{([a-z]+)\}\}", lambda found: _PARTS[found[1]], _read("page.html")).encode()
+"""The page, as HTML in UTF-8."""
+
+POLICY: Final = "; ".join(
+    [
+        "default-src 'none'",
+        f"script-src {_hash(_PARTS['script'])}",
+        f"style-src {_hash(_PARTS['style'])}",
+        "connect-src 'self'",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        # The page writes no markup from scripts, so none may.
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    ]
+)
+"""Its content policy: only Wane's own style and script run, by their hashes."""
