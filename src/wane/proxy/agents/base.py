@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
@@ -137,19 +137,20 @@ def around_proxies(environ: Mapping[str, str]) -> dict[str, str]:
 
 def read_json(path: Path) -> dict[str, Any]:
     """Return an agent's settings; empty if the file is missing or malformed, which the agent reports itself."""
-    try:
-        read = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return read if isinstance(read, dict) else {}
+    return _read(path, json.loads)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Return an agent's settings; empty if the file is missing or malformed, which the agent reports itself."""
+    """Return an agent's settings, as `read_json` does."""
+    return _read(path, tomllib.loads)
+
+
+def _read(path: Path, parse: Callable[[str], Any]) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        read = parse(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
+    return read if isinstance(read, dict) else {}
 
 
 def table(data: Mapping[str, Any], *names: str) -> dict[str, Any]:

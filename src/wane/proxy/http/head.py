@@ -101,12 +101,11 @@ def to_upstream(headers: Iterable[tuple[bytes, bytes]], host: bytes, drop: Colle
     return sent
 
 
-def to_client(headers: Iterable[tuple[bytes, bytes]], drop: Collection[bytes] = ()) -> Headers:
+def to_client(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
     """Return a provider's headers for the client.
 
     Args:
         headers: names in any case.
-        drop: further names to leave out, in lower case.
     """
     kept = [(name.lower(), value) for name, value in headers]
     named = tokens(every(kept, b"connection"))
@@ -114,13 +113,7 @@ def to_client(headers: Iterable[tuple[bytes, bytes]], drop: Collection[bytes] = 
     return [
         (name, value)
         for name, value in kept
-        if not (
-            name in _RESPONSE
-            or name in drop
-            or name in named
-            or name.startswith(OWN)
-            or (chunked and name == b"content-length")
-        )
+        if not (name in _RESPONSE or name in named or name.startswith(OWN) or (chunked and name == b"content-length"))
     ]
 
 

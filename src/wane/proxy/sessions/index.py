@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
@@ -39,10 +39,6 @@ _LARGE: Final = 2_000_000  # bytes of a body that is processed in a thread
 _EDITED_SHARE: Final = 0.05  # share of the budget that edits may change before the session is taken in again
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
 class SessionIndex:
     """The index of all sessions of a proxy.
 
@@ -50,7 +46,6 @@ class SessionIndex:
         store: stores the sessions' records.
         settings: how their contexts are managed.
         strict: whether failing to store a session is an error.
-        clock: returns the time, in UTC.
     """
 
     def __init__(
@@ -59,12 +54,10 @@ class SessionIndex:
         settings: ContextSettings | None = None,
         *,
         strict: bool = False,
-        clock: Callable[[], datetime] = _now,
     ) -> None:
         self._store = store
         self._settings = settings or ContextSettings()
         self._strict = strict
-        self._clock = clock
         # By whether there is `recall`.
         self._guidance = {recall: guidance(self._settings.passes, recall=recall) for recall in (False, True)}
         self._sessions: dict[str, CachedSession] = {}
@@ -72,12 +65,7 @@ class SessionIndex:
         self._syncing: set[asyncio.Task[None]] = set()
 
     async def turn(self, wire: Wire, body: Body, *, size: int = 0) -> SessionTurn:
-        """Find the session of a request, take in its new messages, and prepare the view.
-
-        Raises:
-            FormatError: if the body's messages violate the protocol.
-            WaneError: if the session cannot continue.
-        """
+        """Find the session of a request, take in its new messages, and prepare the view; see `Sessions.turn`."""
         messages = wire.messages(body)
         arrivals = await asyncio.to_thread(_arrivals, wire, messages) if size > _LARGE else _arrivals(wire, messages)
         root = root_of(wire, arrivals)
@@ -94,28 +82,12 @@ class SessionIndex:
         raise StoreError("the session keeps changing under the request; send it again")
 
     async def peek(self, wire: Wire, body: Body) -> Body:
-        """Return what `turn` would send upstream, to count its tokens; no session changes.
-
-        A body that continues no known session is a fragment that the client wants counted by itself. It is returned
-        unchanged.
-
-        Raises:
-            WaneError: as `turn` does.
-        """
+        """Return what `turn` would send upstream; see `Sessions.peek`."""
         found = self._ahead(wire, body)
         return body if found is None else found[0].placed(self._equipped(wire, body), found[1].messages, ahead=True)
 
     async def shortened(self, wire: Wire, body: Body) -> Body | None:
-        """Return an unmanaged request with the view of its session in place of its history.
-
-        A client that asks for a summary sends all it has, which may be more than the model's window holds.
-
-        Returns:
-            The body, without own tools; None if it continues no known session, or one without evictions.
-
-        Raises:
-            WaneError: as `turn` does.
-        """
+        """Return an unmanaged request with the view of its session; see `Sessions.shortened`."""
         found = self._ahead(wire, body)
         if found is None or not found[1].evicted:
             return None
@@ -124,7 +96,11 @@ class SessionIndex:
     def _ahead(self, wire: Wire, body: Body) -> tuple[CachedSession, View] | None:
         """The known session that a request continues, and the view it would get; None if there is none."""
         arrivals = _arrivals(wire, wire.messages(body))
-        known = [cached for cached in self._of(root_of(wire, arrivals)) if _continues(cached.session, arrivals)]
+        known = [
+            cached
+            for cached in self._of(root_of(wire, arrivals))
+            if 0 < len(cached.session.entries) == cached.session.align(arrivals).common
+        ]
         if not known:
             return None
         session = copy.deepcopy(known[0].session, {id(wire): wire})
@@ -140,7 +116,7 @@ class SessionIndex:
 
     async def sweep(self) -> None:
         """Drop stored sessions that have been idle, and the oldest ones if there are too many."""
-        now = self._clock()
+        now = datetime.now(UTC)
         sessions = sorted(
             (cached for cached in self._sessions.values() if not cached.turns), key=lambda cached: cached.last
         )
@@ -159,7 +135,7 @@ class SessionIndex:
 
     def _finished(self, cached: CachedSession) -> None:
         """Sync a session's records in the background after a turn."""
-        cached.last = self._clock()
+        cached.last = datetime.now(UTC)
         task = asyncio.create_task(cached.sync())
         self._syncing.add(task)
         task.add_done_callback(self._syncing.discard)
@@ -247,7 +223,7 @@ class SessionIndex:
         session = Session(wire, self._settings, infer=self._settings.annotate == "infer" or infers(records))
         session.follow(records)
         times = [record.at for record in records if record.at is not None]
-        now = self._clock()
+        now = datetime.now(UTC)
         created, last = (times[0], times[-1]) if times else (now, now)
         return CachedSession(root, session, None, session_id, created, last, strict=self._strict)
 
@@ -302,7 +278,7 @@ class SessionIndex:
     async def _begun(
         self, session: Session, arrivals: Sequence[Arrival], root: str, records: Sequence[Record]
     ) -> CachedSession:
-        now = self._clock()
+        now = datetime.now(UTC)
         try:
             log, warning = await self._store.create(root, session.wire.name), ""
         except StoreError as error:
@@ -327,7 +303,7 @@ class SessionIndex:
     async def _take(
         self, cached: CachedSession, body: Body, arrivals: Sequence[Arrival], alignment: Alignment
     ) -> SessionTurn:
-        session, now = cached.session, self._clock()
+        session, now = cached.session, datetime.now(UTC)
         equipped = self._equipped(session.wire, body)
         cold = (now - cached.last).total_seconds() > self._settings.cache_lifetime
         try:
@@ -397,8 +373,3 @@ def _fit(cached: CachedSession, found: Alignment) -> tuple[int, bool, int]:
     """
     ends = found.common == len(cached.session.entries)
     return found.answered, ends, 0 if ends else found.common
-
-
-def _continues(session: Session, arrivals: Sequence[Arrival]) -> bool:
-    known = len(session.entries)
-    return 0 < known == session.align(arrivals).common

@@ -321,48 +321,73 @@ def as_store_errors() -> Iterator[None]:
         raise StoreError(str(error)) from error
 
 
-class SessionLock:
-    """Lets one task of this process at a time hold a session.
+class HeldLog:
+    """A log that one task of this process holds at a time. It stores nothing; the logs of other stores do.
 
     Args:
-        session_id: the session.
-        wait: seconds to wait for it.
+        header: the session's header.
+        wait: seconds to wait for another task.
     """
 
-    def __init__(self, session_id: str, wait: float) -> None:
-        self._session_id = session_id
+    def __init__(self, header: Header, wait: float = WAIT) -> None:
+        self.id = header.id
+        self.header = header
         self._wait = wait
         self._lock = asyncio.Lock()
+        self._held = False
+        self._failure: StoreError | None = None  # of the last hold
 
     @asynccontextmanager
-    async def held(self) -> AsyncIterator[None]:
-        """Wait for the lock, and hold it.
-
-        Raises:
-            SessionBusyError: if another task holds it for too long.
-        """
+    async def hold(self) -> AsyncIterator[Sequence[Record]]:
+        """Hold the session; see `Log.hold`."""
         try:
             async with asyncio.timeout(self._wait):
                 await self._lock.acquire()
         except TimeoutError:
             raise SessionBusyError(
-                f"another request of this process held the session {self._session_id} for more than {self._wait:g}"
-                " seconds"
+                f"another request of this process held the session {self.id} for more than {self._wait:g} seconds"
             ) from None
         try:
-            yield
+            self._failure = None
+            news = await self._news()
+            self._held = True
+            yield news
+        except StoreError as error:
+            if not self._held:
+                self._failure = error.with_traceback(None)
+            raise
         finally:
+            self._held = False
             self._lock.release()
+
+    async def append(self, records: Sequence[Record]) -> None:
+        """Append records; see `Log.append`."""
+        if self._failure is not None:
+            raise type(self._failure)(*self._failure.args)
+        if not self._held:
+            raise StoreError(f"the session {self.id} is not held, so nothing can be added to it")
+        await self._add(records)
+
+    def rewind(self) -> None:
+        """Do nothing: no other process can append."""
+
+    async def sync(self) -> None:
+        """Do nothing: there is nothing to lose."""
+
+    async def close(self) -> None:
+        """Do nothing: there is nothing to release."""
+
+    async def _news(self) -> Sequence[Record]:
+        """Return the records that other processes have appended since the last hold; all at the first one."""
+        return ()
+
+    async def _add(self, records: Sequence[Record]) -> None:
+        """Append records while the session is held."""
 
 
 def lost(session_id: str, name: str) -> SessionLostError:
     """Return the error for a session that is gone from a store of this name."""
     return SessionLostError(f"the session {session_id} is no longer in {name}: it expired, or was deleted")
-
-
-def not_held(session_id: str) -> StoreError:
-    """Return the error for an append to a session that is not held."""
-    return StoreError(f"the session {session_id} is not held, so nothing can be added to it")
 
 
 class MemoryStore:
@@ -391,7 +416,7 @@ class MemoryStore:
 
     async def create(self, root: str, message_format: str) -> Log:
         """Create a session whose records are not stored."""
-        return _MemoryLog(new_header(new_id(root), cwd=Path.cwd(), message_format=message_format), self._wait)
+        return HeldLog(new_header(new_id(root), cwd=Path.cwd(), message_format=message_format), self._wait)
 
     async def open(self, session_id: str) -> Log:
         """Raise an error: no session is stored.
@@ -420,38 +445,6 @@ class MemoryStore:
             StoreError: always.
         """
         raise _not_stored(session_id)
-
-    async def close(self) -> None:
-        """Do nothing."""
-
-
-class _MemoryLog:
-    """A log that stores nothing."""
-
-    def __init__(self, header: Header, wait: float) -> None:
-        self.id = header.id
-        self.header = header
-        self._lock = SessionLock(header.id, wait)
-        self._held = False
-
-    @asynccontextmanager
-    async def hold(self) -> AsyncIterator[Sequence[Record]]:
-        async with self._lock.held():
-            self._held = True
-            try:
-                yield ()
-            finally:
-                self._held = False
-
-    async def append(self, records: Sequence[Record]) -> None:  # noqa: ARG002
-        if not self._held:
-            raise not_held(self.id)
-
-    def rewind(self) -> None:
-        """Do nothing: no other process can append."""
-
-    async def sync(self) -> None:
-        """Do nothing: there is nothing to lose."""
 
     async def close(self) -> None:
         """Do nothing."""

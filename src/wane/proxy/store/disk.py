@@ -7,23 +7,22 @@ import glob
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
 from wane.core.errors import JournalError, SessionLockedError
-from wane.journal import Clock, Journal, Record, SessionStore, read, utc_now
+from wane.journal import Journal, Record, SessionStore, read, utc_now
 from wane.journal.store import id_of
 from wane.proxy.store.base import (
     KEEP,
     MAX_FOUND,
-    WAIT,
+    HeldLog,
     Log,
     SessionBusyError,
-    SessionLock,
     StoredSession,
     StoreError,
     are_heavy,
@@ -32,7 +31,6 @@ from wane.proxy.store.base import (
     in_thread_if,
     is_session_id,
     new_id,
-    not_held,
     root_of,
     uninterrupted,
 )
@@ -47,9 +45,7 @@ class DiskStore:
     Args:
         sessions: the directory.
         cwd: the working directory that new sessions are filed under; the process's own if None.
-        clock: returns the time, in any time zone.
         keep: seconds after its last record until a proxy's session is deleted; 0 for never.
-        wait: seconds that a request waits for another one of the same session.
         fsync: whether `sync` waits for the disk.
     """
 
@@ -60,15 +56,11 @@ class DiskStore:
         sessions: SessionStore,
         *,
         cwd: Path | None = None,
-        clock: Clock = utc_now,
         keep: float = KEEP,
-        wait: float = WAIT,
         fsync: bool = True,
     ) -> None:
         self._sessions = sessions
         self._cwd = Path.cwd() if cwd is None else cwd
-        self._clock = clock
-        self._wait = wait
         self._fsync = fsync
         self._keep = keep
         self._purged = float("-inf")
@@ -117,9 +109,7 @@ class DiskStore:
         """
         root_of(session_id)
         try:
-            return await self._journal(
-                lambda: Journal.open(self._path(session_id), clock=self._clock, fsync=self._fsync)
-            )
+            return await self._journal(lambda: Journal.open(self._path(session_id), fsync=self._fsync))
         except SessionBusyError:
             raise SessionBusyError(
                 f"the session {session_id} in {self._sessions.root} is open in another process. If several proxies"
@@ -161,7 +151,7 @@ class DiskStore:
 
     def _unwritten(self, seconds: float) -> Sequence[StoredSession]:
         found = []
-        for path in self._sessions.unwritten_since(self._clock() - timedelta(seconds=seconds)):
+        for path in self._sessions.unwritten_since(utc_now() - timedelta(seconds=seconds)):
             if is_session_id(session_id := id_of(path)):
                 with suppress(FileNotFoundError):
                     status = path.stat()
@@ -184,7 +174,7 @@ class DiskStore:
             journal = await uninterrupted(asyncio.to_thread(begin), undo=Journal.close)
         if journal.repaired is not None:
             _LOGGER.warning("%s", journal.repaired)
-        return _DiskLog(journal, self._wait)
+        return _DiskLog(journal)
 
     def _create(self, session_id: str, message_format: str) -> Journal:
         return self._sessions.create(
@@ -192,7 +182,6 @@ class DiskStore:
             message_format=message_format,
             session_id=session_id,
             folder=root_of(session_id),
-            clock=self._clock,
             fsync=self._fsync,
             committed=False,
         )
@@ -221,36 +210,22 @@ class DiskStore:
             raise StoreError(f"cannot list the sessions in {root}: {error.strerror or error}") from error
 
 
-class _DiskLog:
+class _DiskLog(HeldLog):
     """A session in a file that this process has open."""
 
-    def __init__(self, journal: Journal, wait: float) -> None:
-        self.id = journal.header.id
-        self.header = journal.header
+    def __init__(self, journal: Journal) -> None:
+        super().__init__(journal.header)
         self._journal = journal
-        self._lock = SessionLock(self.id, wait)
-        self._held = False
 
-    @asynccontextmanager
-    async def hold(self) -> AsyncIterator[Sequence[Record]]:
-        async with self._lock.held():
-            journal = self._journal
-            # No other process can write while the file is open here, so only the first hold has records.
-            records, journal.found = journal.found.records, replace(journal.found, records=())
-            self._held = True
-            try:
-                yield records
-            finally:
-                self._held = False
+    async def _news(self) -> Sequence[Record]:
+        # No other process can write while the file is open here, so only the first hold has records.
+        journal = self._journal
+        records, journal.found = journal.found.records, replace(journal.found, records=())
+        return records
 
-    async def append(self, records: Sequence[Record]) -> None:
-        if not self._held:
-            raise not_held(self.id)
+    async def _add(self, records: Sequence[Record]) -> None:
         with as_store_errors():
             await in_thread_if(are_heavy(records), lambda: self._journal.extend(records))
-
-    def rewind(self) -> None:
-        """Do nothing: no other process can append."""
 
     async def sync(self) -> None:
         with as_store_errors():

@@ -10,13 +10,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from wane.journal import (
-    Clock,
     DamagedLineError,
     Header,
     OtherVersionLineError,
@@ -25,16 +23,14 @@ from wane.journal import (
     new_header,
     read_header,
     read_lines,
-    utc_now,
     write_line,
     write_lines,
 )
 from wane.proxy.store.base import (
     HEAVY,
-    WAIT,
+    HeldLog,
     Log,
     SessionChangedError,
-    SessionLock,
     SessionLostError,
     StoredSession,
     StoreError,
@@ -44,7 +40,6 @@ from wane.proxy.store.base import (
     in_thread_if,
     lost,
     new_id,
-    not_held,
     root_of,
     uninterrupted,
 )
@@ -59,16 +54,12 @@ class SharedStore:
 
     Args:
         database: stores their lines.
-        cwd: the working directory in the headers of new sessions; the process's own if None.
-        clock: returns the time of records, in any time zone.
     """
 
     persistent = True
 
-    def __init__(self, database: Database, *, cwd: Path | None = None, clock: Clock = utc_now) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._cwd = Path.cwd() if cwd is None else cwd
-        self._clock = clock
 
     def __repr__(self) -> str:
         return f"SharedStore({self._database.name!r})"
@@ -95,7 +86,7 @@ class SharedStore:
         Raises:
             StoreError: if the database cannot be reached, or is full.
         """
-        header = new_header(new_id(root), cwd=self._cwd, message_format=message_format, clock=self._clock)
+        header = new_header(new_id(root), cwd=Path.cwd(), message_format=message_format)
         line = write_line(header)
         await self._database.begin(header.id, line[:-1])
         return self._log(header, line)
@@ -142,7 +133,7 @@ class SharedStore:
         await self._database.close()
 
     def _log(self, header: Header, line: bytes) -> Log:
-        return _SharedLog(self._database, header, End(1, checksum_of(line)), self._clock)
+        return _SharedLog(self._database, header, End(1, checksum_of(line)))
 
     async def _fetch(self, session_id: str, limit: int | None = None) -> Sequence[bytes]:
         root_of(session_id)
@@ -158,38 +149,13 @@ class SharedStore:
             raise StoreError(f"cannot read the {_name(session_id, self._database)}: {error}") from None
 
 
-class _SharedLog:
+class _SharedLog(HeldLog):
     """One process's view of a session in a database."""
 
-    def __init__(self, database: Database, header: Header, end: End, clock: Clock) -> None:
-        self.id = header.id
-        self.header = header
+    def __init__(self, database: Database, header: Header, end: End) -> None:
+        super().__init__(header)
         self._database = database
         self._first = self._end = end
-        self._lock = SessionLock(header.id, WAIT)
-        self._clock = clock
-        self._held = False
-        self._failure: StoreError | None = None
-
-    @asynccontextmanager
-    async def hold(self) -> AsyncIterator[Sequence[Record]]:
-        async with self._lock.held():
-            try:
-                records, self._end = await uninterrupted(self._read())
-            except StoreError as error:
-                self._failure = error.with_traceback(None)
-                raise
-            self._held, self._failure = True, None
-            try:
-                yield records
-            finally:
-                self._held = False
-
-    async def append(self, records: Sequence[Record]) -> None:
-        if not self._held:
-            raise type(self._failure)(*self._failure.args) if self._failure else not_held(self.id)
-        if records:
-            await uninterrupted(self._append(records))
 
     def rewind(self) -> None:
         self._end = self._first
@@ -197,8 +163,13 @@ class _SharedLog:
     async def sync(self) -> None:
         await self._database.sync(self.id)
 
-    async def close(self) -> None:
-        """Do nothing: between holds, a process has no resources of a session."""
+    async def _news(self) -> Sequence[Record]:
+        records, self._end = await uninterrupted(self._read())
+        return records
+
+    async def _add(self, records: Sequence[Record]) -> None:
+        if records:
+            await uninterrupted(self._append(records))
 
     async def _read(self) -> tuple[Sequence[Record], End]:
         known = self._end
@@ -219,7 +190,7 @@ class _SharedLog:
     async def _append(self, records: Sequence[Record]) -> None:
         end = self._end
         with as_store_errors():
-            lines = await in_thread_if(are_heavy(records), lambda: write_lines(records, end.checksum, self._clock))
+            lines = await in_thread_if(are_heavy(records), lambda: write_lines(records, end.checksum))
         if not await self._database.append(self.id, end, [line[:-1] for line in lines]):
             if not await self._database.fetch(self.id, 1):
                 raise lost(self.id, self._database.name)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from wane.proxy import jsons
 from wane.proxy.wire.base import Body, Correction
-from wane.proxy.wire.rounds import Message
+from wane.proxy.wire.rounds import Message, TokenUsage, count
 
 _LONGEST: Final = 2_000  # characters of an error body that is not JSON
 _TYPES: Final = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
@@ -25,7 +26,7 @@ MARKERS: Final = frozenset({"cache_control", "prompt_cache_breakpoint"})
 """Keys by which clients mark how far a provider should cache. They are not content, and move between requests."""
 
 
-class OpenAIWire:
+class OpenAIWire(ABC):
     """The part of a protocol that both of OpenAI's share: neither demands anything of a view."""
 
     def required(
@@ -41,6 +42,23 @@ class OpenAIWire:
         """Return None: any view is valid."""
         return None
 
+    def correction(
+        self,
+        status: int,
+        error: bytes,
+        body: Body,
+        sent: Body,  # noqa: ARG002 - the refused body is enough
+    ) -> Correction | None:
+        """Return the correction that leaves out refused reasoning, which some models check."""
+        seals = self._seals(body) if is_about_reasoning(status, error) else set()
+        if not seals:
+            return None
+
+        def corrected(body: Body, sent: Body) -> Body:  # noqa: ARG001 - the signature of corrections
+            return body if seals.isdisjoint(self._seals(body)) else self._without(body, seals)
+
+        return corrected
+
     def headers(self, body: Body) -> Mapping[str, str]:  # noqa: ARG002 - the protocol has none
         """Return no headers: none depends on the body."""
         return {}
@@ -48,6 +66,14 @@ class OpenAIWire:
     def error(self, status: int, message: str) -> bytes:
         """Return an error body in OpenAI's format."""
         return error_body(status, message)
+
+    @abstractmethod
+    def _seals(self, body: Body) -> set[int]:
+        """Return hashes that identify the signed or encrypted reasoning in a body."""
+
+    @abstractmethod
+    def _without(self, body: Body, seals: set[int]) -> Body:
+        """Return a body without some of its reasoning."""
 
 
 def error_body(status: int, message: str) -> bytes:
@@ -119,3 +145,19 @@ def _is_marked(value: object) -> bool:
 def unmarked(value: dict[str, Any]) -> dict[str, Any]:
     """Return a message or a part without cache markers on itself."""
     return {key: each for key, each in value.items() if key not in MARKERS}
+
+
+def token_usage(usage: object, given: str, made: str) -> TokenUsage | None:
+    """Return a reported usage; None if nothing was reported.
+
+    Args:
+        usage: the usage, as JSON data.
+        given: the first word of its keys about the input.
+        made: likewise about the output.
+    """
+    if not isinstance(usage, Mapping):
+        return None
+    details = f"{given}_tokens_details"
+    read = count(usage, details, "cached_tokens") or count(usage, "prompt_cache_hit_tokens")
+    write = count(usage, details, "cache_write_tokens")
+    return TokenUsage(count(usage, f"{given}_tokens"), count(usage, f"{made}_tokens"), read, write)

@@ -73,16 +73,11 @@ def placed(messages: Sequence[Message], sent: Sequence[Message]) -> list[Message
         # Neighbours of one role that the client sent itself stay as they are.
         as_sent = before is not None and here == before + 1
         before = here
-        if joined and not as_sent and _alike(joined[-1], marked):
+        if joined and not as_sent and joined[-1].get("role") == marked.get("role") in _JOINED:
             joined[-1] = _join(joined[-1], marked)
         else:
             joined.append(marked)
     return joined
-
-
-def joined_up(messages: Sequence[Message]) -> list[Message]:
-    """Return messages with all neighbours of one role joined."""
-    return placed(messages, [])
 
 
 def noted(body: Body, text: str) -> Body:
@@ -144,10 +139,6 @@ def _may_precede(message: Message) -> bool:
 def _is_of_a_server(block: Block) -> bool:
     kind = str(block.get("type"))
     return kind == "server_tool_use" or (kind.endswith("_tool_result") and kind != "tool_result")
-
-
-def _alike(one: Message, other: Message) -> bool:
-    return one.get("role") == other.get("role") and one.get("role") in _JOINED
 
 
 def _join(one: Message, other: Message) -> Message:
@@ -301,7 +292,7 @@ def without(body: Body, gone: Callable[[Block], bool]) -> Body:
             kept.append(message)
         elif says_something({**message, "content": content}):
             kept.append({**message, "content": content})
-    return {**body, "messages": joined_up(kept)}
+    return {**body, "messages": placed(kept, [])}
 
 
 def says_something(message: Message) -> bool:

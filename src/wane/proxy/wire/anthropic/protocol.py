@@ -196,7 +196,8 @@ class AnthropicWire:
             return partial(disabled_if_missing, turn=turn_of(sent["messages"]))
         if _BOUND not in message or not any(map(_thinks, body["messages"])):
             return None
-        if kind == "adaptive" and not _drops(thinking):
+        drops = (thinking.get("block_binding") or {}).get("prefix_mismatch_behavior") == _DROP
+        if kind == "adaptive" and not drops:
             return _dropping
         return partial(_omitting, frozenset(_seals(body["messages"])))
 
@@ -261,10 +262,6 @@ def _message_of(error: bytes) -> str:
 
 def _thinks(message: Message) -> bool:
     return any(block.get("type") in THINKING for block in blocks_of(message))
-
-
-def _drops(thinking: Mapping[str, Any]) -> bool:
-    return (thinking.get("block_binding") or {}).get("prefix_mismatch_behavior") == _DROP
 
 
 def _dropping(body: Body, sent: Body) -> Body:  # noqa: ARG001 - the signature of corrections

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, Final
 
 from wane.conversation.tools import Tool
@@ -11,10 +10,10 @@ from wane.core.errors import FormatError
 from wane.formats.openai import OpenAIFormat
 from wane.formats.writing import WritingFormat
 from wane.proxy import jsons
-from wane.proxy.wire.base import Body, Correction, Reply
+from wane.proxy.wire.base import Body, Reply
 from wane.proxy.wire.chat.messages import REASONING_LISTS, TEXTS, entries_of, list_shares, merged, shares, text_of
 from wane.proxy.wire.chat.reply import StreamedChat, WholeChat
-from wane.proxy.wire.openai import OpenAIWire, is_about_reasoning, without_markers
+from wane.proxy.wire.openai import OpenAIWire, without_markers
 from wane.proxy.wire.rounds import Message, OwnCall, Round, Tally, WovenRound, summed
 
 _SYSTEM: Final = ("system", "developer")
@@ -165,26 +164,28 @@ class OpenAIChatWire(OpenAIWire):
         """Return the messages that answer own calls, one each."""
         return tuple({"role": "tool", "tool_call_id": call.id, "content": text} for call, text in answers)
 
-    def correction(
-        self,
-        status: int,
-        error: bytes,
-        body: Body,
-        sent: Body,  # noqa: ARG002 - the refused body is enough
-    ) -> Correction | None:
-        """Return the correction that leaves out refused signed reasoning, which some models check."""
-        messages = body.get("messages")
-        if not is_about_reasoning(status, error) or not isinstance(messages, list):
-            return None
-        seals = frozenset(seal for message in messages if (seal := _seal(message)) is not None)
-        return partial(_omitting, seals) if seals else None
-
     def reply(self, body: Body, own: frozenset[str], tally: Tally = summed) -> Reply:
         """Return the object that makes the client's reply."""
         if not body.get("stream"):
             return WholeChat(own, tally)
         options = body.get("stream_options")
         return StreamedChat(own, tally, wants_usage=bool(isinstance(options, Mapping) and options.get("include_usage")))
+
+    def _seals(self, body: Body) -> set[int]:
+        messages = body.get("messages")
+        found = map(_seal, messages) if isinstance(messages, list) else ()
+        return {seal for seal in found if seal is not None}
+
+    def _without(self, body: Body, seals: set[int]) -> Body:
+        messages = [
+            {key: value for key, value in message.items() if key not in REASONING_LISTS}
+            if _seal(message) in seals
+            else message
+            for message in body["messages"]
+        ]
+        corrected = _Equipped({**body, "messages": messages})
+        corrected.guidance = body.guidance if isinstance(body, _Equipped) else ""
+        return corrected
 
     def _guided(self, messages: Sequence[Message], guidance: str) -> list[Message]:
         lead = 0
@@ -217,24 +218,6 @@ def _seal(message: object) -> int | None:
     """A hash that identifies the signed reasoning of a message; None if it has none."""
     found = [message[key] for key in REASONING_LISTS if message.get(key)] if isinstance(message, Mapping) else []
     return hash(jsons.dumps(found)) if found else None
-
-
-def _omitting(seals: frozenset[int], body: Body, sent: Body) -> Body:  # noqa: ARG001 - the signature of corrections
-    messages = body["messages"]
-    if seals.isdisjoint(map(_seal, messages)):
-        return body
-    kept = [_without(message, REASONING_LISTS) if _seal(message) in seals else message for message in messages]
-    corrected = _Equipped(body)
-    corrected.guidance = body.guidance if isinstance(body, _Equipped) else ""
-    corrected["messages"] = kept
-    return corrected
-
-
-def _without(message: Any, keys: Sequence[str]) -> Any:
-    """Return a message without some of its fields; the same object if it has none of them."""
-    if not isinstance(message, Mapping) or not any(message.get(key) for key in keys):
-        return message
-    return {key: value for key, value in message.items() if key not in keys}
 
 
 def _parts_of(message: Message, rounds: Sequence[WovenRound]) -> dict[str, tuple[Sequence[Any], bool]]:

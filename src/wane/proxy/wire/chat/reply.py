@@ -19,9 +19,9 @@ from wane.proxy.wire.chat.messages import (
     next_index,
     shifted,
 )
-from wane.proxy.wire.openai import error_of
+from wane.proxy.wire.openai import error_of, token_usage
 from wane.proxy.wire.reply import Event, StreamedReply, WholeReply, encode, parsed
-from wane.proxy.wire.rounds import Message, Round, Tally, TokenUsage, count
+from wane.proxy.wire.rounds import Message, Round, Tally
 
 Chunk: TypeAlias = dict[str, Any]
 
@@ -66,7 +66,7 @@ class _Rounds:
         self.messages.append(message)
         self.own.update(call.id for call in own)
         self.usage = self.tally(self.usage, usage)
-        return Round(message, own, draft.client_calls(), draft.complete, _token_usage(usage))
+        return Round(message, own, draft.client_calls(), draft.complete, token_usage(usage, "prompt", "completion"))
 
 
 class StreamedChat(StreamedReply):
@@ -322,12 +322,3 @@ def _with_choice(chunk: Chunk, choice: dict[str, Any]) -> Chunk:
     """Return a chunk with another first choice."""
     first = _choice(chunk)
     return {**chunk, "choices": [choice if each is first else each for each in chunk["choices"]]}
-
-
-def _token_usage(usage: Any) -> TokenUsage | None:
-    if not isinstance(usage, Mapping):
-        return None
-    details = "prompt_tokens_details"
-    read = count(usage, details, "cached_tokens") or count(usage, "prompt_cache_hit_tokens")
-    write = count(usage, details, "cache_write_tokens")
-    return TokenUsage(count(usage, "prompt_tokens"), count(usage, "completion_tokens"), read, write)

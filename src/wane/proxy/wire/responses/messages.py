@@ -86,7 +86,7 @@ def seal_of(item: object) -> int | None:
     return hash((str(item.get("id")), str(item.get("encrypted_content"))))
 
 
-def without_reasoning(items: Sequence[Any], seals: frozenset[int]) -> list[Any]:
+def without_reasoning(items: Sequence[Any], seals: set[int]) -> list[Any]:
     """Return input items without some reasoning, and without the ids that refer to it.
 
     Args:

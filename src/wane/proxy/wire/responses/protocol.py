@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from operator import is_
 from typing import Any, Final, NamedTuple
 
@@ -11,8 +10,8 @@ from wane.conversation.tools import Tool
 from wane.core.errors import FormatError
 from wane.formats.openai_responses import OpenAIResponsesFormat, group
 from wane.formats.writing import WritingFormat
-from wane.proxy.wire.base import Body, Correction, Reply
-from wane.proxy.wire.openai import OpenAIWire, is_about_reasoning, without_markers
+from wane.proxy.wire.base import Body, Reply
+from wane.proxy.wire.openai import OpenAIWire, without_markers
 from wane.proxy.wire.responses.messages import (
     Item,
     call_id_of,
@@ -166,29 +165,17 @@ class OpenAIResponsesWire(OpenAIWire):
             {"items": [{"type": "function_call_output", "call_id": call.id, "output": text}]} for call, text in answers
         )
 
-    def correction(
-        self,
-        status: int,
-        error: bytes,
-        body: Body,
-        sent: Body,  # noqa: ARG002 - the refused body is enough
-    ) -> Correction | None:
-        """Return the correction that leaves out refused reasoning; later reasoning is valid."""
-        items = body.get("input")
-        if not is_about_reasoning(status, error) or not isinstance(items, list):
-            return None
-        seals = frozenset(seal for item in items if (seal := seal_of(item)) is not None)
-        return partial(_omitting, seals) if seals else None
-
     def reply(self, body: Body, own: frozenset[str], tally: Tally = summed) -> Reply:
         """Return the object that makes the client's reply."""
         return StreamedResponse(body, own, tally) if body.get("stream") else WholeResponse(body, own, tally)
 
+    def _seals(self, body: Body) -> set[int]:
+        items = body.get("input")
+        found = map(seal_of, items) if isinstance(items, list) else ()
+        return {seal for seal in found if seal is not None}
 
-def _omitting(seals: frozenset[int], body: Body, sent: Body) -> Body:  # noqa: ARG001 - the signature of corrections
-    items = body["input"] if isinstance(body["input"], list) else []
-    kept = without_reasoning(items, seals)
-    return {**body, "input": kept} if len(kept) < len(items) else body
+    def _without(self, body: Body, seals: set[int]) -> Body:
+        return {**body, "input": without_reasoning(body["input"], seals)}
 
 
 def _items(body: Body) -> list[dict[str, Any]]:

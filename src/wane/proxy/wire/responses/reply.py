@@ -7,10 +7,10 @@ from typing import Any, Final, TypeAlias
 
 from wane.proxy import jsons
 from wane.proxy.wire.base import Body, BrokenReplyError
-from wane.proxy.wire.openai import error_of
+from wane.proxy.wire.openai import error_of, token_usage
 from wane.proxy.wire.reply import Event, StreamedReply, WholeReply, encode, parsed
 from wane.proxy.wire.responses.messages import Item, call_id_of, client_calls, is_own, own_calls, returnable
-from wane.proxy.wire.rounds import Round, Tally, TokenUsage, count
+from wane.proxy.wire.rounds import Round, Tally
 
 Data: TypeAlias = dict[str, Any]
 
@@ -89,7 +89,7 @@ class _Rounds:
         usage = response.get("usage")
         self.usage = self.tally(self.usage, usage)
         message = {"items": returnable(whole, stored=self._stored)}
-        return Round(message, own, client_calls(items, self._own), complete, _token_usage(usage))
+        return Round(message, own, client_calls(items, self._own), complete, token_usage(usage, "input", "output"))
 
 
 class StreamedResponse(StreamedReply):
@@ -264,11 +264,3 @@ class WholeResponse(WholeReply):
 def _as_call(tool: object) -> object:
     """A function's definition in the form of a call, for `is_own`."""
     return {**tool, "type": "function_call"} if isinstance(tool, Mapping) and tool.get("type") == "function" else None
-
-
-def _token_usage(usage: Any) -> TokenUsage | None:
-    if not isinstance(usage, Mapping):
-        return None
-    details = "input_tokens_details"
-    read, write = count(usage, details, "cached_tokens"), count(usage, details, "cache_write_tokens")
-    return TokenUsage(count(usage, "input_tokens"), count(usage, "output_tokens"), read, write)
