@@ -72,7 +72,7 @@ class ProxyApp:
         wires: the supported protocols.
         upstream: the provider.
         traffic: the counters.
-        status: the app below `/wane`; None to pass those paths on to the provider.
+        status: the app below `/wane`.
         ready: raises a StoreError if sessions cannot be stored; None if they always can.
     """
 
@@ -83,7 +83,7 @@ class ProxyApp:
         wires: Wires,
         upstream: Upstream,
         traffic: Traffic,
-        status: App | None = None,
+        status: App,
         ready: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._settings, self._sessions, self._wires = settings, sessions, wires
@@ -122,7 +122,7 @@ class ProxyApp:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         request, refusal = head_of(scope), None
-        if self._status is not None and request.path in (HEALTH, READY):
+        if request.path in (HEALTH, READY):
             await self._answer_health(request, receive, send)
             return
         what = self._guard.shown(request)
@@ -131,7 +131,7 @@ class ProxyApp:
             request = self._guard.admit(request)
         except RefusedError as error:
             refusal = error
-        if refusal is None and self._status is not None and (request.path + "/").startswith(STATUS + "/"):
+        if refusal is None and (request.path + "/").startswith(STATUS + "/"):
             # The request is admitted already, so the app needs no `server` to check it against.
             inner = {**scope, "path": request.path, "raw_path": request.raw_path, "root_path": STATUS, "server": None}
             await self._status(inner, receive, send)

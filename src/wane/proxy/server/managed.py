@@ -76,7 +76,8 @@ class Managed:
         self._used = NO_USAGE  # by the completed rounds
         self._head: tuple[int, head.Headers] = (200, [])
         self._warning = ""
-        # Makes the client's reply, once there is a turn; and whether the provider streams it.
+        # Once the session has taken in the request; and whether the provider streams its reply.
+        self._turn: Turn
         self._reply: Reply
         self._streams = bool(body.get("stream"))
         # Headers that the body needs besides the client's.
@@ -95,19 +96,15 @@ class Managed:
                 return
             size = len(self._raw)
             with _own_failures():
-                turn = await _to_its_end(self._sessions.turn(self._wire, self._body, size=size))
+                self._turn = turn = await _to_its_end(self._sessions.turn(self._wire, self._body, size=size))
                 self._reply = self._wire.reply(self._body, turn.own, self._tally)
                 self._more = self._wire.headers(turn.body)
                 first = await dumped(turn.body, size)
+            self._warning = turn.facts.note
+            self._exchange.prepared(turn.facts)
+            await self._rounds(first)
         except OwnFailureError as failure:
             await self._failed(failure.__cause__ or failure)
-            return
-        self._warning = turn.facts.note
-        self._exchange.prepared(turn.facts)
-        try:
-            await self._rounds(turn, first)
-        except OwnFailureError as failure:
-            await self._failed(failure.__cause__ or failure, turn)
 
     async def count(self) -> None:
         """Let the provider count the tokens of what would be sent.
@@ -163,12 +160,12 @@ class Managed:
 
     # The rounds
 
-    async def _rounds(self, turn: Turn, content: bytes) -> None:
+    async def _rounds(self, content: bytes) -> None:
         for _ in range(MAX_ROUNDS):
-            round_ = await self._round(turn, content)
+            round_ = await self._round(content)
             if round_ is None:
                 return
-            following = await self._answered(turn, round_)
+            following = await self._answered(round_)
             if following is None:
                 break
             with _own_failures():
@@ -176,29 +173,29 @@ class Managed:
         with _own_failures():
             last = self._reply.finish()
         self._exchange.outcome = "managed"
-        await self._end(turn, last)
+        await self._end(last)
 
-    async def _round(self, turn: Turn, content: bytes) -> Round | None:
+    async def _round(self, content: bytes) -> Round | None:
         """Send one request and relay the reply; return None if the client's reply is complete with it."""
         self._exchange.rounds += 1
         try:
-            async with await self._ask(turn, content) as answer:
+            async with await self._ask(content) as answer:
                 if not answer.ok:
-                    await self._refused(turn, answer)
+                    await self._refused(answer)
                     return None
                 if answer.encoding not in _READABLE:
                     raise self._unusable("answered in an encoding that was not asked for")
                 if self._exchange.rounds == 1:
                     self._head = answer.status, answer.headers
-                await self._feed(turn, answer)
-                return await self._end_round(turn)
+                await self._feed(answer)
+                return await self._end_round()
         except RefusedError as refusal:
             if not self._client.started:
                 raise
-            await self._give_up(turn, refusal.status, self._wire.error(refusal.status, refusal.message))
+            await self._give_up(refusal.status, self._wire.error(refusal.status, refusal.message))
             return None
 
-    async def _ask(self, turn: Turn, content: bytes) -> Answer:
+    async def _ask(self, content: bytes) -> Answer:
         """Ask the provider; if it refuses reasoning in a known way, correct the request and ask again."""
         sent = head.to_upstream(self._request.headers, self._upstream.host, drop=_REMADE)
         sent.append((b"accept-encoding", b"identity"))
@@ -206,14 +203,14 @@ class Managed:
         for _ in range(_RETRIES):
             if answer.ok or answer.status >= 500 or answer.encoding:
                 break
-            corrected = await self._corrected(turn, answer, content)
+            corrected = await self._corrected(answer, content)
             if corrected is None:
                 break
             content = corrected
             answer = await self._send(head.added(sent, self._more), content)
         return answer
 
-    async def _corrected(self, turn: Turn, answer: Answer, content: bytes) -> bytes | None:
+    async def _corrected(self, answer: Answer, content: bytes) -> bytes | None:
         """The corrected request to send instead of a refused one; None to pass the refusal on to the client."""
         try:
             error = await answer.peek(_LONGEST_ERROR)
@@ -227,7 +224,7 @@ class Managed:
             raise
         if again is not None and correction is not None:
             await answer.close()
-            turn.refused(correction)
+            self._turn.refused(correction)
             self._more = self._wire.headers(corrected)
         return again
 
@@ -235,13 +232,13 @@ class Managed:
         framed = [*sent, (b"content-length", b"%d" % len(content))]
         return await self._upstream.send(self._exchange, "POST", self._request.target, framed, content)
 
-    async def _feed(self, turn: Turn, answer: Answer) -> None:
+    async def _feed(self, answer: Answer) -> None:
         """Relay a round's reply as it arrives."""
         client, started = self._client, False
         try:
             async for piece in from_first(answer.decoded()):
                 if not started:
-                    self._set_form(turn, streams_in(piece, answer.headers))
+                    self._set_form(streams_in(piece, answer.headers))
                     started = True
                 try:
                     out = self._reply.feed(piece)
@@ -249,12 +246,12 @@ class Managed:
                     raise OwnFailureError from error
                 if out:
                     if not client.started:
-                        await self._start(turn)
+                        await self._start()
                     await client.write(out)
         except httpx2.HTTPError as error:
             await self._broken_off(error)
 
-    def _set_form(self, turn: Turn, streams: bool | None) -> None:
+    def _set_form(self, streams: bool | None) -> None:
         """Accept the first round's form, streamed or whole, even if not requested; later rounds must have the same."""
         if self._exchange.rounds > 1:
             if streams is not self._streams:
@@ -262,7 +259,7 @@ class Managed:
         elif streams is not None and streams is not self._streams:
             self._streams = streams
             with _own_failures():
-                self._reply = self._wire.reply({**self._body, "stream": streams}, turn.own, self._tally)
+                self._reply = self._wire.reply({**self._body, "stream": streams}, self._turn.own, self._tally)
 
     async def _broken_off(self, error: httpx2.HTTPError) -> NoReturn:
         """Handle a round's reply that broke off, or cannot be decoded."""
@@ -276,7 +273,7 @@ class Managed:
         await self._client.write(self._reply.rest())
         raise BrokenOffError from error
 
-    async def _end_round(self, turn: Turn) -> Round | None:
+    async def _end_round(self) -> Round | None:
         """Return a completed round; None if its reply was not understood and was passed on."""
         try:
             with _own_failures():
@@ -290,7 +287,7 @@ class Managed:
             self._exchange.outcome = "broken"
             self._warning = self._warning or f"the provider's reply was not understood: {error}"
             _LOGGER.warning("%s: %s", self._exchange.what, self._warning)
-            await self._end(turn, self._reply.rest())
+            await self._end(self._reply.rest())
             return None
         self._exchange.round(round_, str(self._body.get("model", "")))
         self._used += round_.usage or NO_USAGE
@@ -302,10 +299,10 @@ class Managed:
         self._exchange.outcome = "broken"
         return RefusedError(502, f"{self._upstream.url.origin} {what}")
 
-    async def _answered(self, turn: Turn, round_: Round) -> Body | None:
+    async def _answered(self, round_: Round) -> Body | None:
         try:
             with _own_failures():
-                return await _to_its_end(turn.answered(round_))
+                return await _to_its_end(self._turn.answered(round_))
         except OwnFailureError as failure:
             if self._strict or round_.alone:
                 raise
@@ -315,9 +312,9 @@ class Managed:
 
     # What the client gets
 
-    async def _start(self, turn: Turn, length: int | None = None) -> None:
+    async def _start(self, length: int | None = None) -> None:
         status, given = self._head
-        facts = turn.facts
+        facts = self._turn.facts
         extra: head.Headers = [
             (head.SESSION, head.text(facts.session)),
             (head.VIEW, b"%d" % facts.view),
@@ -334,34 +331,34 @@ class Managed:
         kept = [(name, value) for name, value in given if name not in head.REWRITTEN]
         await self._client.start(status, [*kept, *extra])
 
-    async def _end(self, turn: Turn, last: bytes) -> None:
+    async def _end(self, last: bytes) -> None:
         if not self._client.started:
-            await self._start(turn, len(last))
+            await self._start(len(last))
         await self._client.end(last)
 
-    async def _refused(self, turn: Turn, answer: Answer) -> None:
+    async def _refused(self, answer: Answer) -> None:
         """Relay the provider's error, or end a reply with it that has already started."""
         self._exchange.outcome = "provider_error"
         if not self._client.started:
             await relay(self._client, self._exchange, answer)
             return
-        await self._give_up(turn, answer.status, await answer.peek(_LONGEST_ERROR))
+        await self._give_up(answer.status, await answer.peek(_LONGEST_ERROR))
 
-    async def _give_up(self, turn: Turn, status: int, error: bytes) -> None:
+    async def _give_up(self, status: int, error: bytes) -> None:
         """End a reply that has already started with an error."""
         with _own_failures():
             last = self._reply.fail(status, error)
-        await self._end(turn, last)
+        await self._end(last)
 
     # When Wane fails
 
-    async def _failed(self, error: BaseException, turn: Turn | None = None) -> None:
+    async def _failed(self, error: BaseException) -> None:
         self._warn(error)
         message = f"Wane could not manage this request: {brief(error)}"
-        if self._client.started and turn is not None:
+        if self._client.started:
             self._exchange.outcome = "broken"
             try:
-                await self._give_up(turn, 500, self._wire.error(500, message))
+                await self._give_up(500, self._wire.error(500, message))
             except OwnFailureError:
                 raise BrokenOffError from error
             return

@@ -223,7 +223,7 @@ async def serving(
         about = About(str(settings.upstream), context, datetime.now(UTC))
         status: Any = status_app(sessions, traffic, about)
         app = ProxyApp(settings, sessions, wires, upstream, traffic, status, ready)
-        server = _server(app, settings)
+        server = _Server(app, settings)
         proxy = Running(settings.listen, server, app, sessions, traffic)
         stack.enter_context(_quiet())
         tasks = [asyncio.create_task(server.serve([sock])), asyncio.create_task(_sweep(sessions, context.idle))]
@@ -285,10 +285,25 @@ class _Server(uvicorn.Server):
         grace: seconds that open requests then get to finish.
     """
 
-    def __init__(self, config: uvicorn.Config, app: ProxyApp, grace: float) -> None:
+    def __init__(self, app: ProxyApp, settings: ServerSettings) -> None:
+        config = uvicorn.Config(
+            app,
+            # The same parser everywhere, and the strictest: what it accepts can be read in one way only.
+            http=protocol(settings.timeouts.head),
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+            backlog=_BACKLOG,
+            timeout_keep_alive=_KEEP_ALIVE,
+            h11_max_incomplete_event_size=_LONGEST_HEAD,
+        )
         super().__init__(config)
         self.stop = asyncio.Event()
-        self.grace = grace
+        self.grace = settings.timeouts.grace
         self._app = app
 
     @contextmanager
@@ -309,25 +324,6 @@ class _Server(uvicorn.Server):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._app.drained(), patience)
             self._app.abandon()
-
-
-def _server(app: ProxyApp, settings: ServerSettings) -> _Server:
-    config = uvicorn.Config(
-        app,
-        # The same parser everywhere, and the strictest: what it accepts can be read in one way only.
-        http=protocol(settings.timeouts.head),
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        date_header=False,
-        backlog=_BACKLOG,
-        timeout_keep_alive=_KEEP_ALIVE,
-        h11_max_incomplete_event_size=_LONGEST_HEAD,
-    )
-    return _Server(config, app, settings.timeouts.grace)
 
 
 def _raise_limits() -> None:
