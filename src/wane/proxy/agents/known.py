@@ -1,4 +1,4 @@
-"""Finds the agent by the name of its program."""
+"""Finds the agent by the name of its program; one that Wane does not know is started by the usual variables."""
 
 from __future__ import annotations
 
