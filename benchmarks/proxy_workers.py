@@ -38,8 +38,7 @@ from proxy_client import Answer, Connection, middle
 from proxy_sessions import ARGUMENTS, SHAPES, Session
 from wane.formats.anthropic import AnthropicFormat
 from wane.journal import MessageRecord, NoteRecord
-from wane.proxy.sessions.identity import shape_of
-from wane.proxy.sessions.notes import REPLY, reply_of
+from wane.proxy.sessions.messages import REPLY, reply_of, shape_of
 from wane.proxy.store import Store, open_store
 
 WIRE, TOKENS = "anthropic", 20_000
