@@ -8,7 +8,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from wane.evaluation import bundle
+
 IMAGE = "tiny:1"
+PYTHON_IMAGE = "python:3.13-slim-bookworm"
 PROGRAMS = """
     bash sh cat chmod cp cut date dirname echo env find git grep head id ip kill ls mkdir mv nohup ps pwd rm rmdir seq
     setpriv sleep sort tail tar test timeout touch tr true umount uname wc xargs
@@ -26,6 +29,15 @@ def make_base(bases: Path, image: str = IMAGE) -> Path:
         if source := shutil.which(name):
             shutil.copy2(source, root / "bin" / name)
             _copy_libraries(Path(source), root)
+    return root
+
+
+def make_python_base(bases: Path) -> Path:
+    """Make one that has a Python: that of the bundle, which is mounted in every environment."""
+    root = make_base(bases, PYTHON_IMAGE)
+    python = root / "bin" / "python3"
+    python.write_text(f'#!/bin/sh\nexec {bundle.PLACE}/bin/python "$@"\n')
+    python.chmod(0o755)
     return root
 
 

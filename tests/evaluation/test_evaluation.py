@@ -19,9 +19,12 @@ from typing import Any
 import pytest
 
 import wane
-from tests.evaluation.machines import IMAGE, make_base
+from tests.evaluation.machines import IMAGE, make_base, make_python_base
+from tests.evaluation.study import Model as StudyModel
+from tests.evaluation.study import short_study, write_task
 from wane.evaluation.results import FILE_NAME, RunResults, Trial, read
 from wane.evaluation.sandbox.namespace import missing
+from wane.scripted.sight import asks_for_summary
 from wane.testing import Call, Kind, Reply, Request, ScriptedServer
 
 ROOT = Path(__file__).parents[2]
@@ -294,9 +297,33 @@ def test_a_task_of_several_steps(
     assert [(it.task, it.reward, it.usage.model_calls) for it in found.trials] == [("apple", 1.0, 2), ("steps", 1.0, 4)]
     assert [(it.name, it.reward) for it in found.trials[1].steps] == [("one", 1.0), ("two", 1.0)]
     assert len({path.name for path in (tmp_path / "out").rglob("sessions/*/*.jsonl")}) == sessions
+    assert all(it.context is not None and it.context.peak_view > 0 for it in found.trials)
     # The second step is no new environment.
     seen = [turns[-1].startswith("This is a new task") for turns in model.turns]
     assert seen == [True] * 4 + [protocol == "isolated"] * 2
+
+
+@pytest.mark.full
+def test_a_model_that_acts_on_what_it_sees(evaluate: Callable[..., Any], place: Path, tmp_path: Path) -> None:
+    make_python_base(place / "bases")
+    write_task(tmp_path / "study" / "depot", short_study())
+    arms = {"strategies": ["cwl", "compact", "truncate"], "protocols": ["single"], "budgets": ["14k"]}
+    with ScriptedServer(StudyModel()) as server:
+        code, out = ended(evaluate(server.url, path=str(tmp_path / "study"), seed=None, concurrency=3, **arms))
+        assert code == 0, out
+        assert not server.refusals
+        summaries = sum(asks_for_summary(request) for request in server.requests)
+    found = {it.run.arm.strategy: it for it in map(read, (tmp_path / "out").rglob(FILE_NAME))}
+    trials = {strategy: it.trials[0] for strategy, it in found.items()}
+    assert all(it.context is not None and it.context.passes > 0 for it in trials.values())
+    assert summaries > 0
+    assert {strategy: [step.reward for step in it.steps] for strategy, it in trials.items()} == {
+        "cwl": [1.0, 1.0, 1.0, 1.0],
+        # The summary holds what the user has said.
+        "compact": [1.0, 1.0, 1.0, 1.0],
+        # The name that the last step needs went with the second turn.
+        "truncate": [1.0, 1.0, 1.0, 0.0],
+    }
 
 
 @pytest.mark.full

@@ -19,7 +19,18 @@ from tests.cli.sample import save
 from tests.evaluation import trials
 from tests.lab.browser import Browser, needs_chromium
 from wane.evaluation.report import Report, report, to_markdown, write_page
-from wane.evaluation.results import VERSION, Abandoned, Arm, ContextFigures, Run, Trial, Usage, append, begin
+from wane.evaluation.results import (
+    VERSION,
+    Abandoned,
+    Arm,
+    ContextFigures,
+    Run,
+    StepReward,
+    Trial,
+    Usage,
+    append,
+    begin,
+)
 
 __all__ = ["plain_surroundings", "run"]  # fixtures
 
@@ -106,6 +117,26 @@ def test_one_session_is_held_against_isolated_ones_of_its_strategy_and_budget(tm
     write(tmp_path, ISOLATED, lambda task, _: float(task < "task-3"))
     assert (against()["to"]["budget"], against()["value"]) == (80_000, 0.25)
     assert "+25.00 |" in to_markdown(report([tmp_path]))
+
+
+def test_steps_have_rewards_of_their_own(tmp_path: Path) -> None:
+    steps = {1: (StepReward("one", 1.0), StepReward("two", 0.5)), 2: (StepReward("one", 1.0), StepReward("two", None))}
+    for number, path in enumerate(write(tmp_path, SINGLE, lambda *_: None, tasks=1, runs=2), start=1):
+        append(path, Trial(SINGLE, number, 1, "task-0", 0.75, steps=steps[number]))
+    write(tmp_path, ISOLATED, lambda *_: 1.0, tasks=2, runs=1, steps=(StepReward("one", 0.0),))
+    isolated, single = (row(report([tmp_path]), place)["steps"] for place in (0, 1))
+    assert single == [
+        {"task": "task-0", "step": "one", "reward": 1.0, "trials": 2},
+        {"task": "task-0", "step": "two", "reward": 0.25, "trials": 2},
+    ]
+    assert {(it["task"], it["step"], it["reward"]) for it in isolated} == {
+        ("task-0", "one", 0.0),
+        ("task-1", "one", 0.0),
+    }
+    text = to_markdown(report([tmp_path]))
+    assert "| terminal-bench-2.0 | task-0 | one | 0 | 1 |\n" in text
+    assert "| terminal-bench-2.0 | task-0 | two | - | 0.25 |\n" in text
+    assert "| terminal-bench-2.0 | task-1 | one | 0 | - |\n" in text
 
 
 def test_the_margin_is_the_one_set_before(tmp_path: Path) -> None:
@@ -207,6 +238,13 @@ class TestJournals:
         assert row(found)["annotations"]["sessions"] == 2
         assert found.views == ()
 
+    def test_each_step_of_an_isolated_task_counts(self, tmp_path: Path) -> None:
+        trial = {"steps": (StepReward("one", 1.0), StepReward("two", 1.0)), "directory": "trials/task"}
+        [path] = write(tmp_path / "runs", ISOLATED, lambda *_: 1.0, tasks=1, runs=1, journal="either.jsonl", **trial)
+        for step in ("one", "two"):
+            save(path.parent / "trials" / "task" / step, cwd=tmp_path, session_id=step)
+        assert row(report([path]))["annotations"]["sessions"] == 2
+
     def test_a_journal_that_is_gone_costs_no_report(self, tmp_path: Path) -> None:
         write(tmp_path, SINGLE, lambda *_: 1.0, runs=1, journal="gone.jsonl")
         found = report([tmp_path])
@@ -261,8 +299,11 @@ def browser() -> Iterator[Browser]:
 def test_the_page_draws_everything(browser: Browser, tmp_path: Path, width: int, dark: bool) -> None:
     journal = str(save(tmp_path / "journals", cwd=tmp_path))
     hostile = replace(SINGLE, model="</script><script>window.hurt=1</script>")
+    steps = tuple(StepReward(f"a-step-with-a-name-{number}", number / 3) for number in range(4))
     for arm in (hostile, replace(hostile, protocol="isolated"), replace(hostile, budget=40_000)):
-        write(tmp_path / "runs", arm, rewards(0.5), tasks=30, runs=3, journal=journal, usage=Usage(cost=0.1))
+        write(
+            tmp_path / "runs", arm, rewards(0.5), tasks=30, runs=3, journal=journal, usage=Usage(cost=0.1), steps=steps
+        )
     page = tmp_path / "report.html"
     write_page(page, report([tmp_path / "runs"]))
     browser.errors.clear()
@@ -281,7 +322,7 @@ def test_the_page_draws_everything(browser: Browser, tmp_path: Path, width: int,
     assert browser.run("document.querySelectorAll('#positions path.series').length") == 4
     assert browser.run("document.querySelectorAll('#views path.series').length") == 6
     assert browser.run("document.querySelectorAll('#budgets .plot svg').length") == 2
-    for name in ("limits", "took", "marks", "paper", "runs"):
+    for name in ("steps", "limits", "took", "marks", "paper", "runs"):
         assert browser.run(f"document.querySelectorAll('#{name} tbody tr, #{name} li').length") > 0, name
     assert not browser.run("/NaN|undefined|null|Infinity/.exec(document.getElementById('main').textContent)")
     # Wide tables scroll by themselves, and nothing drawn sticks out.

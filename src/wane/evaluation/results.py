@@ -99,6 +99,15 @@ class ContextFigures:
     over_budget: int = 0
     read_again: int = 0
 
+    def __add__(self, other: ContextFigures) -> ContextFigures:
+        return ContextFigures(
+            self.passes + other.passes,
+            self.evicted_tokens + other.evicted_tokens,
+            max(self.peak_view, other.peak_view),
+            self.over_budget + other.over_budget,
+            self.read_again + other.read_again,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class StepReward:

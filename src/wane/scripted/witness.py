@@ -69,14 +69,16 @@ class Witness:
 
     Args:
         budget: tokens that a view may hold.
+        summarise: writes a summary when a strategy asks for one.
 
     Attributes:
         tally: what was counted so far.
         turns: what the user has said in this session.
     """
 
-    def __init__(self, budget: int) -> None:
+    def __init__(self, budget: int, summarise: Callable[[Request], Reply] = summarise) -> None:
         self.budget = budget
+        self._summarise = summarise
         self.tally = Tally()
         self._prices = Prices.of(MODEL)
         self._rules = rules_for(*MODEL.split(":", 1))
@@ -104,7 +106,7 @@ class Witness:
         """
         aside = asks_for_summary(request)
         if aside:
-            reply = summarise(request)
+            reply = self._summarise(request)
         else:
             self.see(request)
             reply = decide(request)

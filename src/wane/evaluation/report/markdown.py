@@ -29,6 +29,7 @@ def to_markdown(report: Report) -> str:
         "## Scores",
         _table(_ARM + _SCORE, ([*_arm(row), *_score(row)] for row in report.rows)),
         _OF_SCORES,
+        *_steps(report.rows),
         "## What it took",
         _table(_ARM + _TOOK, ([*_arm(row), *_took(row)] for row in report.rows)),
         "Tokens, dollars, passes and requests are means of a run.",
@@ -102,6 +103,23 @@ def _score(row: Row) -> Iterator[str]:
     for place in (0, 1):
         yield f"{100 * row.passed[most][place]:.1f} (k = {most})" if most > 1 else _NONE
     yield _counts(row.errors) or "none"
+
+
+def _steps(rows: Sequence[Row]) -> Iterator[str]:
+    """A line for each step of a task of several steps, a column for each arm."""
+    shown = [row for row in rows if row.steps]
+    if not shown:
+        return
+    found: dict[tuple[str, str, str], dict[Arm, str]] = {}
+    for row in shown:
+        for it in row.steps:
+            found.setdefault((row.arm.benchmark, it.task, it.step), {})[row.arm] = f"{it.reward:.3g}"
+    yield "## Steps"
+    yield _table(
+        ("Benchmark", "Task", "Step", *(", ".join(_arm(row)[1:]) for row in shown)),
+        ([*step, *(given.get(row.arm, _NONE) for row in shown)] for step, given in found.items()),
+    )
+    yield "Mean rewards of the steps of a task, from 0 to 1."
 
 
 def _took(row: Row) -> Iterator[str]:

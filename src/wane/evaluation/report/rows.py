@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import reduce
+from operator import add
 from statistics import fmean
 from typing import Any, Final
 
@@ -68,6 +70,23 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """A step of a task of several steps.
+
+    Attributes:
+        task: the task.
+        step: the step's name.
+        reward: its mean reward, from 0 to 1; a step that was not graded counts 0.
+        trials: number of trials that have the step.
+    """
+
+    task: str
+    step: str
+    reward: float
+    trials: int
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """An arm and all that is known of it.
 
@@ -80,6 +99,7 @@ class Row:
         compared: it, held against isolated sessions; None if it is one of them or there are none.
         drift: how the score changes with the position; None if every run has the same order.
         windows: the score by position.
+        steps: of tasks of several steps, each step, in order.
         passed: by k, how likely one of k tries, and all of them, solve a task.
         errors: trials that ended in an error, by kind.
         exceptions: the same, by name.
@@ -99,6 +119,7 @@ class Row:
     compared: Compared | None
     drift: Drift | None
     windows: tuple[Window, ...]
+    steps: tuple[Step, ...]
     passed: Mapping[int, tuple[float, float]]
     errors: Mapping[str, int]
     exceptions: Mapping[str, int]
@@ -137,7 +158,8 @@ class Row:
             "difference": self.compared and _compared_dict(self.compared),
             "drift_per_10": sinking and sinking.slope,
             "drift_ci95": _ends(sinking.error.interval(sinking.slope) if sinking and sinking.error else None),
-            "windows": [{it.name: getattr(window, it.name) for it in fields(window)} for window in self.windows],
+            "windows": [asdict(window) for window in self.windows],
+            "steps": [asdict(step) for step in self.steps],
             "errors": dict(self.errors),
             "exceptions": dict(self.exceptions),
             "model_calls": self.usage.model_calls,
@@ -186,6 +208,7 @@ def row_of(
         compared=_compared(table, other, baseline, margin),
         drift=drift(table, positions),
         windows=tuple(_windows(trials, other)),
+        steps=tuple(_steps(trials)),
         passed=_passed(table),
         errors=Counter(kind for trial in trials if (kind := trial.error_kind) is not None),
         exceptions=Counter(trial.error for trial in trials if trial.error),
@@ -193,7 +216,7 @@ def row_of(
         abandoned=_summed([it.usage for run in runs for it in run.abandoned]),
         unpriced=sum(trial.usage.cost is None for trial in trials),
         seconds=fmean(seconds) if seconds else None,
-        context=_together(contexts) if contexts else None,
+        context=reduce(add, contexts) if contexts else None,
         annotations=annotations,
     )
 
@@ -246,6 +269,15 @@ def _windows(trials: Sequence[Trial], other: Table) -> list[Window]:
     return found
 
 
+def _steps(trials: Sequence[Trial]) -> Iterator[Step]:
+    rewards: dict[tuple[str, str], list[float]] = {}
+    for trial in trials:
+        for step in trial.steps:
+            rewards.setdefault((trial.task, step.name), []).append(step.reward or 0.0)
+    for (task, name), given in rewards.items():
+        yield Step(task, name, fmean(given), len(given))
+
+
 def _passed(table: Table) -> dict[int, tuple[float, float]]:
     found = {}
     for k in range(1, min(len(row) for row in table.values()) + 1):
@@ -259,11 +291,6 @@ def _summed(usages: Sequence[Usage]) -> Usage:
     costs = [usage.cost for usage in usages if usage.cost is not None]
     sums = {it.name: sum(getattr(usage, it.name) for usage in usages) for it in fields(Usage) if it.name != "cost"}
     return Usage(**sums, cost=sum(costs) if costs else None)
-
-
-def _together(contexts: Sequence[ContextFigures]) -> ContextFigures:
-    sums = {it.name: sum(getattr(context, it.name) for context in contexts) for it in fields(ContextFigures)}
-    return ContextFigures(**{**sums, "peak_view": max(context.peak_view for context in contexts)})
 
 
 def _compared_dict(it: Compared) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 from wane.core.errors import WaneError
 from wane.evaluation.report.rows import arm_dict
 from wane.evaluation.results import Arm, RunResults
+from wane.evaluation.running.journals import journals_in
 from wane.lab.annotations import Annotations, annotations_of
 from wane.lab.counting import count
 from wane.lab.readers import read_file
@@ -75,10 +76,16 @@ def sessions_of(runs: Sequence[RunResults]) -> Sessions:
 
 def _journals(run: RunResults) -> Iterator[Path]:
     """The journals of a run; of one session, the last, which holds the earlier tasks as well."""
-    named = [trial.journal for trial in run.trials if trial.journal]
+    named = [trial for trial in run.trials if trial.journal]
+    folder = run.path.parent
     if run.run.arm.protocol == "single":
         named = named[-1:]
-    yield from (run.path.parent / name for name in dict.fromkeys(named))
+    found: dict[Path, None] = {}
+    for trial in named:
+        # Isolated, each step of a task has a session of its own.
+        inside = journals_in(folder / trial.directory) if trial.steps and trial.directory else ()
+        found |= dict.fromkeys(inside or (folder / trial.journal,))
+    yield from found
 
 
 def _view(run: RunResults, session: RecordedSession) -> View:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import reduce
+from operator import add
 from pathlib import Path
 
 from wane.core.errors import WaneError
@@ -14,13 +17,14 @@ from wane.lab.readers import read_file
 
 
 def journals_in(folder: Path) -> tuple[Path, ...]:
-    """Return the session files in a folder, at any depth, the newest last; of copies of a session, the newest.
+    """Return the session files in a folder, at any depth, the newest session last; of copies of one, the longest.
 
-    A task of several steps may have a session for each, and a copy of one after each.
+    A task of several steps may have a session for each, and a copy of one after each. Journals are only appended to,
+    and their names begin with the time: so times of files, which copying and cleaning change, do not matter.
     """
-    found = sorted(folder.rglob("*.jsonl"), key=lambda path: (path.stat().st_mtime, path.stat().st_size))
+    found = sorted(folder.rglob("*.jsonl"), key=lambda path: (path.name, path.stat().st_size))
     newest = {path.name: path for path in found}
-    return tuple(path for path in found if newest[path.name] == path)
+    return tuple(newest.values())
 
 
 def usage_of(*journals: Path) -> Usage:
@@ -71,22 +75,25 @@ def item_count(journal: Path | None) -> int:
     return transcript.item_count
 
 
-def context_since(journal: Path, earlier: Path | None, budget: int | None) -> ContextFigures | None:
-    """Return what became of the context after an earlier state of the session; None if the journal cannot be read.
+def context_since(journals: Iterable[Path], earlier: Path | None, budget: int | None) -> ContextFigures | None:
+    """Return what became of the context after an earlier state of a session; None if that is not known.
 
     Args:
-        journal: the session file.
+        journals: the session file; of a task whose steps have sessions of their own, all of them.
         earlier: the file as it was before; None for nothing.
         budget: tokens that the view may hold; None for no budget.
     """
     try:
-        before = _totals(earlier)
-        after = _totals(journal)
-        calls = [record for record in read(journal).records if isinstance(record, UsageRecord)]
+        found = [_context_since(journal, earlier, budget) for journal in journals]
     except WaneError:
         return None
+    return reduce(add, found) if found else None
+
+
+def _context_since(journal: Path, earlier: Path | None, budget: int | None) -> ContextFigures:
+    calls = [record for record in read(journal).records if isinstance(record, UsageRecord)]
     views = [record.input_tokens for record in calls[usage_of(*filter(None, [earlier])).model_calls :]]
-    passes, evicted, read_again = (late - early for late, early in zip(after, before, strict=True))
+    passes, evicted, read_again = (late - early for late, early in zip(_totals(journal), _totals(earlier), strict=True))
     over = sum(view > budget for view in views) if budget is not None else 0
     return ContextFigures(passes, evicted, max(views, default=0), over, read_again)
 

@@ -211,8 +211,7 @@ def _record(attempt: Attempt, result: TrialResult) -> Trial:
         started=timings[0].started_at if timings else None,
         seconds=sum(spans) if spans else None,
         usage=attempt.spent() if ours else _reported(result),
-        # Of steps in sessions of their own, each would have figures of its own.
-        context=context_since(journal, attempt.earlier, attempt.arm.budget) if journal and len(journals) == 1 else None,
+        context=context_since(journals, attempt.earlier, attempt.arm.budget),
         steps=tuple(StepReward(it.step_name, _reward(it.verifier_result)) for it in steps),
         journal=journal.relative_to(attempt.folder).as_posix() if journal else "",
         items_before=_items(attempt.earlier),

@@ -22,6 +22,7 @@ function markedSection() {
 
 heading();
 scoresSection();
+stepsSection();
 differencesSection();
 limitsSection();
 positionSection();

@@ -15,6 +15,22 @@ function wideTable(body, label, head, list) {
   body.append(h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": `${label}, scrollable` }, h("table", { class: "figures arms" }, h("thead", {}, head), h("tbody", {}, list))));
 }
 
+// A line for each step of a task of several steps, a column for each arm.
+function stepsSection() {
+  const rows = data.rows.filter((row) => row.steps.length);
+  if (!rows.length) return;
+  const body = section("steps", "Steps", "Mean reward of each step of a task of several steps, from 0 to 1.");
+  const key = (row, it) => [...(several("benchmark") ? [row.benchmark] : []), it.task, it.step].join(" · ");
+  const given = rows.map((row) => new Map(row.steps.map((it) => [key(row, it), it.reward])));
+  const head = h("tr", {}, h("th", { scope: "col", class: "name" }, "Step"), rows.map((row) => {
+    const { stroke, dash } = drawn(row);
+    return h("th", { scope: "col", class: "arm" }, swatch(stroke, dash), h("span", {}, named(row)));
+  }));
+  const list = [...new Set(given.flatMap((map) => [...map.keys()]))].map((name) => h("tr", {}, h("th", { scope: "row", class: "name" }, name),
+    given.map((map) => h("td", { class: map.get(name) === 0 ? "over" : null }, map.has(name) ? String(Number(map.get(name).toFixed(2))) : "–"))));
+  wideTable(body, "Steps", head, list);
+}
+
 function paperTable() {
   const body = section("paper", "The paper's rows", `As published: ${data.paper.model} at ${n0(data.paper.budget)} tokens, without variance or the runs' own scores. Chance is how far apart two equal arms of that size land in 95 of 100 cases, by the spread of the trials here.`);
   const head = h("tr", {}, ["Benchmark", "Tasks × runs", "Single", "Isolated", "Difference", "Chance"].map((name, at) => h("th", { scope: "col", class: at ? null : "name" }, name)));
