@@ -32,7 +32,7 @@ def to_markdown(report: Report) -> str:
         *_steps(report.rows),
         "## What it took",
         _table(_ARM + _TOOK, ([*_arm(row), *_took(row)] for row in report.rows)),
-        "Tokens, dollars, passes and requests are means of a run.",
+        "Calls, tokens, dollars, passes and requests are means of a run.",
     ]
     if any(row.annotations for row in report.rows):
         marked = [row for row in report.rows if row.annotations]
@@ -60,7 +60,7 @@ _SCORE = (
     *("pass@k", "pass^k", "Errors"),
 )
 _TOOK = (
-    *("Input", "Cached", "Output", "Cost", "Broken off", "Seconds a task", "Passes", "Evicted", "Peak view"),
+    *("Calls", "Input", "Cached", "Output", "Cost", "Broken off", "Seconds a task", "Passes", "Evicted", "Peak view"),
     *("Over budget", "Read again"),
 )
 _MARKED = (
@@ -114,9 +114,10 @@ def _steps(rows: Sequence[Row]) -> Iterator[str]:
     for row in shown:
         for it in row.steps:
             found.setdefault((row.arm.benchmark, it.task, it.step), {})[row.arm] = f"{it.reward:.3g}"
+    first = 1 if len({row.arm.model for row in shown}) > 1 else 2
     yield "## Steps"
     yield _table(
-        ("Benchmark", "Task", "Step", *(", ".join(_arm(row)[1:]) for row in shown)),
+        ("Benchmark", "Task", "Step", *(", ".join(_arm(row)[first:]) for row in shown)),
         ([*step, *(given.get(row.arm, _NONE) for row in shown)] for step, given in found.items()),
     )
     yield "Mean rewards of the steps of a task, from 0 to 1."
@@ -124,6 +125,8 @@ def _steps(rows: Sequence[Row]) -> Iterator[str]:
 
 def _took(row: Row) -> Iterator[str]:
     runs, usage = row.score.runs, row.usage
+    # Other agents tell their tokens alone.
+    yield f"{usage.model_calls / runs:,.0f}" if usage.model_calls else _NONE
     for tokens in (usage.input_tokens, usage.cached_tokens, usage.output_tokens):
         yield f"{tokens / runs:,.0f}"
     for cost in (row.cost_per_run, row.abandoned.cost and row.abandoned.cost / runs):

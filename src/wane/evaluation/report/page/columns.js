@@ -28,6 +28,7 @@ const SCORES = [
 
 const perRun = (key) => (row) => row[key] !== null && short(row[key] / row.runs);
 const TOOK = [
+  ["Calls", "Model calls of a run, those for the strategy's own summaries included.", (row) => row.model_calls > 0 && perRun("model_calls")(row)],
   ["Input", "Tokens of all requests of a run, cached ones included.", perRun("input_tokens")],
   ["Cached", "Those of them that the provider's cache served.", perRun("cached_tokens")],
   ["Output", "Tokens of all answers of a run.", perRun("output_tokens")],
