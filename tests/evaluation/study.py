@@ -115,22 +115,25 @@ class Model:
 
 
 def summarise(request: Request) -> Reply:
-    """Write the summary: the user's tasks, as the closed loop's does, and the tickets that the user asked to note.
+    """Write the summary: the user's tasks, as the closed loop's does, and the tickets that are told in a description.
 
-    It is as good as a description is where the model marks episodes: what nobody asked to note is in neither. What
-    was read in files is not in it either, and can be read again.
+    Those are the ones that the user asked to note. The one that was drawn for the task at hand is in it as well: it
+    is work in progress, which by episodes cannot be evicted either. What was read in files is not, and can be read
+    again.
     """
     text = "\n".join(part.text for part in request.parts)
     drawn = dict(_TICKET.findall(text))
-    notes = [
-        f"The ticket for {area} is {drawn[area]}." for area in dict.fromkeys(_NOTED.findall(text)) if area in drawn
-    ]
+    tasks = _TASK.findall(text)
+    wanted = _NOTED.findall(text) + _DRAW.findall(tasks[-1] if tasks else "")
+    notes = [f"The ticket for {area} is {drawn[area]}." for area in dict.fromkeys(wanted) if area in drawn]
     said = summary.summarise(request)
     return replace(said, text="\n".join([*notes, said.text or ""]))
 
 
+_TASK = re.compile(r"^(?:User: )?(Task \d+\. .*)$", re.MULTILINE)
 _TICKET = re.compile(r"\bticket for (\w+)(?:: | is )(\d+)")
-_NOTED = re.compile(r"draw the ticket for the (\w+) with `[^`]+`, and note")
+_DRAW = re.compile(r"draw the ticket for the (\w+)")
+_NOTED = re.compile(rf"{_DRAW.pattern} with `[^`]+`, and note")
 
 
 def _write(path: Path, text: str) -> None:
@@ -157,7 +160,7 @@ if __name__ == "__main__":
     write_task(place / NAME, make_study())
     with ScriptedServer(Model(), keep=1) as server:
         _write(place / "study.yaml", json.dumps(configuration(place / NAME, server.url), indent=2))
-        print(f"STUDY_KEY=none wane eval run {place / 'study.yaml'}", flush=True)
+        print(f"STUDY_KEY=not-a-real-key wane eval run {place / 'study.yaml'}", flush=True)
         try:
             threading.Event().wait()
         finally:

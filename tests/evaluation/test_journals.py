@@ -6,9 +6,10 @@ import os
 import shutil
 from pathlib import Path
 
-from tests.cli.sample import save
-from wane.evaluation.results import ContextFigures
+from tests.cli.sample import Chat, save
+from wane.evaluation.results import ContextFigures, Usage
 from wane.evaluation.running.journals import context_since, journals_in, usage_of
+from wane.journal import SPENT_NOTE, Journal, MessageRecord, NoteRecord, StrategyRecord, UsageRecord
 
 
 def test_of_copies_of_a_session_the_longest_counts_whatever_their_times_say(tmp_path: Path) -> None:
@@ -38,3 +39,23 @@ def test_steps_in_sessions_of_their_own_are_summed(tmp_path: Path) -> None:
     second.write_text("damaged\n")
     assert context_since([journal, second], None, 3_000) is None
     assert context_since([], None, 3_000) is None
+
+
+def test_summaries_are_paid_for_and_take_from_the_view(tmp_path: Path) -> None:
+    chat = Chat()
+    chat.user("Look around.")
+    chat.call("read", {"path": "a.py"}, "x" * 4_000)
+    chat.say("I have.")
+    with Journal.create(tmp_path, cwd=tmp_path, message_format="openai", session_id="5a3e", fsync=False) as journal:
+        for items, message in enumerate(chat.messages):
+            if message["role"] == "assistant":
+                journal.append(UsageRecord(items=items, input_tokens=1_100, output_tokens=5, cost=0.5))
+            journal.append(MessageRecord(message=message))
+        spent = {"input_tokens": 2_000, "output_tokens": 50, "cost": 0.25, "model": "test:model"}
+        journal.append(NoteRecord(SPENT_NOTE, spent))
+        journal.append(StrategyRecord(5, "compact", {"from": 4, "summary": "Looked around.", "tokens": 4}))
+    assert usage_of(journal.path) == Usage(3, 4_200, output_tokens=60, cost=1.25)
+    context = context_since([journal.path], None, 1_000)
+    assert context is not None
+    assert (context.passes, context.peak_view, context.over_budget) == (1, 1_100, 2)
+    assert 900 < context.evicted_tokens < 1_000

@@ -1,5 +1,6 @@
 """Sessions on disk: append-only, crash-safe, resumable. `docs/journal.md` has the file format."""
 
+from wane.journal.calls import SPENT_NOTE, model_calls
 from wane.journal.chain import Clock, new_header, read_lines, utc_now, write_lines
 from wane.journal.lines import DamagedLineError, OtherVersionLineError, checksum_of, read_header, write_line
 from wane.journal.reader import SessionFile, read
@@ -22,6 +23,7 @@ from wane.journal.writer import Journal
 
 __all__ = [
     "SESSION_DIR_VARIABLE",
+    "SPENT_NOTE",
     "AnnotationRecord",
     "Clock",
     "ConfigRecord",
@@ -44,6 +46,7 @@ __all__ = [
     "UsageRecord",
     "checksum_of",
     "default_root",
+    "model_calls",
     "new_header",
     "read",
     "read_header",

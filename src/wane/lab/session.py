@@ -73,6 +73,7 @@ class Compaction:
         kept: index of the first part that stayed in view whole; `position` if none did.
         tokens_before: tokens of the view before it, None if not recorded.
         at: when, in seconds since 1970 UTC; None if unknown.
+        tokens_after: tokens of the view after it, None if not recorded.
     """
 
     position: int
@@ -80,6 +81,7 @@ class Compaction:
     kept: int
     tokens_before: int | None = None
     at: float | None = None
+    tokens_after: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse
 
@@ -25,6 +25,7 @@ from wane.conversation.events import (
 from wane.core.errors import JournalError
 from wane.formats.pydantic_ai import PydanticAIFormat
 from wane.journal import (
+    SPENT_NOTE,
     AnnotationRecord,
     ConfigRecord,
     Journal,
@@ -33,17 +34,14 @@ from wane.journal import (
     PassRecord,
     Record,
     StrategyRecord,
-    UsageRecord,
+    model_calls,
 )
-from wane.journal.codec import SchemaError, decode, encode
+from wane.journal.codec import encode
 
 if TYPE_CHECKING:
     from pydantic_ai.usage import RequestUsage
 
     from wane.conversation import Conversation
-
-SPENT_NOTE: Final = "spent"
-"""Topic of the note that says what a model call took which anchors nothing, so that it is no usage record."""
 
 
 class Recorder:
@@ -166,12 +164,8 @@ class Recorder:
 def spent_before(records: Iterable[Record]) -> Totals:
     """Return what the model calls of a session took, by its records."""
     totals = Totals()
-    for record in records:
-        if isinstance(record, UsageRecord):
-            totals = totals.plus(record)
-        elif isinstance(record, NoteRecord) and record.topic == SPENT_NOTE:
-            with suppress(SchemaError):  # anybody may write a note
-                totals = totals.plus(decode(UsageRecord, {**record.data, "items": 0}))
+    for record in model_calls(records):
+        totals = totals.plus(record)
     return totals
 
 

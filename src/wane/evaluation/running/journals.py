@@ -10,7 +10,7 @@ from pathlib import Path
 from wane.core.errors import WaneError
 from wane.evaluation.results import ContextFigures, Usage
 from wane.formats import Transcript, get_format
-from wane.journal import MessageRecord, UsageRecord, read
+from wane.journal import MessageRecord, UsageRecord, model_calls, read
 from wane.lab.annotations import annotations_of
 from wane.lab.counting import count
 from wane.lab.readers import read_file
@@ -29,10 +29,8 @@ def journals_in(folder: Path) -> tuple[Path, ...]:
 
 def usage_of(*journals: Path) -> Usage:
     """Return what all model calls of sessions took; of a journal that cannot be read, the cost is not known."""
-    records: list[UsageRecord] = []
     try:
-        for journal in journals:
-            records += [record for record in read(journal).records if isinstance(record, UsageRecord)]
+        records = [record for journal in journals for record in model_calls(read(journal).records)]
     except WaneError:
         return Usage()
     costs = [record.cost for record in records]
@@ -91,11 +89,16 @@ def context_since(journals: Iterable[Path], earlier: Path | None, budget: int | 
 
 
 def _context_since(journal: Path, earlier: Path | None, budget: int | None) -> ContextFigures:
-    calls = [record for record in read(journal).records if isinstance(record, UsageRecord)]
-    views = [record.input_tokens for record in calls[usage_of(*filter(None, [earlier])).model_calls :]]
+    before = len(_views(earlier)) if earlier else 0
+    views = _views(journal)[before:]
     passes, evicted, read_again = (late - early for late, early in zip(_totals(journal), _totals(earlier), strict=True))
     over = sum(view > budget for view in views) if budget is not None else 0
     return ContextFigures(passes, evicted, max(views, default=0), over, read_again)
+
+
+def _views(journal: Path) -> list[int]:
+    """Tokens of each request; one for a summary is no view."""
+    return [record.input_tokens for record in read(journal).records if isinstance(record, UsageRecord)]
 
 
 def _totals(journal: Path | None) -> tuple[int, int, int]:
@@ -104,5 +107,6 @@ def _totals(journal: Path | None) -> tuple[int, int, int]:
         return 0, 0, 0
     (session,) = read_file(journal)
     acts = [it.tokens_before - it.tokens_after for it in session.evictions if it.removed]
+    acts += [(it.tokens_before or 0) - (it.tokens_after or 0) for it in session.compactions]
     again = annotations_of(count(session)).read_again
-    return len(acts) + len(session.compactions), sum(acts), again
+    return len(acts), sum(acts), again

@@ -173,7 +173,8 @@ class _Fold:
             return
         if act.summary is not None:
             kept = None if act.kept is None else self._part_of[act.kept]
-            self.builder.compaction(act.summary, kept=kept, tokens_before=act.before, at=_time(record))
+            at = _time(record)
+            self.builder.compaction(act.summary, kept=kept, tokens_before=act.before, tokens_after=act.after, at=at)
             return
         removed = self._parts_of(act.removed)
         self.evictions.append(Eviction(self.builder.position, removed, act.before, act.after, _time(record)))

@@ -141,6 +141,7 @@ class SessionBuilder:
         *,
         kept: int | None = None,
         tokens_before: int | None = None,
+        tokens_after: int | None = None,
         at: float | None = None,
     ) -> None:
         """Note that the recording agent compacted its context here.
@@ -149,10 +150,13 @@ class SessionBuilder:
             summary: the summary, as the model saw it.
             kept: index of the first part that stayed whole in view; None if none did.
             tokens_before: tokens of the view before it.
+            tokens_after: tokens of the view after it.
             at: when, in seconds since 1970 UTC.
         """
         kept = self.position if kept is None else min(max(kept, 0), self.position)
-        self._session.compactions.append(Compaction(self.position, sound(summary), kept, tokens_before, at))
+        self._session.compactions.append(
+            Compaction(self.position, sound(summary), kept, tokens_before, at, tokens_after)
+        )
 
     def clear_reasoning(self) -> None:
         """Note that requests from here on hold none of the reasoning so far; see `RecordedSession`."""
