@@ -14,7 +14,7 @@ import pytest
 from tests.agent.conftest import config
 from tests.marks import first_quick
 from wane.agent.events import SessionEvent
-from wane.agent.options import ANNOTATED, BY_EPISODE, Strategy
+from wane.agent.options import BY_EPISODE, Strategy
 from wane.agent.session import AgentSession, Outcome, SessionConfig, TurnResult
 from wane.cli.flags import STRATEGIES
 from wane.conversation.events import StrategyActed
@@ -22,6 +22,7 @@ from wane.conversation.tools import RECALL_ALONE
 from wane.core import Policy
 from wane.core.errors import JournalError
 from wane.journal import Journal, StrategyRecord
+from wane.strategies.base import ANNOTATED
 from wane.strategies.clear_tools import PLACEHOLDER
 from wane.strategies.fold import FOLDING
 from wane.strategies.memgpt import WARNING

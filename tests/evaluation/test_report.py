@@ -119,6 +119,13 @@ def test_one_session_is_held_against_isolated_ones_of_its_strategy_and_budget(tm
     assert "+25.00 |" in to_markdown(report([tmp_path]))
 
 
+def test_of_one_task_nothing_is_known_of_others(tmp_path: Path) -> None:
+    write(tmp_path, SINGLE, lambda *_: 1.0, tasks=1, runs=1)
+    found = report([tmp_path])
+    assert row(found)["ci95"] is None
+    assert "With one task, nothing is known of others." in found.cannot[0].text
+
+
 def test_steps_have_rewards_of_their_own(tmp_path: Path) -> None:
     steps = {1: (StepReward("one", 1.0), StepReward("two", 0.5)), 2: (StepReward("one", 1.0), StepReward("two", None))}
     for number, path in enumerate(write(tmp_path, SINGLE, lambda *_: None, tasks=1, runs=2), start=1):
@@ -250,6 +257,14 @@ class TestJournals:
         found = report([tmp_path])
         assert row(found)["annotations"] is None
         assert any("could not be read" in remark for remark in found.remarks)
+
+    def test_only_strategies_by_episodes_have_marks(self, tmp_path: Path) -> None:
+        journal = str(save(tmp_path / "journals", cwd=tmp_path))
+        for strategy in ("cwl", "truncate"):
+            write(tmp_path / "runs", replace(SINGLE, strategy=strategy), lambda *_: 1.0, runs=1, journal=journal)
+        text = to_markdown(report([tmp_path / "runs"]))
+        marks = text.partition("## How the agent marked its work")[2].partition("\n## ")[0]
+        assert ("| cwl |" in marks, "| truncate |" in marks) == (True, False)
 
 
 class TestMarkdown:

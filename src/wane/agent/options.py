@@ -30,9 +30,6 @@ Strategy: TypeAlias = Literal[
 BY_EPISODE: Final[frozenset[str]] = frozenset({"cwl", "paper"})
 """Strategies that evict by episode, with a policy."""
 
-ANNOTATED: Final[frozenset[str]] = BY_EPISODE | {"fold"}
-"""Strategies that go by episodes, for which the model marks its work."""
-
 AGENT_FORMAT: Final = "pydantic_ai"
 """Name of the format of the agent's messages: a session of any other is not its own."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 from wane.core import DEFAULT_BUDGET, Added, FitReport, Item, Policy, ToolClass
 from wane.formats.base import Part
@@ -18,6 +18,9 @@ Annotate = Literal["model", "infer"]
 
 AnnotateChoice = Literal["auto", "model", "infer"]
 """Who marks episodes in a recorded session: `auto` takes the agent's own if it marked any, else infers them."""
+
+ANNOTATED: Final = frozenset({"cwl", "paper", "fold"})
+"""Strategies that go by episodes, for which the model marks its work."""
 
 
 @dataclass(frozen=True, slots=True)

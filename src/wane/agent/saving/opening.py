@@ -16,7 +16,7 @@ from wane.agent.approval.rules import Rule
 from wane.agent.config import Settings, user_file
 from wane.agent.costs import budget_tokens
 from wane.agent.models import default_model, resolve_model
-from wane.agent.options import AGENT_FORMAT, ANNOTATED, Strategy
+from wane.agent.options import AGENT_FORMAT, Strategy
 from wane.agent.saving.recorder import Recorder, spent_before
 from wane.agent.tools import mcp
 from wane.agent.tools.mcp import Servers
@@ -41,6 +41,7 @@ from wane.journal import (
     replay,
 )
 from wane.journal.reader import open_session, read_header_of
+from wane.strategies.base import ANNOTATED
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse
 
 from wane.agent.costs import Totals, usage_record
-from wane.agent.options import ANNOTATED
 from wane.conversation.events import (
     Event,
     HistoryForked,
@@ -37,6 +36,7 @@ from wane.journal import (
     model_calls,
 )
 from wane.journal.codec import encode
+from wane.strategies.base import ANNOTATED
 
 if TYPE_CHECKING:
     from pydantic_ai.usage import RequestUsage

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wane.agent.costs import Totals, dollars
-from wane.agent.options import ANNOTATED
 from wane.cli.terminal.text import printable
 from wane.core.report import brief
+from wane.strategies.base import ANNOTATED
 
 if TYPE_CHECKING:
     from wane.agent.session import AgentSession

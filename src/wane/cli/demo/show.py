@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from wane.agent.options import ANNOTATED, BY_EPISODE
+from wane.agent.options import BY_EPISODE
 from wane.agent.session import AgentSession
 from wane.cli.terminal import layout
 from wane.cli.terminal.picture import Block, Role, window_picture
@@ -26,6 +26,7 @@ from wane.scripted.demo.play import DemoOptions, Exchange
 from wane.scripted.demo.summary import TaskResult
 from wane.scripted.demo.witness import Witness
 from wane.scripted.sight import is_note, view_tokens
+from wane.strategies.base import ANNOTATED
 from wane.testing import Call, Request
 
 TITLE: Final = "wane demo"

@@ -10,6 +10,7 @@ from wane.evaluation.report.rows import Row
 from wane.evaluation.report.words import VERDICTS, points
 from wane.evaluation.results import Arm, Run
 from wane.evaluation.statistics import Interval
+from wane.strategies.base import ANNOTATED
 
 _NONE = "-"
 _OF_SCORES = (
@@ -34,8 +35,7 @@ def to_markdown(report: Report) -> str:
         _table(_ARM + _TOOK, ([*_arm(row), *_took(row)] for row in report.rows)),
         "Calls, tokens, dollars, passes and requests are means of a run.",
     ]
-    if any(row.annotations for row in report.rows):
-        marked = [row for row in report.rows if row.annotations]
+    if marked := [row for row in report.rows if row.annotations and row.arm.strategy in ANNOTATED]:
         blocks += [
             "## How the agent marked its work",
             _table(_ARM + _MARKED, ([*_arm(it), *_marked(it)] for it in marked)),

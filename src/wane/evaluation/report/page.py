@@ -11,6 +11,7 @@ from wane.evaluation.report.words import VERDICTS
 from wane.lab.report.page import SHARED, STYLE, render
 from wane.lab.report.page import write_page as write
 from wane.lab.report.texts import to_json
+from wane.strategies.base import ANNOTATED
 
 _PAGE: Final = files("wane.evaluation.report") / "page"
 _SCRIPTS: Final = tuple(_PAGE / f"{name}.js" for name in ("columns", "tables", "scores", "sessions", "main"))
@@ -22,7 +23,8 @@ def write_page(path: Path, report: Report) -> None:
     Raises:
         OSError: if it cannot be written; it names the file.
     """
-    data = report.to_dict() | {"title": "Evaluation", "facts": _facts(report), "verdicts": VERDICTS}
+    words = {"title": "Evaluation", "facts": _facts(report), "verdicts": VERDICTS, "annotated": sorted(ANNOTATED)}
+    data = report.to_dict() | words
     page = render(data["title"], to_json(data), (*SHARED, *_SCRIPTS), (STYLE, _PAGE / "evaluation.css"))
     write(path, page)
 

@@ -94,7 +94,8 @@ class Row:
         arm: the arm.
         margin: differences below this are held to be none.
         score: its score with its errors.
-        interval: 95 % interval of the score, if other tasks could have been drawn; None if it cannot be told.
+        interval: 95 % interval of the score, if other tasks could have been drawn; None if it cannot be told, as of one
+            task.
         missing: trials that its runs plan and that are not there.
         compared: it, held against isolated sessions; None if it is one of them or there are none.
         drift: how the score changes with the position; None if every run has the same order.
@@ -240,6 +241,8 @@ def _places(runs: Sequence[RunResults]) -> dict[str, dict[int, int]]:
 
 def _interval(found: Score, table: Table) -> Interval | None:
     """The interval of a score; near its ends Wilson's, for which all trials of a task count as one."""
+    if found.tasks < 2:
+        return None
     if not EDGE <= found.value <= 1 - EDGE and all(value in (0, 1) for row in table.values() for value in row.values()):
         return wilson(found.value * found.tasks, found.tasks)
     if found.by_task is None:

@@ -15,9 +15,9 @@ function tookSection() {
 }
 
 function markedSection() {
-  const rows = data.rows.filter((row) => row.annotations);
+  const rows = data.rows.filter((row) => row.annotations && data.annotated.includes(row.strategy));
   if (!rows.length) return;
-  armTable(section("marks", "How the agent marked its work", "From the journals of all trials that have one."), "How the agent marked its work", MARKED, rows, (row) => row.annotations);
+  armTable(section("marks", "How the agent marked its work", "From the journals of all trials that have one, where the strategy goes by episodes."), "How the agent marked its work", MARKED, rows, (row) => row.annotations);
 }
 
 heading();
