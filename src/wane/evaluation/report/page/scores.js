@@ -29,9 +29,9 @@ function scoresSection() {
   const body = section("scores", "Scores", "Up to two intervals go with a score. The one clustered by task says how far it would be from other tasks of this kind; the one by run, how far from these tasks run again.");
   armTable(body, "Scores", SCORES, data.rows, (row) => row);
   plotBox(body, drawScores);
-  const key = [h("span", {}, "Thin: 95% by task. Thick: 95% by run.")];
+  const key = data.rows.some((row) => row.ci95 || row.ci95_by_run) ? [h("span", {}, "Thin: 95% by task. Thick: 95% by run.")] : [];
   if (data.rows.some(published)) key.push(h("span", {}, `Diamonds: the paper's own, of ${data.paper.model}.`));
-  body.append(h("p", { class: "small key" }, key));
+  if (key.length) body.append(h("p", { class: "small key" }, key));
 }
 
 const published = (row) => data.paper.rows.find((it) => it.benchmark === row.benchmark);

@@ -24,7 +24,8 @@ function stepsSection() {
   const given = rows.map((row) => new Map(row.steps.map((it) => [key(row, it), it.reward])));
   const head = h("tr", {}, h("th", { scope: "col", class: "name" }, "Step"), rows.map((row) => {
     const { stroke, dash } = drawn(row);
-    return h("th", { scope: "col", class: "arm" }, swatch(stroke, dash), h("span", {}, named(row)));
+    const parts = named(row).split(" · ");
+    return h("th", { scope: "col" }, swatch(stroke, dash), h("span", {}, parts.slice(0, -2).join(" · ")), h("div", {}, parts.slice(-2).join(" · ")));
   }));
   const list = [...new Set(given.flatMap((map) => [...map.keys()]))].map((name) => h("tr", {}, h("th", { scope: "row", class: "name" }, name),
     given.map((map) => h("td", { class: map.get(name) === 0 ? "over" : null }, map.has(name) ? String(Number(map.get(name).toFixed(2))) : "–"))));
