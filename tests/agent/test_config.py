@@ -71,7 +71,7 @@ def test_parts_of_the_policy_go_on_top_of_the_named_one(places: tuple[Path, dict
         ("yolo = true", ["yolo", "a project cannot set"]),
         ("allow = ['*']", ["allow", "a project cannot set"]),
         ("deny = 'rm *'", ["deny", "a list of patterns"]),
-        ("deny = ['']", ["deny", "no pattern"]),
+        ("deny = ['']", ["deny", "not a pattern"]),
         ("= broken", ["not TOML"]),
         (f"budget = {'9' * 5_000}", ["too many digits"]),
         (f"budget = 0x{'f' * 5_000}", ["budget = a number with too many digits"]),
