@@ -227,7 +227,7 @@ def _replay_into(
 
 
 def _conversation_strategy(strategy: str) -> str:
-    """The conversation's strategy. With `none` it has one too, and is told not to manage."""
+    """The conversation's strategy. With `none` it has one too, but does not manage."""
     return "cwl" if strategy == "none" else strategy
 
 
