@@ -83,7 +83,7 @@ def build() -> tuple[Path, Path]:
 
 
 def compress(wheel: Path) -> None:
-    """Compress a wheel anew with Zopfli, which saves 2.5 % of it and takes half a minute. Its files stay the same."""
+    """Compress a wheel anew with Zopfli, which saves 2.5 % and takes about a minute. Its files stay the same."""
     import zopfli  # of the extra `release`
 
     smaller = wheel.with_suffix(".tmp")
