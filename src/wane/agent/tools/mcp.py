@@ -24,6 +24,9 @@ USER_FILE: Final = "mcp.json"
 PROJECT_FILE: Final = ".mcp.json"
 """Name of a project's file. It is read only if the user names it: a cloned repository must not start programs."""
 
+START_TIMEOUT: Final = 30.0
+"""Seconds that a server may take to start. Some are downloaded first; Pydantic AI would wait for 5."""
+
 
 @dataclass(slots=True)
 class Server:
@@ -106,7 +109,7 @@ async def _start(server: Server, stack: AsyncExitStack, warn: Callable[[str], ob
 def _read(file: Path) -> list[Server]:
     try:
         from fastmcp.client.transports import StdioTransport
-        from pydantic_ai.mcp import load_mcp_toolsets
+        from pydantic_ai.mcp import MCPToolset, load_mcp_toolsets
     except ImportError as error:
         raise MissingExtraError(f"the MCP servers in {file}", "mcp") from error
     try:
@@ -116,13 +119,13 @@ def _read(file: Path) -> list[Server]:
         raise ConfigError(f"cannot use the MCP servers in {file}: {words}") from error
     found = []
     for toolset in toolsets:
-        inner: Any = toolset.wrapped  # type: ignore[attr-defined]
-        # The model reads the error of a failed call as its result, as with the agent's own tools.
-        inner.tool_error_behavior = "failed"
-        if isinstance(inner.client.transport, StdioTransport):
+        name, transport = toolset.wrapped.id, toolset.wrapped.client.transport  # type: ignore[attr-defined]
+        if isinstance(transport, StdioTransport):
             # Its standard error would appear in the middle of the user's screen.
-            inner.client.transport.log_file = _log_file(inner.id)
-        found.append(Server(inner.id, toolset))
+            transport.log_file = _log_file(name)
+        # The model reads the error of a failed call as its result, as with the agent's own tools.
+        patient = MCPToolset(transport, id=name, init_timeout=START_TIMEOUT, tool_error_behavior="failed")
+        found.append(Server(name, patient.prefixed(name)))
     return found
 
 
