@@ -1,8 +1,7 @@
-# Everything that a developer does here. `make` lists it.
+# The tasks of a developer. `make` lists them.
 #
-# Each target installs what it needs into a virtual environment in .venv, with uv where that is installed and with
-# venv and pip otherwise; again when pyproject.toml has changed. The demo needs a fraction of what the rest does.
-# To choose the Python: make test PYTHON=python3.13
+# Each target installs what it needs into a virtual environment, with uv if that is installed and otherwise with venv
+# and pip, and again when pyproject.toml has changed. To choose the Python: make test PYTHON=python3.13
 
 SHELL := /bin/sh
 VENV ?= .venv
@@ -21,7 +20,7 @@ export PYTHON
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-all eval-env check format docs site bench release clean
 
-help:  ## List what there is to make
+help:  ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
 demo: $(DEMO_READY)  ## Watch an agent work in a small window: no key, no network
@@ -34,7 +33,7 @@ test: $(READY)  ## Run the tests, on all cores; two or three minutes on two
 test-all: $(READY) eval-env  ## Run these and the slow ones: real servers, real clients, many kills, more examples
 	@$(PYTEST) -m "" --hypothesis-profile full $(ARGS)
 
-# Harbor, for the tests that run benchmarks, wants a newer Python than Wane does. Without one they skip.
+# For the tests that run benchmarks: Harbor needs a newer Python than Wane. Without one they skip.
 eval-env:
 	@sh scripts/eval_env.sh
 
@@ -47,27 +46,27 @@ check: $(READY)  ## Lint, types, docs and generated help
 	$(BIN)/python scripts/notices_doc.py --check docs/notices.md
 	$(BIN)/python scripts/pictures.py --check docs/images
 
-format: $(READY)  ## Put the code into its format
+format: $(READY)  ## Format the code and fix what ruff can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(READY)  ## Make what is generated in docs/: the commands, the tables of notices, pictures
+docs: $(READY)  ## Write the generated parts of docs/: commands, tables of notices, pictures
 	$(BIN)/python scripts/help_doc.py docs/cli.md
 	$(BIN)/python scripts/notices_doc.py docs/notices.md
 	$(BIN)/python scripts/pictures.py docs/images
 
-site: $(SITE)/.ready  ## Build the documentation's site, and check its links: build/site/index.html
+site: $(SITE)/.ready  ## Build the documentation's site and check its links: build/site/index.html
 	@$(SITE)/bin/python scripts/site_pages.py build/site-pages
 	@$(SITE)/bin/zensical build --strict --clean
 	@$(SITE)/bin/python scripts/site_check.py build/site
 
-bench: $(READY)  ## Measure speed and memory of the core; benchmarks/ has more
+bench: $(READY)  ## Measure speed and memory of the core; see benchmarks/ for more
 	@$(BIN)/python benchmarks/core.py $(ARGS)
 
-release: $(RELEASE)/.ready  ## Build a release into dist/ and check it; publishes nothing
+release: $(RELEASE)/.ready  ## Build a release into dist/ and check it; publish nothing
 	@$(RELEASE)/bin/python scripts/release.py $(ARGS)
 
-clean:  ## Remove the environments and all caches
+clean:  ## Remove the environments, builds and caches
 	rm -rf $(VENV) .venv-eval $(SITE) $(RELEASE) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -75,7 +74,7 @@ $(DEMO_READY): pyproject.toml scripts/install.sh
 	@sh scripts/install.sh $(VENV) agent
 	@touch $@
 
-# Nothing of the site is needed elsewhere, nor anything else for the site: the reference is read from the source.
+# The site needs none of the other environments: its reference is read from the source.
 $(SITE)/.ready: pyproject.toml scripts/install.sh
 	@sh scripts/install.sh $(SITE) docs
 	@touch $@

@@ -1,4 +1,4 @@
-"""Turn a terminal's screen, with its colours, into an SVG file for the documentation.
+"""Turn a coloured terminal screen into an SVG file for the documentation.
 
 tmux capture-pane -e -p | python scripts/ansi_svg.py docs/images/demo.svg "wane demo"
 """
@@ -13,13 +13,13 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
-# Without the web font that rich would have a reader's browser fetch.
+# Removed, because a reader's browser would fetch this font from the web.
 _FONT_FACE = re.compile(r"@font-face \{\{.*?\}\}\s*", re.DOTALL)
 
 
 def main(target: str, title: str) -> None:
     """Read ANSI text from standard input and write the picture."""
-    from rich._export_format import CONSOLE_SVG_FORMAT  # the only way to the format that export_svg starts from
+    from rich._export_format import CONSOLE_SVG_FORMAT  # the default of export_svg, which rich does not export
 
     text = Text.from_ansi(sys.stdin.read().rstrip())
     console = Console(

@@ -1,4 +1,4 @@
-"""Check the pages that people read: links lead somewhere, Python compiles, and what it imports from wane is there.
+"""Check the documentation: links have targets, Python compiles, and what it imports from wane exists.
 
     python scripts/check_docs.py [ROOT]
 
@@ -30,7 +30,7 @@ _CODE: Final = re.compile(r"`[^`]*`")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A fenced block of code: the line of its fence, its language, its text."""
+    """A fenced block of code: the line of its fence, its language and its text."""
 
     line: int
     language: str
@@ -39,7 +39,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page, taken apart: its lines outside code blocks by number, and the blocks."""
+    """A parsed page: its numbered lines outside code blocks, and the blocks."""
 
     path: Path
     prose: tuple[tuple[int, str], ...]
@@ -47,13 +47,13 @@ class Page:
 
     @property
     def anchors(self) -> set[str]:
-        """Its headings, as links name them."""
+        """The anchors of its headings."""
         headings = [match[1] for _, line in self.prose if (match := _HEADING.match(line))]
         return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def parse(path: Path) -> Page:
-    """Return a page of Markdown."""
+    """Parse a page of Markdown."""
     prose: list[tuple[int, str]] = []
     blocks: list[Block] = []
     fence: re.Match[str] | None = None
@@ -75,7 +75,7 @@ def parse(path: Path) -> Page:
 
 
 def link_problems(page: Page) -> Iterator[str]:
-    """Yield what is wrong with a page's links."""
+    """Yield the problems of a page's links."""
     for number, line in page.prose:
         for target in LINK.findall(_CODE.sub("", line)):
             file, _, anchor = target.partition("#")
@@ -89,15 +89,15 @@ def link_problems(page: Page) -> Iterator[str]:
 
 
 def code_problems(page: Page) -> Iterator[str]:
-    """Yield what is wrong with a page's blocks of Python."""
+    """Yield the problems of a page's blocks of Python."""
     for block in page.blocks:
         where = f"{page.path}:{block.line}"
         if block.language == "unclosed":
-            yield f"{where}: the block of code that begins here does not end"
+            yield f"{where}: this block of code is not closed"
         if block.language not in ("python", "py"):
             continue
         try:
-            # A page may show `await` as it stands in a function of the reader's.
+            # A page may show `await` outside a function, as it would be in the reader's own.
             tree = compile(block.text, where, "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
         except SyntaxError as error:
             yield f"{page.path}:{block.line + (error.lineno or 0)}: the Python does not compile: {error.msg}"
@@ -106,13 +106,13 @@ def code_problems(page: Page) -> Iterator[str]:
 
 
 def import_problems(node: ast.AST) -> Iterator[str]:
-    """Yield which names are imported from wane that it does not have."""
+    """Yield the names that an import from wane misses."""
     if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("wane"):
         return
     try:
         names = set(dir(importlib.import_module(node.module or "")))
     except MissingExtraError:
-        # Not all extras are installed beside each other; what a module is to have stands in its source.
+        # Not all extras can be installed together, so the names are read from the source.
         names = names_in_source(node.module or "")
     except ImportError as error:
         yield f"{node.module} cannot be imported: {error}"
@@ -130,13 +130,13 @@ def names_in_source(module: str) -> set[str]:
 
 
 def problems(root: Path) -> list[str]:
-    """Return what is wrong with all pages of a project."""
+    """Return the problems of all pages of a project."""
     pages = [parse(path) for pattern in PAGES for path in sorted(root.glob(pattern))]
     return [problem for page in pages for problem in (*link_problems(page), *code_problems(page))]
 
 
 def main(args: list[str]) -> int:
-    """Print what is wrong, and return 1 if there is anything."""
+    """Print the problems, and return 1 if there are any."""
     found = problems(Path(args[0]) if args else Path(__file__).parents[1])
     for problem in found:
         print(problem, file=sys.stderr)

@@ -1,18 +1,18 @@
 #!/bin/sh
-# Make the base root file systems that the evaluation's own environment builds on, where there is no docker.
+# Make root file systems for the evaluation's own environment, which needs no Docker.
 #
-#   scripts/eval_bases.sh [DIR]        as root; DIR is /var/tmp/wane-bases otherwise
+#   scripts/eval_bases.sh [DIR]        as root; the default is /var/tmp/wane-bases
 #
-# One folder for each image name: DIR/ubuntu:24.04 and DIR/python:3.13-slim-bookworm. The packages come from the
-# distributions' archives as debootstrap knows them; DEBIAN_MIRROR and UBUNTU_MIRROR name others. Both get uv and a
-# Python 3.13, which the tests of Terminal-Bench want: that of PYTHON313, a prefix such as ~/.pyenv/versions/3.13.0 or
-# what `uv python install 3.13` makes. The certificates and the resolver are this machine's.
+# It makes a folder for each image: DIR/ubuntu:24.04 and DIR/python:3.13-slim-bookworm. The packages come from the
+# archives that debootstrap knows, or from DEBIAN_MIRROR and UBUNTU_MIRROR. Both get uv and a Python 3.13, which the
+# tests of Terminal-Bench need; PYTHON313 names its prefix, such as ~/.pyenv/versions/3.13.0 or that of `uv python
+# install 3.13`. The certificates and the resolver are this machine's.
 set -eu
 
 target=${1:-/var/tmp/wane-bases}
 python=${PYTHON313:-$(python3.13 -c 'import sys; print(sys.base_prefix)' 2>/dev/null || true)}
 scripts=/usr/share/debootstrap/scripts
-# Of Ubuntu's keyring package, which Debian does not have.
+# Debian does not have Ubuntu's keyring package.
 keyring_file=pool/main/u/ubuntu-keyring/ubuntu-keyring_2023.11.28.1_all.deb
 keyring_sha256=36de43b15853ccae0028e9a767613770c704833f82586f28eb262f0311adb8a8
 
@@ -20,7 +20,7 @@ say() { echo "eval bases: $1" >&2; }
 fail() { say "$1"; exit 1; }
 
 [ "$(id -u)" = 0 ] || fail "run this as root"
-[ -n "$python" ] && [ -x "$python/bin/python3.13" ] || fail "no Python 3.13 is at hand: name its prefix in PYTHON313"
+[ -n "$python" ] && [ -x "$python/bin/python3.13" ] || fail "no Python 3.13 was found: name its prefix in PYTHON313"
 command -v debootstrap >/dev/null 2>&1 || apt-get install -y -qq --no-install-recommends debootstrap >/dev/null
 
 work=$(mktemp -d)
@@ -32,7 +32,7 @@ known_ubuntu() {
     sed -n 's/^[[:space:]]*default_mirror[[:space:]]*//p' "$scripts/gutsy" | grep -v -e old -e ports | head -n 1
 }
 
-# debootstrap knows a mirror of Debian too, and tells it nowhere but in its own text.
+# The default mirror of Debian is only in the text of debootstrap itself.
 known_debian() {
     sed -n 's/^DEF_MIRROR="\(.*\)"$/\1/p' "$(command -v debootstrap)" | head -n 1
 }
@@ -67,7 +67,7 @@ add_uv() {
     mkdir -p "$1/root/.local/bin"
     cp "$work"/uv/uv-*.data/scripts/uv "$work"/uv/uv-*.data/scripts/uvx "$1/root/.local/bin/"
     chmod 755 "$1"/root/.local/bin/uv*
-    # What the tests of Terminal-Bench read after they have tried to install uv.
+    # The tests of Terminal-Bench source this file after they have tried to install uv.
     printf '%s\n' 'export PATH="$HOME/.local/bin:$PATH"' 'export UV_PYTHON_DOWNLOADS=never UV_LINK_MODE=copy' \
         'export SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt' >"$1/root/.local/bin/env"
 }
@@ -87,7 +87,7 @@ python3 -m zipfile -e "$work"/uv-*.whl "$work/uv"
 
 debian=${DEBIAN_MIRROR:-$(known_debian)}
 ubuntu=${UBUNTU_MIRROR:-$(known_ubuntu)}
-[ -n "$debian" ] && [ -n "$ubuntu" ] || fail "name the archives in DEBIAN_MIRROR and UBUNTU_MIRROR"
+[ -n "$debian" ] && [ -n "$ubuntu" ] || fail "set DEBIAN_MIRROR and UBUNTU_MIRROR"
 
 make_debian() {
     root=$1
@@ -112,13 +112,13 @@ make_ubuntu() {
     printf 'deb %s noble main universe\ndeb %s noble-updates main universe\n' "$ubuntu" "$ubuntu" \
         >"$root/etc/apt/sources.list"
     install "$root" libssl3t64 libreadline8t64
-    # Not on the path, as in the image: uv takes it for one of its own.
+    # Not on PATH, as in the image. uv takes it for a Python that it installed.
     add_python "$root" "$root/root/.local/share/uv/python/cpython-3.13.0-linux-x86_64-gnu"
     add_uv "$root"
 }
 
 make() {
-    [ ! -e "$target/$1" ] || { say "$1 is there"; return; }
+    [ ! -e "$target/$1" ] || { say "$1 exists"; return; }
     say "making $1"
     rm -rf "$target/.new"
     "$2" "$target/.new"

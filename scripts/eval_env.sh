@@ -1,11 +1,10 @@
 #!/bin/sh
-# Make a second virtual environment, for the tests that run benchmarks: Harbor wants Python 3.12 or newer.
+# Make a second virtual environment for the tests that run benchmarks: Harbor needs Python 3.12 or newer.
 #
-#   scripts/eval_env.sh [VENV]        .venv-eval otherwise
+#   scripts/eval_env.sh [VENV]        the default is .venv-eval
 #
 # EVAL_PYTHON names the interpreter; otherwise it is the first of python3 and python3.14 … python3.12 that is new
-# enough, or one of pyenv's. Where there is none, those tests skip, and say what they need. Whatever goes wrong, this
-# succeeds.
+# enough, or one of pyenv's. If there is none, or something fails, those tests skip; the exit code is always 0.
 set -u
 
 venv=${1:-.venv-eval}
@@ -34,8 +33,8 @@ if [ -n "$uv" ]; then
     "$uv" venv --quiet --clear --python "$python" "$venv" &&
         "$uv" pip install --quiet --python "$venv/bin/python" --editable ".[eval,anthropic]"
 else
-    # The pip that comes with a Python may be years old, and take many minutes to choose versions.
+    # An old pip takes many minutes to choose versions.
     "$python" -m venv --clear "$venv" && "$venv/bin/python" -m pip install --quiet --upgrade pip >/dev/null 2>&1 &&
         timeout 900 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable ".[eval,anthropic]" >"$venv/log" 2>&1
-fi && touch "$ready" || echo "eval environment: it could not be made; the tests that need Harbor will skip" >&2
+fi && touch "$ready" || echo "eval environment: could not be made; the tests that need Harbor will skip" >&2
 exit 0

@@ -3,8 +3,7 @@
     python scripts/help_doc.py docs/cli.md            write it
     python scripts/help_doc.py --check docs/cli.md    exit with 1 if it is out of date
 
-It is made from the texts and the flags themselves, not from what a terminal would show, so that it is the
-same on every machine and with every version of Python.
+It is made from the texts and flags, not from terminal output, so it is the same on every machine and Python.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from wane.cli.main import COMMANDS
 HEAD = """\
 # Command line
 
-<!-- Made by scripts/help_doc.py from the help texts; `make docs` makes it anew. -->
+<!-- Made by scripts/help_doc.py from the help texts; run `make docs` to update it. -->
 """
 
 
@@ -50,7 +49,7 @@ def section(title: str, how: str, text: str, options: Iterable[Flag]) -> Iterato
 
 
 def main(args: list[str]) -> int:
-    """Write the page, or check the one that is there."""
+    """Write the page, or check it."""
     check = "--check" in args
     path = Path(args[-1])
     page = document()
@@ -59,7 +58,7 @@ def main(args: list[str]) -> int:
         return 0
     if path.exists() and path.read_text(encoding="utf-8") == page:
         return 0
-    print(f"{path} is out of date with the help texts; make it anew with: make docs", file=sys.stderr)
+    print(f"{path} is out of date: run `make docs`", file=sys.stderr)
     return 1
 
 

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Make a virtual environment with the project in it, editable, and what one of its extras needs.
+# Install the project, editable and with one extra, into a virtual environment, which is made if needed.
 #
 #   scripts/install.sh VENV EXTRA
 #
-# With uv where it is installed, else with venv and pip. PYTHON names the interpreter to use; otherwise the
-# first of python3, python3.14 … python3.11 that is new enough.
+# It uses uv if that is installed, otherwise venv and pip. PYTHON names the interpreter; otherwise it is the first of
+# python3, python3.14 … python3.11 that is new enough.
 set -eu
 
 venv=$1
@@ -12,7 +12,7 @@ extra=$2
 oldest=3.11
 
 new_enough() {
-    # Run, not looked up: a launcher may be there for a version that is not.
+    # It must be run: a launcher may exist for a version that does not.
     "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1
 }
 
@@ -27,7 +27,7 @@ fail() {
 
 find_python() {
     if [ -n "${PYTHON:-}" ]; then
-        new_enough "$PYTHON" || fail "PYTHON=$PYTHON is not a Python of at least $oldest"
+        new_enough "$PYTHON" || fail "PYTHON=$PYTHON is not Python $oldest or newer"
         echo "$PYTHON"
         return
     fi
@@ -37,7 +37,7 @@ find_python() {
             return
         fi
     done
-    # uv can bring one along.
+    # uv can download one.
     if [ -n "$uv" ]; then
         echo ">=$oldest"
         return
@@ -59,24 +59,24 @@ make_environment() {
 }
 
 install_project() {
-    say "installing Wane and what its extra $extra needs into $venv"
+    say "installing Wane with its extra $extra into $venv"
     if [ -n "$uv" ]; then
         "$uv" pip install --python "$venv/bin/python" --editable ".[$extra]"
         return
     fi
     # An environment that uv made has no pip.
     "$venv/bin/python" -m pip --version >/dev/null 2>&1 || "$venv/bin/python" -m ensurepip >/dev/null
-    # Of what pip says, the names of the packages are enough. The pipe would hide that it failed.
+    # Show only the names of the packages. pip's failure goes around the pipe, which would hide it.
     failed=$({
         { "$venv/bin/python" -m pip install --disable-pip-version-check --editable ".[$extra]" || echo failed >&3; } |
             while read -r word next _; do
                 case "$word $next" in
                     Collecting* | Processing*) echo "  ${next##*/}" >&2 ;;
-                    "Installing collected") say "unpacking them" ;;
+                    "Installing collected") say "unpacking the packages" ;;
                 esac
             done
     } 3>&1)
-    [ -z "$failed" ] || fail "pip could not install Wane; what it needs is in pyproject.toml"
+    [ -z "$failed" ] || fail "pip could not install Wane"
 }
 
 uv=$(command -v uv || true)

@@ -15,17 +15,17 @@ from pathlib import Path
 
 from wane.formats.notice_marks import MARKS, Form, Mark
 
-BEGIN = "<!-- Made from wane.formats.notice_marks by scripts/notices_doc.py; `make docs` makes it anew. -->\n"
+BEGIN = "<!-- Made from wane.formats.notice_marks by scripts/notices_doc.py; run `make docs` to update them. -->\n"
 
 
 def document(page: str) -> str:
-    """Return the page with its tables as the marks are now."""
+    """Return the page with tables of the present marks."""
     head, _, _ = page.partition(BEGIN)
     return "\n".join([head + BEGIN, *chain.from_iterable(table(client, rows) for client, rows in MARKS.items())])
 
 
 def table(client: str, rows: Iterable[Mark]) -> Iterator[str]:
-    """Yield the lines of one client."""
+    """Yield the table of one client."""
     yield f"## {client}\n\n| what | the text … | where | seen in |\n|---|---|---|---|"
     for row in rows:
         what = f"{row.what} (**the user's**)" if row.form is Form.PERSON else row.what
@@ -34,7 +34,7 @@ def table(client: str, rows: Iterable[Mark]) -> Iterator[str]:
 
 
 def how(row: Mark) -> str:
-    """Say how the mark stands in a text."""
+    """Describe the place of a mark in a text."""
     mark, end = _code(row.mark), _code(row.end)
     match row.form:
         case Form.SECTION:
@@ -54,7 +54,7 @@ def _code(text: str) -> str:
 
 
 def main(args: list[str]) -> int:
-    """Write the tables, or check those that are there."""
+    """Write the tables, or check them."""
     path = Path(args[-1])
     page = path.read_text(encoding="utf-8")
     made = document(page)

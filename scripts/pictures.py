@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-# Colours for a light and a dark page. A picture has its own ground, so that it can be read on either.
+# A picture has its own background, so that it can be read on a light and a dark page.
 _STYLE: Final = """
   svg { font: 14px ui-sans-serif, system-ui, "Segoe UI", Helvetica, Arial, sans-serif }
   .ground { fill: #fbfaf8; stroke: #d9d5cd } .word { fill: #2a2a2a } .note { fill: #66625a; font-size: 12.5px }
@@ -47,12 +47,12 @@ def block(x: float, y: float, width: float, kind: str, height: float = 26) -> st
 
 
 def arrow(path: str) -> str:
-    """Return a line with a tip at its end."""
+    """Return an arrow along a path."""
     return f'<path class="line" marker-end="url(#tip)" d="{path}"/>'
 
 
 def picture(width: int, height: int, title: str, parts: Sequence[str]) -> str:
-    """Return a whole picture."""
+    """Return a complete SVG picture."""
     tip = '<marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
     size = f'width="{width}" height="{height}"'
     head = (
@@ -66,7 +66,7 @@ def picture(width: int, height: int, title: str, parts: Sequence[str]) -> str:
 
 
 def legend(y: float) -> Iterator[str]:
-    """Yield what the colours mean."""
+    """Yield the legend of the colours."""
     x = 24.0
     for key, words in _WORDS:
         yield block(x, y - 10, 12, _KINDS[key], 12)
@@ -74,7 +74,7 @@ def legend(y: float) -> Iterator[str]:
         x += 38 + 6.4 * len(words)
 
 
-# A session: an exploration, the act that builds on it, another exploration, and an act that has not ended.
+# A session: an exploration, an act that builds on it, another exploration, and an unfinished act.
 _SESSION: Final = (
     ("", "u"),
     ("find-bug", "mrbabrm"),
@@ -83,12 +83,12 @@ _SESSION: Final = (
     ("map-api", "mbrabam"),
     ("add-flag", "mraa"),
 )
-# What each holds after the pass: in this order `fix-bug` has gone whole, then `find-bug` but for its end.
+# The same after a pass, which removed `fix-bug` and then `find-bug` up to its end.
 _AFTER: Final = ("u", "......m", "......", "u", "mbrabam", "mraa")
 
 
 def window() -> str:
-    """Return the picture of a history and the view of it."""
+    """Draw a history and its view."""
     parts, x, size = [text(24, 42, "history"), text(24, 128, "view")], 96.0, 19.0
     parts += legend(208)
     for (name, items), after in zip(_SESSION, _AFTER, strict=True):
@@ -119,7 +119,7 @@ _LEVELS: Final = (
 
 
 def levels() -> str:
-    """Return the picture of an exploration that goes level by level."""
+    """Draw an exploration that is stripped level by level."""
     parts = [*legend(250), text(560, 30, "tokens it holds", "note")]
     for row, (name, items, share) in enumerate(_LEVELS):
         y = 42 + row * 36
@@ -133,7 +133,7 @@ def levels() -> str:
 
 
 def graph() -> str:
-    """Return the picture of episodes and what they build on."""
+    """Draw episodes and their dependencies."""
     boxes = (
         (30, 40, "read-docs", "expl", "1", "expl"),
         (30, 120, "find-bug", "expl", "3", "expl"),
@@ -163,7 +163,7 @@ PICTURES: Final = {"window.svg": window, "levels.svg": levels, "graph.svg": grap
 
 
 def main(args: list[str]) -> int:
-    """Write the pictures to a folder, or return 1 if one there is another."""
+    """Write the pictures to a folder, or return 1 if one is out of date."""
     check, folder = "--check" in args, Path(args[-1])
     for name, draw in PICTURES.items():
         path = folder / name

@@ -2,8 +2,8 @@
 
     python scripts/release.py [--no-extras]
 
-Builds the source distribution and the wheel into `dist/`, and checks what a user will get: the metadata, the size, that
-versions agree, that a clean environment can install the wheel and run it, and that pip can resolve each extra.
+Builds the source distribution and the wheel into `dist/`. Checks the versions, the metadata, the wheel's size and
+files, that a clean environment can install the wheel and run it, and that pip can resolve each extra.
 """
 
 from __future__ import annotations
@@ -15,18 +15,17 @@ import sys
 import tempfile
 import tomllib
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-LARGEST: Final = 1_100_000
+MAX_WHEEL: Final = 2**20
 """Bytes that the wheel may have, so that it does not grow unnoticed."""
 
 NEWER: Final = {"openhands": (3, 12)}
-"""Extras that need a newer Python than Wane does."""
+"""Extras that need a newer Python than Wane."""
 
-# Run in a clean environment, away from the repository: the library, the command, and no module that nobody asked for.
+# Runs in a clean environment, away from the repository.
 _USE: Final = """
 import sys, wane
 assert "site-packages" in wane.__file__, wane.__file__
@@ -39,7 +38,7 @@ print(wane.__version__)
 
 
 class ReleaseError(Exception):
-    """Something that a release must not have; the message says what."""
+    """The release is not fit to publish; the message says why."""
 
 
 def run(*command: str | Path, cwd: Path = ROOT) -> str:
@@ -55,10 +54,10 @@ def run(*command: str | Path, cwd: Path = ROOT) -> str:
 
 
 def version(root: Path = ROOT) -> str:
-    """Return the version, which the project, the package and the changelog must agree on.
+    """Return the version.
 
     Raises:
-        ReleaseError: if they do not.
+        ReleaseError: if the project, the package and the changelog do not have the same.
     """
     project = str(tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"])
     package = re.search(r'__version__ = "(.*)"', (root / "src/wane/__init__.py").read_text(encoding="utf-8"))
@@ -74,22 +73,34 @@ def version(root: Path = ROOT) -> str:
 
 
 def build() -> tuple[Path, Path]:
-    """Build the distributions and return the wheel and the source distribution, checked."""
+    """Build the wheel and the source distribution, check their metadata, and return them."""
     shutil.rmtree(ROOT / "dist", ignore_errors=True)
     run(sys.executable, "-m", "build", "--outdir", ROOT / "dist", ROOT)
     (wheel,), (source,) = (ROOT / "dist").glob("*.whl"), (ROOT / "dist").glob("*.tar.gz")
+    compress(wheel)
     run(sys.executable, "-m", "twine", "check", "--strict", wheel, source)
     return wheel, source
+
+
+def compress(wheel: Path) -> None:
+    """Compress a wheel anew with Zopfli, which saves 2.5 % and takes about a minute. Its files stay the same."""
+    import zopfli  # of the extra `release`
+
+    smaller = wheel.with_suffix(".tmp")
+    with zipfile.ZipFile(wheel) as archive, zopfli.ZipFile(smaller, "w", zipfile.ZIP_DEFLATED) as target:
+        for info in archive.infolist():
+            target.writestr(info, archive.read(info))
+    smaller.replace(wheel)
 
 
 def check_wheel(wheel: Path) -> None:
     """Check a wheel's size and content.
 
     Raises:
-        ReleaseError: if it is too large, lacks the marker of types, or has files that are not the package's.
+        ReleaseError: if it is too large, lacks `py.typed`, or has files outside the package.
     """
-    if (size := wheel.stat().st_size) > LARGEST:
-        raise ReleaseError(f"{wheel.name} has {size:,} bytes, more than {LARGEST:,}")
+    if (size := wheel.stat().st_size) > MAX_WHEEL:
+        raise ReleaseError(f"{wheel.name} has {size:,} bytes, more than {MAX_WHEEL:,}")
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     if "wane/py.typed" not in names:
@@ -99,7 +110,7 @@ def check_wheel(wheel: Path) -> None:
 
 
 def environment(folder: Path) -> Path:
-    """Make an environment and return its Python."""
+    """Make a virtual environment and return its Python."""
     run(sys.executable, "-m", "venv", folder)
     return folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
 
@@ -108,35 +119,31 @@ def check_installed(wheel: Path, expected: str) -> None:
     """Install the wheel alone, and use it.
 
     Raises:
-        ReleaseError: if that fails, or it tells another version.
+        ReleaseError: if that fails, or it reports another version.
     """
     with tempfile.TemporaryDirectory(prefix="wane-release-") as name:
         folder = Path(name)
         python = environment(folder / "venv")
         run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel, cwd=folder)
         command = python.with_name("wane" + python.suffix)
-        told = run(python, "-I", "-c", _USE, cwd=folder), run(command, "--version", cwd=folder)
-        if told[0] != expected or not told[1].endswith(expected):
-            raise ReleaseError(f"the installed wheel tells version {told}, not {expected}")
+        reported = run(python, "-I", "-c", _USE, cwd=folder), run(command, "--version", cwd=folder)
+        if reported[0] != expected or not reported[1].endswith(expected):
+            raise ReleaseError(f"the installed wheel reports version {reported}, not {expected}")
         (folder / "a.json").write_text('[{"role": "user", "content": "Hello."}]', encoding="utf-8")
         run(command, "plan", "a.json", "--budget", "10k", cwd=folder)
-
-
-def extras() -> Iterator[str]:
-    """Yield the names of the extras."""
-    yield from tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
 
 
 def check_extras(wheel: Path) -> None:
     """Have pip resolve each extra by itself, without installing it.
 
     Raises:
-        ReleaseError: for those that cannot be had.
+        ReleaseError: if pip cannot resolve some; it names them.
     """
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     failed = []
     with tempfile.TemporaryDirectory(prefix="wane-release-") as name:
         python = environment(Path(name) / "venv")
-        for extra in extras():
+        for extra in project["optional-dependencies"]:
             if sys.version_info < NEWER.get(extra, ()):
                 print(f"  {extra}: not tried, it needs Python {'.'.join(map(str, NEWER[extra]))}")
                 continue

@@ -1,4 +1,4 @@
-"""Check a built site: its links lead somewhere, and it loads nothing from elsewhere, so that it can be read offline.
+"""Check a built site: its links have targets, and it loads nothing from the web, so that it can be read offline.
 
 python scripts/site_check.py FOLDER
 """
@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-# What a browser fetches by itself; any other link it follows only when asked to.
+# Tags whose addresses a browser fetches with the page.
 _LOADED: Final = {"script", "img", "iframe", "source", "video"}
 _RELATIONS: Final = {"stylesheet", "icon", "preload", "preconnect"}
-# The page for a wrong address is served anywhere, so its links begin at the root.
+# It is served for any wrong address, so its links begin at the root.
 _ANYWHERE: Final = "404.html"
 
 
 class Page(HTMLParser):
-    """A page's anchors and links. `loads` are the addresses that a browser fetches with the page."""
+    """The anchors and links of a page; `loads` has the addresses that a browser fetches with it."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Take in what a tag names or leads to."""
+        """Collect a tag's anchors and addresses."""
         values = {name: value or "" for name, value in attrs}
         self.anchors |= {values[name] for name in ("id", "name") if name in values}
         address = values.get("src") or values.get("href")
@@ -43,7 +43,7 @@ class Page(HTMLParser):
 
 
 def problems(site: Path) -> Iterator[str]:
-    """Yield what is wrong with a site."""
+    """Yield the problems of a site."""
     pages = {page.resolve(): Page(page.read_text(encoding="utf-8")) for page in sorted(site.rglob("*.html"))}
     for path, page in pages.items():
         name = path.relative_to(site.resolve()).as_posix()
@@ -53,7 +53,7 @@ def problems(site: Path) -> Iterator[str]:
 
 
 def leads(link: str, path: Path, pages: Mapping[Path, Page]) -> bool:
-    """Whether a link leads to a file, and to an anchor there if it names one. Addresses elsewhere are taken to."""
+    """Whether a link's file exists, and has the anchor that the link names. Links to the web are not checked."""
     parts = urlsplit(link)
     if parts.scheme or parts.netloc:
         return True
@@ -66,7 +66,7 @@ def leads(link: str, path: Path, pages: Mapping[Path, Page]) -> bool:
 
 
 def main(args: list[str]) -> int:
-    """Print what is wrong, and return 1 if there is anything."""
+    """Print the problems, and return 1 if there are any."""
     found = list(problems(Path(args[0])))
     for problem in found:
         print(problem, file=sys.stderr)

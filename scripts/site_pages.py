@@ -2,8 +2,8 @@
 
     python scripts/site_pages.py FOLDER
 
-Copies `docs/` to FOLDER, and the pages that stand at the root of the repository. All are read in the repository too,
-so a link to a page outside `docs/` is led to its copy, and a link to source code becomes its words.
+Copies `docs/` and some pages outside it to FOLDER, and adapts their links, which are written for the repository: a link
+to a page that is on the site leads to its copy, and a link to source code becomes plain text.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ FROM_ROOT: Final = {
     "SECURITY.md": "project/security.md",
     "benchmarks/README.md": "project/measuring.md",
 }
-"""Where a page outside `docs/` stands on the site."""
+"""Pages outside `docs/`, with their paths on the site."""
 
 _FENCED: Final = re.compile(r"(^ *(?:```|~~~).*?^ *(?:```|~~~) *$)", re.DOTALL | re.MULTILINE)
 _CODE: Final = re.compile(r"(`[^`\n]*`)")
 
 
 def place(path: Path, root: Path) -> str | None:
-    """Return where a file of the repository stands on the site; None for one that is not there."""
+    """Return the path on the site of a file in the repository; None if it is not on the site."""
     inside = path.relative_to(root).as_posix()
     return inside.removeprefix("docs/") if inside.startswith("docs/") else FROM_ROOT.get(inside)
 
 
 def moved(text: str, source: Path, target: str, root: Path) -> str:
-    """Return a page's text with the links that lead where they should from its place on the site."""
+    """Return a page's text with its links adapted to its path on the site."""
 
     def link(match: re.Match[str]) -> str:
         file, hash_, anchor = match[1].partition("#")
@@ -53,7 +53,7 @@ def moved(text: str, source: Path, target: str, root: Path) -> str:
         return match[0].replace(match[1], os.path.relpath(to, Path(target).parent) + hash_ + anchor)
 
     def prose(part: str) -> str:
-        # Code within the words of a link is part of the link; code that only looks like a link is none.
+        # Code in a link's text is part of the link. Code that looks like a link is not one.
         return part if part.startswith("`") else LINK.sub(link, part)
 
     parts = _FENCED.split(text)
@@ -61,7 +61,7 @@ def moved(text: str, source: Path, target: str, root: Path) -> str:
 
 
 def gather(folder: Path, root: Path = ROOT) -> None:
-    """Copy all pages, pictures and styles to a folder, which is emptied first."""
+    """Copy all pages, pictures and styles to a folder. It is emptied first."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(root / "docs", folder)
     pages = [(page, page.relative_to(root / "docs").as_posix()) for page in sorted((root / "docs").rglob("*.md"))]
@@ -72,25 +72,25 @@ def gather(folder: Path, root: Path = ROOT) -> None:
 
 
 def listed(nav: Any) -> set[str]:
-    """Return the pages that a navigation, or a part of one, leads to."""
+    """Return the pages of a navigation, or a part of one."""
     if isinstance(nav, str):
         return {nav}
     return set[str]().union(*(listed(part) for part in (nav.values() if isinstance(nav, dict) else nav)))
 
 
 def problems(root: Path = ROOT) -> list[str]:
-    """Return which pages the navigation lacks, and which of its entries lead nowhere."""
+    """Return the pages that the navigation lacks, and its entries without a page."""
     nav = listed(tomllib.loads((root / "zensical.toml").read_text(encoding="utf-8"))["project"]["nav"])
     pages = {page.relative_to(root / "docs").as_posix() for page in (root / "docs").rglob("*.md")}
     pages |= set(FROM_ROOT.values())
     return [
         *(f"zensical.toml: docs/{page} is not in the navigation" for page in sorted(pages - nav)),
-        *(f"zensical.toml: the navigation leads to {page}, which is no page" for page in sorted(nav - pages)),
+        *(f"zensical.toml: the navigation leads to {page}, which does not exist" for page in sorted(nav - pages)),
     ]
 
 
 def main(args: list[str]) -> int:
-    """Gather the pages, and return 1 if the navigation does not lead to each."""
+    """Gather the pages, and return 1 if the navigation does not match them."""
     gather(Path(args[0]))
     found = problems()
     for problem in found:

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Install the servers that the tests of the proxy's stores start themselves: Redis and PostgreSQL.
+# Install Redis and PostgreSQL, of which the tests of the proxy's stores start servers of their own.
 #
 #   scripts/test_servers.sh
 #
-# Only as root, where apt-get is: elsewhere those tests skip, and say what they need. No service is started, and no
-# database made: the tests start servers of their own. Whatever goes wrong, this succeeds.
+# It does so only as root and with apt-get; otherwise those tests skip. It starts no service and makes no database. The
+# exit code is always 0.
 set -u
 
 missing=
@@ -14,7 +14,7 @@ command -v postgres >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/postgres >/d
 [ -n "$missing" ] || exit 0
 [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 || exit 0
 
-# What Debian asks before it starts a service, and before it makes a database; ours for as long as this runs.
+# While this runs, these files keep Debian from starting services and making a database.
 policy=/usr/sbin/policy-rc.d
 cluster=/etc/postgresql-common/createcluster.conf
 made_policy= made_cluster=
@@ -39,5 +39,5 @@ install() {
 
 echo "test servers: installing $missing" >&2
 install || { timeout 120 apt-get update -qq >/dev/null 2>&1; install; } ||
-    echo "test servers: $missing could not be installed; the tests that need them will skip" >&2
+    echo "test servers: $missing could not be installed; the tests that need it will skip" >&2
 exit 0

@@ -11,7 +11,7 @@ pytest.importorskip("pydantic_ai_harness", reason="the agent extra is not instal
 from pydantic_ai.messages import ModelMessage
 
 from wane.agent.config import Settings
-from wane.agent.saving.opening import SessionConfig
+from wane.agent.opening import SessionConfig
 from wane.formats.pydantic_ai import PydanticAIFormat
 from wane.journal import SessionStore
 

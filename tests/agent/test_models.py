@@ -47,7 +47,7 @@ def test_an_empty_key_is_none(spec: str, variable: str, monkeypatch: pytest.Monk
     pytest.importorskip({"anthropic": "anthropic", "google": "google.genai"}.get(spec.partition(":")[0], "openai"))
     monkeypatch.delenv("GEMINI_API_KEY", raising=False)
     monkeypatch.setenv(variable, "")
-    with pytest.raises(ModelError, match=f"set the environment variable {variable}; one that is empty is none"):
+    with pytest.raises(ModelError, match=f"set the environment variable {variable}; it is missing or empty"):
         resolve_model(spec)
 
 

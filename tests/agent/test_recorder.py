@@ -17,8 +17,8 @@ from pydantic_ai.messages import (
 from pydantic_ai.usage import RequestUsage
 
 from wane.agent.costs import Totals
-from wane.agent.saving.interrupted import INTERRUPTED, closed
-from wane.agent.saving.recorder import Recorder, spent_before
+from wane.agent.interrupted import INTERRUPTED, answer_open_calls
+from wane.agent.recorder import Recorder, recorded_totals
 from wane.core.errors import JournalError
 from wane.integrations.pydantic_ai import new_conversation
 from wane.journal import Journal, MessageRecord, Record, SessionStore, UsageRecord, read
@@ -101,14 +101,14 @@ def test_a_report_that_is_not_believed_is_paid_for_and_anchors_nothing(tmp_path:
     journal.close()
     records = read(journal.path).records
     assert not any(isinstance(record, UsageRecord) for record in records)
-    assert spent_before(records) == recorder.totals == Totals(1, 10, 2, cost=None)
+    assert recorded_totals(records) == recorder.totals == Totals(1, 10, 2, cost=None)
     assert conversation.tokens > 2_000
 
 
 def test_nothing_is_open() -> None:
     whole: list[ModelMessage] = [asked("a"), ModelResponse([TextPart("b")])]
-    assert closed(whole) == whole
-    assert closed([]) == []
+    assert answer_open_calls(whole) == whole
+    assert answer_open_calls([]) == []
 
 
 def test_open_calls_get_a_result_behind_those_that_have_one() -> None:
@@ -117,11 +117,11 @@ def test_open_calls_get_a_result_behind_those_that_have_one() -> None:
     )
     some = ModelRequest([ToolReturnPart("grep", "found", "1")], state="interrupted")
     for after in ([], [some]):
-        history = closed([asked("a"), calls, *after])
+        history = answer_open_calls([asked("a"), calls, *after])
         last = history[-1]
         assert isinstance(last, ModelRequest)
         assert last.state == "complete"
         results = [(part.tool_call_id, part.content) for part in last.parts if isinstance(part, ToolReturnPart)]
         first = [("1", "found")] if after else [("1", INTERRUPTED)]
         assert results == [*first, ("2", INTERRUPTED), ("1", INTERRUPTED)]
-        assert closed(history) == history
+        assert answer_open_calls(history) == history

@@ -15,7 +15,7 @@ import pytest
 from tests.agent.conftest import config, dumped
 from tests.marks import first_quick
 from wane.agent.events import SessionEvent, Spent, TextDelta, ToolCalled, ToolReturned
-from wane.agent.saving.interrupted import INTERRUPTED
+from wane.agent.interrupted import INTERRUPTED
 from wane.agent.session import AgentSession, Outcome, TurnResult
 from wane.conversation.events import PassRan
 from wane.core import Policy
@@ -441,7 +441,7 @@ def test_one_turn_at_a_time(project: Path) -> None:
         async def both() -> None:
             first = asyncio.create_task(session.run("go"))
             await asyncio.sleep(0)
-            with pytest.raises(RuntimeError, match="one thing at a time"):
+            with pytest.raises(RuntimeError, match="one task at a time"):
                 await session.run("too")
             assert (await first).output == "ok"
 

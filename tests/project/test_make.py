@@ -97,10 +97,10 @@ class TestInstalling:
         assert (done.returncode, done.stdout) == (0, "")
         assert done.stderr.splitlines() == [
             f"install: making {venv} with python3",
-            f"install: installing Wane and what its extra agent needs into {venv}",
+            f"install: installing Wane with its extra agent into {venv}",
             "  rich>=14.0",
             "  idna-3.whl",
-            "install: unpacking them",
+            "install: unpacking the packages",
         ]
 
     def test_a_failure_is_one(self, tools: Path, tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ class TestChoosingAPython:
         [
             ({"python3": OLD}, {}, "Python 3.11 or newer is needed, found Python 3.9.2."),
             ({}, {}, "Python 3.11 or newer is needed, found no python3."),
-            ({"python3": NEW, "mine": OLD}, {"PYTHON": "mine"}, "PYTHON=mine is not a Python of at least 3.11"),
+            ({"python3": NEW, "mine": OLD}, {"PYTHON": "mine"}, "PYTHON=mine is not Python 3.11 or newer"),
             ({"python3": 'case "$2" in *ensurepip*) exit 1;; esac'}, {}, "apt install python3-venv"),
         ],
         ids=["too old", "none", "the named is too old", "without ensurepip"],

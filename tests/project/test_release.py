@@ -59,7 +59,7 @@ def test_another_version_anywhere_is_told(project: Path, name: str, old: str, ne
         ({"wane/a.py": b"", "wane/py.typed": b"", "wane-1.dist-info/METADATA": b""}, None),
         ({"wane/a.py": b""}, "has no wane/py.typed"),
         ({"wane/py.typed": b"", "tests/a.py": b""}, "has files outside the package: tests/a.py"),
-        ({"wane/py.typed": b"", "wane/a.bin": os.urandom(release.LARGEST)}, "bytes, more than"),
+        ({"wane/py.typed": b"", "wane/a.bin": os.urandom(release.MAX_WHEEL)}, "bytes, more than"),
     ],
     ids=["good", "no types", "tests", "large"],
 )

@@ -21,7 +21,7 @@ def test_a_page_that_the_navigation_lacks_is_told(tmp_path: Path) -> None:
     (tmp_path / "zensical.toml").write_text(f'[project]\nnav = [{{"A" = [{{"B" = "index.md"}}, {nav}]}}]')
     assert site_pages.problems(tmp_path) == [
         "zensical.toml: docs/lab/new.md is not in the navigation",
-        "zensical.toml: the navigation leads to gone.md, which is no page",
+        "zensical.toml: the navigation leads to gone.md, which does not exist",
     ]
 
 

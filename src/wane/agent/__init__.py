@@ -1,1 +1,1 @@
-"""The coding agent: Pydantic AI and its harness for the parts, Wane for the context. Needs the `agent` extra."""
+"""The coding agent, built on Pydantic AI, its harness and Wane. Needs the `agent` extra."""

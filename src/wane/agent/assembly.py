@@ -1,4 +1,4 @@
-"""The agent, put together: the harness's parts and ours, in the order in which they must stand."""
+"""Builds the Pydantic AI agent of a session: its system prompt, and its capabilities in the order that they need."""
 
 from __future__ import annotations
 
@@ -8,24 +8,48 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic_ai import Agent, ModelSettings
 from pydantic_ai.capabilities import AbstractCapability, Caching
+from pydantic_ai.messages import ModelMessage, SystemPromptPart
+from pydantic_ai.usage import RequestUsage, RunUsage
+from pydantic_ai_harness.compaction import SummarizingCompaction, compact_now
 
-from wane.agent.approval.capability import Approvals
-from wane.agent.prompt import system_prompt
-from wane.agent.summary import summarise
+from wane.agent.approval.capability import Approvals, ExplorationGuard
 from wane.agent.tools.git import GitStatus
-from wane.agent.tools.guard import ExplorationGuard
 from wane.agent.tools.toolset import Tools, repo_instructions
+from wane.core.errors import WaneError
 from wane.integrations.pydantic_ai import ContextLifecycle
 
 if TYPE_CHECKING:
-    from pydantic_ai.messages import ModelMessage
+    from pydantic_ai.models import Model
 
     from wane.agent.approval.permissions import Permissions
-    from wane.agent.saving.checkpoint import Checkpoint
+    from wane.agent.recorder import Checkpoint, Recorder
     from wane.conversation import Conversation
 
 RETRIES: Final = 20
-"""Failed calls of one tool in a row after which the model is taken to be stuck: the turn ends, the session does not."""
+"""Failed calls of one tool in a row after which the turn ends, because the model is stuck. The session goes on."""
+
+SYSTEM_PROMPT: Final = """\
+You are a coding agent. You work in the user's project through tools, one session for any number of tasks.
+
+How to work
+- Understand before you change: read the code that a change touches; follow the project's conventions and instructions.
+- Search before you read: `{grep}` for text, `{list_files}` for names; both respect .gitignore. Then read only \
+the lines you need, with `offset` and `limit`. Output is cut when it is long: narrow the search instead of repeating it.
+- Make the smallest change that does the whole task. Prefer `edit_file` to `write_file` for a file that exists.
+- Verify: run the tests or the program that show it works, and say what you ran. If you could not verify, say so.
+- When a tool fails, read its message and change the call. Do not repeat a call that was refused.
+- Paths are relative to the project. Ask only when the task cannot be understood; otherwise decide, and say what.
+- Never print secrets. Do not commit, push or delete what you were not asked to.
+
+Answer in Markdown: what you did, what you found, what is left. Be brief."""
+"""The agent's own instructions, with the names of the search tools left open.
+
+They are short, because every request carries them. `benchmarks/agent_prompt.py` counts their tokens. What the model
+reads about episodes is `wane.core.guidance`, which `ContextLifecycle` adds.
+"""
+
+MAX_REPO_CONTEXT: Final = 24_000
+"""Characters of a project's instruction files that go into the prompt."""
 
 
 def build_agent(
@@ -41,27 +65,92 @@ def build_agent(
         cwd: directory that it works in.
         tools: its tools for that directory.
         conversation: its context.
-        checkpoint: stands before each model call.
-        permissions: decides what it may do unasked.
+        checkpoint: checks the cost limit and writes the journal before each model call.
+        permissions: decides what it may do without asking.
     """
     capabilities: list[AbstractCapability[Any]] = [
-        # What may refuse a call comes before what carries it out; the guard before a question to the user.
+        # Whatever may refuse a call comes before the tools; the guard comes first, so that the user is not asked about
+        # a call that it refuses.
         ExplorationGuard(conversation),
         Approvals(permissions),
         *tools.capabilities,
         ContextLifecycle(conversation=conversation, summarise=partial(summarise, checkpoint.recorder)),
         Caching(),
-        # At the tail of the view, so after what makes the view; then nothing but the call itself is left.
+        # Appends to the view, so it runs after the view is made. Only the model call follows the checkpoint.
         GitStatus(cwd),
         checkpoint,
     ]
-    prompt = system_prompt(grep=tools.search, list_files=tools.listing, repo_context=repo_instructions(cwd))
     return Agent(
         name="wane",
-        instructions=prompt,
+        instructions=system_prompt(grep=tools.search, list_files=tools.listing, repo_context=repo_instructions(cwd)),
         capabilities=capabilities,
         retries={"tools": RETRIES},
-        # The git status is in some requests only. What explains such notes, to models that need it explained,
-        # would come and go with them ahead of everything else, and each time the cached prefix with it.
+        # Only some requests carry the git status. If the explanation of such notes came and went with it, at the head
+        # of the prompt, each change would break the cached prefix.
         model_settings=ModelSettings(framing_announcement="always"),
     )
+
+
+def system_prompt(*, grep: str = "grep", list_files: str = "list_files", repo_context: str | None = None) -> str:
+    """Return the instructions of a session. They must not change during it: the cached prefix begins with them.
+
+    Args:
+        grep: name of the tool that searches contents.
+        list_files: name of the tool that lists files.
+        repo_context: the project's own instructions, such as those of AGENTS.md.
+    """
+    prompt = SYSTEM_PROMPT.format(grep=grep, list_files=list_files)
+    if not repo_context:
+        return prompt
+    if len(repo_context) > MAX_REPO_CONTEXT:
+        cut = f"[cut after {MAX_REPO_CONTEXT:,} characters; read the files for the rest]"
+        repo_context = f"{repo_context[:MAX_REPO_CONTEXT]}\n{cut}"
+    return f"{prompt}\n\nThe project's instructions:\n{repo_context}"
+
+
+class SummaryError(WaneError):
+    """The model returned no summary, so the context cannot be compacted."""
+
+
+async def summarise(recorder: Recorder, model: Model, messages: list[ModelMessage], instructions: str) -> str:
+    """Have a model summarise messages, for the strategy `compact`.
+
+    The harness's summarising capability makes a call of its own over the messages written out as text, with each tool
+    result cut at 500 characters. The provider's cache does not help such a call, but its input is much shorter.
+
+    Args:
+        recorder: records what the call cost.
+        model: the model.
+        messages: all that the summary covers.
+        instructions: what the summary should contain.
+
+    Raises:
+        SummaryError: if the model's answer is empty.
+    """
+    escaped = instructions.replace("{", "{{").replace("}", "}}")
+    strategy: SummarizingCompaction[None] = SummarizingCompaction(
+        # `compact_now` compacts whatever the size is.
+        max_messages=1,
+        keep_messages=0,
+        preserve_first_user_message=False,
+        incremental=False,
+        summary_prompt=f"{escaped}\n\n<messages>\n{{messages}}\n</messages>",
+    )
+    usage = RunUsage()
+    # As a capability it would summarise again before every request, because its change does not outlast a request.
+    compacted = await compact_now(strategy, messages, model=model, usage=usage)
+    spent = RequestUsage(
+        input_tokens=usage.input_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
+        cache_read_tokens=usage.cache_read_tokens,
+        output_tokens=usage.output_tokens,
+        cost=usage.cost,
+    )
+    recorder.spent(spent, model.model_id)
+    parts = compacted[0].parts if compacted else []
+    texts = [part.content for part in parts if isinstance(part, SystemPromptPart)]
+    # The harness begins its message with this heading.
+    summary = texts[-1].removeprefix("Summary of previous conversation:\n\n").strip() if texts else ""
+    if not summary:
+        raise SummaryError("the model answered with an empty summary, so the context cannot be compacted; try again")
+    return summary

@@ -1,13 +1,13 @@
-"""Settings: from the command line, the project's `.wane.toml`, the user's `config.toml`, then the defaults.
+"""Settings, from the command line, the project's `.wane.toml`, the user's `config.toml` and the defaults.
 
-The first that says something about a setting decides. Keys for models are no settings: providers' clients
-read them from the environment, and nothing here looks at them.
+The first of these that has a setting decides. API keys are not settings: providers' clients read them from the
+environment.
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 import platformdirs
 
+from wane.agent.approval.rules import Rule
 from wane.agent.options import AgentOptions, PolicyName, Strategy
 from wane.conversation.reminder import REMIND_AT
 from wane.core import DEFAULT_BUDGET, Policy, parse_budget
@@ -26,21 +27,21 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
 PROJECT_FILE: Final = ".wane.toml"
-"""The project's settings, in the directory that the agent works in or one above it."""
+"""Name of the project's settings file, in the agent's directory or one above it."""
 
 USER_FILE: Final = "config.toml"
-"""The user's settings, in the platform's config directory for `wane`."""
+"""Name of the user's settings file, in the platform's config directory for `wane`."""
 
 CONFIG_DIR_VARIABLE: Final = "WANE_CONFIG_DIR"
-"""Environment variable that overrides where the user's settings are."""
+"""Environment variable with another directory for the user's settings."""
 
 _ADDED: Final = frozenset({"allow", "deny", "mcp"})
-"""Settings of which each place adds to those before it, instead of replacing them."""
+"""Settings whose values from all sources are joined, instead of the first one deciding."""
 
-_MOST_SHOWN: Final = 200  # characters of a value that an error tells
+_MAX_SHOWN: Final = 200  # characters of a value in an error
 
 NEVER_BY_PROJECT: Final = frozenset({"yolo", "allow", "mcp"})
-"""Settings that a project may not make: a cloned repository must not have commands run without asking."""
+"""Settings that a project's file must not have: a cloned repository must not grant itself permissions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +52,14 @@ class Settings:
         model: `provider:model`, or a Pydantic AI model; None takes the first provider that has a key.
         budget: tokens that the view may hold, or a share of the model's window: `80k`, `50%`.
         policy: what a pass evicts, and how far.
-        strategy: how the context is kept (`docs/lab/strategies.md`).
-        annotate: who marks episodes: the model itself, or `infer` what its tool calls tell.
-        recall: whether the model may bring evicted episodes back.
-        remind_at: share of the budget that unannotated work may fill before the model is reminded; None for never.
-        yolo: whether commands, file changes and tools of MCP servers need no approval.
-        allow: rules of what needs none (`wane.agent.approval.rules`), from all places together.
-        deny: rules of what is refused even with `yolo`, likewise.
-        mcp: files with MCP servers, besides the user's `mcp.json`, likewise.
+        strategy: how the context is managed (`docs/lab/strategies.md`).
+        annotate: who marks episodes: `model`, or `infer` to derive them from tool calls.
+        recall: whether the model may recall evicted episodes.
+        remind_at: share of the budget that unmarked work may fill before the model is reminded; None for never.
+        yolo: whether commands, file changes and MCP tools need no approval.
+        allow: rules for what needs no approval (`wane.agent.approval.rules`), joined from all sources.
+        deny: rules for what is refused, even with `yolo`; joined from all sources.
+        mcp: files with MCP servers besides the user's `mcp.json`, joined from all sources.
         cost_limit: dollars after which a session makes no further model call; None for no limit.
         tool_classes: classes of tools by name, on top of the defaults.
     """
@@ -79,7 +80,7 @@ class Settings:
 
     @property
     def eviction(self) -> Policy:
-        """What a pass evicts, and how far: the strategy `paper` has a policy of its own."""
+        """The policy of eviction: the strategy `paper` has its own."""
         return Policy.paper() if self.strategy == "paper" else self.policy
 
 
@@ -87,8 +88,8 @@ def load_settings(options: AgentOptions, environ: Mapping[str, str]) -> Settings
     """Return the settings for one start of the agent.
 
     Raises:
-        ConfigError: for a file that is not TOML or cannot be read, an unknown key, or a value that does not
-            fit; the message names the file and the key.
+        ConfigError: for a file that cannot be read or is not TOML, an unknown key, or a wrong value. The message names
+            the file and the key.
     """
     settings = Settings()
     for path in (user_file(environ), project_file(options.cwd)):
@@ -98,7 +99,7 @@ def load_settings(options: AgentOptions, environ: Mapping[str, str]) -> Settings
 
 
 def user_file(environ: Mapping[str, str]) -> Path:
-    """Return where the user's settings are."""
+    """Return the path of the user's settings file, which need not exist."""
     if override := environ.get(CONFIG_DIR_VARIABLE):
         return Path(override).expanduser() / USER_FILE
     return platformdirs.user_config_path("wane", appauthor=False) / USER_FILE
@@ -108,7 +109,7 @@ def project_file(cwd: Path) -> Path | None:
     """Return the nearest `.wane.toml` at or above `cwd`, up to the repository's root; None if there is none.
 
     Raises:
-        ConfigError: if one of these directories cannot be looked into.
+        ConfigError: if one of these directories cannot be read.
     """
     for directory in (cwd, *cwd.parents):
         try:
@@ -124,7 +125,7 @@ def project_file(cwd: Path) -> Path | None:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        # Some editors put a byte order mark at the beginning.
+        # Some editors begin a file with a byte order mark.
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         return None
@@ -135,8 +136,8 @@ def _read(path: Path) -> dict[str, Any] | None:
     except RecursionError as error:
         raise ConfigError(f"the settings {path} are nested too deeply to be read") from error
     except ValueError as error:
-        # The one other thing that the parser lets out: Python reads no whole number of some thousands of digits.
-        raise ConfigError(f"the settings {path} hold a number of too many digits") from error
+        # Python refuses to parse an integer with thousands of digits, and tomllib passes its error on.
+        raise ConfigError(f"the settings {path} hold a number with too many digits") from error
 
 
 def _merge(settings: Settings, found: Mapping[str, Any], path: Path) -> Settings:
@@ -144,9 +145,9 @@ def _merge(settings: Settings, found: Mapping[str, Any], path: Path) -> Settings
     policy: dict[str, Any] = {}
     for key, value in found.items():
         if key not in _CHECKS:
-            raise ConfigError(f"{path}: unknown setting {key!r}; known are: {', '.join(_CHECKS)}")
+            raise ConfigError(f"{path}: unknown setting {key!r}; the settings are: {', '.join(_CHECKS)}")
         if key in NEVER_BY_PROJECT and path.name == PROJECT_FILE:
-            raise ConfigError(f"{path}: {key!r} cannot be set by a project; set it in your own {USER_FILE}, or by flag")
+            raise ConfigError(f"{path}: a project cannot set {key!r}; set it in your own {USER_FILE}, or with a flag")
         try:
             checked = _CHECKS[key](value)
         except (ConfigError, TypeError, ValueError) as error:
@@ -164,12 +165,12 @@ def _merge(settings: Settings, found: Mapping[str, Any], path: Path) -> Settings
 def _shown(value: object) -> str:
     try:
         return _cut(repr(value))
-    except ValueError:  # written in hexadecimal, a whole number may have more digits than Python writes
-        return "a number of too many digits"
+    except ValueError:  # a hexadecimal integer may have more decimal digits than Python prints
+        return "a number with too many digits"
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 1]}…"
+    return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 1]}…"
 
 
 def _with_options(settings: Settings, options: AgentOptions) -> Settings:
@@ -190,7 +191,7 @@ def _with_options(settings: Settings, options: AgentOptions) -> Settings:
 
 def _text(value: object) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise ConfigError("it must be a text that is not empty")
+        raise ConfigError("it must be a text, and not empty")
     return value
 
 
@@ -203,29 +204,21 @@ def _flag(value: object) -> bool:
 def _budget(value: object) -> str | int:
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise ConfigError('it must be tokens (80000, "80k") or a share of the window ("50%")')
-    # A stand-in for the window: whether it can be read at all shows here, with the file's name.
+    # The model's window is not known yet. With any window, a malformed budget fails here, where the file is known.
     parse_budget(value, window=1_000_000)
     if isinstance(value, int):
-        # A person wrote it: 80 is asked about as "80" is.
+        # As text, a number too small to be meant as tokens is refused: 80 for "80k".
         parse_budget(str(value))
     return value
 
 
 def _policy(value: object) -> Policy:
-    if value not in get_args(PolicyName):
-        raise ConfigError(f"it must be one of: {', '.join(get_args(PolicyName))}")
-    return Policy.paper() if value == "paper" else Policy()
+    return Policy.paper() if _one_of(get_args(PolicyName), value) == "paper" else Policy()
 
 
-def _strategy(value: object) -> str:
-    if not isinstance(value, str) or value not in get_args(Strategy):
-        raise ConfigError(f"it must be one of: {', '.join(get_args(Strategy))}")
-    return value
-
-
-def _annotate(value: object) -> str:
-    if not isinstance(value, str) or value not in get_args(Annotate):
-        raise ConfigError(f"it must be one of: {', '.join(get_args(Annotate))}")
+def _one_of(values: Sequence[str], value: object) -> str:
+    if not isinstance(value, str) or value not in values:
+        raise ConfigError(f"it must be one of: {', '.join(values)}")
     return value
 
 
@@ -239,13 +232,11 @@ def _reminders(value: object) -> float | None:
     if value is False:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
-        raise ConfigError("it must be a share of the budget, above 0 to 1, or false")
+        raise ConfigError("it must be a share of the budget, above 0 and up to 1, or false")
     return float(value)
 
 
 def _rules(value: object) -> tuple[str, ...]:
-    from wane.agent.approval.rules import Rule
-
     if not isinstance(value, list):
         raise ConfigError('it must be a list of patterns such as ["git diff *", "edit:docs/*"]')
     return tuple(Rule.read(text).text for text in value)
@@ -275,10 +266,10 @@ _CHECKS: Final[Mapping[str, Callable[[object], Any]]] = {
     "model": _text,
     "budget": _budget,
     "policy": _policy,
-    # Whatever else a policy can be told, its own checks judge; it takes any value for true or false.
+    # A policy checks its own values, but takes any value as true or false.
     **{name: _flag if kind == "bool" else partial(_policy_value, name) for name, kind in _POLICY_KEYS.items()},
-    "strategy": _strategy,
-    "annotate": _annotate,
+    "strategy": partial(_one_of, get_args(Strategy)),
+    "annotate": partial(_one_of, get_args(Annotate)),
     "recall": _flag,
     "remind_at": _reminders,
     "yolo": _flag,
@@ -288,6 +279,6 @@ _CHECKS: Final[Mapping[str, Callable[[object], Any]]] = {
     "cost_limit": _dollars,
     "tool_classes": _classes,
 }
-"""Every setting that a file may make, with what checks its value."""
+"""Every setting of a file, and the check of its value."""
 
-assert {spec.name for spec in fields(Settings)} <= set(_CHECKS), "every setting can be made in a file"
+assert {spec.name for spec in fields(Settings)} <= set(_CHECKS), "every setting needs a check"

@@ -1,4 +1,4 @@
-"""What model calls cost, by the price list of `genai-prices`, which comes with the package: no network."""
+"""What model calls cost, by the price list that `genai-prices` ships; no network is needed."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Tokens and money of some model calls.
+    """Tokens and cost of some model calls.
 
     Attributes:
         calls: number of calls.
-        input_tokens: input tokens, those read from or written to a cache included.
+        input_tokens: input tokens, including those read from or written to a cache.
         output_tokens: output tokens.
-        cache_read_tokens: input tokens that came from the provider's cache.
-        cache_write_tokens: input tokens that were written to it.
-        cost: dollars; None when the price of any of the calls is not known.
+        cache_read_tokens: input tokens read from the provider's cache.
+        cache_write_tokens: input tokens written to it.
+        cost: dollars; None if the price of any call is unknown.
     """
 
     calls: int = 0
@@ -46,7 +46,7 @@ class Totals:
         )
 
     def minus(self, earlier: Totals) -> Totals:
-        """Return what came after `earlier`."""
+        """Return the totals of the calls after `earlier`."""
         known = self.cost is not None and earlier.cost is not None
         return Totals(
             self.calls - earlier.calls,
@@ -59,10 +59,10 @@ class Totals:
 
 
 def price(usage: RequestUsage, model: str) -> float | None:
-    """Return what a call cost in dollars, as the provider said or the price list does; None if neither knows.
+    """Return what a call cost in dollars, by the provider's report or else the price list; None if neither says.
 
     Args:
-        usage: what the provider reported.
+        usage: the provider's report.
         model: the model as `provider:model`.
     """
     from genai_prices import calc_price
@@ -80,10 +80,10 @@ def usage_record(usage: RequestUsage, model: str, *, items: int, input_tokens: i
     """Return the record of a model call.
 
     Args:
-        usage: what it took.
+        usage: the provider's report.
         model: the model as `provider:model`.
-        items: number of items in the history when it was made.
-        input_tokens: what its request held.
+        items: number of items in the history at the call.
+        input_tokens: tokens of its request.
     """
     return UsageRecord(
         items=items,
@@ -97,16 +97,16 @@ def usage_record(usage: RequestUsage, model: str, *, items: int, input_tokens: i
 
 
 def dollars(cost: float | None) -> str:
-    """Return a cost for people: `$0.42`, and `$?` where the price is not known."""
+    """Return a cost for people: `$0.42`, or `$?` for an unknown one."""
     if cost is None:
         return "$?"
     return f"${cost:.2f}" if cost >= 0.1 or cost == 0 else f"${cost:.4f}"
 
 
 def budget_tokens(budget: str | int, model: Model) -> int:
-    """Return a budget in tokens; a percentage is of the model's context window, as the price list has it.
+    """Return a budget in tokens; a percentage is one of the model's context window, by the price list.
 
     Raises:
-        ConfigError: if it is not understood, or is a percentage of a window that is not known.
+        ConfigError: if the budget is malformed, or a percentage of an unknown window.
     """
     return parse_budget(budget, window=model.context_window)

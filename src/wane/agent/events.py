@@ -1,12 +1,13 @@
-"""What a turn tells whoever watches it, in the order in which it happens.
+"""The events of a turn, as they happen, and its result.
 
-The events of the context's lifecycle (`wane.conversation.events`) are among them as they are.
+Among them are the events of the context's lifecycle (`wane.conversation.events`), unchanged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, TypeAlias
 
 from wane.agent.costs import Totals
@@ -16,14 +17,14 @@ from wane.core import Episode
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """The model says more."""
+    """More text of the answer."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ThinkingDelta:
-    """The model thinks more."""
+    """More of the model's thinking."""
 
     text: str
 
@@ -51,7 +52,7 @@ class ToolReturned:
         call_id: pairs the result with its call.
         tool: its name.
         result: what the model reads.
-        failed: whether the tool could not do what it was asked.
+        failed: whether the call failed or was refused.
     """
 
     call_id: str
@@ -65,8 +66,8 @@ class FileChanged:
     """A file was edited.
 
     Attributes:
-        path: the file, below the session's directory.
-        diff: what changed, as a unified diff; the beginning of a long one.
+        path: the file, relative to the session's directory.
+        diff: a unified diff; of a long one, the beginning.
     """
 
     path: str
@@ -75,7 +76,7 @@ class FileChanged:
 
 @dataclass(frozen=True, slots=True)
 class CommandOutput:
-    """A command that is running has printed something."""
+    """More output of the running command."""
 
     text: str
 
@@ -85,9 +86,9 @@ class Spent:
     """A model call was answered.
 
     Attributes:
-        totals: tokens and dollars of the session so far.
-        view: tokens of the view.
-        budget: tokens that it may hold.
+        totals: tokens and cost of the session so far.
+        view: tokens in the view.
+        budget: tokens that the view may hold.
     """
 
     totals: Totals
@@ -97,7 +98,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Warned:
-    """Something did not work that the user should know, told as a sentence."""
+    """Something that the user should know did not work; the text is a sentence."""
 
     text: str
 
@@ -113,10 +114,36 @@ SessionEvent: TypeAlias = (
     | Warned
     | lifecycle.Event
 )
-"""Anything that a turn tells."""
+"""Any event of a turn."""
 
 OnEvent: TypeAlias = Callable[[SessionEvent], None]
-"""Called with each event, at once."""
+"""Called with each event as it happens."""
+
+
+class Outcome(StrEnum):
+    """How a turn ended."""
+
+    DONE = "done"
+    INTERRUPTED = "interrupted"
+    COST_LIMIT = "cost_limit"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class TurnResult:
+    """The result of one task.
+
+    Attributes:
+        outcome: how the turn ended.
+        output: the model's answer; "" unless the outcome is `DONE`.
+        error: what happened, for people; None if the outcome is `DONE`.
+        spent: tokens and cost of this turn.
+    """
+
+    outcome: Outcome
+    output: str
+    error: str | None
+    spent: Totals
 
 
 def event_json(event: SessionEvent) -> dict[str, Any] | None:
@@ -162,7 +189,7 @@ def event_json(event: SessionEvent) -> dict[str, Any] | None:
 
 
 def usage_json(totals: Totals) -> dict[str, Any]:
-    """Return totals as a JSON object; `cost` is null where a price is not known."""
+    """Return totals as a JSON object; `cost` is null if a price is unknown."""
     return {
         "model_calls": totals.calls,
         "input_tokens": totals.input_tokens,

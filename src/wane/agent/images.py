@@ -1,4 +1,4 @@
-"""Images that the user names in a turn, by their paths."""
+"""Finds the images whose paths a user typed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 MAX_BYTES: Final = 5_000_000
-"""The largest image that providers take."""
+"""Size of the largest image that providers accept."""
 
-_HEAD: Final = 12
 _PATH: Final = re.compile(
     r"""@?(?:"(?P<double>[^"\n]+)"|'(?P<single>[^'\n]+)'|(?P<bare>(?:\\.|[^\s"'\\])+))""", re.VERBOSE
 )
@@ -20,24 +19,25 @@ _AFTER: Final = ".,;:!?)]"
 
 
 def images_in(text: str, directory: Path) -> list[Path]:
-    """Return the images whose paths stand in a text, in order: bare, in quotes, with `@`, or as a terminal drops them.
+    """Return the images whose paths are in a text, in order.
 
-    Only files count that begin as an image does, and are not too large.
+    A path may be bare, in quotes, after `@`, or as a terminal inserts a dropped file. Files that do not begin like an
+    image, or are too large, are left out.
 
     Args:
         text: what the user typed.
-        directory: where relative paths begin.
+        directory: where relative paths start.
     """
-    return list(dict.fromkeys(path for path in _named(text, directory) if media_type(path) is not None))
+    return list(dict.fromkeys(path for path in _paths(text, directory) if media_type(path) is not None))
 
 
 def media_type(path: Path) -> str | None:
-    """Return the media type of an image file, by its first bytes; None if it is none that models read."""
+    """Return the media type of an image file, by its first bytes; None if models cannot read it."""
     try:
         if not path.is_file() or path.stat().st_size > MAX_BYTES:
             return None
         with path.open("rb") as stream:
-            head = stream.read(_HEAD)
+            head = stream.read(12)
     except (OSError, ValueError):
         return None
     if head.startswith(b"\x89PNG\r\n\x1a\n"):
@@ -49,7 +49,7 @@ def media_type(path: Path) -> str | None:
     return "image/webp" if head[:4] == b"RIFF" and head[8:12] == b"WEBP" else None
 
 
-def _named(text: str, directory: Path) -> Iterator[Path]:
+def _paths(text: str, directory: Path) -> Iterator[Path]:
     for match in _PATH.finditer(text):
         quoted = match["double"] or match["single"]
         name = quoted or re.sub(r"\\(.)", r"\1", match["bare"]).lstrip("@(")

@@ -1,10 +1,12 @@
-"""From `provider:model` to a model, with errors that say what to do."""
+"""Resolves `provider:model` to a model, and explains errors of models in words that say what to do."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit, urlunsplit
 
 from wane.core.errors import MissingExtraError, WaneError
 
@@ -16,27 +18,39 @@ DEFAULT_MODELS: Final[Mapping[str, str]] = {
     "OPENAI_API_KEY": "openai:gpt-6.1-sol",
     "GOOGLE_API_KEY": "google:gemini-4-argon",
 }
-"""The model used when none is named, by the environment variable of its provider's key; the first that is set."""
+"""Default models by the environment variable of their provider's key. The first variable that is set decides."""
 
 EXTRAS: Final = frozenset({"openai", "anthropic", "google"})
-"""Providers that have an extra of `wane`."""
+"""Providers for which `wane` has an extra."""
+
+ADDRESS_VARIABLES: Final = {
+    "openai": "OPENAI_BASE_URL",
+    "anthropic": "ANTHROPIC_BASE_URL",
+    "google": "GOOGLE_GEMINI_BASE_URL",
+    "ollama": "OLLAMA_BASE_URL",
+}
+"""Environment variables from which providers' clients read the server's address."""
+
+_WRONG_SERVER: Final = frozenset({401, 403, 404, 405, 502, 503})
+"""HTTP statuses that may mean that the address is wrong."""
 
 
 class ModelError(WaneError):
-    """A model that cannot be used: it is not known, it has no key, or its client is not installed."""
+    """The model cannot be used: it is unknown, has no key, or its client is not installed."""
 
 
 _KEY: Final = re.compile(r"[Ss]et the `([A-Z0-9_]*KEY)`")
 _NO_KEY: Final = re.compile(r"no api key", re.IGNORECASE)
-_VARIABLES: Final = {model.partition(":")[0]: variable for variable, model in DEFAULT_MODELS.items()}
+_KEY_VARIABLES: Final = {model.partition(":")[0]: variable for variable, model in DEFAULT_MODELS.items()}
 _EXTRA: Final = re.compile(r"pydantic-ai-slim\[([\w-]+)\]")
+_EXAMPLE: Final = " or ".join(list(DEFAULT_MODELS.values())[:2])
 
 
 def default_model(environ: Mapping[str, str]) -> str:
-    """Return the model to use when none is named.
+    """Return the model to use if the user names none.
 
     Raises:
-        ModelError: if `environ` has the key of no provider that we know; the message names the variables.
+        ModelError: if `environ` has no key of a provider in `DEFAULT_MODELS`; the message names the variables.
     """
     for variable, model in DEFAULT_MODELS.items():
         if environ.get(variable):
@@ -49,13 +63,13 @@ def default_model(environ: Mapping[str, str]) -> str:
 
 
 def resolve_model(spec: str | Model) -> Model:
-    """Return the model that `provider:model` names; a model is returned as it is.
+    """Return the model named `provider:model`; a model is returned as it is.
 
-    The provider's client reads its key from the environment; it is not looked at here.
+    The provider's client reads its key from the environment; Wane does not look at it.
 
     Raises:
-        ModelError: for an unknown provider, a missing key, of which the message names the variable, and whatever
-            else keeps the provider's client from being made.
+        ModelError: for an unknown provider, a missing key (the message names its variable), or any other error of the
+            provider's client.
         MissingExtraError: if the provider's client is not installed.
     """
     if not isinstance(spec, str):
@@ -63,13 +77,13 @@ def resolve_model(spec: str | Model) -> Model:
     from pydantic_ai.models import infer_model
 
     if spec.endswith(":") or not spec.strip():
-        raise ModelError(f"model {spec!r} has no name; write provider:model, such as {_example()}")
+        raise ModelError(f"model {spec!r} has no name; write provider:model, such as {_EXAMPLE}")
     try:
         return infer_model(spec)
     except ImportError as error:
         raise _not_installed(spec, error) from error
     except Exception as error:
-        # Each provider's client has errors of its own, which have nothing else in common.
+        # Each client raises errors of its own, which have no common base.
         raise ModelError(_reason(spec, str(error) or type(error).__name__)) from error
 
 
@@ -85,20 +99,64 @@ def _not_installed(spec: str, error: ImportError) -> ModelError | MissingExtraEr
 
 
 def _reason(spec: str, error: str) -> str:
-    if match := _KEY.search(error):
-        return _no_key(spec, match[1])
-    variable = _VARIABLES.get(spec.partition(":")[0])
-    if variable and _NO_KEY.search(error):
-        return _no_key(spec, variable)
+    match = _KEY.search(error)
+    variable = match[1] if match else _KEY_VARIABLES.get(spec.partition(":")[0])
+    if variable and (match or _NO_KEY.search(error)):
+        return f"no key for the model {spec}: set the environment variable {variable}; it is missing or empty"
     if error.startswith("Unknown model"):
         hint = error.partition(". ")[2]
-        return f"the model {spec!r} is unknown; write provider:model, such as {_example()}. {hint}".rstrip(". ")
+        return f"the model {spec!r} is unknown; write provider:model, such as {_EXAMPLE}. {hint}".rstrip(". ")
     return f"the model {spec} cannot be used: {' '.join(error.split())}"
 
 
-def _no_key(spec: str, variable: str) -> str:
-    return f"no key for the model {spec}: set the environment variable {variable}; one that is empty is none"
+def explain(error: BaseException, model: Model | None = None) -> str:
+    """Return an error for people, on one line. The error's type is included unless it is Wane's or Pydantic AI's.
+
+    Args:
+        error: the error.
+        model: the model that was called. An error of its server then names the address and the variable that sets it.
+    """
+    from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError
+
+    address, hint = (_address(model), _address_hint(model)) if model is not None and model.base_url else ("", "")
+    if isinstance(error, ModelHTTPError):
+        status, reason = error.status_code, _provider_message(error.body)
+        if address and status in _WRONG_SERVER:
+            return f"the provider of {error.model_name} answered HTTP {status} at {address}: {reason}{hint}"
+        return f"the provider of {error.model_name} answered HTTP {status}: {reason}"
+    if isinstance(error, ModelAPIError) and model is not None and address:
+        return f"cannot reach {address} for {model.model_id}: {_with_root(error)}{hint}"
+    text = " ".join(str(error).split())
+    known = type(error).__module__.partition(".")[0] in ("wane", "pydantic_ai")
+    return text if known and text else f"{type(error).__name__}: {text}".rstrip(": ")
 
 
-def _example() -> str:
-    return " or ".join(list(DEFAULT_MODELS.values())[:2])
+def _address(model: Model) -> str:
+    """The address of a model's server, without user name and password."""
+    url = urlsplit(model.base_url or "")
+    return urlunsplit(url._replace(netloc=url.netloc.rpartition("@")[2]))
+
+
+def _address_hint(model: Model) -> str:
+    variable = ADDRESS_VARIABLES.get(model.model_id.partition(":")[0])
+    if variable is None:
+        return ""
+    return f"; the address comes from {variable}" if variable in os.environ else f"; set {variable} to use another one"
+
+
+def _with_root(error: BaseException) -> str:
+    """The error's text, with that of the error at the root of its chain in brackets if it says more."""
+    text, root = " ".join(str(error).split()).rstrip("."), error
+    while (deeper := root.__cause__ or root.__context__) is not None:
+        root = deeper
+    words = " ".join(str(root).split())
+    return f"{text} ({words})" if words and words.rstrip(".") != text else text
+
+
+def _provider_message(body: object) -> str:
+    """The message in a provider's error body: OpenAI has it at the top, Anthropic one level down."""
+    if isinstance(body, dict):
+        inner = body.get("error", body)
+        if isinstance(inner, dict) and isinstance(inner.get("message"), str):
+            body = inner["message"]
+    return " ".join(str(body or "no reason was given").split())[:500]

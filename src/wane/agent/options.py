@@ -1,6 +1,6 @@
-"""What a user asked for on the command line, before any configuration file is read.
+"""The options of the command line, before any settings file is read.
 
-None means "not given": the project's settings, the user's and the defaults then decide, in that order
+None means "not given": then the project's settings, the user's or the defaults decide, in that order
 (`wane.agent.config`).
 """
 
@@ -20,21 +20,21 @@ OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
 """What print mode writes: the answer, one JSON object at the end, or one JSON object for each event."""
 
 PolicyName: TypeAlias = Literal["default", "paper"]
-"""The policies that have a name: `Policy()` and `Policy.paper()`."""
+"""The named policies: `Policy()` and `Policy.paper()`."""
 
 Strategy: TypeAlias = Literal[
     "none", "truncate", "streaming", "compact", "memgpt", "resum", "acon", "clear-tools", "mask", "fold", "paper", "cwl"
 ]
-"""How the context is kept (`wane.strategies`): those of its strategies that are ours."""
+"""How the context is managed: the strategies of `wane.strategies` that need no other package."""
 
 BY_EPISODE: Final[frozenset[str]] = frozenset({"cwl", "paper"})
 """Strategies that evict by episode, with a policy."""
 
 AGENT_FORMAT: Final = "pydantic_ai"
-"""Name of the format of the agent's messages: a session of any other is not its own."""
+"""Name of the format of the agent's messages; a session in any other format is another program's."""
 
 CHOOSE = ""
-"""Value of `AgentOptions.resume` for `--resume` without an id: the user chooses among the sessions."""
+"""`AgentOptions.resume` for `--resume` without an id: the user chooses a session from a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +43,20 @@ class AgentOptions:
 
     Attributes:
         cwd: directory that the agent works in (`-C/--cwd`).
-        prompt: the task of print mode (`-p`); None in an interactive session, or the first message typed there.
-        model: `provider:model` (`-m/--model`), or a Pydantic AI model, which demos and tests pass.
-        continue_last: go on with the directory's last session (`-c/--continue`).
-        resume: id or beginning of the id of the session to go on with (`-r/--resume`); "" to choose from a list.
+        prompt: the task of print mode (`-p`); None for a chat.
+        model: `provider:model` (`-m/--model`), or a Pydantic AI model, as demos and tests pass.
+        continue_last: resume the directory's last session (`-c/--continue`).
+        resume: id of the session to resume, or its beginning (`-r/--resume`); "" to choose from a list.
         save: keep a journal; False with `--no-session`.
         output_format: what print mode writes (`--output-format`).
-        cost_limit: dollars after which no further model call is made (`-l/--cost-limit`).
+        cost_limit: dollars after which no model call is made (`-l/--cost-limit`).
         yolo: run commands and write files without asking (`-y/--yolo`).
         allow: patterns of what needs no approval (`--allow`).
         deny: patterns of what is refused (`--deny`).
         mcp: files with MCP servers (`--mcp`).
-        budget: tokens the view may hold, as `parse_budget` reads them: `80k`, `50%` (`--budget`).
+        budget: tokens that the view may hold, as `parse_budget` reads them: `80k`, `50%` (`--budget`).
         policy: name of the eviction policy (`--policy`).
-        strategy: how the context is kept (`--strategy`); `none` with `--no-cwl`.
+        strategy: how the context is managed (`--strategy`); `none` with `--no-cwl`.
         annotate: who marks episodes (`--annotate`).
         sessions: root of the session files instead of the platform's state directory.
     """

@@ -1,6 +1,6 @@
-"""One session: an agent, its context and its journal, for any number of tasks.
+"""A session: an agent, its context and its journal, for any number of tasks.
 
-The core under every way of using the agent: the interactive chat, print mode and the demo drive it alike.
+The chat, print mode and the demo all drive it.
 """
 
 from __future__ import annotations
@@ -14,23 +14,51 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from pydantic_ai import CancellationToken, RunContext, UsageLimits, capture_run_messages
 from pydantic_ai.exceptions import RunCancelled
-from pydantic_ai.messages import BinaryContent, ModelRequest, UserContent, UserPromptPart
+from pydantic_ai.messages import (
+    BinaryContent,
+    FunctionToolCallEvent,
+    FunctionToolResultEvent,
+    ModelRequest,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
+    UserContent,
+    UserPromptPart,
+)
+from pydantic_ai_harness.filesystem import FileEditedEvent
+from pydantic_ai_harness.shell import CommandOutputEvent
 
+from wane.agent import opening
 from wane.agent.assembly import build_agent
 from wane.agent.costs import Totals, budget_tokens
-from wane.agent.events import OnEvent, SessionEvent, Spent, Warned
+from wane.agent.events import (
+    CommandOutput,
+    FileChanged,
+    OnEvent,
+    Outcome,
+    SessionEvent,
+    Spent,
+    TextDelta,
+    ThinkingDelta,
+    ToolCalled,
+    ToolReturned,
+    TurnResult,
+    Warned,
+)
 from wane.agent.images import media_type
-from wane.agent.models import resolve_model
+from wane.agent.interrupted import answer_open_calls
+from wane.agent.models import explain, resolve_model
+from wane.agent.opening import SessionConfig, SessionParts, record_agent
 from wane.agent.options import BY_EPISODE
-from wane.agent.saving.checkpoint import Checkpoint, CostLimitError
-from wane.agent.saving.interrupted import closed
-from wane.agent.saving.opening import Opened, SessionConfig, begin, go_on, note_agent
-from wane.agent.streaming import forward
+from wane.agent.recorder import Checkpoint, CostLimitError
 from wane.agent.tools.toolset import coding_tools
-from wane.agent.turn import Outcome, TurnResult, explain
 from wane.conversation.events import Event, UsageObserved
 from wane.core import ContextWindow, Episode, FitReport
 from wane.core.errors import JournalError
+from wane.formats.pydantic_ai import raw_arguments
 from wane.integrations.sendable import encodable
 
 if TYPE_CHECKING:
@@ -39,13 +67,13 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import AgentStreamEvent, ModelMessage
     from pydantic_ai.models import Model
 
-_Said: TypeAlias = "str | Sequence[UserContent]"
+_Prompt: TypeAlias = "str | Sequence[UserContent]"
 
 __all__ = ["AgentSession", "Outcome", "SessionConfig", "TurnResult"]
 
 
 class AgentSession:
-    """A coding agent at work in a directory. Make one with `create` or `resume`; close it when done.
+    """A coding agent that works in a directory. Make one with `create` or `resume`, and close it when done.
 
     Attributes:
         cwd: directory that the agent works in.
@@ -54,76 +82,74 @@ class AgentSession:
         conversation: its context.
         journal: its session file; None if it keeps none.
         history: all messages so far.
-        permissions: what it may do unasked.
+        permissions: what it may do without asking.
         servers: its MCP servers.
         warnings: what the user should know about this start, as sentences.
     """
 
-    def __init__(self, opened: Opened) -> None:
-        # Pydantic AI's greeting is for those who develop with it.
+    def __init__(self, parts: SessionParts) -> None:
+        # Pydantic AI greets its developers, not the users of their programs.
         os.environ.setdefault("PYDANTIC_AI_NO_BANNER", "1")
-        config = opened.config
+        config = parts.config
         self.cwd = config.cwd
         self.settings = config.settings
-        self.model = opened.model
-        self.conversation = opened.conversation
-        self.journal = opened.journal
+        self.model = parts.model
+        self.conversation = parts.conversation
+        self.journal = parts.journal
         self.history: list[ModelMessage] = []
-        tools = coding_tools(config.cwd, opened.conversation.budget)
-        repaired = opened.journal.repaired if opened.journal else None
-        self.warnings = [warning for warning in (repaired, tools.warning, *opened.warnings) if warning]
-        self._recorder = opened.recorder
-        self._checkpoint = Checkpoint(opened.recorder, config.settings.cost_limit)
+        tools = coding_tools(config.cwd, parts.conversation.budget)
+        repaired = parts.journal.repaired if parts.journal else None
+        self.warnings = [warning for warning in (repaired, tools.warning, *parts.warnings) if warning]
+        self._recorder = parts.recorder
+        self._checkpoint = Checkpoint(parts.recorder, config.settings.cost_limit)
         self._on_event: OnEvent | None = None
         self._token: CancellationToken | None = None
-        self.servers = opened.servers
-        self._told = self.totals
+        self.servers = parts.servers
+        self._reported = self.totals
         self._notes: list[ModelMessage] = []
-        self.conversation.listeners.append(self._tell)
-        self.permissions = opened.permissions
+        self.conversation.listeners.append(self._on_lifecycle)
+        self.permissions = parts.permissions
         self.permissions.warn = self._warn
         self._agent = build_agent(config.cwd, tools, self.conversation, self._checkpoint, self.permissions)
-        self._settle(self.conversation.messages)
-
-    # Beginning and end
+        self._finish_turn(self.conversation.messages)
 
     @classmethod
     def create(cls, config: SessionConfig) -> Self:
-        """Begin a session.
+        """Create a session.
 
         Raises:
-            ModelError: for a model that cannot be used: unknown, or without a key.
-            ConfigError: for a budget that is a share of a window that is not known.
+            ModelError: for a model that is unknown or has no key.
+            ConfigError: for a budget that is a share of an unknown window, or a file of settings that cannot be used.
             MissingExtraError: if the model's client is not installed.
-            JournalError: if the session cannot be written.
+            JournalError: if the journal cannot be written.
         """
-        return cls._of(begin(config))
+        return cls._of(opening.create(config))
 
     @classmethod
     def resume(cls, path: Path, config: SessionConfig) -> Self:
-        """Go on with a session: the same view, and the settings that it had unless `config.chosen` names them.
+        """Resume a session with the view that it had. It keeps its settings, except those that `config.chosen` names.
 
         Raises:
-            JournalError: if it cannot be opened or does not replay; see `Journal.open`.
-            ModelError: as `create` does.
-            ConfigError: as `create` does.
-            MissingExtraError: as `create` does.
+            JournalError: if the journal cannot be opened or does not replay; see `Journal.open`.
+            ModelError: see `create`.
+            ConfigError: see `create`.
+            MissingExtraError: see `create`.
         """
-        return cls._of(go_on(path, config))
+        return cls._of(opening.resume(path, config))
 
     @classmethod
-    def _of(cls, opened: Opened) -> Self:
+    def _of(cls, parts: SessionParts) -> Self:
         try:
-            return cls(opened)
+            return cls(parts)
         except BaseException:
-            if opened.journal is not None:
-                opened.journal.close()
+            if parts.journal is not None:
+                parts.journal.close()
             raise
 
     def close(self) -> None:
-        """Let go of the journal and the servers. A session in which nothing was said leaves no file.
+        """Close the journal and stop the servers. A session without messages leaves no file.
 
-        Closing twice is allowed.
+        It may be closed more than once.
         """
         self.servers.stop()
         if self.journal is None:
@@ -133,11 +159,9 @@ class AgentSession:
             for path in (self.journal.path, self.journal.path.with_name(f"{self.journal.path.name}.lock")):
                 path.unlink(missing_ok=True)
 
-    # What it knows
-
     @property
     def id(self) -> str | None:
-        """The session's id, by which it can be resumed; None if it keeps no journal."""
+        """The id with which it can be resumed; None if it keeps no journal."""
         return self.journal.header.id if self.journal else None
 
     @property
@@ -147,7 +171,7 @@ class AgentSession:
 
     @property
     def tokens(self) -> int:
-        """What the view holds, in tokens."""
+        """Tokens in the view."""
         return self.conversation.tokens
 
     @property
@@ -157,19 +181,19 @@ class AgentSession:
 
     @property
     def totals(self) -> Totals:
-        """What the session has spent, over all its starts."""
+        """Tokens and cost of the session, over all its starts."""
         return self._recorder.totals
 
     @property
     def running(self) -> bool:
-        """Whether a turn is going on."""
+        """Whether a turn is running."""
         return self._token is not None
 
     def next_pass(self) -> FitReport:
-        """Return what the next pass would take of what the view holds now, on a copy: nothing is changed.
+        """Return what the next pass would evict from the present view. Nothing is changed.
 
-        A pass that is not due yet is taken to come when the view has grown to the budget, so that it frees
-        as many tokens as lie between the budget and the pass's target.
+        If no pass is due, the preview is of one that frees as many tokens as a pass at the budget would: those between
+        the budget and the pass's target.
         """
         window = ContextWindow.restore(self.window.export())
         tokens, budget = window.tokens, window.budget
@@ -180,26 +204,25 @@ class AgentSession:
             window.policy = replace(window.policy, low_water=low_water)
         return window.fit()
 
-    # What it does
-
     async def connect(self) -> None:
-        """Start the MCP servers ahead of the first turn, which would do it too."""
+        """Start the MCP servers. Otherwise the first turn does."""
         await self.servers.start(self.permissions.warn)
 
     async def run(self, prompt: str, on_event: OnEvent | None = None, images: Sequence[Path] = ()) -> TurnResult:
-        """Do a task. Whatever happens on the way, what has happened stays in the history and the journal.
+        """Do a task. However it ends, the history and the journal hold what happened.
 
         Args:
             prompt: the user's words.
-            on_event: told what happens, as it happens.
+            on_event: called with each event.
             images: image files that the model sees after the words.
 
         Raises:
-            asyncio.CancelledError: if the caller's own task was cancelled; the history is in order then, too.
+            RuntimeError: if a turn is running.
+            asyncio.CancelledError: if the caller's task was cancelled. The history is valid then, too.
         """
         if self._token is not None:
-            raise RuntimeError("a turn is going on; a session does one thing at a time")
-        # Standard input and a terminal hand over bytes that are no text as what no request could carry.
+            raise RuntimeError("a turn is running; a session does one task at a time")
+        # Bytes from a terminal that are not UTF-8 arrive as lone surrogates, which no request can carry.
         prompt = encodable(prompt)
         before = self.totals
         self._on_event, self._token = on_event, CancellationToken()
@@ -211,69 +234,67 @@ class AgentSession:
         return TurnResult(outcome, output, error, self.totals.minus(before))
 
     def note(self, text: str) -> None:
-        """Have the model read a text ahead of the user's next words: marked as a notice (R15), it can be evicted."""
+        """Put a text before the user's next words. It is marked as a notice (R15), so it can be evicted."""
         self._notes.append(ModelRequest([UserPromptPart(encodable(text))]))
 
     def cancel(self) -> None:
-        """Stop the turn that is going on, from any thread; the session stays."""
+        """Stop the running turn, from any thread. The session stays usable."""
         if self._token is not None:
             self._token.cancel()
 
     def set_model(self, spec: str | Model) -> None:
-        """Have another model answer from the next turn on.
+        """Change the model, from the next turn on.
 
         Raises:
             ModelError: if it cannot be used.
-            ConfigError: if its window is not known and the budget is a share of it.
+            ConfigError: if the budget is a share of the window, and the model's window is unknown.
             MissingExtraError: if its client is not installed.
         """
         model = resolve_model(spec)
         budget = budget_tokens(self.settings.budget, model)
         self.settings = replace(self.settings, model=spec)
         self.model = model
-        note_agent(self._recorder, self.settings, model)
+        record_agent(self._recorder, self.settings, model)
         if budget != self.conversation.budget:
             self.conversation.budget = budget
             self._recorder.config()
 
     def set_budget(self, budget: str | int) -> None:
-        """Change what the view may hold, from the next model call on.
+        """Change the budget, from the next model call on.
 
         Raises:
-            ConfigError: for a budget that cannot work.
+            ConfigError: for a budget that is malformed or too small.
         """
         self.conversation.budget = budget_tokens(budget, self.model)
         self.settings = replace(self.settings, budget=budget)
         self._recorder.config()
 
     def manage(self, on: bool) -> None:
-        """Switch the eviction by episode on or off, from the next turn on; any other strategy ends.
+        """Switch eviction by episode on or off, from the next turn on. Any other strategy ends.
 
-        What was evicted stays out of the view (R14); while it is off, nothing more is.
+        What was evicted stays out of the view (R14). While eviction is off, nothing more is evicted.
         """
         if self.conversation.strategy not in BY_EPISODE:
             self.conversation.strategy = "cwl"
         self.conversation.manage = on
         self.settings = replace(self.settings, strategy="cwl" if on else "none")
-        note_agent(self._recorder, self.settings, self.model)
+        record_agent(self._recorder, self.settings, self.model)
         self._recorder.config()
 
     def recall(self, name: str, offset: int = 0) -> str:
-        """Return a page of an episode's exact content, evicted or not.
+        """Return a page of an episode's exact content, whether it was evicted or not.
 
         Raises:
-            UnknownEpisodeError: if no episode of that name was started.
+            UnknownEpisodeError: if no episode has that name.
         """
         return self.conversation.recall(name, offset)
 
-    # How it does it
-
-    async def _turn(self, prompt: _Said, token: CancellationToken) -> tuple[Outcome, str, str | None]:
+    async def _turn(self, prompt: _Prompt, token: CancellationToken) -> tuple[Outcome, str, str | None]:
         notes, self._notes = self._notes, []
         with capture_run_messages() as captured:
             try:
                 self._checkpoint.check_cost()
-                # One tool after the other, so that an edit is there when the test that follows it runs.
+                # In order, so that an edit is made before the test that follows it runs.
                 with self._agent.parallel_tool_call_execution_mode("sequential"):
                     result = await self._agent.run(
                         prompt,
@@ -284,7 +305,7 @@ class AgentSession:
                         cancellation_token=token,
                         event_stream_handler=self._stream,
                     )
-                self._settle(result.all_messages())
+                self._finish_turn(result.all_messages())
                 return Outcome.DONE, result.output, None
             except RunCancelled as cancelled:
                 return self._stopped(cancelled.all_messages(), Outcome.INTERRUPTED, "interrupted")
@@ -295,31 +316,33 @@ class AgentSession:
             except CostLimitError as error:
                 return self._stopped(captured, Outcome.COST_LIMIT, str(error))
             except Exception as error:
-                # Whatever went wrong ends the turn, not the session.
+                # Any error ends the turn, not the session.
                 return self._stopped(captured, Outcome.FAILED, explain(error, self.model))
 
     def _stopped(self, history: Sequence[ModelMessage], outcome: Outcome, error: str) -> tuple[Outcome, str, str]:
         # A run that was stopped before it began has no messages.
         if len(history) >= len(self.history):
             try:
-                self._settle(history)
+                self._finish_turn(history)
             except JournalError as unwritten:
                 return Outcome.FAILED, "", error if str(unwritten) in error else f"{error}; {unwritten}"
         return outcome, "", error
 
-    def _settle(self, history: Sequence[ModelMessage]) -> None:
-        """Take in what a turn has left, closed so that the next request is valid, and have it on the disk."""
-        self.history = closed(history)
+    def _finish_turn(self, history: Sequence[ModelMessage]) -> None:
+        """Take in the history of a turn, valid for the next request, and write the journal to disk."""
+        self.history = answer_open_calls(history)
         self.conversation.ingest(self.history)
         self._recorder.flush()
 
     async def _stream(self, _ctx: RunContext[Any], stream: AsyncIterable[AgentStreamEvent]) -> None:
-        await forward(stream, self._emit)
+        async for event in stream:
+            if (translated := _translate(event)) is not None:
+                self._emit(translated)
 
-    def _tell(self, event: Event) -> None:
+    def _on_lifecycle(self, event: Event) -> None:
         self._emit(event)
-        if self.totals != self._told:
-            self._told = self.totals
+        if self.totals != self._reported:
+            self._reported = self.totals
             view = event.input_tokens if isinstance(event, UsageObserved) else self.conversation.tokens
             self._emit(Spent(self.totals, view, self.conversation.budget))
 
@@ -334,10 +357,33 @@ class AgentSession:
             self._on_event(event)
 
 
-def _content(prompt: str, images: Sequence[Path]) -> _Said:
-    """What the user says: words, and after them the images, each with its path."""
+def _content(prompt: str, images: Sequence[Path]) -> _Prompt:
+    """The user's words, followed by each image with its path."""
     content: list[UserContent] = [prompt]
     for path in images:
         if (kind := media_type(path)) is not None:
             content += [f"[{path}]", BinaryContent(path.read_bytes(), media_type=kind)]
     return content if images else prompt
+
+
+def _translate(event: AgentStreamEvent) -> SessionEvent | None:
+    """The event of a turn for an event of Pydantic AI; None if there is none."""
+    match event:
+        case PartStartEvent(part=TextPart(content=text)) | PartDeltaEvent(delta=TextPartDelta(content_delta=text)) if (
+            text
+        ):
+            return TextDelta(text)
+        case PartStartEvent(part=ThinkingPart(content=text)) if text:
+            return ThinkingDelta(text)
+        case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=thought)) if thought:
+            return ThinkingDelta(thought)
+        case FunctionToolCallEvent(part=call):
+            return ToolCalled(call.tool_call_id, call.tool_name, raw_arguments(call) or "{}")
+        case FunctionToolResultEvent(part=result):
+            text, failed = result.model_response_str(), result.outcome != "success"
+            return ToolReturned(result.tool_call_id, result.tool_name, text, failed)
+        case FileEditedEvent(path=path, diff=diff):
+            return FileChanged(path, diff)
+        case CommandOutputEvent(text=text):
+            return CommandOutput(text)
+    return None

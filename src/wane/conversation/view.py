@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby, takewhile
-from typing import Generic, TypeAlias
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Generic
 
 from wane.conversation.engine import Engine
-from wane.core import Kind, chars
 from wane.core.errors import ConfigError
-from wane.formats.base import Format, MessageT, Part, Transcript, is_answer, keep_some
+from wane.formats.base import Format, MessageT, Transcript, keep_some
+from wane.formats.turns import required_opening
 from wane.formats.writing import WritingFormat
 from wane.strategies.base import Slot, Substitute, item_of
 
@@ -34,83 +34,25 @@ def places(view: Iterable[Slot]) -> list[int]:
     return [slot for slot in view if isinstance(slot, int)]
 
 
-Parts: TypeAlias = list[tuple[int, Part]]
-"""Parts of one message, with the indexes of their items."""
-
-
 def opening(transcript: Transcript[MessageT], visible: Collection[int]) -> list[int]:
     """Return the items that a view must add so that the model's current turn begins with its reasoning.
 
-    They are as few as possible: the reasoning that began the turn, and one text, or call with its result, after it.
-    Empty if the turn begins with reasoning anyway, or began without it.
+    Empty if the turn begins with reasoning anyway, or began without it. See `wane.formats.turns`.
 
     Args:
         transcript: the whole history.
         visible: the items of the view.
     """
-    lacking: set[int] = set()
-    for after, shown in _turns(transcript, visible):
-        number = transcript.message_of(shown[0][0])
-        if shown[0][1].kind is not Kind.REASONING:
-            began = (_least(transcript, each) for each in range(after + 1, number + 1))
-            lacking.update(next(filter(None, began), ()))
-    return sorted(lacking.difference(visible))
-
-
-def _turns(transcript: Transcript[MessageT], visible: Collection[int]) -> Iterator[tuple[int, Parts]]:
-    """Yield the beginning of the current turn: the last message before it, and the visible parts of its first answer.
-
-    Neighbours of one role are one message to a provider. One with results and a text can be read in two ways: the turn
-    continues, or a new one begins. Both beginnings are yielded.
-    """
-    first: Parts | None = None
-    found = False
-    for answers, group in groupby(_shown_backwards(transcript, visible), lambda parts: is_answer(p for _, p in parts)):
-        messages = list(group)
-        if answers:
-            first = messages[-1]
-            continue
-        kinds = {part.kind is Kind.RESULT for parts in messages for _, part in parts}
-        if False in kinds and first is not None and not (found and True in kinds):
-            found = True
-            yield transcript.message_of(messages[0][0][0]), first
-        if kinds == {False}:
-            return
-    if first is not None:
-        yield -1, first
-
-
-def _shown_backwards(transcript: Transcript[MessageT], visible: Collection[int]) -> Iterator[Parts]:
-    """Yield the visible parts of each message, the last one first, without messages that hold only reasoning."""
-    for number in range(len(transcript.messages) - 1, -1, -1):
-        parts = [(index, part) for index, part in _parts(transcript, number) if index in visible]
-        if any(part.kind is not Kind.REASONING for _, part in parts):
-            yield parts
-
-
-def _least(transcript: Transcript[MessageT], number: int) -> list[int]:
-    """The reasoning that begins an answer, and the smallest part that may follow it; empty if there is none."""
-    parts = _parts(transcript, number)
-    reasoning = [index for index, _ in takewhile(lambda it: it[1].kind is Kind.REASONING, parts)]
-    if not reasoning:
-        return []
-    results: dict[str | None, tuple[int, Part]] = {}
-    for later in range(number + 1, len(transcript.messages)):
-        given = _parts(transcript, later)
-        if is_answer(part for _, part in given):
-            break
-        results |= {part.call_id: (index, part) for index, part in given if part.kind is Kind.RESULT}
-    units = [
-        [(index, part), *([results[part.call_id]] if part.kind is Kind.CALL else [])]
-        for index, part in parts[len(reasoning) :]
-        if part.kind is Kind.TEXT or (part.kind is Kind.CALL and part.call_id in results)
-    ]
-    least = min(units, key=lambda unit: sum(part.item(chars, 0).tokens for _, part in unit), default=[])
-    return [*reasoning, *(index for index, _ in least)] if least else []
-
-
-def _parts(transcript: Transcript[MessageT], number: int) -> Parts:
-    return list(enumerate(transcript.parts(number), transcript.first(number)))
+    shown = (
+        (
+            number,
+            [part for index, part in enumerate(transcript.parts(number), transcript.first(number)) if index in visible],
+        )
+        for number in range(len(transcript.messages) - 1, -1, -1)
+    )
+    needed = required_opening(transcript.parts, len(transcript.messages), shown)
+    items = {transcript.first(number) + place for number, positions in needed.items() for place in positions}
+    return sorted(items.difference(visible))
 
 
 class ViewMessages(Generic[MessageT]):

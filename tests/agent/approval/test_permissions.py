@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from wane.agent.approval.permissions import Approval, ApprovalRequest, Effect, Permissions, Scope
-from wane.agent.approval.remembered import Remembered, project_of
-from wane.agent.approval.rules import Rule
+from wane.agent.approval.rules import RememberedRules, Rule, project_of
 from wane.core.errors import ConfigError
 
 
@@ -129,19 +128,19 @@ def test_a_file_and_a_tool_are_remembered_by_name() -> None:
 def test_what_is_remembered_for_a_project_holds_in_later_sessions_there_alone(tmp_path: Path) -> None:
     file, here, there = tmp_path / "config" / "approvals.json", tmp_path / "here", tmp_path / "there"
     asked = Asked(Approval(True, Scope.PROJECT), Approval(False, Scope.PROJECT))
-    assert allowed(Permissions(asked, remembered=Remembered(file, here)), "ls", "git push") == [True, False]
+    assert allowed(Permissions(asked, remembered=RememberedRules(file, here)), "ls", "git push") == [True, False]
     later = Asked(NO)
-    assert allowed(Permissions(later, remembered=Remembered(file, here)), "ls -a", "git push") == [True, False]
+    assert allowed(Permissions(later, remembered=RememberedRules(file, here)), "ls -a", "git push") == [True, False]
     assert later.requests == []
-    assert allowed(Permissions(later, remembered=Remembered(file, there)), "ls") == [False]
-    remembered = Remembered(file, here)
+    assert allowed(Permissions(later, remembered=RememberedRules(file, there)), "ls") == [False]
+    remembered = RememberedRules(file, here)
     remembered.forget(Rule("ls *"))
-    assert (Remembered(file, here).allow, Remembered(file, here).deny) == ([], [Rule("git push *")])
+    assert (RememberedRules(file, here).allow, RememberedRules(file, here).deny) == ([], [Rule("git push *")])
 
 
 def test_two_sessions_do_not_lose_each_others_answers(tmp_path: Path) -> None:
     file = tmp_path / "approvals.json"
-    one, two = Remembered(file, tmp_path), Remembered(file, tmp_path)
+    one, two = RememberedRules(file, tmp_path), RememberedRules(file, tmp_path)
     one.add(Rule("ls *"), allowed=True)
     two.add(Rule("git *"), allowed=True)
     assert json.loads(file.read_text()) == {str(tmp_path): {"allow": ["ls *", "git *"], "deny": []}}
@@ -149,7 +148,7 @@ def test_two_sessions_do_not_lose_each_others_answers(tmp_path: Path) -> None:
 
 def test_an_answer_that_cannot_be_kept_holds_for_the_session(tmp_path: Path) -> None:
     told: list[str] = []
-    remembered = Remembered(tmp_path / "folder" / "approvals.json", tmp_path)
+    remembered = RememberedRules(tmp_path / "folder" / "approvals.json", tmp_path)
     (tmp_path / "folder").touch()
     asked = Asked(Approval(True, Scope.PROJECT))
     permissions = Permissions(asked, remembered=remembered, warn=told.append)
@@ -163,7 +162,7 @@ def test_a_damaged_file_is_told_by_name(tmp_path: Path, content: str) -> None:
     file = tmp_path / "approvals.json"
     file.write_text(content)
     with pytest.raises(ConfigError, match=r"approvals\.json"):
-        Remembered(file, tmp_path)
+        RememberedRules(file, tmp_path)
 
 
 def test_the_project_is_the_repository(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from wane.agent.approval.commands import Part, parts_of
-from wane.agent.approval.rules import EDIT, MCP, Rule, covering
+from wane.agent.approval.rules import EDIT, MCP, Rule, rule_for
 from wane.core.errors import ConfigError
 
 
@@ -59,7 +59,7 @@ def part(line: str) -> Part:
     ],
 )
 def test_what_always_covers(line: str, rule: str | None) -> None:
-    found = covering(part(line))
+    found = rule_for(part(line))
     assert (found.text if found else None) == rule
     if found is not None:
         assert found.matches(part(line))
@@ -113,7 +113,7 @@ def test_rules(rule: str, line: str, matches: bool) -> None:
     ],
 )
 def test_a_rule_that_denies_looks_behind_wrappers(rule: str, line: str, matches: bool) -> None:
-    assert Rule(rule).matches(part(line), widely=True) is matches
+    assert Rule(rule).matches(part(line), through_wrappers=True) is matches
 
 
 def test_files_and_tools() -> None:

@@ -1,1 +1,1 @@
-"""What the agent may do unasked, and how the user is asked for the rest."""
+"""Decides what the agent may do, and asks the user where no rule decides."""

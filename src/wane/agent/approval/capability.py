@@ -1,9 +1,9 @@
-"""Has the user approve commands, changes of files and calls of MCP tools before they happen."""
+"""Refuses tool calls before they run: what the user does not approve, and edits within an exploration."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pydantic_ai.capabilities import AbstractCapability, on_event
@@ -11,22 +11,28 @@ from pydantic_ai.exceptions import SkipToolExecution
 from pydantic_ai_harness.filesystem import FileChangeRequestEvent
 from typing_extensions import override
 
-from wane.agent.tools.names import OWN_TOOLS, SHELL_TOOL
+from wane.agent.tools.names import EDIT_TOOLS, OWN_TOOLS, SHELL_TOOL
+from wane.conversation.events import Event, MessageTaken
+from wane.core import DELIMITER, Episode, EpisodeType, Kind
+from wane.core.delimiter import quote
 
 if TYPE_CHECKING:
     from pydantic_ai import RunContext
-    from pydantic_ai.messages import ToolCallPart
+    from pydantic_ai.messages import ModelMessage, ToolCallPart
     from pydantic_ai.tools import ToolDefinition
 
     from wane.agent.approval.permissions import Permissions
+    from wane.conversation import Conversation
 
 
 @dataclass
 class Approvals(AbstractCapability[Any]):
-    """Asks before a tool does something. A refusal is an ordinary tool result with the reason; it uses no retries.
+    """Asks the user before commands, changes of files and calls of MCP tools.
+
+    A refusal is an ordinary tool result with the reason; it does not count as a failed call.
 
     Attributes:
-        permissions: decides.
+        permissions: decides, and asks the user where it must.
     """
 
     permissions: Permissions
@@ -35,22 +41,63 @@ class Approvals(AbstractCapability[Any]):
     async def before_tool_execute(
         self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: dict[str, Any]
     ) -> dict[str, Any]:
-        """Ask for a command, or for a tool that is not the agent's own."""
-        refusal = None
+        """Ask about a command, or a tool that is not the agent's own."""
         if call.tool_name == SHELL_TOOL:
-            refusal = await self.permissions.command(str(args.get("command", "")))
+            if refusal := await self.permissions.command(str(args.get("command", ""))):
+                raise SkipToolExecution(f"The command was not run: {refusal}")
         elif call.tool_name not in OWN_TOOLS:
             shown = json.dumps(args, ensure_ascii=False, indent=2, default=str)
-            refusal = await self.permissions.tool(call.tool_name, shown)
-        if refusal is not None:
-            what = "command was not run" if call.tool_name == SHELL_TOOL else "tool was not called"
-            raise SkipToolExecution(f"The {what}: {refusal}")
+            if refusal := await self.permissions.tool(call.tool_name, shown):
+                raise SkipToolExecution(f"The tool was not called: {refusal}")
         return args
 
     @on_event(FileChangeRequestEvent)
     async def _on_change(self, _ctx: RunContext[Any], event: FileChangeRequestEvent) -> None:
-        # The file system announces a change once it has found it possible, with its diff.
+        # The harness announces a change, with its diff, once it knows that it can make it.
         diff = f"{event.diff}\n[the rest of the diff is not shown]" if event.truncated else event.diff
-        refusal = await self.permissions.change(event.path, diff)
-        if refusal is not None:
+        if refusal := await self.permissions.change(event.path, diff):
             event.cancel(refusal)
+
+
+@dataclass
+class ExplorationGuard(AbstractCapability[Any]):
+    """Refuses edits within an exploration, by the place of the call in its message (R3, R4).
+
+    What changes the environment belongs to an action. The refusal is an ordinary tool result that says what to do; it
+    does not count as a failed call.
+
+    Attributes:
+        conversation: knows which episode a call belongs to.
+    """
+
+    conversation: Conversation[ModelMessage]
+    _owners: dict[str, Episode] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.conversation.listeners.append(self._note_owners)
+
+    @override
+    async def before_tool_execute(
+        self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Let a call through, or refuse it."""
+        if call.tool_name not in EDIT_TOOLS or not self.conversation.delimits:
+            return args
+        self.conversation.ingest(ctx.messages)
+        owner = self._owners.pop(call.tool_call_id, None)
+        if owner is None or owner.type is not EpisodeType.EXPL or owner.name is None or owner.inferred:
+            return args
+        end = {"action": "end", "name": owner.name, "description": "<what you learned>"}
+        start = {"action": "start", "name": "<task-object>", "type": "act", "dependencies": [owner.name]}
+        raise SkipToolExecution(
+            f"Error: {call.tool_name} was refused, because the exploration {quote(owner.name)} is active, and files are"
+            f" changed in an action. End it and start an action, then edit: {DELIMITER} {quote(end)}, then"
+            f" {DELIMITER} {quote(start)}"
+        )
+
+    def _note_owners(self, event: Event) -> None:
+        if not isinstance(event, MessageTaken):
+            return
+        for item, added in zip(event.items, event.added, strict=True):
+            if item.kind is Kind.CALL and item.tool in EDIT_TOOLS and item.call_id and added.episode:
+                self._owners[item.call_id] = added.episode

@@ -1,7 +1,7 @@
-"""The simple commands that a command line runs, read with a parser of the shell's grammar.
+"""Splits a command line into the simple commands that it runs, with a parser of the shell's grammar.
 
-What this tells decides what runs unasked, so it is strict: a construct that is not known, or that `sh` and `bash` read
-differently, makes the whole line unreadable.
+The result decides what runs without asking. So this is strict: a construct that is unknown, or that `sh` and `bash`
+read differently, makes the whole line unreadable.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NESTED: Final = known.word_set("""
     do_group negated_command function_definition command_substitution process_substitution
     redirected_statement heredoc_redirect herestring_redirect variable_assignments heredoc_body
 """)
-"""Nodes that hold commands."""
+"""Nodes that contain commands."""
 
 _TEXT: Final = known.word_set("""
     word number string raw_string string_content concatenation simple_expansion expansion variable_name
@@ -32,10 +32,10 @@ _TEXT: Final = known.word_set("""
     ternary_expression postfix_expression comment heredoc_start heredoc_content heredoc_end file_descriptor
     translated_string extglob_pattern regex test_operator array command_name
 """)
-"""Nodes of words, which may hold substitutions. `$'…'` is none: where `sh` is dash, it ends at another quote."""
+"""Nodes of words, which may contain substitutions. `$'…'` is left out, because dash ends it at another quote."""
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]|[^\S \t\n]")
-"""What is no text, and spaces that separate words for one reader and not for another."""
+"""Control characters, and spaces that separate words for some programs only."""
 _AMBIGUOUS: Final = re.compile(r"[;&|<>()`\n]|\$\(")
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED_IN_QUOTES: Final = re.compile(r'\\([$`"\\])')
@@ -45,12 +45,12 @@ _WRITING: Final = frozenset({">", ">>", ">|", "&>", "&>>", "<>", ">&"})
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One simple command, an assignment, or a redirection that writes a file.
+    """A simple command, an assignment, or a redirection that writes a file.
 
     Attributes:
-        text: as it stands in the line.
-        words: its words without their quotes; None for one that only the shell can tell, such as `$x`. A redirection
-            has the words `>` and the file, an assignment its text.
+        text: its text in the line.
+        words: its words without quotes; None for one that the shell expands, such as `$x`. The words of a redirection
+            are `>` and the file, those of an assignment its text.
     """
 
     text: str
@@ -58,7 +58,7 @@ class Part:
 
 
 def parts_of(line: str) -> tuple[Part, ...] | None:
-    """Return everything that a command line runs or writes, without repetitions; None if it cannot be read for sure."""
+    """Return all that a command line runs or writes, without repetitions; None if it cannot be read with certainty."""
     source = line.encode("utf-8", "replace")
     root = _parser().parse(source).root_node
     if root.has_error or _CONTROL.search(line):
@@ -71,7 +71,7 @@ def parts_of(line: str) -> tuple[Part, ...] | None:
 
 
 class _UnreadableError(Exception):
-    """The line holds what cannot be read for sure."""
+    """The line has a construct that cannot be read with certainty."""
 
 
 @cache
@@ -97,7 +97,7 @@ def _parts(node: Node) -> Iterator[Part]:
             raise _UnreadableError
         case kind if kind not in _NESTED and kind not in _TEXT:
             raise _UnreadableError
-    # Assignments ahead of a command are words of the command.
+    # Assignments before a command are words of the command.
     own = node.type in ("command", "declaration_command")
     for child in node.named_children:
         if own and child.type == "variable_assignment":
@@ -108,10 +108,12 @@ def _parts(node: Node) -> Iterator[Part]:
 
 
 def _command(node: Node) -> Part:
-    # A herestring may stand inside the command's node.
+    # A here-string may be inside the command's node.
     words = [child for child in node.children if not child.type.endswith("_redirect")]
-    told = tuple(_source(child) if child.type == "variable_assignment" else _word(child) for child in words)
-    return Part(_source(node), told)
+    return Part(
+        _source(node),
+        tuple(_source(child) if child.type == "variable_assignment" else _word(child) for child in words),
+    )
 
 
 def _redirection(node: Node) -> Iterator[Part]:
@@ -125,7 +127,7 @@ def _redirection(node: Node) -> Iterator[Part]:
 
 
 def _word(node: Node) -> str | None:
-    """The word as the program gets it, before patterns are expanded; None if the shell puts something in."""
+    """The word as the program receives it, before patterns are expanded; None if the shell substitutes something."""
     text = _source(node)
     match node.type:
         case "command_name":
@@ -138,7 +140,7 @@ def _word(node: Node) -> str | None:
             return _ESCAPED_IN_QUOTES.sub(r"\1", text[1:-1]).replace("\\\n", "")
         case "concatenation":
             pieces = [_word(child) for child in node.named_children]
-            # A brace between the pieces is no node with a name.
+            # A brace between the pieces is not a named node.
             whole = sum(child.end_byte - child.start_byte for child in node.named_children)
             if None not in pieces and whole == node.end_byte - node.start_byte:
                 return "".join(filter(None, pieces))
@@ -150,7 +152,7 @@ def _source(node: Node) -> str:
 
 
 def _agree(line: str, parts: tuple[Part, ...]) -> bool:
-    """Whether another reading of the line, by other means, finds no program that this one has not found."""
+    """Whether `wane.tools.shell`, which reads the line in another way, finds no program that is not among the parts."""
     found = {word for part in parts for word in part.words}
     for simple in parse(line):
         words = simple.words

@@ -1,4 +1,4 @@
-"""Rules: patterns of what the user allows or denies, and what "always" covers.
+"""Rules for what the agent may do: patterns that allow or deny commands, edits and MCP tools.
 
 A rule is a line of text, one of:
 
@@ -8,29 +8,43 @@ A rule is a line of text, one of:
 - `=make | tee log`: exactly this text
 - `edit:docs/*`: changes of such files by the file tools
 - `mcp:github_*`: such tools of MCP servers
+
+Rules that the user gave for good are kept by project, in the user's own file. They are never read from the project: a
+cloned repository must not grant itself permissions.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from wane.agent.approval.commands import Part
+from filelock import FileLock
+
 from wane.core.errors import ConfigError
 from wane.tools import programs as known
 from wane.tools.commands import inner_words
 from wane.tools.paths import basename
+
+if TYPE_CHECKING:
+    from wane.agent.approval.commands import Part
+
+FILE: Final = "approvals.json"
+"""Name of the file with remembered rules, in the directory of the user's settings."""
 
 EDIT: Final = "edit:"
 MCP: Final = "mcp:"
 
 _PLAIN: Final = re.compile(r"[\w./+@:,%~^-]+")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*(\[[^]]*\])?\+?=")
-_PASSING: Final = {"time": 0, "timeout": 1, "nice": 0, "nohup": 0, "stdbuf": 0}
-"""Wrappers that do not change what the command behind them does, by their number of own arguments."""
+_TRANSPARENT: Final = {"time": 0, "timeout": 1, "nice": 0, "nohup": 0, "stdbuf": 0}
+"""Wrappers that do not change what the command behind them does, with the number of their own arguments."""
 
 _WITH_SUBCOMMANDS: Final = (
     known.word_set("""
@@ -42,23 +56,23 @@ _WITH_SUBCOMMANDS: Final = (
     | known.SERVICES
     | known.BUILDERS
 ) - known.word_set("tmux screen rpm dpkg")
-"""Programs whose first argument says what they do."""
+"""Programs whose first argument is a sub-command."""
 
-_DEEPER: Final = {
+_TWO_SUBCOMMANDS: Final = {
     ("npm", "run"), ("pnpm", "run"), ("yarn", "run"), ("bun", "run"), ("deno", "task"), ("docker", "compose"),
     ("git", "remote"), ("git", "stash"), ("git", "worktree"), ("uv", "pip"), ("uv", "tool"), ("wane", "lab"),
 }  # fmt: skip
-_ALWAYS_DEEPER: Final = known.word_set("gh glab aws gcloud az")
+_ALWAYS_TWO_SUBCOMMANDS: Final = known.word_set("gh glab aws gcloud az")
 
 _EXACT: Final = (
-    (known.WRAPPERS.keys() - _PASSING.keys())
+    (known.WRAPPERS.keys() - _TRANSPARENT.keys())
     | known.word_set("source . trap alias export declare typeset local readonly unset set shopt enable hash cd pushd")
     | known.word_set("ssh su chroot unshare nsenter flock entr uvx pipx rm dd shred mkfs truncate crontab at")
 )
-"""Programs that run other commands, change how later ones are read, or destroy: only their exact text is remembered."""
+"""Programs that run other commands, change how later ones are read, or destroy data: only exact text is remembered."""
 
-_UNTOLD: Final = known.word_set("xargs parallel eval coproc")
-"""Programs that run what only their input or the shell knows: never remembered."""
+_NEVER: Final = known.word_set("xargs parallel eval coproc")
+"""Programs whose input decides what runs: never remembered."""
 
 _RUNNING_FLAGS: Final[dict[str, frozenset[str]]] = {
     "find": known.word_set("-exec -execdir -ok -okdir -delete -fprint -fprintf -fprint0 -fls"),
@@ -68,12 +82,12 @@ _RUNNING_FLAGS: Final[dict[str, frozenset[str]]] = {
     "tar": known.word_set("-I --to-command --checkpoint-action --use-compress-program --rsh-command"),
     "sort": known.word_set("--compress-program"),
 }
-"""Options with which a program that otherwise only looks runs or removes something."""
+"""Options with which a program that only reads otherwise runs commands, or writes or removes files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A pattern of what is allowed or denied, as the module's text describes it."""
+    """A pattern of what is allowed or denied; the module's docstring describes its text."""
 
     text: str
 
@@ -82,60 +96,143 @@ class Rule:
         """Return the rule that a user wrote.
 
         Raises:
-            ConfigError: if it is no text, or matches nothing.
+            ConfigError: if it is not text, or could match nothing.
         """
         if not isinstance(text, str) or not text.strip() or text.strip() in ("=", EDIT, MCP):
             raise ConfigError(
-                f'{text!r} is no pattern of commands; write one such as "git diff *", "edit:docs/*" or "mcp:github_*"'
+                f'{text!r} is not a pattern of commands; write one like "git diff *", "edit:docs/*" or "mcp:github_*"'
             )
         return cls(text.strip())
 
-    def matches(self, part: Part, *, widely: bool = False) -> bool:
-        """Return whether the rule is about a part of a command line.
+    def matches(self, part: Part, *, through_wrappers: bool = False) -> bool:
+        """Return whether the rule matches a part of a command line.
 
         Args:
             part: the part.
-            widely: for a rule that denies: look behind wrappers such as `sudo` too, and at the program's name alone.
+            through_wrappers: also match what a wrapper such as `sudo` runs, and a program by its name without its path;
+                for rules that deny.
         """
         if self.text.startswith((EDIT, MCP)):
             return False
         if self.text.startswith("="):
             return part.text == self.text[1:]
         pattern = self.text.split()
-        if widely:
+        if through_wrappers:
             return any(_match(pattern, words) for words in _readings(part.words))
         words = _inner(part.words)
         if pattern == ["*"]:
             return True
-        # `find *` is not about `find -delete`, nor `*` in `git *` about `git -c …`: the rule itself must say so.
-        return _match(pattern, words) and ((told := _exactly(words)) is None or told in pattern)
+        # `find *` does not match `find -delete`, nor `git *` the command `git -c …`, unless the rule names that word.
+        return _match(pattern, words) and ((risky := _risky_word(words)) is None or risky in pattern)
 
     def names(self, prefix: str, name: str) -> bool:
-        """Return whether the rule is about a file (`EDIT`) or a tool of an MCP server (`MCP`)."""
+        """Return whether the rule, one with this prefix (`EDIT` or `MCP`), matches a file or an MCP tool."""
         return self.text.startswith(prefix) and fnmatchcase(name, self.text[len(prefix) :])
 
 
-def covering(part: Part) -> Rule | None:
-    """Return the rule that "always" remembers for a part: its program and sub-command, or exactly its text.
+def rule_for(part: Part) -> Rule | None:
+    """Return the rule that an answer of "always" creates for a part: its program and sub-command, or its exact text.
 
-    None if nothing can be remembered, because only the shell knows what will run.
+    None if no rule can be safe, because only the shell knows what the part will run.
     """
     words = _inner(part.words)
-    if not words or words[0] is None or _untold(words):
+    if not words or words[0] is None or _runs_unknown(words):
         return None
-    if words[0] == ">" or _exactly(words) is not None:
+    if words[0] == ">" or _risky_word(words) is not None:
         return None if None in words else Rule(f"={part.text}")
-    length = _subcommand(words)
-    named = words[:length]
+    named = words[: _command_length(words)]
     if not all(word is not None and _PLAIN.fullmatch(word) for word in named):
         return None
     return Rule(" ".join([*map(str, named), "*"]))
 
 
+class RememberedRules:
+    """The remembered rules of one project.
+
+    Args:
+        path: the file.
+        project: the project's directory.
+
+    Attributes:
+        allow: rules for what is allowed.
+        deny: rules for what is denied.
+
+    Raises:
+        ConfigError: if the file cannot be read, or has another content than `add` writes.
+    """
+
+    def __init__(self, path: Path, project: Path) -> None:
+        self.path = path
+        self._project = str(project)
+        self.allow: list[Rule] = []
+        self.deny: list[Rule] = []
+        self._load(self._read())
+
+    def add(self, rule: Rule, *, allowed: bool) -> None:
+        """Remember a rule.
+
+        Raises:
+            OSError: if the file cannot be written.
+        """
+        self._change(allow=[rule.text] if allowed else [], deny=[] if allowed else [rule.text])
+
+    def forget(self, rule: Rule) -> None:
+        """Forget a rule, whether it allows or denies.
+
+        Raises:
+            OSError: if the file cannot be written.
+        """
+        self._change(without=rule.text)
+
+    def _change(self, *, without: str | None = None, **added: Sequence[str]) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        # The file is read again under its lock, because another session may have added rules.
+        with FileLock(f"{self.path}.lock"):
+            projects = self._read()
+            rules = projects.get(self._project, {})
+            projects[self._project] = {
+                kind: [text for text in dict.fromkeys([*rules.get(kind, ()), *added.get(kind, ())]) if text != without]
+                for kind in ("allow", "deny")
+            }
+            handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=FILE)
+            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+                json.dump(projects, stream, indent=2, ensure_ascii=False)
+            os.replace(name, self.path)
+        self._load(projects)
+
+    def _read(self) -> dict[str, dict[str, list[str]]]:
+        try:
+            found = json.loads(self.path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, RecursionError) as error:
+            raise ConfigError(f"cannot read the approvals {self.path}: {error}; repair or delete the file") from error
+        if not isinstance(found, dict) or not all(_is_rules(rules) for rules in found.values()):
+            raise ConfigError(f"the approvals {self.path} are not lists of rules by project; repair or delete the file")
+        return found
+
+    def _load(self, projects: dict[str, dict[str, list[str]]]) -> None:
+        rules = projects.get(self._project, {})
+        self.allow = [Rule(text) for text in rules.get("allow", ())]
+        self.deny = [Rule(text) for text in rules.get("deny", ())]
+
+
+def project_of(directory: Path) -> Path:
+    """Return the root of the repository that a directory is in, or the directory if it is in none."""
+    return next((path for path in (directory, *directory.parents) if (path / ".git").exists()), directory)
+
+
+def _is_rules(rules: object) -> bool:
+    return isinstance(rules, dict) and all(
+        kind in ("allow", "deny") and isinstance(texts, list) and all(isinstance(text, str) for text in texts)
+        for kind, texts in rules.items()
+    )
+
+
 def _readings(words: Sequence[str | None]) -> list[list[str | None]]:
-    """Return what a command may be taken for: itself, its program by name alone, and what a wrapper may run."""
+    """Return every way to read a command: as it is, by its program's name alone, and as what a wrapper may run."""
     found = [list(words)]
-    if words[:1] != (">",) and _exactly(words):
+    if words[:1] != (">",) and _risky_word(words):
         found += [list(words[start:]) for start in range(1, len(words))]
         found += [[words[0], *words[start:]] for start in range(2, len(words))]
         found += [list(word.split()) for word in words if word and " " in word]
@@ -151,15 +248,14 @@ def _match(pattern: Sequence[str], words: Sequence[str | None]) -> bool:
 
 
 def _inner(words: Sequence[str | None]) -> list[str | None]:
-    """Return the words behind wrappers that change nothing."""
-    left = list(words)
-    while left and left[0] in _PASSING:
-        known_words = [word or "$" for word in left]
-        inner = inner_words(known_words[1:], _PASSING[left[0]])
+    """Return the words behind transparent wrappers."""
+    rest = list(words)
+    while rest and rest[0] in _TRANSPARENT:
+        inner = inner_words([word or "$" for word in rest[1:]], _TRANSPARENT[rest[0]])
         if not inner:
             break
-        left = left[len(left) - len(inner) :]
-    return left
+        rest = rest[len(rest) - len(inner) :]
+    return rest
 
 
 def _wraps(words: Sequence[str | None]) -> bool:
@@ -167,43 +263,43 @@ def _wraps(words: Sequence[str | None]) -> bool:
     return len(words) > 1 and (words[0], words[1]) in known.WRAPPING and words[1] != "pip"
 
 
-def _subcommand(words: Sequence[str | None]) -> int:
-    """Return how many words name what a command does."""
+def _command_length(words: Sequence[str | None]) -> int:
+    """Return how many words name the program and its sub-command."""
     name = basename(words[0] or "")
     if _wraps(words):
-        return 2 + _subcommand(words[2:])
+        return 2 + _command_length(words[2:])
     if name in known.INTERPRETERS or name in known.SHELLS:
         return 3 if list(words[1:2]) == ["-m"] else 2
     if name not in _WITH_SUBCOMMANDS:
         return 1
-    if (name, words[1] if len(words) > 1 else None) in _DEEPER or name in _ALWAYS_DEEPER:
+    if (name, words[1] if len(words) > 1 else None) in _TWO_SUBCOMMANDS or name in _ALWAYS_TWO_SUBCOMMANDS:
         return 3
     return 2
 
 
-def _untold(words: Sequence[str | None]) -> bool:
-    """Whether what runs comes from the input, or from where only the shell can see it."""
+def _runs_unknown(words: Sequence[str | None]) -> bool:
+    """Whether the program's input, or an expansion of the shell, decides what runs."""
     if not words:
         return True
     if _wraps(words):
-        return _untold(words[2:])
+        return _runs_unknown(words[2:])
     name = basename(words[0] or "")
     if name in known.INTERPRETERS or name in known.SHELLS:
         return not any(word is None or not word.startswith("-") or word in ("-m", "--version") for word in words[1:])
-    return name in _UNTOLD
+    return name in _NEVER
 
 
-def _exactly(words: Sequence[str | None]) -> str | None:
-    """Return the word for which a command is remembered only by its exact text; None if it is like any other."""
+def _risky_word(words: Sequence[str | None]) -> str | None:
+    """Return the word because of which only the exact text of a command is remembered; None if there is none."""
     first = words[0] if words else None
     if first is None:
         return None
     name = basename(first)
-    if _ASSIGNMENT.match(first) or name in _EXACT or name in _UNTOLD or name in _PASSING:
+    if _ASSIGNMENT.match(first) or name in _EXACT or name in _NEVER or name in _TRANSPARENT:
         return first
     if _wraps(words):
         inner = words[2] if len(words) > 2 else None
-        return words[1] if inner is None or inner.startswith("-") else _exactly(words[2:])
+        return words[1] if inner is None or inner.startswith("-") else _risky_word(words[2:])
     if name in known.INTERPRETERS or name in known.SHELLS:
         second = words[1] if len(words) > 1 else None
         return second if second is None or (second.startswith("-") and second != "-m") else None

@@ -1,1 +1,1 @@
-"""What the agent can do, and what it may do unasked."""
+"""The agent's tools."""

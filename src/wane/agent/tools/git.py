@@ -1,14 +1,13 @@
-"""Git status for the model, at the tail of a request and never in the history.
+"""Shows the model the git status, at the end of a request and never in the history.
 
-A status in the history would be out of date at once, and one in the system prompt would break the cached
-prefix whenever a file changes. So it goes to the end of a request, as a part that lives for that request
-only, and only when it differs from what the model was last given. A session that is resumed gives it anew.
+In the history a status would soon be out of date; in the system prompt it would break the cached prefix whenever a file
+changes. So it is appended to one request only, and only if it differs from the last one that the model saw. A resumed
+session shows it again.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -24,21 +23,21 @@ if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestContext
 
 TIMEOUT: Final = 3.0
-"""Seconds after which a status is given up, for good: a repository this slow must not slow every request."""
+"""Seconds after which the status is switched off for the session: a slow repository must not delay every request."""
 
 MAX_FILES: Final = 20
-"""Changed files that are shown."""
+"""Number of changed files that are shown."""
 
 COMMITS: Final = 3
-"""Latest commits that are shown."""
+"""Number of latest commits that are shown."""
 
 _MAX_LINE: Final = 160
-# Without optional locks: looking must not get in the way of the user's own git commands.
+# Without optional locks, so that it does not disturb the user's own git commands.
 _GIT: Final = ("git", "--no-optional-locks", "-c", "core.quotePath=false", "-c", "color.ui=false")
 
 
 async def git_status(directory: Path) -> str | None:
-    """Return branch, short status and latest commits as text; None where there is no git or no repository.
+    """Return branch, short status and latest commits as text; None without git or a repository.
 
     Raises:
         TimeoutError: after `TIMEOUT` seconds.
@@ -48,19 +47,12 @@ async def git_status(directory: Path) -> str | None:
         return None
     head, *files = status.splitlines() or [""]
     commits = await _git(directory, "log", f"-{COMMITS}", "--format=%h %s", "--no-show-signature") or ""
-    lines = [f"branch: {head.removeprefix('## ')}", *_changes(files), *_commits(commits.splitlines())]
+    lines = [f"branch: {head.removeprefix('## ')}"]
+    lines += ["uncommitted changes:", *files[:MAX_FILES]] if files else ["no uncommitted changes"]
+    if len(files) > MAX_FILES:
+        lines.append(f"… and {len(files) - MAX_FILES} more")
+    lines += ["latest commits:", *commits.splitlines()] if commits else ["no commits yet"]
     return "\n".join(line if len(line) <= _MAX_LINE else f"{line[: _MAX_LINE - 1]}…" for line in lines)
-
-
-def _changes(files: Sequence[str]) -> list[str]:
-    if not files:
-        return ["no uncommitted changes"]
-    more = [f"… and {len(files) - MAX_FILES} more"] if len(files) > MAX_FILES else []
-    return ["uncommitted changes:", *files[:MAX_FILES], *more]
-
-
-def _commits(commits: Sequence[str]) -> list[str]:
-    return ["latest commits:", *commits] if commits else ["no commits yet"]
 
 
 async def _git(directory: Path, *arguments: str) -> str | None:
@@ -87,14 +79,14 @@ async def _git(directory: Path, *arguments: str) -> str | None:
 
 @dataclass
 class GitStatus(AbstractCapability[Any]):
-    """Gives the model the git status of a directory whenever it has changed since the model last saw it.
+    """Shows the model the git status of a directory whenever it has changed since the model last saw it.
 
     Attributes:
         directory: where the agent works.
     """
 
     directory: Path
-    _given: str | None = field(default=None, init=False, repr=False)
+    _seen: str | None = field(default=None, init=False, repr=False)
     _sent: str | None = field(default=None, init=False, repr=False)
     _off: bool = field(default=False, init=False, repr=False)
 
@@ -102,17 +94,17 @@ class GitStatus(AbstractCapability[Any]):
     async def prepare_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
-        """Append the status to this request alone; nothing of it is kept in the run's history."""
+        """Append the status to this request, not to the history."""
         if self._off or not request_context.messages:
             return request_context
         if not isinstance(request_context.messages[-1], ModelRequest):
-            return request_context  # a suspended response is being continued: its request must not change
+            return request_context  # it continues a suspended response, so it must not change
         try:
             status = await git_status(self.directory)
         except TimeoutError:
             self._off = True
             return request_context
-        if status is None or status == self._given:
+        if status is None or status == self._seen:
             return request_context
         self._sent = status
         note = f"<git-status>\n{status}\n</git-status>"
@@ -122,6 +114,6 @@ class GitStatus(AbstractCapability[Any]):
     async def after_model_request(
         self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
     ) -> ModelResponse:
-        """Only now has the model seen it: after a failed request it is given again."""
-        self._given = self._sent or self._given
+        """Note that the model has seen the status. After a failed request, the next one shows it again."""
+        self._seen = self._sent or self._seen
         return response

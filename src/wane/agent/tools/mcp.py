@@ -1,4 +1,4 @@
-"""Servers of the Model Context Protocol, whose tools the agent can use. Needs the `mcp` extra."""
+"""Runs servers of the Model Context Protocol, whose tools the agent can use. Needs the `mcp` extra."""
 
 from __future__ import annotations
 
@@ -19,21 +19,24 @@ if TYPE_CHECKING:
     from pydantic_ai.toolsets import AbstractToolset
 
 USER_FILE: Final = "mcp.json"
-"""The user's own servers, in the directory of their settings."""
+"""Name of the file with the user's servers, in the directory of the user's settings."""
 
 PROJECT_FILE: Final = ".mcp.json"
-"""A project's servers. It is read only if the user names it: a cloned repository must not start programs."""
+"""Name of a project's file. It is read only if the user names it: a cloned repository must not start programs."""
+
+START_TIMEOUT: Final = 30.0
+"""Seconds that a server may take to start. Some are downloaded first; Pydantic AI would wait for 5."""
 
 
 @dataclass(slots=True)
 class Server:
-    """A server.
+    """An MCP server.
 
     Attributes:
-        name: its name in the file; its tools begin with it.
+        name: its name in the file; the names of its tools begin with it.
         toolset: its tools.
-        problem: why it does not work; "" if it does, or has not been started yet.
-        tools: the names of its tools, once it has been started.
+        problem: why it does not work; "" if it works or has not been started.
+        tools: the names of its tools; empty until it has been started.
     """
 
     name: str
@@ -43,13 +46,13 @@ class Server:
 
 
 class Servers:
-    """The servers of a session, which run from its first turn to its end.
+    """The MCP servers of a session, which run from its first turn to its end.
 
     Args:
-        files: where they are configured, in the form of Claude Code and others: `{"mcpServers": {...}}`.
+        files: their configuration files, in the format of Claude Code and others: `{"mcpServers": {...}}`.
 
     Raises:
-        ConfigError: if a file cannot be used, or two servers have one name.
+        ConfigError: if a file cannot be used, or two servers have the same name.
         MissingExtraError: if there are files, but the extra is not installed.
     """
 
@@ -63,21 +66,21 @@ class Servers:
 
     @property
     def toolsets(self) -> list[AbstractToolset[Any]]:
-        """The tools of the servers that work."""
+        """The toolsets of the servers that work."""
         return [server.toolset for server in self.servers if server.tools]
 
     async def start(self, warn: Callable[[str], object]) -> None:
-        """Start the servers, unless they have been started; one that does not start is told, and left out."""
+        """Start the servers, unless they are running. One that fails to start is left out, and `warn` called."""
         if self._serving is not None or not self.servers:
             return
         self._stop.clear()
         ready = asyncio.Event()
-        # A connection must be closed by the task that has opened it, and each turn is a task of its own.
+        # The task that opens a connection must also close it, and each turn is another task.
         self._serving = asyncio.create_task(self._serve(ready, warn))
         await ready.wait()
 
     def stop(self) -> None:
-        """Let the servers end."""
+        """Stop the servers."""
         self._stop.set()
 
     async def _serve(self, ready: asyncio.Event, warn: Callable[[str], object]) -> None:
@@ -98,7 +101,7 @@ async def _start(server: Server, stack: AsyncExitStack, warn: Callable[[str], ob
         server.tools = tuple(f"{server.name}_{tool.name}" for tool in tools)
         server.problem = "" if tools else "it has no tools"
     except Exception as error:
-        # A server is anybody's program, and may fail in any way.
+        # A server is somebody else's program and may fail in any way.
         server.problem = " ".join(str(error).split()) or type(error).__name__
         warn(f"the MCP server {server.name} does not work: {server.problem}")
 
@@ -106,7 +109,7 @@ async def _start(server: Server, stack: AsyncExitStack, warn: Callable[[str], ob
 def _read(file: Path) -> list[Server]:
     try:
         from fastmcp.client.transports import StdioTransport
-        from pydantic_ai.mcp import load_mcp_toolsets
+        from pydantic_ai.mcp import MCPToolset, load_mcp_toolsets
     except ImportError as error:
         raise MissingExtraError(f"the MCP servers in {file}", "mcp") from error
     try:
@@ -116,17 +119,17 @@ def _read(file: Path) -> list[Server]:
         raise ConfigError(f"cannot use the MCP servers in {file}: {words}") from error
     found = []
     for toolset in toolsets:
-        inner: Any = toolset.wrapped  # type: ignore[attr-defined]
-        # A failed call is a result that the model reads, as with the agent's own tools.
-        inner.tool_error_behavior = "failed"
-        if isinstance(inner.client.transport, StdioTransport):
-            # What it writes to standard error would stand in the middle of the user's screen.
-            inner.client.transport.log_file = _log_of(inner.id)
-        found.append(Server(inner.id, toolset))
+        name, transport = toolset.wrapped.id, toolset.wrapped.client.transport  # type: ignore[attr-defined]
+        if isinstance(transport, StdioTransport):
+            # Its standard error would appear in the middle of the user's screen.
+            transport.log_file = _log_file(name)
+        # The model reads the error of a failed call as its result, as with the agent's own tools.
+        patient = MCPToolset(transport, id=name, init_timeout=START_TIMEOUT, tool_error_behavior="failed")
+        found.append(Server(name, patient.prefixed(name)))
     return found
 
 
-def _log_of(name: str) -> Path:
+def _log_file(name: str) -> Path:
     try:
         folder = platformdirs.user_log_path("wane", appauthor=False)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -18,4 +18,4 @@ SHELL_TOOL: Final = "shell"
 """The tool that runs commands."""
 
 OWN_TOOLS: Final = frozenset({*FILE_TOOLS, *RIPGREP_TOOLS, *PYTHON_TOOLS, SHELL_TOOL, DELIMITER, RECALL})
-"""The agent's own tools; all others are those of MCP servers."""
+"""All tools that are not MCP servers'."""

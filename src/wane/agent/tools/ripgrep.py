@@ -1,7 +1,7 @@
-"""Where `rg` is. The harness's search tools start it by name, so it must be found on PATH.
+"""Puts ripgrep on PATH, because the harness's search tools start `rg` by name.
 
-The `agent` extra brings ripgrep into the scripts directory of the Python that runs Wane, which is not on
-PATH when `wane` is started by its full path or from a tool's own environment.
+The `agent` extra installs it in the scripts directory of the Python that runs Wane. That directory is not on PATH when
+`wane` is started by its full path, or from a tool's own environment.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Final
 
 MISSING: Final = (
-    "ripgrep (rg) was not found, so searches are slower and do not heed .gitignore. "
+    "ripgrep (rg) was not found, so searches are slower and ignore .gitignore. "
     'Install it with: pip install "wane[agent]", or from your system\'s packages'
 )
-"""What a user is told without `rg`."""
+"""The warning if there is no `rg`."""
 
 _CONFIG_VARIABLE: Final = "RIPGREP_CONFIG_PATH"
 _CONFIG: Final = Path(__file__).with_name("ripgreprc")
@@ -26,15 +26,14 @@ _USERS_CONFIG: Final = "WANE_USER_RIPGREP_CONFIG_PATH"
 
 
 def enable(environ: MutableMapping[str, str], directories: Sequence[str] | None = None) -> bool:
-    """Have `rg` found by the processes that are started with `environ`, and heed `.gitignore` outside git too.
+    """Change an environment so that processes find `rg`, and `rg` respects `.gitignore` outside repositories too.
 
-    The scripts directory goes to the end of PATH: nothing of the user's is shadowed. The user's own
-    ripgrep configuration is set aside, because the search tools parse what `rg` prints. Doing it twice
-    changes nothing.
+    The scripts directory is appended to PATH, so it shadows none of the user's programs. The user's ripgrep
+    configuration is set aside, because the search tools parse the output of `rg`. A second call changes nothing.
 
     Args:
-        environ: the environment, which is changed.
-        directories: where to look besides PATH; where this Python has its scripts if None.
+        environ: the environment.
+        directories: where to look besides PATH; by default the scripts directories of this Python.
 
     Returns:
         Whether there is an `rg`.
@@ -53,7 +52,7 @@ def enable(environ: MutableMapping[str, str], directories: Sequence[str] | None 
 
 
 def undone(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return `environ` as it was before `enable`: for the commands that the agent runs."""
+    """Return the environment as it was before `enable`, for the commands that the agent runs."""
     restored = dict(environ)
     if restored.get(_CONFIG_VARIABLE) == str(_CONFIG):
         del restored[_CONFIG_VARIABLE]
@@ -66,5 +65,5 @@ def undone(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _script_directories() -> tuple[str, ...]:
-    # `python -m venv --system-site-packages` and user installs keep scripts elsewhere than the interpreter.
+    # With `python -m venv --system-site-packages` and user installs, scripts are not beside the interpreter.
     return tuple(dict.fromkeys((sysconfig.get_path("scripts"), os.path.dirname(sys.executable))))

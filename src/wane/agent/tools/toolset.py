@@ -1,8 +1,7 @@
-"""The agent's tools, put together from the harness: files, search, shell, and limits on what they return.
+"""The agent's tools, from the harness: files, search, shell, and limits on their results.
 
-What is ours: every failure of a tool becomes a result that the model reads, never the end of a run; the
-shell's handles are left out of a result once the command has ended; one result takes at most a share of
-the budget.
+Wane adds three things. A failed tool gives a result that the model reads and never ends a run. The result of a command
+that has ended leaves out the shell's handles. A result takes at most a share of the budget.
 """
 
 from __future__ import annotations
@@ -34,19 +33,19 @@ if TYPE_CHECKING:
     from pydantic_ai.tools import ToolDefinition
 
 MAX_OUTPUT: Final = 32_000
-"""Characters that one result may hold, whatever the budget."""
+"""Characters of a result at most, whatever the budget is."""
 
 MIN_OUTPUT: Final = 4_000
-"""Characters that one result may hold at least, however small the budget."""
+"""Characters to which a result is never limited further, however small the budget is."""
 
 SHELL_TIMEOUT: Final = 120.0
-"""Seconds after which a command is left to itself, and its handles returned."""
+"""Seconds after which a command continues in the background, and the model gets its handles."""
 
 HIDDEN_VARIABLES: Final = (*LLM_API_KEY_ENV_PATTERNS, "*_API_KEY", "AWS_BEARER_TOKEN_*", "HF_TOKEN")
-"""Environment variables that commands do not see: the providers' keys are the agent's, not its commands'."""
+"""Environment variables that commands do not see: providers' keys, which only the agent needs."""
 
 NOT_UTF8: Final = "[\ufffd stands for bytes that are not valid UTF-8; edit_file cannot edit a file with such bytes]\n"
-"""What a read of such a file ends with."""
+"""Note at the end of a read of a file that is not UTF-8."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +53,10 @@ class Tools:
     """The agent's tools for one project.
 
     Attributes:
-        capabilities: what brings them, for a Pydantic AI agent.
+        capabilities: the Pydantic AI capabilities that provide them.
         search: name of the tool that searches contents.
         listing: name of the tool that lists files.
-        warning: what the user should know, such as that ripgrep is missing.
+        warning: what the user should know, such as that ripgrep is missing; None for nothing.
     """
 
     capabilities: tuple[AbstractCapability[Any], ...]
@@ -70,9 +69,9 @@ def coding_tools(directory: Path, budget: int, *, with_ripgrep: bool = True) -> 
     """Return the tools for working in a directory.
 
     Args:
-        directory: the project; files outside it cannot be reached by the file tools.
-        budget: tokens of the view. A result may hold a quarter of it, between `MIN_OUTPUT` and `MAX_OUTPUT`.
-        with_ripgrep: whether to search with ripgrep if there is one.
+        directory: the project; the file tools cannot leave it.
+        budget: tokens that the view may hold; see `output_limit`.
+        with_ripgrep: whether to search with ripgrep if it is installed.
     """
     found = with_ripgrep and ripgrep.enable(os.environ)
     search_tools = RIPGREP_TOOLS if found else PYTHON_TOOLS
@@ -82,7 +81,7 @@ def coding_tools(directory: Path, budget: int, *, with_ripgrep: bool = True) -> 
             _BoundOutput(
                 id="wane_output",
                 bands=[Band(over=limit, action=Truncate(max_chars=limit))],
-                # Pages have a bound of their own, and the next one begins where the last one ended: nothing may be cut.
+                # Its pages are bounded already. Each begins where the last one ended, so a cut would lose text.
                 per_tool={RECALL: []},
             ),
             _ReadableResults(),
@@ -91,7 +90,7 @@ def coding_tools(directory: Path, budget: int, *, with_ripgrep: bool = True) -> 
                 root_dir=directory,
                 content_hashes=False,
                 max_read_lines=1_000,
-                # Below the limit, so that a read ends with whole lines and says where to go on.
+                # Below the limit, so that a read ends with a whole line and says where to continue.
                 max_read_chars=limit * 15 // 16,
                 max_search_results=200,
                 max_find_results=500,
@@ -99,7 +98,7 @@ def coding_tools(directory: Path, budget: int, *, with_ripgrep: bool = True) -> 
             ),
             Shell[Any](
                 cwd=directory,
-                # Asking first (`wane.agent.approval`) is the gate; a list of names would only look like one.
+                # Approvals are the gate (`wane.agent.approval`); a list of names would not be safe.
                 denied_commands=[],
                 default_timeout=SHELL_TIMEOUT,
                 env=ripgrep.undone(os.environ),
@@ -114,26 +113,26 @@ def coding_tools(directory: Path, budget: int, *, with_ripgrep: bool = True) -> 
 
 
 def output_limit(budget: int) -> int:
-    """Characters that one result may hold under a budget in tokens: about a quarter of it."""
+    """Return the characters that a result may have: about a quarter of a budget in tokens, within the bounds above."""
     return max(MIN_OUTPUT, min(MAX_OUTPUT, budget))
 
 
 def repo_instructions(directory: Path) -> str | None:
-    """Return the project's own instructions (AGENTS.md, CLAUDE.md), from the repository's root down to `directory`.
+    """Return the project's instructions (AGENTS.md, CLAUDE.md), from the repository's root down to a directory.
 
-    Read once for a session, so that the system prompt stays as it is while the agent edits them.
+    A session reads them once, so that the system prompt does not change when the agent edits them.
     """
     root = next((parent for parent in (directory, *directory.parents) if (parent / ".git").exists()), None)
     context = RepoContext[Any](workspace_dir=directory, home_dir=root, expose_inventory_tool=False)
     try:
         text = context.get_instructions()
     except OSError:
-        return None  # a file that may not be read is no reason not to start
+        return None  # an unreadable file must not prevent a start
     return text if isinstance(text, str) else None
 
 
 class _BoundOutput(ToolOutputLimits[Any]):
-    """Cuts without keeping the rest elsewhere, so it needs no tool to read it back."""
+    """Cuts long results and keeps no copy, so it needs no tool to read one."""
 
     @override
     def get_toolset(self) -> None:
@@ -141,7 +140,7 @@ class _BoundOutput(ToolOutputLimits[Any]):
 
 
 class _RepairedArguments(RepairToolArguments[Any]):
-    """Leaves to the tool what cannot be read for another reason than its form: a number of thousands of digits."""
+    """Passes on arguments that cannot be repaired, such as a number of thousands of digits: the tool refuses them."""
 
     @override
     async def before_tool_validate(
@@ -155,7 +154,7 @@ class _RepairedArguments(RepairToolArguments[Any]):
 
 @dataclass
 class _ReadableResults(AbstractCapability[Any]):
-    """Makes every outcome of a tool a text that the model can act on."""
+    """Turns every outcome of a tool into a text that the model can use."""
 
     @override
     async def after_tool_execute(
@@ -172,10 +171,8 @@ class _ReadableResults(AbstractCapability[Any]):
         if call.tool_name == SHELL_TOOL:
             result = without_handles(result)
         elif call.tool_name == "read_file" and "\ufffd" in result:
-            result += (
-                "[\ufffd stands for bytes that are not valid UTF-8; edit_file cannot edit a file with such bytes]\n"
-            )
-        # What came from arguments may hold lone surrogates, which no request could carry.
+            result += NOT_UTF8
+        # Text from arguments may contain lone surrogates, which no request can carry.
         return result.encode("utf-8", "replace").decode("utf-8")
 
     @override
@@ -189,8 +186,8 @@ class _ReadableResults(AbstractCapability[Any]):
         error: Exception,
     ) -> Any:
         if isinstance(error, AgentRunError):
-            raise error  # the model is stuck, or the run is over
-        # No space, no permission, a fault in a tool: the model is told and goes on, and the history stays whole.
+            raise error  # the model failed too often, or the run has ended
+        # A full disk, a missing permission, a bug in a tool: the model reads it and continues.
         raise ToolFailed(f"{call.tool_name} failed: {type(error).__name__}: {error}") from error
 
 
@@ -198,13 +195,13 @@ _HANDLES: Final = re.compile(
     r"PID: \d+ \([^\n]*\)\nOutput: (?P<output>[^\n]+)\nStatus: [^\n]+\n"
     r'\{"pid": ?\d+, ?"exit_code": ?(?P<code>-?\d+)\}\s*\Z'
 )
-_SHOWN: Final = 16_000  # bytes of the log that the harness returns
+_SHOWN: Final = 16_000  # bytes of a log that the harness returns
 
 
 def without_handles(result: str) -> str:
-    """Return a shell result with its exit code in place of the handles of a command that has ended.
+    """Return the result of a shell command with the exit code instead of handles, if the command has ended.
 
-    The log is removed, unless the result shows only a part of it: then its path is told.
+    The log file is removed. If the result shows only a part of it, it stays and the result names its path.
     """
     match = _HANDLES.search(result)
     if match is None:

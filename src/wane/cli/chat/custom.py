@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from wane.agent.approval.remembered import project_of
+from wane.agent.approval.rules import project_of
 from wane.agent.config import user_file
 
 FOLDERS: Final = (".wane/commands", ".claude/commands")

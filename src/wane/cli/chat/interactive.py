@@ -436,7 +436,7 @@ class Chat:
             self.stop()
 
     def _config(self) -> SessionConfig:
-        from wane.agent.saving.opening import SessionConfig
+        from wane.agent.opening import SessionConfig
 
         store = self.store if self._options.save else None
         return SessionConfig(self.session.cwd, self.session.settings, store, self._ask)

@@ -15,14 +15,15 @@ from wane.agent.approval.permissions import ApprovalRequest, Effect
 from wane.agent.events import (
     CommandOutput,
     FileChanged,
+    Outcome,
     SessionEvent,
     TextDelta,
     ToolCalled,
     ToolReturned,
+    TurnResult,
     Warned,
 )
 from wane.agent.tools.names import SHELL_TOOL
-from wane.agent.turn import Outcome, TurnResult
 from wane.cli.chat.footer import spent
 from wane.cli.chat.questions import question_lines
 from wane.cli.terminal.answer import AnswerStream

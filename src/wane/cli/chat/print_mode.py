@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from wane.agent.approval.permissions import Approval, ApprovalRequest, Effect, refuse
 from wane.agent.costs import Totals
-from wane.agent.events import SessionEvent, Warned, event_json, usage_json
+from wane.agent.events import Outcome, SessionEvent, TurnResult, Warned, event_json, usage_json
 from wane.agent.images import images_in
-from wane.agent.turn import Outcome, TurnResult
 from wane.cli import failure
 from wane.cli.chat.starting import open_session
 from wane.cli.failure import UsageError

@@ -32,7 +32,7 @@ def config_of(options: AgentOptions, ask: Approver) -> SessionConfig:
     Raises:
         ConfigError: for settings that cannot work.
     """
-    from wane.agent.saving.opening import SessionConfig
+    from wane.agent.opening import SessionConfig
 
     return SessionConfig(
         cwd=options.cwd,

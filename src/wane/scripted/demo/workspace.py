@@ -1,13 +1,15 @@
-"""The repository of the demo, `tally`: made anew from `project`, with tests of its own.
+"""The repository of the demo, `tally`, made anew for each run.
 
-The files of the template have names that end in `.txt`, so that no tool takes them for code of Wane.
+Its files are in `repository.txtar`, and the tests of the tasks in `tasks.txtar`: archives in the plain-text format of
+the Go tools. So no tool takes them for code of Wane, and they stay small in the wheel.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from functools import cache
 from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Final
 
@@ -16,26 +18,23 @@ from wane.scripted.repository import Checked, Repository, ScriptedError
 NOISE_FILES: Final = 24
 """Log files in the directory that git ignores, full of words that searches look for."""
 
-_SUFFIX: Final = ".txt"
-_HIDDEN: Final = "dot-"
-
 
 class Workspace(Repository):
-    """The repository, and its owner's part in the demo.
+    """The repository, and what its owner does in the demo.
 
     Args:
-        directory: where; it is made, or must be empty.
+        directory: its directory, which is created or must be empty.
 
     Raises:
         ScriptedError: if there is no git, or it fails.
-        ConfigError: if the directory is there and not empty, or cannot be made.
+        ConfigError: if the directory is not empty, or cannot be created.
     """
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory, _files(), name="tally", run="demo")
 
     def give(self, number: int) -> None:
-        """Put the tests of a task into the repository, as its owner does who gives the task.
+        """Give a task: add its tests to the repository, and commit them.
 
         Raises:
             ScriptedError: if they pass already, so that they would prove nothing.
@@ -47,7 +46,7 @@ class Workspace(Repository):
             raise ScriptedError(f"the tests of task {number} pass before it is done")
 
     def verify(self, number: int) -> Checked:
-        """Run all tests that the repository has by now, those of the task among them, as they were given."""
+        """Run all tests of the repository. Those of the task must be as they were given."""
         if changed := self.changed("tests"):
             return Checked(False, f"the tests were changed: {changed}")
         if self._tests_of(number).read_text(encoding="utf-8") != _task_tests(number):
@@ -55,38 +54,32 @@ class Workspace(Repository):
         return self.python("-m", "unittest")
 
     def accept(self, title: str) -> None:
-        """Commit what a task has changed, as the repository's owner does."""
+        """Commit what was changed for a task."""
         self.commit(title)
 
     def _tests_of(self, number: int) -> Path:
         return self.directory / "tests" / f"test_task_{number:02}.py"
 
 
-def _template() -> Traversable:
-    return resources.files("wane.scripted.demo") / "project"
-
-
 def _task_tests(number: int) -> str:
-    return (_template() / "tasks" / f"test_task_{number:02}.py{_SUFFIX}").read_text(encoding="utf-8")
+    return _archive("tasks.txtar")[f"test_task_{number:02}.py"]
 
 
 def _files() -> Iterator[tuple[str, str]]:
-    yield from _copied(_template() / "repository", "")
+    yield from _archive("repository.txtar").items()
     yield from _noise()
 
 
-def _copied(folder: Traversable, path: str) -> Iterator[tuple[str, str]]:
-    for entry in folder.iterdir():
-        if entry.is_dir():
-            yield from _copied(entry, f"{path}{entry.name}/")
-        elif entry.name.endswith(_SUFFIX):
-            name = entry.name.removesuffix(_SUFFIX)
-            hidden = name.removeprefix(_HIDDEN)
-            yield path + (name if hidden == name else f".{hidden}"), entry.read_text(encoding="utf-8")
+@cache
+def _archive(name: str) -> dict[str, str]:
+    """The files of an archive: each begins after a line with its path, such as `-- tally/money.py --`."""
+    text = (resources.files("wane.scripted.demo") / name).read_text(encoding="utf-8")
+    _, *found = re.split(r"^-- (\S+) --\n", text, flags=re.MULTILINE)
+    return dict(zip(found[::2], found[1::2], strict=True))
 
 
 def _noise() -> Iterator[tuple[str, str]]:
-    """What every project has lying about: logs that git ignores, and that a search without git's rules drowns in."""
+    """Logs such as every project has: git ignores them, and a search that does not is flooded by them."""
     words = ("split_evenly", "balance", "parse_query", "monthly_report", "comment", "carried")
     for number in range(NOISE_FILES):
         lines = (

@@ -1,16 +1,19 @@
-"""From what happens in a session to its journal, in the journal's order."""
+"""Writes a session's journal from the events of its conversation, and keeps to its cost limit."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse
+from typing_extensions import override
 
-from wane.agent.costs import Totals, usage_record
+from wane.agent.costs import Totals, dollars, usage_record
 from wane.conversation.events import (
     Event,
     HistoryForked,
@@ -21,7 +24,7 @@ from wane.conversation.events import (
     StrategyActed,
     UsageObserved,
 )
-from wane.core.errors import JournalError
+from wane.core.errors import JournalError, WaneError
 from wane.formats.pydantic_ai import PydanticAIFormat
 from wane.journal import (
     SPENT_NOTE,
@@ -39,23 +42,25 @@ from wane.journal.codec import encode
 from wane.strategies.base import ANNOTATED
 
 if TYPE_CHECKING:
+    from pydantic_ai import RunContext
+    from pydantic_ai.models import ModelRequestContext
     from pydantic_ai.usage import RequestUsage
 
     from wane.conversation import Conversation
 
 
 class Recorder:
-    """Listens to a conversation, writes its journal and adds up what was spent.
+    """Writes a conversation's events to a journal, in order, and adds up what model calls cost.
 
-    A record that cannot be written is kept, and with it all that come after it: the order on disk is the
-    order of events, whatever fails. `flush` tries again and raises; a session does so before each model call.
+    A record that cannot be written waits, and so do all that come after it, so that the order on disk is the order of
+    events. `flush` tries again and raises; a session calls it before each model call.
 
     Args:
-        journal: where to write; None keeps nothing.
-        conversation: whose events it listens to.
-        totals: what was spent before.
-        instructions: the instructions that the journal's last request was sent with.
-        tool_classes: the user's tool classes, for the settings on record.
+        journal: the journal; None writes nothing.
+        conversation: the conversation whose events it records.
+        totals: tokens and cost of the session before this start.
+        instructions: the instructions of the journal's last request.
+        tool_classes: the user's tool classes, for the recorded settings.
     """
 
     def __init__(
@@ -75,11 +80,11 @@ class Recorder:
         self._format = PydanticAIFormat()
         self._waiting: deque[Record] = deque()
         self._broken: str | None = None
-        self._observed: object = None  # the latest answer whose usage anchors the count
-        conversation.listeners.append(self._take)
+        self._observed: object = None  # the latest response whose usage was taken as the size of the view
+        conversation.listeners.append(self._record)
 
     def config(self, *, unless: ConfigRecord | None = None) -> None:
-        """Record the settings that are in force from here on, unless they are those of a record that is there."""
+        """Record the settings that hold from here on, unless they equal an earlier record's."""
         conversation, window = self._conversation, self._conversation.window
         record = ConfigRecord(
             budget=window.budget,
@@ -92,33 +97,34 @@ class Recorder:
             self._add(record)
 
     def note(self, topic: str, **data: Any) -> None:
-        """Record what does not change the view, such as a model switch."""
+        """Record something that does not change the view, such as a model switch."""
         self._add(NoteRecord(topic, data))
 
     def spent(self, usage: RequestUsage, model: str) -> None:
-        """Record what a model call took that tells nothing of the view, such as one for a summary."""
+        """Record a model call whose usage says nothing about the view, such as one for a summary."""
         record = usage_record(usage, model, items=0, input_tokens=usage.input_tokens)
         self.totals = self.totals.plus(record)
         data = encode(record)
         self.note(SPENT_NOTE, **{name: data[name] for name in data if name not in ("at", "items")})
 
     def flush(self) -> None:
-        """Write what is waiting and have it on the disk.
+        """Write the waiting records and sync the file to disk.
 
         Raises:
-            JournalError: if it cannot be written; it is kept.
+            JournalError: if a record cannot be written; it keeps waiting.
         """
-        self._drain()
+        self._write()
         if self._broken is not None:
             raise JournalError(self._broken)
         if self._journal is not None:
             self._journal.commit()
 
-    def _take(self, event: Event) -> None:
+    def _record(self, event: Event) -> None:
         match event:
             case MessageTaken(message, _, _, added):
                 if isinstance(message, ModelResponse) and message is not self._observed and message.usage.input_tokens:
-                    self.spent(message.usage, _model_of(message))  # a report that is not believed
+                    # The conversation did not trust this report as the size of the view.
+                    self.spent(message.usage, _model_of(message))
                 self._add(MarkedMessageRecord.of(self._dumped(message), added))
                 for annotation in map(AnnotationRecord.of, added):
                     if annotation is not None:
@@ -134,24 +140,24 @@ class Recorder:
             case OverheadChanged():
                 self.config()
             case HistoryForked() | HistoryReplaced():
-                # A journal only grows. Nothing in the agent rewrites its history, so this is a fault of ours or of a
-                # capability; what is on disk stays right.
+                # A journal only grows. Nothing in the agent rewrites the history, so this is a bug, here or in a
+                # capability. What is on disk stays valid.
                 self._broken = "the history was rewritten, so the session cannot be recorded further; start a new one"
 
     def _add(self, record: Record) -> None:
         if self._journal is None or self._broken is not None:
             return
         self._waiting.append(record)
-        with suppress(JournalError):  # `flush` says so, where it can end the turn
-            self._drain()
+        with suppress(JournalError):  # `flush` raises it, where the turn can end
+            self._write()
 
-    def _drain(self) -> None:
+    def _write(self) -> None:
         while self._journal is not None and self._waiting:
             self._journal.append(self._waiting[0])
             self._waiting.popleft()
 
     def _dumped(self, message: ModelMessage) -> Mapping[str, Any]:
-        # Each request says the whole instructions, which seldom change: on record they stand where they do.
+        # Each request carries all instructions. They seldom change, so they are recorded only where they do.
         if isinstance(message, ModelRequest):
             if message.instructions == self._instructions:
                 message = replace(message, instructions=None)
@@ -161,8 +167,8 @@ class Recorder:
         return dumped
 
 
-def spent_before(records: Iterable[Record]) -> Totals:
-    """Return what the model calls of a session took, by its records."""
+def recorded_totals(records: Iterable[Record]) -> Totals:
+    """Return the tokens and cost of a recorded session's model calls."""
     totals = Totals()
     for record in model_calls(records):
         totals = totals.plus(record)
@@ -172,3 +178,54 @@ def spent_before(records: Iterable[Record]) -> Totals:
 def _model_of(response: ModelResponse) -> str:
     """The model that answered, as `provider:model`."""
     return ":".join(filter(None, (response.provider_name, response.model_name)))
+
+
+class CostLimitError(WaneError):
+    """The session has reached its cost limit and makes no further model call."""
+
+
+@dataclass
+class Checkpoint(AbstractCapability[Any]):
+    """The last capability before a model call: checks the cost limit and syncs the journal.
+
+    Attributes:
+        recorder: the session's journal and totals.
+        cost_limit: dollars that the session may spend; None for no limit.
+    """
+
+    recorder: Recorder
+    cost_limit: float | None
+
+    @override
+    async def prepare_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """Let the call proceed, or end the turn.
+
+        Raises:
+            JournalError: if the journal cannot be written.
+            CostLimitError: see `check_cost`.
+        """
+        self.check_cost()
+        await asyncio.to_thread(self.recorder.flush)
+        return request_context
+
+    def check_cost(self) -> None:
+        """Check that a model call may be made.
+
+        Raises:
+            CostLimitError: if the limit is reached, or an unknown price makes it impossible to tell.
+        """
+        if self.cost_limit is None:
+            return
+        spent = self.recorder.totals.cost
+        if spent is None:
+            raise CostLimitError(
+                f"the cost limit of {dollars(self.cost_limit)} cannot be kept, because the model's price is not known;"
+                " start without -l/--cost-limit, or choose another model"
+            )
+        if spent >= self.cost_limit:
+            raise CostLimitError(
+                f"the cost limit of {dollars(self.cost_limit)} is reached: {dollars(spent)} were spent."
+                " Nothing is lost; go on with a higher -l/--cost-limit"
+            )

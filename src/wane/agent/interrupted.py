@@ -1,7 +1,7 @@
-"""A history whose last calls were never answered, made one that a provider accepts.
+"""Answers the tool calls that an interrupted turn left open, so that a provider accepts the history.
 
-That is what Ctrl-C, a crash and a failed request leave behind. The history only grows: each open call gets
-a result that says what happened.
+Ctrl-C, a crash and a failed request leave such calls. The history only grows: each open call gets a result that says
+what happened.
 """
 
 from __future__ import annotations
@@ -24,19 +24,22 @@ INTERRUPTED: Final = (
     "[Interrupted: the session was stopped before this call gave a result. It may have run, in part or in whole;"
     " look at its effects before you repeat it.]"
 )
-"""What the model reads in place of the result of a call that was cut off."""
+"""The result that the model reads for a call that was interrupted."""
 
 
-def closed(history: Sequence[ModelMessage]) -> list[ModelMessage]:
-    """Return the history with a result for each call of the last response that has none.
+def answer_open_calls(history: Sequence[ModelMessage]) -> list[ModelMessage]:
+    """Return the history with a result for each call that has none.
 
-    Only the last response can have such calls: none is asked for before all are answered.
+    Only the last response can have such calls: a model is not asked again before all calls are answered.
     """
     messages = list(history)
     last = max((n for n, message in enumerate(messages) if isinstance(message, ModelResponse)), default=None)
     if last is None:
         return messages
-    results = [_interruption(call) for call in _open_calls(messages[last], messages[last + 1 :])]
+    results = [
+        ToolReturnPart(call.tool_name, INTERRUPTED, call.tool_call_id, outcome="interrupted")
+        for call in _open_calls(messages[last], messages[last + 1 :])
+    ]
     if not results:
         return messages
     after = messages[-1]
@@ -54,15 +57,11 @@ def _open_calls(response: ModelMessage, after: Sequence[ModelMessage]) -> list[T
         for part in message.parts
         if isinstance(part, (ToolReturnPart, RetryPromptPart))
     )
-    left: list[ToolCallPart] = []
+    calls: list[ToolCallPart] = []
     for part in response.parts:
         if isinstance(part, ToolCallPart):
             if answered[part.tool_call_id]:
                 answered[part.tool_call_id] -= 1
             else:
-                left.append(part)
-    return left
-
-
-def _interruption(call: ToolCallPart) -> ToolReturnPart:
-    return ToolReturnPart(call.tool_name, INTERRUPTED, call.tool_call_id, outcome="interrupted")
+                calls.append(part)
+    return calls

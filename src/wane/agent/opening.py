@@ -1,4 +1,4 @@
-"""Beginning a session, or going on with one: model, context and journal, ready to work."""
+"""Creates or resumes a session: its model, context, permissions, servers and journal."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, get_args
 from pydantic_ai.messages import ModelMessage, ModelRequest
 
 from wane.agent.approval.permissions import Approver, Permissions, refuse
-from wane.agent.approval.remembered import FILE, Remembered, project_of
-from wane.agent.approval.rules import Rule
+from wane.agent.approval.rules import FILE, RememberedRules, Rule, project_of
 from wane.agent.config import Settings, user_file
 from wane.agent.costs import budget_tokens
 from wane.agent.models import default_model, resolve_model
 from wane.agent.options import AGENT_FORMAT, Strategy
-from wane.agent.saving.recorder import Recorder, spent_before
+from wane.agent.recorder import Recorder, recorded_totals
 from wane.agent.tools import mcp
 from wane.agent.tools.mcp import Servers
 from wane.conversation import Conversation
@@ -47,22 +46,22 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
 AGENT_NOTE = "agent"
-"""Topic of the note that says which model and strategy a session works with."""
+"""Topic of the note that names a session's model, strategy and who marks its episodes."""
 
 _FORMAT = PydanticAIFormat()
 
 
 @dataclass(frozen=True, slots=True)
 class SessionConfig:
-    """What a session needs to know.
+    """The configuration of a session.
 
     Attributes:
         cwd: directory that the agent works in.
         settings: how it works.
-        store: where its journal goes; None keeps none.
+        store: where its journal is kept; None keeps none.
         ask: asks the user to approve commands and file changes; not used with `Settings.yolo`.
-        chosen: names of the settings that the user chose for this start. When a session is resumed, these
-            replace what it had, and all others stay as they were.
+        chosen: names of the settings that the user chose for this start. A resumed session takes these from `settings`
+            and keeps its own for the rest.
     """
 
     cwd: Path
@@ -73,16 +72,16 @@ class SessionConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """What a session is made of.
+class SessionParts:
+    """The parts of a session.
 
     Attributes:
-        config: what it was asked for; when resumed, with the settings that it had.
+        config: its configuration; for a resumed session, with the settings that it had.
         model: the model that answers.
-        conversation: its context, with all that has happened so far.
+        conversation: its context, with the whole history so far.
         recorder: writes the journal.
-        journal: where; None keeps none.
-        permissions: what it may do unasked.
+        journal: its journal; None if it keeps none.
+        permissions: what it may do without asking.
         servers: its MCP servers.
         warnings: what the user should know, as sentences.
     """
@@ -97,70 +96,22 @@ class Opened:
     warnings: tuple[str, ...] = ()
 
 
-def begin(config: SessionConfig) -> Opened:
-    """Begin a session; the errors are those of `AgentSession.create`."""
+def create(config: SessionConfig) -> SessionParts:
+    """Create a session. Raises as `AgentSession.create` does."""
     permissions, (servers, warnings) = permissions_of(config), servers_of(config)
     model, conversation = _model_and_conversation(config.settings)
     journal = None
     if config.store is not None:
         journal = config.store.create(config.cwd, message_format=_FORMAT.name)
     recorder = _recorder(config, conversation, journal)
-    opened = Opened(config, model, conversation, recorder, journal, permissions, servers, warnings)
-    opened.recorder.config()
-    note_agent(opened.recorder, config.settings, model)
-    return opened
+    recorder.config()
+    record_agent(recorder, config.settings, model)
+    return SessionParts(config, model, conversation, recorder, journal, permissions, servers, warnings)
 
 
-def go_on(path: Path, config: SessionConfig) -> Opened:
-    """Go on with a session; the errors are those of `AgentSession.resume`."""
-    _check_own(path)
-    journal = Journal.open(path)
-    try:
-        return _go_on(journal, config)
-    except BaseException:
-        journal.close()
-        raise
-
-
-def permissions_of(config: SessionConfig) -> Permissions:
-    """Return what a session may do unasked, by its settings and what the user allowed in this project before.
-
-    Raises:
-        ConfigError: if what was allowed before cannot be read.
-    """
-    settings = config.settings
-    return Permissions(
-        ask=config.ask,
-        yolo=settings.yolo,
-        allow=list(map(Rule.read, settings.allow)),
-        deny=list(map(Rule.read, settings.deny)),
-        remembered=Remembered(user_file(os.environ).with_name(FILE), project_of(config.cwd)),
-    )
-
-
-def servers_of(config: SessionConfig) -> tuple[Servers, tuple[str, ...]]:
-    """Return a session's MCP servers, and what the user should know about those that it does not use.
-
-    Raises:
-        ConfigError: if a file with servers cannot be used.
-        MissingExtraError: if there are servers, but not the extra.
-    """
-    own = user_file(os.environ).with_name(mcp.USER_FILE)
-    named = [config.cwd / Path(path).expanduser() for path in config.settings.mcp]
-    files = [*([own] if own.is_file() else []), *named]
-    offered = config.cwd / mcp.PROJECT_FILE
-    unused = offered.is_file() and not any(file.resolve() == offered.resolve() for file in files)
-    told = f"The project's MCP servers are not used; --mcp {mcp.PROJECT_FILE} uses them."
-    return Servers(list(dict.fromkeys(files))), (told,) if unused else ()
-
-
-def note_agent(recorder: Recorder, settings: Settings, model: Model) -> None:
-    """Record which model and strategy a session works with from here on, and who marks its episodes."""
-    recorder.note(AGENT_NOTE, **_note(settings, model))
-
-
-def _check_own(path: Path) -> None:
-    """Refuse a session of another agent's before it is opened, which may wait for a lock or repair it."""
+def resume(path: Path, config: SessionConfig) -> SessionParts:
+    """Resume a session. Raises as `AgentSession.resume` does."""
+    # Opening a journal may wait for its lock and repair it, so another program's is refused before that.
     with open_session(path) as stream:
         header, _ = read_header_of(stream, path)
     if header.format != AGENT_FORMAT:
@@ -168,51 +119,91 @@ def _check_own(path: Path) -> None:
             f"the session {header.id} is not the agent's own: it holds {header.format} messages, as a proxy keeps them"
             f" for its clients. To go on with it, resume it in the client that began it; wane show {header.id} shows it"
         )
+    journal = Journal.open(path)
+    try:
+        return _resume(journal, config)
+    except BaseException:
+        journal.close()
+        raise
 
 
-def _go_on(journal: Journal, config: SessionConfig) -> Opened:
+def permissions_of(config: SessionConfig) -> Permissions:
+    """Return a session's permissions, by its settings and the rules remembered for its project.
+
+    Raises:
+        ConfigError: if the remembered rules cannot be read.
+    """
+    settings = config.settings
+    return Permissions(
+        ask=config.ask,
+        yolo=settings.yolo,
+        allow=list(map(Rule.read, settings.allow)),
+        deny=list(map(Rule.read, settings.deny)),
+        remembered=RememberedRules(user_file(os.environ).with_name(FILE), project_of(config.cwd)),
+    )
+
+
+def servers_of(config: SessionConfig) -> tuple[Servers, tuple[str, ...]]:
+    """Return a session's MCP servers, and a warning if the project has some that are not used.
+
+    Raises:
+        ConfigError: if a file with servers cannot be used.
+        MissingExtraError: if there are servers, but the extra is not installed.
+    """
+    own = user_file(os.environ).with_name(mcp.USER_FILE)
+    named = [config.cwd / Path(path).expanduser() for path in config.settings.mcp]
+    files = [*([own] if own.is_file() else []), *named]
+    offered = config.cwd / mcp.PROJECT_FILE
+    unused = offered.is_file() and not any(file.resolve() == offered.resolve() for file in files)
+    warning = f"The project's MCP servers are not used; --mcp {mcp.PROJECT_FILE} uses them."
+    return Servers(list(dict.fromkeys(files))), (warning,) if unused else ()
+
+
+def record_agent(recorder: Recorder, settings: Settings, model: Model) -> None:
+    """Record the model and the strategy that hold from here on, and who marks episodes."""
+    recorder.note(AGENT_NOTE, **_agent_note(settings, model))
+
+
+def _resume(journal: Journal, config: SessionConfig) -> SessionParts:
     transcript: Transcript[ModelMessage] = Transcript(_FORMAT)
     records = journal.found.records
     replayed = replay(records, lambda data: transcript.append(_FORMAT.load([dict(data)])[0]))
     noted = _noted(records)
-    config = replace(config, settings=_as_it_was(config, replayed, noted))
+    config = replace(config, settings=_resumed_settings(config, replayed, noted))
     warnings: tuple[str, ...] = ()
     marked = replayed.unrecorded or any(isinstance(record, AnnotationRecord) for record in records)
     if config.settings.annotate == "infer" and marked:
-        # The agent is the authority on structure, and has used it.
+        # Where the model has marked episodes, its marks count.
         config = replace(config, settings=replace(config.settings, annotate="model"))
-        warnings = ("The model has marked episodes in this session itself, so it goes on to; none are inferred.",)
+        warnings = ("The model marked episodes in this session itself and keeps doing so; none are inferred.",)
     model, conversation = _model_and_conversation(config.settings)
     try:
-        _redo(conversation, records, transcript.messages, replayed.marks)
+        _replay_into(conversation, records, transcript.messages, replayed.marks)
     except HistoryError as error:
         raise JournalError(f"the session does not replay: {error}") from error
     conversation.budget = budget_tokens(config.settings.budget, model)
     conversation.manage = config.settings.strategy != "none"
     conversation.set_tool_classes(config.settings.tool_classes)
     recorder = _recorder(config, conversation, journal)
-    servers, unused = servers_of(config)
-    opened = Opened(
-        config, model, conversation, recorder, journal, permissions_of(config), servers, (*warnings, *unused)
-    )
+    permissions, (servers, unused) = permissions_of(config), servers_of(config)
     for annotation in replayed.unrecorded:
         journal.append(annotation)
-    opened.recorder.config(unless=replayed.config)
-    if noted != _note(config.settings, model):
-        note_agent(opened.recorder, config.settings, model)
-    return opened
+    recorder.config(unless=replayed.config)
+    if noted != _agent_note(config.settings, model):
+        record_agent(recorder, config.settings, model)
+    return SessionParts(config, model, conversation, recorder, journal, permissions, servers, (*warnings, *unused))
 
 
-def _redo(
+def _replay_into(
     conversation: Conversation[ModelMessage],
     records: Sequence[Record],
     messages: Sequence[ModelMessage],
     marks: Mapping[int, tuple[Mark, ...]],
 ) -> None:
-    """Have a conversation go on where the records end, under its own strategy.
+    """Replay the records into a conversation, which then continues under its own strategy.
 
-    What a strategy left out stays out whenever it is chosen again. A strategy that is new to the session, or comes
-    after another one, begins with all else that has happened; so does eviction by episode.
+    What a strategy left out stays out whenever that strategy is chosen again. A strategy that is new to the session
+    starts with everything else in view.
 
     Raises:
         HistoryError: if a record does not fit the history.
@@ -227,7 +218,7 @@ def _redo(
             case StrategyRecord(strategy=strategy, done=done):
                 conversation.redo(done, strategy=strategy, overhead=config.overhead)
             case UsageRecord(input_tokens=tokens):
-                strategy = _kept_by(_strategy(config, noted))
+                strategy = _conversation_strategy(_recorded_strategy(config, noted))
                 conversation.redo(strategy=strategy, overhead=config.overhead, input_tokens=tokens)
             case NoteRecord(topic=topic) if topic == AGENT_NOTE:
                 noted = _noted([record])
@@ -236,8 +227,8 @@ def _redo(
                 conversation.set_tool_classes(record.tool_classes)
 
 
-def _kept_by(strategy: str) -> str:
-    """The strategy of a conversation: with `none`, nothing is managed."""
+def _conversation_strategy(strategy: str) -> str:
+    """The conversation's strategy. With `none` it has one too, but does not manage."""
     return "cwl" if strategy == "none" else strategy
 
 
@@ -246,7 +237,7 @@ def _model_and_conversation(settings: Settings) -> tuple[Model, Conversation[Mod
     conversation = new_conversation(
         budget_tokens(settings.budget, model),
         policy=settings.eviction,
-        strategy=_kept_by(settings.strategy),
+        strategy=_conversation_strategy(settings.strategy),
         annotate=settings.annotate,
         recall=settings.recall,
         remind_at=settings.remind_at,
@@ -257,29 +248,31 @@ def _model_and_conversation(settings: Settings) -> tuple[Model, Conversation[Mod
 
 
 def _recorder(config: SessionConfig, conversation: Conversation[ModelMessage], journal: Journal | None) -> Recorder:
+    requests = (message for message in reversed(conversation.messages) if isinstance(message, ModelRequest))
     return Recorder(
         journal,
         conversation,
-        totals=spent_before(journal.found.records if journal else ()),
-        instructions=_instructions(conversation.messages),
+        totals=recorded_totals(journal.found.records if journal else ()),
+        # They are recorded only where they changed.
+        instructions=next((each.instructions for each in requests if each.instructions is not None), None),
         tool_classes=config.settings.tool_classes,
     )
 
 
-def _as_it_was(config: SessionConfig, replayed: Replay, noted: Mapping[str, str]) -> Settings:
-    """The settings that a session had, with those on top that the user chose for this start."""
-    was: dict[str, Any] = dict(noted)
+def _resumed_settings(config: SessionConfig, replayed: Replay, noted: Mapping[str, str]) -> Settings:
+    """The recorded settings of a session, except those that the user chose for this start."""
+    recorded: dict[str, Any] = dict(noted)
     if (record := replayed.config) is not None:
-        was |= {"budget": record.budget, "strategy": _strategy(record, noted)}
-        if was["strategy"] != "paper":  # which has its own
-            was["policy"] = record.policy
+        recorded |= {"budget": record.budget, "strategy": _recorded_strategy(record, noted)}
+        if recorded["strategy"] != "paper":  # whose policy is fixed
+            recorded["policy"] = record.policy
     settings = config.settings
     if settings.model is not None and not isinstance(settings.model, str):
-        was.pop("model", None)  # a model without a name cannot be found again by one
-    return replace(settings, **{name: value for name, value in was.items() if name not in config.chosen})
+        recorded.pop("model", None)  # a model object is kept: the recorded name may not resolve to it
+    return replace(settings, **{name: value for name, value in recorded.items() if name not in config.chosen})
 
 
-def _strategy(record: ConfigRecord, noted: Mapping[str, str]) -> str:
+def _recorded_strategy(record: ConfigRecord, noted: Mapping[str, str]) -> str:
     strategy = noted.get("strategy", "none")
     if record.managed:
         return strategy if strategy in ANNOTATED else "cwl"
@@ -287,23 +280,14 @@ def _strategy(record: ConfigRecord, noted: Mapping[str, str]) -> str:
 
 
 def _noted(records: Sequence[Record]) -> dict[str, str]:
+    """The content of the latest note about the agent."""
     notes = [record.data for record in records if isinstance(record, NoteRecord) and record.topic == AGENT_NOTE]
-    data = notes[-1] if notes else {}
-    # Sessions from before there was a choice were marked by their models.
-    noted = {"annotate": "model", **data}
+    # Notes without `annotate` are from sessions in which the model marked its episodes.
+    noted = {"annotate": "model", **(notes[-1] if notes else {})}
     return {name: value for name in ("model", "strategy", "annotate") if isinstance(value := noted.get(name), str)}
 
 
-def _note(settings: Settings, model: Model) -> dict[str, str]:
-    return {"model": _spec(settings, model), "strategy": settings.strategy, "annotate": settings.annotate}
-
-
-def _spec(settings: Settings, model: Model) -> str:
-    """The model as it was asked for: `openai-chat:x` is not the same as the `openai:x` that answers."""
-    return settings.model if isinstance(settings.model, str) else model.model_id
-
-
-def _instructions(messages: Sequence[ModelMessage]) -> str | None:
-    """The instructions on record, which stand where they changed."""
-    said = (message.instructions for message in reversed(messages) if isinstance(message, ModelRequest))
-    return next((text for text in said if text is not None), None)
+def _agent_note(settings: Settings, model: Model) -> dict[str, str]:
+    # The model as the user named it: `openai-chat:x` is not the `openai:x` of the model's id.
+    spec = settings.model if isinstance(settings.model, str) else model.model_id
+    return {"model": spec, "strategy": settings.strategy, "annotate": settings.annotate}

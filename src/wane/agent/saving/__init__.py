@@ -1,1 +1,0 @@
-"""A session on disk: beginning, recording and resuming it."""
