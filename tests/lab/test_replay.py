@@ -15,7 +15,7 @@ from wane.formats.base import Part
 from wane.lab.counting import count
 from wane.lab.figures import Totals
 from wane.lab.readers import read_session
-from wane.lab.replaying.over import DESCRIPTIONS, FIXED, KEPT, LATEST, NEEDED, PROLOGUE, UNFINISHED, USER
+from wane.lab.replaying.over import DESCRIPTIONS, FIXED, KEPT, LATEST, NEEDED, NOTICES, PROLOGUE, UNFINISHED, USER
 from wane.lab.replaying.replay import REREAD_OUTPUT, SUMMARY_TOKENS, Pricing, Replay, Subject, floor, replay
 from wane.lab.session import Compaction
 from wane.strategies.base import Fitted, Settings, Strategy, Substitute, SummaryNeeded
@@ -111,6 +111,13 @@ def test_a_call_over_the_budget_says_what_fills_it() -> None:
     assert why(189) == {LATEST: 1, USER: 1}
     assert why(210) == {LATEST: 1, KEPT: 1}
     assert why(420) == {}
+
+
+def test_opening_notices_are_told_from_what_the_agent_always_sends() -> None:
+    opened = Tale().notice(30).user(100).says(20)
+    assert run(opened, Scripted(), budget=39).totals.over == {FIXED: 1}
+    assert run(opened, Scripted(), budget=69).totals.over == {NOTICES: 1}
+    assert run(opened, Scripted(), budget=169).totals.over == {USER: 1}
 
 
 def test_a_text_in_the_place_of_items_is_what_the_strategy_keeps() -> None:

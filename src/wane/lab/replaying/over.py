@@ -9,6 +9,7 @@ from wane.core import Item, Kind, Pinned
 from wane.strategies.base import Slot, Substitute
 
 FIXED: Final = "system prompt and tools"
+NOTICES: Final = "opening notices"
 USER: Final = "the user's turns"
 LATEST: Final = "the latest message with its results"
 UNFINISHED: Final = "unfinished work"
@@ -17,7 +18,7 @@ DESCRIPTIONS: Final = "descriptions"
 PROLOGUE: Final = "the protected prologue"
 KEPT: Final = "what the strategy keeps"
 
-_PINNED: Final = (FIXED, USER, LATEST)
+_PINNED: Final = (FIXED, NOTICES, USER, LATEST)
 REASONS: Final = (*_PINNED, UNFINISHED, NEEDED, DESCRIPTIONS, PROLOGUE, KEPT)
 """What may fill a request."""
 
@@ -28,7 +29,7 @@ class Filling:
     Args:
         items: the history.
         overhead: tokens that every request carries besides the view.
-        first: index of the first assistant message's first item; notices before it stand for system items (R15).
+        first: index of the first assistant message's first item; notices before it are never evicted (R15).
     """
 
     def __init__(self, items: Sequence[Item], overhead: int, first: int) -> None:
@@ -49,9 +50,9 @@ class Filling:
     def why_over(self, budget: int, latest: int, before: int, pinned: Pinned | None = None) -> str:
         """Return why a request exceeds the budget: one of `REASONS`.
 
-        It is the system prompt and tools if they exceed it alone, else the user's turns if both do, else the latest
-        message with its results if all three do. Else it is what holds most of the rest: by the pass's report, or
-        `KEPT` for a strategy without one. After a pass of the default policy, unfinished work and what it needs are
+        It is the system prompt and tools if they exceed it alone, else the opening notices if both do, else the user's
+        turns if all three do, else the latest message with its results if all four do. Else it is what holds most of
+        the rest: by the pass's report, or `KEPT` for a strategy without one. After a pass of the default policy, unfinished work and what it needs are
         texts, as no level takes those (R13).
 
         Args:
@@ -84,6 +85,8 @@ class Filling:
 
 
 def _reason(item: Item, *, opening: bool) -> str:
-    if item.kind is Kind.SYSTEM or (opening and item.kind is Kind.NOTICE):
+    if item.kind is Kind.SYSTEM:
         return FIXED
+    if opening and item.kind is Kind.NOTICE:
+        return NOTICES
     return USER if item.kind is Kind.USER else KEPT
