@@ -44,7 +44,8 @@ class LifecycleState(AgentState[Any]):
 
 class _Adapter(Adapter[BaseMessage]):
     def key(self, message: BaseMessage) -> str | None:
-        return message.id
+        # LangChain gives a result of its own, for a call that it could not read, an id only when it is stored.
+        return message.tool_call_id if isinstance(message, ToolMessage) else message.id
 
     def usage(self, message: BaseMessage) -> int:
         usage = message.usage_metadata if isinstance(message, AIMessage) else None
