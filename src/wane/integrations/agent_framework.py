@@ -251,5 +251,11 @@ def _held(usage: Mapping[str, Any]) -> int:
 
 def _definitions(tools: Any) -> str:
     """The definitions of a request's tools, as text to count."""
-    each = tools if isinstance(tools, Sequence) else [] if tools is None else [tools]
-    return json.dumps([it.to_json_schema_spec() if isinstance(it, FunctionTool) else it for it in each], default=str)
+    specs = []
+    for tool in tools if isinstance(tools, Sequence) else [] if tools is None else [tools]:
+        spec = tool.to_json_schema_spec() if isinstance(tool, FunctionTool) else tool
+        if isinstance(tool, FunctionTool):
+            # OpenAI's clients add this to a tool's own schema when they first send it.
+            spec["function"]["parameters"] = {**tool.parameters(), "additionalProperties": False}
+        specs.append(spec)
+    return json.dumps(specs, default=str)

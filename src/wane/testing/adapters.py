@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import Any, Final, Protocol
 from unittest import SkipTest
 
+from wane.conversation.events import OverheadChanged
 from wane.core import DELIMITER, Kind
 from wane.formats.base import Part
 from wane.testing.request import Request
@@ -273,7 +274,7 @@ class AdapterContract(ABC):
         assert content_of("a0")[:1_000] in served.requests[-2].results["recall"]
 
     def test_a_history_that_grows_is_not_taken_for_another(self) -> None:
-        """Check that neither a fork nor a replacement is told, also where a new process goes on."""
+        """Neither a fork nor a replacement is told, nor another overhead, also where a new process goes on."""
         told: list[object] = []
         with self.serving(map(self.said, self._script())) as served:
             thread = self.begin(served.url, budget=BUDGET + self.overhead, on_event=told.append)
@@ -283,6 +284,7 @@ class AdapterContract(ABC):
         names = {type(event).__name__ for event in told}
         assert "PassRan" in names
         assert not names & {"HistoryForked", "HistoryReplaced"}
+        assert len({event.tokens for event in told if isinstance(event, OverheadChanged)}) <= 1
 
     def test_two_conversations_have_a_window_each(self) -> None:
         """Both may use the same names of episodes."""

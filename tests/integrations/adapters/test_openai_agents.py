@@ -67,7 +67,9 @@ class AgentsThread:
         async with AsyncOpenAI(base_url=f"{self._url}/v1", api_key="k", max_retries=0) as client:
             model = self._model("gpt-x", openai_client=client)
             tools: list[Any] = [read, grep]
-            agent = Agent("a", instructions="Be good.", tools=tools, model=model)
+            # By itself it asks for a stream's usage only at OpenAI's own address.
+            usage = ModelSettings(include_usage=True)
+            agent = Agent("a", instructions="Be good.", tools=tools, model=model, model_settings=usage)
             if self.sub_agent:
                 sub = self._lifecycle.equip(agent.clone(name="b", instructions="Help."))
                 agent.tools = [*tools, sub.as_tool("helper", "Helps with a task.", max_turns=30)]
