@@ -309,22 +309,22 @@ class AdapterContract(ABC):
                 assert thread.turn(prompt_of(n)) == f"Done {n}."
         assert not served.refusals, served.refusals
         self._check(served.requests)
-        asked: dict[str, list[Request]] = {}
-        for (who, _), request in zip(plan, served.requests, strict=True):
-            asked.setdefault(who, []).append(request)
-        for who, requests in asked.items():
-            prefix = "" if who == "parent" else f"{who}-"
+        for who in dict.fromkeys(who for who, _ in plan):
+            requests = [request for (each, _), request in zip(plan, served.requests, strict=True) if each == who]
+            prefix, results = ("" if who == "parent" else f"{who}-"), [request.results for request in requests]
             others = {call.id for each, reply in plan if each != who for call in reply.calls}
             assert not any(part.call_id in others for request in requests for part in request.parts)
-            assert f"{prefix}a0" in requests[1].results
-            assert f"{prefix}a0" not in requests[-1].results, "nothing was evicted"
-            seen = {name: text for request in requests for name, text in request.results.items()}
-            assert all(seen[f"{prefix}{name}-{n}"].startswith("Started") for name in ("look", "fix") for n in range(TURNS))
+            assert f"{prefix}a0" in results[1]
+            assert f"{prefix}a0" not in results[-1], "nothing was evicted"
+            told = {name: text for each in results for name, text in each.items()}
+            marks = [f"{prefix}{what}-{n}" for what in ("look", "fix") for n in range(TURNS)]
+            assert all(told[mark].startswith("Started") for mark in marks)
+            said = [_users(request) for request in requests]
             if who == "parent":
-                assert _users(requests[-1]) == [prompt_of(n) for n in range(TURNS)]
-                assert all("Helped." in seen[f"help-{n}"] for n in DELEGATING)
+                assert said[-1] == [prompt_of(n) for n in range(TURNS)]
+                assert all("Helped." in told[f"help-{n}"] for n in DELEGATING)
             else:
-                assert all([TASK in text for text in _users(request)] == [True] for request in requests)
+                assert all(len(texts) == 1 and TASK in texts[0] for texts in said)
 
     @property
     def _wrong(self) -> list[str]:

@@ -6,7 +6,7 @@ import asyncio
 import warnings
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -29,7 +29,7 @@ from wane.conversation.events import HistoryForked, HistoryReplaced, MessageTake
 from wane.core import Kind
 from wane.formats import base
 from wane.integrations.google_adk import ContextLifecycle
-from wane.testing import Call, Refusal, Reply, Request, ScriptedServer, adapters
+from wane.testing import Call, Refusal, Reply, Request, adapters
 from wane.testing.request import Message, Part, compact
 
 SEAL = b"sealed"

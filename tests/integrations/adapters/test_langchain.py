@@ -49,9 +49,7 @@ def helper(model: Any, lifecycle: ContextLifecycle) -> BaseTool:
 class LangChainThread:
     """A thread of an agent, in a checkpoint."""
 
-    def __init__(
-        self, model: Any, settings: dict[str, Any], saver: Any = None, *, sub_agent: bool = False
-    ) -> None:
+    def __init__(self, model: Any, settings: dict[str, Any], saver: Any = None, *, sub_agent: bool = False) -> None:
         self._model, self._settings = model, settings
         self._saver = saver or InMemorySaver()
         lifecycle = ContextLifecycle(**settings)

@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -150,7 +150,7 @@ CANNOT = {"delegate": "tools that make sub-agents are in another package"}
 class TestChat(adapters.AdapterContract):
     """Chat Completions."""
 
-    cannot = CANNOT
+    cannot: Mapping[str, str] = CANNOT
 
     @pytest.fixture(autouse=True)
     def _places(self, tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ class TestResponses(TestChat):
 class TestAnthropic(TestChat):
     """Messages, with thinking."""
 
-    cannot = {
+    cannot: Mapping[str, str] = {
         **CANNOT,
         **adapters.ONLY_OBJECTS,
         "stream": "streamed thinking is refused in the next request, also without Wane",
