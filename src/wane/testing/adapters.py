@@ -48,9 +48,6 @@ def prompt_of(turn: int) -> str:
     return f"Turn {turn}: look at it, and change it. Mind §{turn}!"
 
 
-ESTIMATED: Final = 0.002
-"""Share of the budget by which a request may pass it: what was added since the provider's last report is estimated."""
-
 WRONG: Final[Mapping[str, tuple[str, Mapping[str, Any] | str]]] = {
     "mark-types": (DELIMITER, {"action": 5, "name": []}),
     "mark-list": (DELIMITER, '["start"]'),
@@ -166,6 +163,8 @@ class AdapterContract(ABC):
 
     Attributes:
         overhead: tokens of the framework's own prompts and tools in each request.
+        estimated: share of the budget by which a request may pass it, because what was added since the provider's last
+            report is estimated.
         reasoning: whether each answer begins with reasoning, which a provider wants back as it was.
         argument: the argument of the tool that is a sub-agent.
         cannot: what the framework or the protocol cannot do, each with the reason: `stream`, `delegate` (to a
@@ -173,6 +172,7 @@ class AdapterContract(ABC):
     """
 
     overhead = 0
+    estimated = 0.002
     reasoning = False
     argument = "task"
     cannot: Mapping[str, str] = {}
@@ -321,7 +321,8 @@ class AdapterContract(ABC):
             assert all(told[mark].startswith("Started") for mark in marks)
             said = [_users(request) for request in requests]
             if who == "parent":
-                assert said[-1] == [prompt_of(n) for n in range(TURNS)]
+                # Some frameworks join user turns when all between them has left.
+                assert "\n".join(said[-1]) == "\n".join(prompt_of(n) for n in range(TURNS))
                 assert all("Helped." in told[f"help-{n}"] for n in DELEGATING)
             else:
                 assert all(len(texts) == 1 and TASK in texts[0] for texts in said)
@@ -335,7 +336,7 @@ class AdapterContract(ABC):
             raise SkipTest(self.cannot[ability])
 
     def _check(self, requests: Sequence[Request]) -> None:
-        limit = (BUDGET + self.overhead) * (1 + ESTIMATED)
+        limit = (BUDGET + self.overhead) * (1 + self.estimated)
         assert all(request.tokens <= limit for request in requests), [request.tokens for request in requests]
 
     def _thought(self, reply: Reply) -> Reply:
