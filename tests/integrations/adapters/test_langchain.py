@@ -12,11 +12,13 @@ from langchain_core.messages import AIMessageChunk
 from langchain_core.tools import BaseTool, tool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.prebuilt import ToolNode, tools_condition
 
-from wane.conversation.events import MessageTaken
+from wane.conversation.events import HistoryForked, HistoryReplaced, MessageTaken
 from wane.formats.base import Part
 from wane.formats.langchain import LangChainFormat
-from wane.integrations.langchain import ContextLifecycle
+from wane.integrations.langchain import ContextLifecycle, LifecycleState
 from wane.testing import Call, Reply, ScriptedServer, adapters
 
 FORMAT = LangChainFormat()
@@ -150,3 +152,32 @@ def test_results_of_calls_that_could_not_be_read_are_known_again_in_a_new_proces
     assert "malformed" in server.requests[1].results["r1"]
     new = [part.text for event in taken if isinstance(event, MessageTaken) for part in FORMAT.parts(event.message)]
     assert new == ["a", "On."]
+
+
+def test_a_graph_of_ones_own_goes_on_after_calls_that_could_not_be_read() -> None:
+    told: list[Any] = []
+    lifecycle = ContextLifecycle(recall=True, on_event=told.append)
+    tools = [read, *lifecycle.tools]
+    wrong = (Call("read", "a, please", "r1"), Call("delimiter", "start, please", "d1"))
+    look = Call("delimiter", {"action": "start", "name": "look", "type": "expl"}, "d2")
+    replies = [Reply(calls=(*wrong, look)), Reply(calls=(Call("recall", {"name": "look"}, "q"),)), Reply("Done.")]
+    with ScriptedServer(replies) as server:
+        model = TestChat().model(server.url).bind_tools(tools)
+
+        def node(state: LifecycleState) -> dict[str, Any]:
+            return lifecycle.update(state, model.invoke(lifecycle.request(state).messages))
+
+        graph = StateGraph(LifecycleState)
+        graph.add_node("model", node)
+        graph.add_node("tools", ToolNode(tools, wrap_tool_call=lifecycle.wrap_tool_call))
+        graph.add_edge(START, "model")
+        graph.add_conditional_edges("model", tools_condition, {"tools": "tools", END: END})
+        graph.add_edge("tools", "model")
+        thread = graph.compile().invoke({"messages": [("user", "Go.")]})["messages"]
+    assert not server.refusals
+    results = server.requests[-1].results
+    assert all("not a JSON object" in results[call_id] for call_id in ("r1", "d1"))
+    assert results["d2"].startswith("Started")
+    assert "look" in results["q"]
+    assert thread[-1].text == "Done."
+    assert not [event for event in told if isinstance(event, (HistoryForked, HistoryReplaced))]
