@@ -149,7 +149,7 @@ class TestChat(adapters.AdapterContract):
 class TestResponses(TestChat):
     """Responses, with reasoning."""
 
-    estimated = 0.015  # it sends reasoning sealed, without the text that an estimate counts
+    estimated = 0.02  # it sends reasoning sealed, without the text that an estimate counts
     reasoning = True
 
     def model(self, url: str) -> Model:
