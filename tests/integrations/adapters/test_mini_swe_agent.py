@@ -81,7 +81,8 @@ def in_bash(reply: Reply) -> Reply:
         else call
         for call in reply.calls
     )
-    return replace(reply, calls=calls or (bash(f"{SUBMIT}; echo '{reply.text}'", f"submit {reply.text}"),))
+    name = "".join(filter(str.isalnum, reply.text or ""))
+    return replace(reply, calls=calls or (bash(f"{SUBMIT}; echo '{reply.text}'", f"submit-{name}"),))
 
 
 class MiniThread:
