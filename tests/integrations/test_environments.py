@@ -24,11 +24,11 @@ MOST = 280.0
 
 # By module: the environment, which is an extra of the project, and its tests.
 FRAMEWORKS = {
-    "google.adk": ("dev-google-adk", ["test_google_adk.py", "test_google_adk_format.py"]),
+    "google.adk": ("dev-google-adk", ["test_google_adk.py", "test_google_adk_format.py", "test_guides.py"]),
     "inspect_ai": ("dev-google-adk", ["test_inspect_ai.py", "test_inspect_ai_format.py"]),
-    "minisweagent": ("dev-litellm", ["test_mini_swe_agent.py"]),
+    "minisweagent": ("dev-litellm", ["test_mini_swe_agent.py", "test_guides.py"]),
     "litellm": ("dev-litellm", ["test_litellm.py"]),
-    "openhands.sdk": ("dev-openhands", ["test_openhands.py", "test_openhands_format.py"]),
+    "openhands.sdk": ("dev-openhands", ["test_openhands.py", "test_openhands_format.py", "test_guides.py"]),
 }
 CONFLICTS = ("ResolutionImpossible", "conflicting dependencies", "unsatisfiable")
 """How an installer says that requirements exclude each other: that is a fault of the project."""

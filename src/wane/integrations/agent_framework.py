@@ -92,15 +92,14 @@ class ContextLifecycle(ContextProvider):
         if (reason := _out_of_reach(agent, session, context)) is not None:
             self._warner.warn(reason)
             return
-        if any(isinstance(each, CompactionProvider) for each in getattr(agent, "context_providers", ())):
+        providers = getattr(agent, "context_providers", ())
+        if any(isinstance(each, CompactionProvider) for each in providers):
             self._warner.warn(_COMPACTED)
         if self._instructions:
             context.extend_instructions(self.source_id, self._instructions)
         context.extend_tools(self.source_id, self._tools)
         name = getattr(agent, "name", None) or ""
-        stores = frozenset(
-            each.source_id for each in getattr(agent, "context_providers", ()) if isinstance(each, HistoryProvider)
-        )
+        stores = frozenset(each.source_id for each in providers if isinstance(each, HistoryProvider))
         known, agents = self._known.setdefault(session, {}), state.setdefault("agents", {})
         run = _Run(self._make, self._warner, known, agents, name, stores)
         context.extend_middleware(self.source_id, [_Requests(run), _Answers(run, self._tools)])
@@ -194,16 +193,13 @@ class _Requests(ChatMiddleware):
 
     async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
         """Wrap each model call, inside the function loop."""
-        if not self._run.view(context):
-            await call_next()
-        elif context.stream:
+        managed = self._run.view(context)
+        if managed and context.stream:
             # The end of a stream has the usage.
             context.stream_result_hooks.append(self._run.answered)
-            await call_next()
-        else:
-            await call_next()
-            if isinstance(context.result, ChatResponse):
-                self._run.answered(context.result)
+        await call_next()
+        if managed and isinstance(context.result, ChatResponse):
+            self._run.answered(context.result)
 
 
 class _Answers(FunctionMiddleware):
@@ -252,4 +248,10 @@ def _held(usage: Mapping[str, Any]) -> int:
 def _definitions(tools: Any) -> str:
     """The definitions of a request's tools, as text to count."""
     each = tools if isinstance(tools, Sequence) else [] if tools is None else [tools]
-    return json.dumps([it.to_json_schema_spec() if isinstance(it, FunctionTool) else it for it in each], default=str)
+    return json.dumps([_definition(it) if isinstance(it, FunctionTool) else it for it in each], default=str)
+
+
+def _definition(tool: FunctionTool) -> dict[str, Any]:
+    # OpenAI's clients add the last one to a tool's own schema when they first send it.
+    schema = {**tool.parameters(), "additionalProperties": False}
+    return {"type": "function", "name": tool.name, "description": tool.description, "parameters": schema}

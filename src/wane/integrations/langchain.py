@@ -33,6 +33,7 @@ from wane.formats.langchain import LangChainFormat
 
 __all__ = ["ContextLifecycle", "LifecycleState"]
 
+_UNREAD: Final = "Error: the call's arguments are not a JSON object. Call the tool again with correct arguments."
 _KEPT: Final = 64  # conversations kept in memory, so that they are not restored for each call
 
 
@@ -44,7 +45,8 @@ class LifecycleState(AgentState[Any]):
 
 class _Adapter(Adapter[BaseMessage]):
     def key(self, message: BaseMessage) -> str | None:
-        return message.id
+        # LangChain gives a result of its own, for a call that it could not read, an id only when it is stored.
+        return message.tool_call_id if isinstance(message, ToolMessage) else message.id
 
     def usage(self, message: BaseMessage) -> int:
         usage = message.usage_metadata if isinstance(message, AIMessage) else None
@@ -153,6 +155,7 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
 
     def _conversation(self, state: Mapping[str, Any], messages: Sequence[BaseMessage]) -> Conversation[BaseMessage]:
         """The thread's conversation, after it took in its messages."""
+        messages = _with_refusals(messages)
         kept = state.get("wane") or {}
         conversation = self._known.get(kept.get("mark", ""))
         if conversation is None:
@@ -195,6 +198,19 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
                 conversation = self._conversation(request.state, request.state["messages"])
                 text = conversation.answer(Call(name, call["args"], call_id))
         return ToolMessage(text, tool_call_id=call_id, name=name)
+
+
+def _with_refusals(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """Messages with a result for each call that LangChain could not read, which `ToolNode` does not give."""
+    answered = {None, *(message.tool_call_id for message in messages if isinstance(message, ToolMessage))}
+    whole: list[BaseMessage] = []
+    for number, message in enumerate(messages, 1):
+        whole.append(message)
+        # The last answer's tools may still run.
+        if isinstance(message, AIMessage) and number < len(messages):
+            refused = [call for call in message.invalid_tool_calls if call["id"] not in answered]
+            whole += [ToolMessage(_UNREAD, tool_call_id=call["id"], name=call["name"]) for call in refused]
+    return whole
 
 
 def _not_through_us(**_: Any) -> str:

@@ -49,21 +49,7 @@ _lock: Final = threading.RLock()  # tools may run in threads
 _windows: Final = weakref.WeakValueDictionary[str, "_Window"]()  # by the conversation's id
 
 
-class _Adapter(Adapter[Message]):
-    """Reads the usage of an answer's request from the language model's metrics."""
-
-    llm: Any = None
-
-    def key(self, message: Message) -> str:
-        return " ".join(event.id for event in message)
-
-    def usage(self, message: Message) -> int:
-        answered = getattr(message[0], "llm_response_id", None)
-        rows = self.llm.metrics.token_usages if self.llm is not None and answered else ()
-        return next((row.prompt_tokens for row in reversed(rows) if row.response_id == answered), 0)
-
-
-class _Window:
+class _Window(Adapter[Message]):
     """One conversation's window, in `_windows` while its state is in memory."""
 
     def __init__(self, state: Any) -> None:
@@ -71,41 +57,40 @@ class _Window:
         _windows[str(state.id)] = self
         weakref.finalize(state, lambda _: None, self)  # keeps the window alive until then
         self._settings: ContextLifecycle | None = None
-        self._adapter = _Adapter()
         self._conversation: Conversation[Message] | None = None
         self._tools: list[Any] = []
-        self._definitions = ""
 
-    def taken(self, lifecycle: ContextLifecycle, llm: Any) -> Conversation[Message]:
+    def key(self, message: Message) -> str:
+        return " ".join(event.id for event in message)
+
+    def usage(self, message: Message) -> int:
+        answered, state = getattr(message[0], "llm_response_id", None), self.state()
+        rows = state.agent.llm.metrics.token_usages if answered and state else ()
+        return next((row.prompt_tokens for row in reversed(rows) if row.response_id == answered), 0)
+
+    def taken(self, lifecycle: ContextLifecycle) -> Conversation[Message]:
         """Return the conversation with these settings, after it took in all events."""
         state: Any = self.state()
-        self._adapter.llm = llm or self._adapter.llm
         events = OpenHandsFormat().read(state.view.events)
         if self._conversation is None or self._settings != lifecycle:
             kept = state.agent_state.get(_STATE) or {}
-            self._conversation = resumed(lambda: lifecycle._make(self._adapter), kept, events)
-            self._settings = lifecycle
+            self._conversation = resumed(lambda: lifecycle._make(self), kept, events)
+            self._settings, self._tools = lifecycle, []
         _warner.ingested(self._conversation.ingest(events))
         return self._conversation
 
-    def view(self, lifecycle: ContextLifecycle, llm: Any) -> list[Any]:
+    def view(self, lifecycle: ContextLifecycle) -> list[Any]:
         """Return the events of the next request, and store the state for other processes."""
         state: Any = self.state()
-        conversation = self.taken(lifecycle, llm)
-        conversation.overhead = self._defined([*state.agent.tools_map.values()])
-        if llm is not None:
-            conversation.keep_opening = bool(llm.extended_thinking_budget) and "claude" in llm.model
+        conversation, llm, tools = self.taken(lifecycle), state.agent.llm, [*state.agent.tools_map.values()]
+        if tools != self._tools:  # the SDK takes milliseconds to make their definitions
+            made = [tool.to_openai_tool(add_security_risk_prediction=True) for tool in tools]
+            self._tools, conversation.overhead = tools, json.dumps(made)
+        conversation.keep_opening = bool(llm.extended_thinking_budget) and "claude" in llm.model
         request = conversation.request()
         # Each assignment saves the whole state.
         state.agent_state = {**state.agent_state, _STATE: {"state": conversation.state()}}
         return request.messages
-
-    def _defined(self, tools: list[Any]) -> str:
-        """The definitions of tools, as text to count; cached, because the SDK takes milliseconds to make them."""
-        if tools != self._tools:
-            made = [tool.to_openai_tool(add_security_risk_prediction=True) for tool in tools]
-            self._tools, self._definitions = tools, json.dumps(made)
-        return self._definitions
 
 
 class ContextLifecycle(CondenserBase):
@@ -164,14 +149,14 @@ class ContextLifecycle(CondenserBase):
         context = context.model_copy(update={"system_message_suffix": suffix})
         return agent.model_copy(update={"condenser": self, "tools": [*others, *self.tools], "agent_context": context})
 
-    def condense(self, view: View, agent_llm: LLM | None = None) -> View:
+    def condense(self, view: View, agent_llm: LLM | None = None) -> View:  # noqa: ARG002 - the state has it
         """Return the events of the next request: a view, so that nothing enters the conversation's events."""
         with _lock:
             window = next((it for it in [*_windows.values()] if (state := it.state()) and state.view is view), None)
             try:
                 if window is not None:
                     # They are valid events already; validating them again would take longer than choosing them.
-                    return View.model_construct(events=window.view(self, agent_llm))
+                    return View.model_construct(events=window.view(self))
                 _warner.warn(_LACKING)
             except (FormatError, HistoryError) as error:
                 _warner.unmanaged(error)
@@ -179,7 +164,7 @@ class ContextLifecycle(CondenserBase):
 
     def _make(self, adapter: Adapter[Message] | None = None) -> Conversation[Message]:
         settings: Any = {name: getattr(self, name) for name in LifecycleSettings.__annotations__}
-        return maker(OpenHandsFormat(), adapter or _Adapter(), self.budget, **settings)()
+        return maker(OpenHandsFormat(), adapter or Adapter(), self.budget, **settings)()
 
 
 # The tools; the SDK finds these classes by their names
@@ -219,7 +204,7 @@ def _answered(action: Any, running: Any) -> str:
     if not isinstance(lifecycle, ContextLifecycle):
         return _NOWHERE
     try:
-        conversation = (_windows.get(str(state.id)) or _Window(state)).taken(lifecycle, running.agent.llm)
+        conversation = (_windows.get(str(state.id)) or _Window(state)).taken(lifecycle)
     except (FormatError, HistoryError):
         return _NOWHERE
     # A tool gets neither its call nor the call's id.

@@ -6,18 +6,23 @@
 
 pytest finds the tests by their names. They drive the framework's real loop against a `ScriptedServer`, which refuses
 what a provider would refuse. `Thread` is what a test needs from the framework; the host's tools are `read` and `grep`,
-which return `content_of(what)`.
+which return `content_of(what)`. A model also makes mistakes, so the script has calls with wrong arguments (`WRONG`).
 """
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from itertools import count
 from typing import Any, Final, Protocol
+from unittest import SkipTest
 
-from wane.core import Kind
+from wane.conversation.events import OverheadChanged
+from wane.core import DELIMITER, Kind
+from wane.formats.base import Part
 from wane.testing.request import Request
 from wane.testing.script import Call, Reply
 from wane.testing.server import Refusal, ScriptedServer
@@ -44,43 +49,79 @@ def prompt_of(turn: int) -> str:
     return f"Turn {turn}: look at it, and change it. Mind §{turn}!"
 
 
-def script(*, recall: bool = False, malformed: bool = True, reasoning: bool = False) -> Iterator[Reply]:
+WRONG: Final[Mapping[str, tuple[str, Mapping[str, Any] | str]]] = {
+    "mark-types": (DELIMITER, {"action": 5, "name": []}),
+    "mark-list": (DELIMITER, '["start"]'),
+    # Not the beginning of JSON either, which some frameworks complete.
+    "mark-text": (DELIMITER, "start, please"),
+    "tool-types": ("read", {"path": ["x"]}),
+    "tool-list": ("read", '["x"]'),
+    "tool-text": ("read", "x, please"),
+}
+"""Calls with wrong arguments, in each turn beside correct ones, by what is wrong: the tool, and the arguments."""
+
+ONLY_OBJECTS: Final[Mapping[str, str]] = dict.fromkeys(
+    [what for what, (_, arguments) in WRONG.items() if isinstance(arguments, str)],
+    "arguments are objects in this protocol",
+)
+"""What an `AdapterContract` cannot have in such a protocol; for its `cannot`."""
+
+DELEGATING: Final = (1, 3)
+"""Turns in which the model calls the sub-agent."""
+
+TASK: Final = "Help with this, and mind §."
+"""What it tells the sub-agent."""
+
+
+def script(*, recall: bool = False, wrong: Iterable[str] = ()) -> Iterator[Reply]:
     """Yield the model's replies in all turns.
 
     Args:
         recall: whether the last turn recalls the first exploration.
-        malformed: whether some `delimiter` calls have arguments of wrong types.
-        reasoning: whether each answer begins with reasoning.
+        wrong: calls with wrong arguments that each turn has, of `WRONG`.
     """
     for n in range(TURNS):
-        for reply in replies_of(n, recall=recall and n == TURNS - 1, malformed=malformed):
-            yield replace(reply, reasoning=f"In turn {n} it is best to go on. " * 5) if reasoning else reply
+        yield from replies_of(n, recall=recall and n == TURNS - 1, wrong=wrong)
 
 
-ESTIMATED: Final = 0.002
-"""Share of the budget by which a request may pass it: what was added since the provider's last report is estimated."""
-
-
-def replies_of(turn: int, *, recall: bool = False, malformed: bool = True) -> Iterator[Reply]:
+def replies_of(turn: int, *, recall: bool = False, wrong: Iterable[str] = ()) -> Iterator[Reply]:
     """Yield the model's replies in one turn: an exploration and an act, with marks and tools side by side."""
     n, look = turn, {"action": "start", "name": f"look-{turn}", "type": "expl"}
-    yield Reply("I look.", calls=(Call("delimiter", look, f"look-{n}"), Call("read", {"path": f"a{n}"}, f"a{n}")))
-    wrong: tuple[Call, ...] = (Call("delimiter", look, f"again-{n}"),)
-    if malformed:
-        wrong += (Call("delimiter", {"action": 5, "name": []}, f"types-{n}"),)
-    yield Reply(calls=(Call("grep", {"pattern": f"b{n}"}, f"b{n}"), *wrong, Call("read", {"path": f"c{n}"}, f"c{n}")))
+    yield Reply("I look.", calls=(Call(DELIMITER, look, f"look-{n}"), Call("read", {"path": f"a{n}"}, f"a{n}")))
+    mistakes = (Call(*WRONG[what], f"{what}-{n}") for what in wrong)
+    again = Call(DELIMITER, look, f"again-{n}")
+    grep, other = Call("grep", {"pattern": f"b{n}"}, f"b{n}"), Call("read", {"path": f"c{n}"}, f"c{n}")
+    yield Reply(calls=(grep, again, *mistakes, other))
     end = {"action": "end", "name": f"look-{n}", "description": f"a{n} and c{n} hold lines."}
     fix = {"action": "start", "name": f"fix-{n}", "type": "act", "dependencies": [f"look-{n}"]}
-    calls = (
-        Call("delimiter", end, f"end-{n}"),
-        Call("delimiter", fix, f"fix-{n}"),
-        Call("read", {"path": f"d{n}"}, f"d{n}"),
-    )
-    yield Reply(calls=calls)
+    calls = (Call(DELIMITER, end, f"end-{n}"), Call(DELIMITER, fix, f"fix-{n}"))
+    yield Reply(calls=(*calls, Call("read", {"path": f"d{n}"}, f"d{n}")))
     if recall:
         yield Reply(calls=(Call("recall", {"name": "look-0"}, "recall"),))
-    yield Reply(calls=(Call("delimiter", {"action": "end", "name": f"fix-{n}"}, f"done-{n}"),))
+    yield Reply(calls=(Call(DELIMITER, {"action": "end", "name": f"fix-{n}"}, f"done-{n}"),))
     yield Reply(f"Done {n}.")
+
+
+def delegation(argument: str, *, wrong: Iterable[str] = ()) -> Iterator[tuple[str, Reply]]:
+    """Yield the replies of a model that has a sub-agent's help in some turns, each with whom it answers.
+
+    The sub-agent does all that `script` does, in one turn, and under the same names of episodes.
+
+    Args:
+        argument: the argument of the tool `helper`.
+        wrong: as for `script`.
+    """
+    for n in range(TURNS):
+        for number, reply in enumerate(replies_of(n, wrong=wrong)):
+            yield "parent", reply
+            if n in DELEGATING and number == 0:
+                ask = Call("helper", {argument: TASK}, f"help-{n}")
+                yield "parent", Reply(calls=(ask, Call("read", {"path": f"h{n}"}, f"h{n}")))
+                for each in script(wrong=wrong):
+                    if each.calls:
+                        calls = tuple(replace(call, id=f"sub{n}-{call.id}") for call in each.calls)
+                        yield f"sub{n}", replace(each, calls=calls)
+                yield f"sub{n}", Reply("Helped.")
 
 
 class Thread(Protocol):
@@ -90,8 +131,8 @@ class Thread(Protocol):
         """Send a prompt, and return the agent's final answer."""
         ...
 
-    def stored(self) -> Mapping[str, str]:
-        """Return the results that the framework has stored, by call id."""
+    def stored(self) -> Sequence[Part]:
+        """Return the history that the framework has stored, as its format takes it apart."""
         ...
 
     def again(self) -> Thread:
@@ -123,15 +164,19 @@ class AdapterContract(ABC):
 
     Attributes:
         overhead: tokens of the framework's own prompts and tools in each request.
-        malformed: whether the framework passes calls with arguments of wrong types on to the tool.
-        streams: whether the framework can stream.
+        estimated: share of the budget by which a request may pass it, because what was added since the provider's last
+            report is estimated.
         reasoning: whether each answer begins with reasoning, which a provider wants back as it was.
+        argument: the argument of the tool that is a sub-agent.
+        cannot: what the framework or the protocol cannot do, each with the reason: `stream`, `delegate` (to a
+            sub-agent), and calls with wrong arguments, by their names in `WRONG`.
     """
 
     overhead = 0
-    malformed = True
-    streams = True
+    estimated = 0.002
     reasoning = False
+    argument = "task"
+    cannot: Mapping[str, str] = {}
 
     @abstractmethod
     def begin(self, url: str, **settings: Any) -> Thread:
@@ -142,24 +187,55 @@ class AdapterContract(ABC):
             settings: `budget`, `recall` and `on_event`, as every adapter takes them.
         """
 
+    def delegate(self, url: str, **settings: Any) -> Thread:
+        """Return a new conversation whose agent has one more tool, the sub-agent `helper`, in the framework's own way.
+
+        One adapter serves both, and both have the tools `read` and `grep`.
+        """
+        raise NotImplementedError("make an agent with a sub-agent, or say in `cannot` why there is none")
+
+    def said(self, reply: Reply) -> Reply:
+        """Return a reply as a model gives it to this framework; by default it is the script's."""
+        return reply
+
     def serving(self, replies: Iterator[Reply]) -> AbstractContextManager[Served]:
         """Return a provider that gives these replies."""
         return ScriptedServer(replies)
 
     # The tests
 
-    def test_requests_stay_within_the_budget_and_the_history_stays_whole(self) -> None:
-        """Nothing is refused or over the budget, each request holds all user turns, and all results are stored."""
-        served, thread = self._live()
-        limit = (BUDGET + self.overhead) * (1 + ESTIMATED)
+    def test_requests_stay_within_the_budget(self) -> None:
+        """Nothing is refused or over the budget, something is evicted, and each request holds all user turns."""
+        served, _ = self._live()
+        self._check(served.requests)
         assert not served.refusals, served.refusals
-        assert all(request.tokens <= limit for request in served.requests), [it.tokens for it in served.requests]
         assert "a0" not in served.requests[-1].results, "nothing was evicted"
-        stored = thread.stored()
-        assert all(stored[f"{letter}{n}"] == content_of(f"{letter}{n}") for n in range(TURNS) for letter in "abcd")
-        said = [[text for text in request.texts(Kind.USER) if not text.startswith(NOTE)] for request in served.requests]
+        said = [_users(request) for request in served.requests]
         assert all(texts == [prompt_of(n) for n in range(len(texts))] for texts in said)
         assert len(said[-1]) == TURNS
+
+    def test_the_history_stays_whole_and_unchanged(self) -> None:
+        """What was said, called and returned is stored as it was, in its order, whatever was evicted."""
+        served, thread = self._live()
+        stored, replies = thread.stored(), [self.said(reply) for reply in self._script()]
+        texts = {kind: [part.text for part in stored if part.kind is kind] for kind in Kind}
+        assert texts[Kind.USER] == [prompt_of(n) for n in range(TURNS)]
+        assert texts[Kind.TEXT] == [reply.text for reply in replies if reply.text]
+        if self.reasoning:
+            assert texts[Kind.REASONING] == [reply.reasoning for reply in replies]
+        made = [call for reply in replies for call in reply.calls]
+        kept = {part.call_id: part for part in stored if part.kind is Kind.CALL}
+        assert {call.id: call.tool for call in made} == {part.call_id: part.tool for part in kept.values()}
+        # Frameworks mend wrong arguments, and some put calls that they cannot read behind the others.
+        wrong = {f"{what}-{n}" for what in WRONG for n in range(TURNS)}
+        correct = [call for call in made if call.id not in wrong]
+        assert [call_id for call_id in kept if call_id not in wrong] == [call.id for call in correct]
+        assert all(json.loads(kept[call.id].arguments or "") == call.arguments for call in correct)
+        results = {part.call_id: part.text for part in stored if part.kind is Kind.RESULT}
+        assert results.keys() >= {call.id for call in correct}
+        assert all(results[f"{letter}{n}"] == content_of(f"{letter}{n}") for n in range(TURNS) for letter in "abcd")
+        told = [(name, text) for request in served.requests for name, text in request.results.items()]
+        assert all(results[name] == text for name, text in told if name not in wrong)
 
     def test_each_request_is_a_part_of_the_history(self) -> None:
         """Each request is a subsequence of the request without eviction."""
@@ -170,21 +246,23 @@ class AdapterContract(ABC):
             there = iter(_seen(full))
             assert all(part in there for part in _seen(view))
 
-    def test_refused_marks_are_results(self) -> None:
-        """The model is told about a wrong mark, and the run continues; correct marks beside it count."""
+    def test_refused_calls_are_results(self) -> None:
+        """The model is told about a wrong call, and the run continues; correct calls beside it count."""
         results = self._live(budget=AMPLE)[0].requests[-1].results
         for n in range(TURNS):
             assert results[f"look-{n}"].startswith("Started")
             assert results[f"again-{n}"].startswith("Error")
             assert results[f"fix-{n}"].startswith("Started")
-            if self.malformed:
-                assert "rror" in results[f"types-{n}"]
+            for what in self._wrong:
+                assert results[f"{what}-{n}"]
+                assert not results[f"{what}-{n}"].startswith("Started")
+            assert all(results[f"{letter}{n}"] == content_of(f"{letter}{n}") for letter in "bc")
 
     def test_streamed_is_the_same_as_not_streamed(self) -> None:
         """The same requests go out."""
-        if self.streams:
-            one, other = self._live()[0].requests, self._live(stream=True)[0].requests
-            assert [_seen(request) for request in one] == [_seen(request) for request in other]
+        self._needs("stream")
+        one, other = self._live()[0].requests, self._live(stream=True)[0].requests
+        assert [_seen(request) for request in one] == [_seen(request) for request in other]
 
     def test_a_new_process_goes_on_with_the_same_view(self) -> None:
         """The same requests go out if a new process takes over after each turn."""
@@ -198,9 +276,9 @@ class AdapterContract(ABC):
         assert content_of("a0")[:1_000] in served.requests[-2].results["recall"]
 
     def test_a_history_that_grows_is_not_taken_for_another(self) -> None:
-        """Check that neither a fork nor a replacement is told, also where a new process goes on."""
+        """Neither a fork nor a replacement is told, nor another overhead, also where a new process goes on."""
         told: list[object] = []
-        with self.serving(script(malformed=self.malformed)) as served:
+        with self.serving(map(self.said, self._script())) as served:
             thread = self.begin(served.url, budget=BUDGET + self.overhead, on_event=told.append)
             for n in range(TURNS):
                 thread.turn(prompt_of(n))
@@ -208,11 +286,12 @@ class AdapterContract(ABC):
         names = {type(event).__name__ for event in told}
         assert "PassRan" in names
         assert not names & {"HistoryForked", "HistoryReplaced"}
+        assert len({event.tokens for event in told if isinstance(event, OverheadChanged)}) <= 1
 
     def test_two_conversations_have_a_window_each(self) -> None:
-        """Like a sub-agent and its parent: both may use the same names of episodes."""
-        replies = (reply for n in range(TURNS) for _ in range(2) for reply in replies_of(n, malformed=False))
-        with self.serving(replies) as served:
+        """Both may use the same names of episodes."""
+        replies = (reply for n in range(TURNS) for _ in range(2) for reply in replies_of(n, wrong=()))
+        with self.serving(map(self.said, replies)) as served:
             threads = [self.begin(served.url, budget=AMPLE) for _ in range(2)]
             for n in range(TURNS):
                 assert [thread.turn(prompt_of(n)) for thread in threads] == [f"Done {n}."] * 2
@@ -220,12 +299,59 @@ class AdapterContract(ABC):
         results = [request.results for request in served.requests[-2:]]
         assert all(result[f"look-{n}"].startswith("Started") for result in results for n in range(TURNS))
 
+    def test_a_sub_agent_has_a_window_of_its_own(self) -> None:
+        """Within a call of its parent's it fills its own window, and neither's requests hold a part of the other's."""
+        self._needs("delegate")
+        whole = enumerate(delegation(self.argument, wrong=self._wrong))
+        plan = [(who, self._thought(number, reply)) for number, (who, reply) in whole]
+        with self.serving(self.said(reply) for _, reply in plan) as served:
+            thread = self.delegate(served.url, budget=BUDGET + self.overhead)
+            for n in range(TURNS):
+                assert thread.turn(prompt_of(n)) == f"Done {n}."
+        assert not served.refusals, served.refusals
+        self._check(served.requests)
+        for who in dict.fromkeys(who for who, _ in plan):
+            requests = [request for (each, _), request in zip(plan, served.requests, strict=True) if each == who]
+            prefix, results = ("" if who == "parent" else f"{who}-"), [request.results for request in requests]
+            others = {call.id for each, reply in plan if each != who for call in reply.calls}
+            assert not any(part.call_id in others for request in requests for part in request.parts)
+            assert f"{prefix}a0" in results[1]
+            assert f"{prefix}a0" not in results[-1], "nothing was evicted"
+            told = {name: text for each in results for name, text in each.items()}
+            marks = [f"{prefix}{what}-{n}" for what in ("look", "fix") for n in range(TURNS)]
+            assert all(told[mark].startswith("Started") for mark in marks)
+            said = [_users(request) for request in requests]
+            if who == "parent":
+                # Some frameworks join user turns when all between them has left.
+                assert "\n".join(said[-1]) == "\n".join(prompt_of(n) for n in range(TURNS))
+                assert all("Helped." in told[f"help-{n}"] for n in DELEGATING)
+            else:
+                assert all(len(texts) == 1 and TASK in texts[0] for texts in said)
+
+    @property
+    def _wrong(self) -> list[str]:
+        return [what for what in WRONG if what not in self.cannot]
+
+    def _needs(self, ability: str) -> None:
+        if ability in self.cannot:
+            raise SkipTest(self.cannot[ability])
+
+    def _check(self, requests: Sequence[Request]) -> None:
+        limit = (BUDGET + self.overhead) * (1 + self.estimated)
+        assert all(request.tokens <= limit for request in requests), [request.tokens for request in requests]
+
+    def _thought(self, number: int, reply: Reply) -> Reply:
+        return replace(reply, reasoning=f"It is best to go on, {number}. " * 5) if self.reasoning else reply
+
+    def _script(self, *, recall: bool = False) -> Iterator[Reply]:
+        return map(self._thought, count(), script(recall=recall, wrong=self._wrong))
+
     def _live(
         self, *, budget: int = BUDGET, recall: bool = False, stream: bool = False, restarts: bool = False
     ) -> tuple[Served, Thread]:
         """Run one conversation from beginning to end."""
         settings: dict[str, Any] = {"recall": True} if recall else {}
-        with self.serving(script(recall=recall, malformed=self.malformed, reasoning=self.reasoning)) as served:
+        with self.serving(map(self.said, self._script(recall=recall))) as served:
             thread = self.begin(served.url, budget=budget + self.overhead, **settings)
             for n in range(TURNS):
                 answer = thread.turn(prompt_of(n), stream=stream)
@@ -235,9 +361,14 @@ class AdapterContract(ABC):
         return served, thread
 
 
+def _users(request: Request) -> list[str]:
+    """Return the user turns of a request."""
+    return [text for text in request.texts(Kind.USER) if not text.startswith(NOTE)]
+
+
 def _seen(request: Request) -> list[tuple[Kind, str | None, str]]:
     """Return a request's conversation without the results of marks, which may tell what has left the view."""
-    own = {part.call_id for part in request.parts if part.kind is Kind.CALL and part.tool == "delimiter"}
+    own = {part.call_id for part in request.parts if part.kind is Kind.CALL and part.tool == DELIMITER}
     return [
         (part.kind, part.call_id, "" if part.kind is Kind.RESULT and part.call_id in own else part.text)
         for part in request.parts

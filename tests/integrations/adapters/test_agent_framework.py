@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import warnings
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import pytest
@@ -28,6 +27,8 @@ from agent_framework.openai import OpenAIChatClient, OpenAIChatCompletionClient
 
 from wane.conversation.events import HistoryForked, HistoryReplaced
 from wane.core import Kind
+from wane.formats.agent_framework import AgentFrameworkFormat
+from wane.formats.base import Part
 from wane.integrations.agent_framework import ContextLifecycle
 from wane.testing import Call, Reply, ScriptedServer, adapters
 
@@ -45,15 +46,22 @@ def grep(pattern: str) -> str:
 class AgentFrameworkThread:
     """A session of an agent."""
 
-    def __init__(self, make: Any, options: dict[str, Any], settings: dict[str, Any], saved: Any = None) -> None:
+    def __init__(
+        self,
+        make: Any,
+        options: dict[str, Any],
+        settings: dict[str, Any],
+        saved: Any = None,
+        *,
+        sub_agent: bool = False,
+    ) -> None:
         self._make, self._options, self._settings = make, options, settings
-        self._agent = Agent(
-            make(),
-            "Be good.",
-            name="agent",
-            tools=[read, grep],
-            context_providers=[ContextLifecycle(**settings)],
-        )
+        lifecycle, tools = ContextLifecycle(**settings), [read, grep]
+        given: dict[str, Any] = {"context_providers": [lifecycle], "default_options": options}
+        if sub_agent:
+            helper = Agent(make(), "Help.", name="helper", description="Helps with a task.", tools=tools, **given)
+            tools = [*tools, helper.as_tool()]
+        self._agent = Agent(make(), "Be good.", name="agent", tools=tools, **given)
         self._session = self._agent.create_session() if saved is None else AgentSession.from_dict(saved)
 
     def turn(self, prompt: str, *, stream: bool = False) -> str:
@@ -61,16 +69,15 @@ class AgentFrameworkThread:
 
     async def _turn(self, prompt: str, stream: bool) -> str:
         if not stream:
-            return (await self._agent.run(prompt, session=self._session, options=self._options)).messages[-1].text
-        running = self._agent.run(prompt, session=self._session, options=self._options, stream=True)
+            return (await self._agent.run(prompt, session=self._session)).messages[-1].text
+        running = self._agent.run(prompt, session=self._session, stream=True)
         updates = [update async for update in running]
         assert len(updates) > 1
         return (await running.get_final_response()).messages[-1].text
 
-    def stored(self) -> Mapping[str, str]:
+    def stored(self) -> Sequence[Part]:
         messages = self._session.state["in_memory"]["messages"]
-        contents = [content for message in messages for content in message.contents]
-        return {content.call_id: content.result for content in contents if content.type == "function_result"}
+        return [part for message in messages for part in AgentFrameworkFormat().parts(message)]
 
     def again(self) -> AgentFrameworkThread:
         saved = json.loads(json.dumps(self._session.to_dict()))
@@ -83,11 +90,14 @@ class TestChatCompletions(adapters.AdapterContract):
     client: Any = OpenAIChatCompletionClient
     options: ClassVar[dict[str, Any]] = {}
 
-    def begin(self, url: str, **settings: Any) -> AgentFrameworkThread:
-        def make() -> Any:
-            return self.client(model="gpt-x", api_key="k", base_url=f"{url}/v1")
+    def model(self, url: str) -> Any:
+        return self.client(model="gpt-x", api_key="k", base_url=f"{url}/v1")
 
-        return AgentFrameworkThread(make, self.options, settings)
+    def begin(self, url: str, **settings: Any) -> AgentFrameworkThread:
+        return AgentFrameworkThread(lambda: self.model(url), self.options, settings)
+
+    def delegate(self, url: str, **settings: Any) -> AgentFrameworkThread:
+        return AgentFrameworkThread(lambda: self.model(url), self.options, settings, sub_agent=True)
 
 
 @pytest.mark.full
@@ -102,20 +112,16 @@ class TestResponses(TestChatCompletions):
 class TestAnthropic(TestChatCompletions):
     """Messages, with thinking on a budget."""
 
+    cannot = adapters.ONLY_OBJECTS
+    reasoning = True
     options: ClassVar = {"max_tokens": 5_000, "thinking": {"type": "enabled", "budget_tokens": 1_024}}
 
-    def begin(self, url: str, **settings: Any) -> AgentFrameworkThread:
+    def model(self, url: str) -> Any:
         anthropic = pytest.importorskip("agent_framework_anthropic", reason="needs agent-framework-anthropic")
         from anthropic import AsyncAnthropic
 
-        def make() -> Any:
-            client = AsyncAnthropic(api_key="k", base_url=url, max_retries=0)
-            return anthropic.AnthropicClient(model="claude-x", anthropic_client=client)
-
-        return AgentFrameworkThread(make, self.options, settings)
-
-    def serving(self, replies: Iterator[Reply]) -> ScriptedServer:
-        return ScriptedServer(replace(reply, reasoning=f"Thought {n}. " * 9) for n, reply in enumerate(replies))
+        client = AsyncAnthropic(api_key="k", base_url=url, max_retries=0)
+        return anthropic.AnthropicClient(model="claude-x", anthropic_client=client)
 
 
 def agent(server: ScriptedServer, *providers: Any, client: Any = OpenAIChatCompletionClient, **settings: Any) -> Agent:

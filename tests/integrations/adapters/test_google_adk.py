@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -27,8 +27,9 @@ from google.genai import types
 
 from wane.conversation.events import HistoryForked, HistoryReplaced, MessageTaken
 from wane.core import Kind
+from wane.formats import base
 from wane.integrations.google_adk import ContextLifecycle
-from wane.testing import Call, Refusal, Reply, Request, ScriptedServer, adapters
+from wane.testing import Call, Refusal, Reply, Request, adapters
 from wane.testing.request import Message, Part, compact
 
 SEAL = b"sealed"
@@ -164,14 +165,22 @@ class ADKThread:
     def session(self) -> Any:
         return asyncio.run(self._sessions.get_session(app_name="app", user_id="u", session_id="s"))
 
-    def stored(self) -> Mapping[str, str]:
-        events, ids = self.session().events, {}
-        for event in events:
-            for part in event.content.parts if event.content else []:
-                if part.function_call:
-                    ids[part.function_call.id] = (part.part_metadata or {}).get("id", part.function_call.id)
-        responses = [response for event in events for response in event.get_function_responses()]
-        return {ids[response.id]: response.response["result"] for response in responses}
+    def stored(self) -> Sequence[base.Part]:
+        found, ids = list[base.Part](), dict[str | None, str | None]()
+        for event in self.session().events:
+            parts = event.content.parts if event.content else None
+            for part in parts or []:
+                if call := part.function_call:
+                    ids[call.id] = (part.part_metadata or {}).get("id", call.id)
+                    arguments = compact(call.args)
+                    found.append(base.Part(Kind.CALL, call_id=ids[call.id], tool=call.name, arguments=arguments))
+                elif answer := part.function_response:
+                    text = str((answer.response or {}).get("result"))
+                    found.append(base.Part(Kind.RESULT, text, call_id=ids[answer.id]))
+                else:
+                    kind = Kind.USER if event.author == "user" else Kind.REASONING if part.thought else Kind.TEXT
+                    found.append(base.Part(kind, part.text or ""))
+        return found
 
     def again(self) -> ADKThread:
         return ADKThread(self._agent, self._settings, self._sessions)
@@ -180,37 +189,48 @@ class ADKThread:
 class TestGemini(adapters.AdapterContract):
     """By the rules of Gemini, which has no ids."""
 
+    argument = "request"
+    cannot = adapters.ONLY_OBJECTS
+
     @contextmanager
     def serving(self, replies: Iterator[Reply]) -> Iterator[Gemini]:
         self.gemini = Gemini(replies)
         yield self.gemini
 
     def begin(self, url: str, **settings: Any) -> ADKThread:
+        return ADKThread(self.agent(url), settings)
+
+    def delegate(self, url: str, **settings: Any) -> ADKThread:
+        agent = self.agent(url)
+        helper = agent.model_copy(update={"name": "helper", "description": "Helps with a task."})
+        agent.tools.append(AgentTool(helper.model_copy(update={"tools": [read, grep]})))
+        return ADKThread(agent, settings)
+
+    def agent(self, url: str) -> LlmAgent:
         model = ScriptedLlm(model="gemini-x", gemini=self.gemini)
-        return ADKThread(LlmAgent(name="agent", model=model, instruction="Be good.", tools=[read, grep]), settings)
+        return LlmAgent(name="agent", model=model, instruction="Be good.", tools=[read, grep])
 
 
 @pytest.mark.full
-class TestAnthropic(adapters.AdapterContract):
+class TestAnthropic(TestGemini):
     """Messages, with thinking on a budget."""
 
-    def begin(self, url: str, **settings: Any) -> ADKThread:
+    reasoning = True
+    serving = adapters.AdapterContract.serving
+
+    def agent(self, url: str) -> LlmAgent:
         anthropic = pytest.importorskip("anthropic", reason="needs the package anthropic")
         from google.adk.models.anthropic_llm import AnthropicLlm
 
         client = anthropic.AsyncAnthropic(api_key="k", base_url=url, max_retries=0)
         config = types.GenerateContentConfig(thinking_config=types.ThinkingConfig(thinking_budget=1_024))
-        agent = LlmAgent(
+        return LlmAgent(
             name="agent",
             model=AnthropicLlm(model="claude-x", client=client),
             instruction="Be good.",
             tools=[read, grep],
             generate_content_config=config,
         )
-        return ADKThread(agent, settings)
-
-    def serving(self, replies: Iterator[Reply]) -> ScriptedServer:
-        return ScriptedServer(replace(reply, reasoning=f"Thought {n}. " * 9) for n, reply in enumerate(replies))
 
 
 async def live(app: App, *prompts: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import warnings
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.tool import Tool, ToolCall, tool
 
 from wane.core import Kind
+from wane.formats.base import Part
 from wane.formats.inspect_ai import InspectFormat
 from wane.integrations.inspect_ai import ContextLifecycle
 from wane.testing import Call, Reply, ScriptedServer, adapters
@@ -88,6 +89,8 @@ def run(task: Task, model: Model, folder: Path) -> EvalLog:
 class InspectThread:
     """A sample for each turn, which begins with the messages and the store of the last one."""
 
+    sub_agent = False
+
     def __init__(self, model: Model, settings: dict[str, Any], folder: Path) -> None:
         self._made: tuple[Any, ...] = (model, settings, folder)
         self._lifecycle = ContextLifecycle(**settings)
@@ -97,9 +100,12 @@ class InspectThread:
     def turn(self, prompt: str, *, stream: bool = False) -> str:
         model, _, folder = self._made
         model.api.streaming = stream
-        agent = react(
-            prompt=None, model=self._lifecycle.model(model), tools=[read(), grep(), self._lifecycle], submit=False
-        )
+        tools: list[Any] = [read(), grep(), self._lifecycle]
+        given: dict[str, Any] = {"prompt": None, "model": self._lifecycle.model(model), "submit": False}
+        if self.sub_agent:
+            helper = react(name="helper", description="Helps with a task.", tools=tools, **given)
+            tools = [*tools, as_tool(helper)]
+        agent = react(tools=tools, **given)
         sample = Sample(input=[*self.messages, ChatMessageUser(content=prompt)])
         log = run(Task(dataset=[sample], solver=[stored(self.store), agent]), model, folder)
         assert log.status == "success", log.error
@@ -107,8 +113,8 @@ class InspectThread:
         self.messages, self.store = log.samples[0].messages, log.samples[0].store
         return self.messages[-1].text
 
-    def stored(self) -> Mapping[str, str]:
-        return {it.tool_call_id or "": it.text for it in self.messages if isinstance(it, ChatMessageTool)}
+    def stored(self) -> Sequence[Part]:
+        return [part for message in self.messages for part in InspectFormat().parts(message)]
 
     def again(self) -> InspectThread:
         other = InspectThread(*self._made)
@@ -121,6 +127,8 @@ class InspectThread:
 class TestChat(adapters.AdapterContract):
     """Chat Completions."""
 
+    argument = "input"
+
     @pytest.fixture(autouse=True)
     def _places(self, tmp_path: Path) -> None:
         self.folder = tmp_path
@@ -131,11 +139,17 @@ class TestChat(adapters.AdapterContract):
     def begin(self, url: str, **settings: Any) -> InspectThread:
         return InspectThread(self.model(url), settings, self.folder)
 
+    def delegate(self, url: str, **settings: Any) -> InspectThread:
+        thread = self.begin(url, **settings)
+        thread.sub_agent = True
+        return thread
+
 
 @pytest.mark.full
 class TestResponses(TestChat):
     """Responses, with reasoning."""
 
+    estimated = 0.02  # it sends reasoning sealed, without the text that an estimate counts
     reasoning = True
 
     def model(self, url: str) -> Model:
@@ -146,6 +160,7 @@ class TestResponses(TestChat):
 class TestAnthropic(TestChat):
     """Messages, with thinking."""
 
+    cannot = adapters.ONLY_OBJECTS
     reasoning = True
 
     def model(self, url: str) -> Model:

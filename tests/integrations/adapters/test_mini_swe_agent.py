@@ -6,8 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,9 +24,9 @@ from minisweagent.exceptions import UserInterruption
 
 from wane.conversation.events import HistoryForked, HistoryReplaced
 from wane.core import Kind
+from wane.formats.base import Part
 from wane.integrations.mini_swe_agent import ContextLifecycle, MiniFormat
 from wane.testing import Call, Reply, ScriptedServer, adapters
-from wane.testing.adapters import Served
 
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 
@@ -74,16 +73,16 @@ def bash(command: str, call_id: str) -> Call:
     return Call("bash", {"command": command}, call_id)
 
 
-def in_bash(replies: Iterator[Reply]) -> Iterator[Reply]:
-    """A script's replies by means of this agent: tools are commands, and whoever is done submits."""
-    for number, reply in enumerate(replies):
-        calls = tuple(
-            bash(f"cat {next(iter(call.arguments.values()))}", call.id or "")
-            if call.tool in ("read", "grep") and isinstance(call.arguments, Mapping)
-            else call
-            for call in reply.calls
-        )
-        yield replace(reply, calls=calls or (bash(f"{SUBMIT}; echo '{reply.text}'", f"submit-{number}"),))
+def in_bash(reply: Reply) -> Reply:
+    """A script's reply by means of this agent: tools are commands, and whoever is done submits."""
+    calls = tuple(
+        bash(f"cat {next(iter(call.arguments.values()))}", call.id or "")
+        if call.tool in ("read", "grep") and isinstance(call.arguments, Mapping)
+        else call
+        for call in reply.calls
+    )
+    name = "".join(filter(str.isalnum, reply.text or ""))
+    return replace(reply, calls=calls or (bash(f"{SUBMIT}; echo '{reply.text}'", f"submit-{name}"),))
 
 
 class MiniThread:
@@ -97,9 +96,9 @@ class MiniThread:
         self._agent.earlier = [message for message in self._agent.messages if message["role"] != "exit"]
         return str(self._agent.run(prompt)["submission"]).strip()
 
-    def stored(self) -> Mapping[str, str]:
+    def stored(self) -> Sequence[Part]:
         messages = json.loads((self._folder / "trajectory.json").read_text())["messages"]
-        return {it["tool_call_id"]: it["content"] for it in messages if it["role"] == "tool"}
+        return [part for message in messages if message["role"] != "exit" for part in MiniFormat().parts(message)]
 
     def again(self) -> MiniThread:
         thread = MiniThread(self._make, self._folder)
@@ -107,10 +106,20 @@ class MiniThread:
         return thread
 
 
+CANNOT: Mapping[str, str] = {
+    "stream": "its models do not stream",
+    "delegate": "its agents have no sub-agents",
+    **dict.fromkeys(
+        ("tool-types", "tool-list", "tool-text"),
+        "it leaves out an answer with a bad command, and asks for another one",
+    ),
+}
+
+
 class TestChat(adapters.AdapterContract):
     """Chat Completions."""
 
-    streams = False
+    cannot = CANNOT
     name = "openai/gpt-x"
     model_kwargs: Mapping[str, Any] = {}
 
@@ -127,14 +136,15 @@ class TestChat(adapters.AdapterContract):
             (folder / what).write_text(adapters.content_of(what))
         return MiniThread(lambda: model_of(url, self.name, model_kwargs=dict(self.model_kwargs), **settings), folder)
 
-    def serving(self, replies: Iterator[Reply]) -> AbstractContextManager[Served]:
-        return ScriptedServer(in_bash(replies))
+    def said(self, reply: Reply) -> Reply:
+        return in_bash(reply)
 
 
 @pytest.mark.full
 class TestAnthropic(TestChat):
     """Messages, with thinking."""
 
+    cannot: Mapping[str, str] = {**CANNOT, **adapters.ONLY_OBJECTS}
     name = "anthropic/claude-sonnet-4-5"
     reasoning = True
     model_kwargs: Mapping[str, Any] = {"max_tokens": 5_000, "thinking": {"type": "enabled", "budget_tokens": 1_024}}

@@ -6,7 +6,7 @@ import asyncio
 import subprocess
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,8 @@ from agents import (
 from agents.testing import ScriptedModel, assistant_message, function_call
 from openai import AsyncOpenAI
 
+from wane.formats.base import Part
+from wane.formats.openai_responses import OpenAIResponsesFormat
 from wane.integrations.openai_agents import ContextLifecycle
 from wane.testing import adapters
 
@@ -50,6 +52,8 @@ def grep(pattern: str) -> str:
 class AgentsThread:
     """A session of an agent."""
 
+    sub_agent = False
+
     def __init__(self, model: Any, url: str, settings: dict[str, Any], session: SQLiteSession, folder: Path) -> None:
         self._made: tuple[Any, ...] = (model, url, settings, session, folder)
         self._model, self._url, self._session = model, url, session
@@ -62,7 +66,14 @@ class AgentsThread:
         # A client is of one event loop.
         async with AsyncOpenAI(base_url=f"{self._url}/v1", api_key="k", max_retries=0) as client:
             model = self._model("gpt-x", openai_client=client)
-            agent = self._lifecycle.equip(Agent("a", instructions="Be good.", tools=[read, grep], model=model))
+            tools: list[Any] = [read, grep]
+            # By itself it asks for a stream's usage only at OpenAI's own address.
+            usage = ModelSettings(include_usage=True)
+            agent = Agent("a", instructions="Be good.", tools=tools, model=model, model_settings=usage)
+            if self.sub_agent:
+                sub = self._lifecycle.equip(agent.clone(name="b", instructions="Help."))
+                agent.tools = [*tools, sub.as_tool("helper", "Helps with a task.", max_turns=30)]
+            agent = self._lifecycle.equip(agent)
             if not stream:
                 result: Any = await Runner.run(agent, prompt, session=self._session, max_turns=20)
             else:
@@ -70,9 +81,9 @@ class AgentsThread:
                 assert [event async for event in result.stream_events()]
             return str(result.final_output)
 
-    def stored(self) -> Mapping[str, str]:
-        items: list[Any] = asyncio.run(self._session.get_items())
-        return {item["call_id"]: item["output"] for item in items if item.get("type") == "function_call_output"}
+    def stored(self) -> Sequence[Part]:
+        form, items = OpenAIResponsesFormat(), asyncio.run(self._session.get_items())
+        return [part for message in form.read(items) for part in form.parts(message)]
 
     def again(self) -> AgentsThread:
         return AgentsThread(*self._made)
@@ -82,6 +93,7 @@ class TestResponses(adapters.AdapterContract):
     """Responses, with reasoning."""
 
     reasoning = True
+    argument = "input"
     model: Any = OpenAIResponsesModel
 
     @pytest.fixture(autouse=True)
@@ -93,6 +105,11 @@ class TestResponses(adapters.AdapterContract):
         self.sessions += 1
         folder = self.folder / str(self.sessions)
         return AgentsThread(self.model, url, settings, SQLiteSession("1"), folder)
+
+    def delegate(self, url: str, **settings: Any) -> AgentsThread:
+        thread = self.begin(url, **settings)
+        thread.sub_agent = True
+        return thread
 
 
 @pytest.mark.full

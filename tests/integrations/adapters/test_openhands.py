@@ -37,6 +37,8 @@ from openhands.sdk.event.condenser import Condensation
 from openhands.sdk.tool import ToolExecutor
 
 from wane.core import Kind, Policy
+from wane.formats.base import Part
+from wane.formats.openhands import OpenHandsFormat
 from wane.integrations.openhands import ContextLifecycle
 from wane.testing import Call, Reply, ScriptedServer, adapters
 
@@ -130,10 +132,10 @@ class OpenHandsThread:
         last = next(event for event in reversed(list(events)) if isinstance(event, MessageEvent))
         return "".join(entry.text for entry in last.llm_message.content if isinstance(entry, TextContent))
 
-    def stored(self) -> Mapping[str, str]:
-        events = list(self._conversation.state.events)
+    def stored(self) -> Sequence[Part]:
+        form, events = OpenHandsFormat(), list(self._conversation.state.events)
         assert not any(isinstance(event, Condensation) for event in events)
-        return {it.tool_call_id: it.observation.text for it in events if isinstance(it, ObservationEvent)}
+        return [part for message in form.read(events) for part in form.parts(message)]
 
     def again(self) -> OpenHandsThread:
         self._conversation.close()
@@ -142,8 +144,13 @@ class OpenHandsThread:
         return OpenHandsThread(fresh, *rest)
 
 
+CANNOT = {"delegate": "tools that make sub-agents are in another package"}
+
+
 class TestChat(adapters.AdapterContract):
     """Chat Completions."""
+
+    cannot: Mapping[str, str] = CANNOT
 
     @pytest.fixture(autouse=True)
     def _places(self, tmp_path: Path) -> None:
@@ -170,8 +177,12 @@ class TestResponses(TestChat):
 class TestAnthropic(TestChat):
     """Messages, with thinking."""
 
+    cannot: Mapping[str, str] = {
+        **CANNOT,
+        **adapters.ONLY_OBJECTS,
+        "stream": "streamed thinking is refused in the next request, also without Wane",
+    }
     reasoning = True
-    streams = False  # streamed thinking is refused in the next request, also without Wane
 
     def model(self, url: str) -> LLM:
         thinking: dict[str, Any] = {"extended_thinking_budget": 1_024, "max_output_tokens": 5_000}

@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 import warnings
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,8 @@ from strands.models.openai_responses import OpenAIResponsesModel
 from strands.session.file_session_manager import FileSessionManager
 
 from wane.conversation.events import HistoryForked, HistoryReplaced
+from wane.formats.base import Part
+from wane.formats.strands import StrandsFormat
 from wane.integrations.strands import ContextLifecycle
 from wane.testing import adapters
 
@@ -44,13 +46,15 @@ def grep(pattern: str) -> str:
 class StrandsThread:
     """An agent with a session in files."""
 
-    def __init__(self, model: Any, settings: dict[str, Any], folder: Path) -> None:
+    def __init__(
+        self, model: Any, settings: dict[str, Any], folder: Path, lifecycle: ContextLifecycle | None = None, *more: Any
+    ) -> None:
         self._made: tuple[Any, ...] = (model, settings, folder)
         self._agent = Agent(
             model=model,
-            tools=[read, grep],
+            tools=[read, grep, *more],
             system_prompt="Be good.",
-            plugins=[ContextLifecycle(**settings)],
+            plugins=[lifecycle or ContextLifecycle(**settings)],
             session_manager=FileSessionManager(session_id="s", storage_dir=str(folder)),
             agent_id="a",
             callback_handler=None,
@@ -60,10 +64,8 @@ class StrandsThread:
         # It always streams.
         return str(self._agent(prompt)).strip()
 
-    def stored(self) -> Mapping[str, str]:
-        blocks = [block for message in self._agent.messages for block in message["content"]]
-        results = [block["toolResult"] for block in blocks if "toolResult" in block]
-        return {result["toolUseId"]: result["content"][0]["text"] for result in results}
+    def stored(self) -> Sequence[Part]:
+        return [part for message in self._agent.messages for part in StrandsFormat().parts(message)]
 
     def again(self) -> StrandsThread:
         return StrandsThread(*self._made)
@@ -71,6 +73,8 @@ class StrandsThread:
 
 class TestChat(adapters.AdapterContract):
     """Chat Completions."""
+
+    argument = "input"
 
     @pytest.fixture(autouse=True)
     def _places(self, tmp_path: Path) -> None:
@@ -83,6 +87,18 @@ class TestChat(adapters.AdapterContract):
     def begin(self, url: str, **settings: Any) -> StrandsThread:
         self.sessions += 1
         return StrandsThread(self.model(url), settings, self.folder / str(self.sessions))
+
+    def delegate(self, url: str, **settings: Any) -> StrandsThread:
+        model, lifecycle = self.model(url), ContextLifecycle(**settings)
+        helper = Agent(
+            model=model,
+            tools=[read, grep],
+            name="helper",
+            description="Helps with a task.",
+            plugins=[lifecycle],
+            callback_handler=None,
+        )
+        return StrandsThread(model, settings, self.folder / "delegating", lifecycle, helper)
 
 
 @pytest.mark.full
@@ -101,6 +117,7 @@ class TestResponses(TestChat):
 class TestAnthropic(TestChat):
     """Messages, with thinking."""
 
+    cannot = adapters.ONLY_OBJECTS
     reasoning = True
 
     def model(self, url: str) -> Any:

@@ -1,0 +1,124 @@
+"""The capability of Pydantic AI over its real models, on three wires; `tests/integrations` has more of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from anthropic import AsyncAnthropic
+from openai import AsyncOpenAI
+from pydantic_ai import Agent, Tool
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
+from pydantic_ai.models.anthropic import AnthropicModel
+from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+from pydantic_ai.providers.anthropic import AnthropicProvider
+from pydantic_ai.providers.openai import OpenAIProvider
+
+from wane.formats.base import Part
+from wane.formats.pydantic_ai import PydanticAIFormat
+from wane.integrations.pydantic_ai import ContextLifecycle
+from wane.testing import adapters
+
+
+def read(path: str) -> str:
+    """Read a file."""
+    return adapters.content_of(path)
+
+
+def grep(pattern: str) -> str:
+    """Search for a pattern."""
+    return adapters.content_of(pattern)
+
+
+class PydanticAIThread:
+    """A message history, and an agent for each turn."""
+
+    sub_agent = False
+
+    def __init__(self, model: Any, model_settings: Any, settings: dict[str, Any]) -> None:
+        self._made: tuple[Any, ...] = (model, model_settings, settings)
+        self.history: list[ModelMessage] = []
+
+    def turn(self, prompt: str, *, stream: bool = False) -> str:
+        return asyncio.run(self._turn(prompt, stream))
+
+    async def _turn(self, prompt: str, stream: bool) -> str:
+        make, model_settings, settings = self._made
+        given = {"listener" if name == "on_event" else name: value for name, value in settings.items()}
+        lifecycle, events = ContextLifecycle(**given), list[Any]()
+
+        async def taken(_: Any, stream: Any) -> None:
+            events.extend([event async for event in stream])
+
+        # A client is of one event loop.
+        async with make() as model:
+            # A tool that refuses arguments counts as a failure, of which a run has few by default.
+            more: dict[str, Any] = {"capabilities": [lifecycle], "model_settings": model_settings, "retries": 20}
+            tools: list[Any] = [read, grep]
+            if self.sub_agent:
+                sub = Agent(model, instructions="Help.", tools=tools, **more)
+
+                async def helper(task: str) -> str:
+                    """Help with a task."""
+                    return (await sub.run(task)).output
+
+                tools = [*tools, Tool(helper)]
+            agent = Agent(model, instructions="Be good.", tools=tools, **more)
+            handler = taken if stream else None
+            result = await agent.run(prompt, message_history=self.history, event_stream_handler=handler)
+        assert bool(events) is stream
+        self.history = result.all_messages()
+        return result.output
+
+    def stored(self) -> Sequence[Part]:
+        return [part for message in self.history for part in PydanticAIFormat().parts(message)]
+
+    def again(self) -> PydanticAIThread:
+        other = PydanticAIThread(*self._made)
+        other.history = ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json(self.history))
+        return other
+
+
+class TestChat(adapters.AdapterContract):
+    """Chat Completions."""
+
+    model: Any = OpenAIChatModel
+    settings: Any = None
+
+    @asynccontextmanager
+    async def connected(self, url: str) -> AsyncIterator[Any]:
+        async with AsyncOpenAI(base_url=f"{url}/v1", api_key="k", max_retries=0) as client:
+            yield self.model("gpt-x", provider=OpenAIProvider(openai_client=client))
+
+    def begin(self, url: str, **settings: Any) -> PydanticAIThread:
+        return PydanticAIThread(lambda: self.connected(url), self.settings, settings)
+
+    def delegate(self, url: str, **settings: Any) -> PydanticAIThread:
+        thread = self.begin(url, **settings)
+        thread.sub_agent = True
+        return thread
+
+
+@pytest.mark.full
+class TestResponses(TestChat):
+    """Responses, with reasoning."""
+
+    reasoning = True
+    model = OpenAIResponsesModel
+
+
+@pytest.mark.full
+class TestAnthropic(TestChat):
+    """Messages, with thinking."""
+
+    cannot = adapters.ONLY_OBJECTS
+    reasoning = True
+    settings = {"anthropic_thinking": {"type": "enabled", "budget_tokens": 1_024}, "max_tokens": 5_000}  # noqa: RUF012
+
+    @asynccontextmanager
+    async def connected(self, url: str) -> AsyncIterator[Any]:
+        async with AsyncAnthropic(base_url=url, api_key="k", max_retries=0) as client:
+            yield AnthropicModel("claude-haiku-4-5", provider=AnthropicProvider(anthropic_client=client))
