@@ -12,10 +12,10 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from wane.cli import flags, texts
-from wane.cli.flags import Flag
-from wane.cli.help import usage
-from wane.cli.main import COMMANDS
+from wane.cli.commands import AGENT, COMMANDS
+from wane.cli.flags import VERSION
+from wane.cli.parser import Command, is_literal, paragraphs
+from wane.flags import Flag
 
 HEAD = """\
 # Command line
@@ -26,17 +26,17 @@ HEAD = """\
 
 def document() -> str:
     """Return the whole page."""
-    parts = [HEAD, *section("wane", usage(), texts.AGENT, (*flags.AGENT, flags.VERSION))]
+    parts = [HEAD, *section(AGENT, (VERSION,))]
     for command in COMMANDS:
-        parts += section(f"wane {command.name}", usage(command.name, command.flags), command.text, command.flags)
+        parts += section(command)
     return "\n".join(parts)
 
 
-def section(title: str, how: str, text: str, options: Iterable[Flag]) -> Iterator[str]:
-    """Yield the lines of one command."""
-    yield f"## {title}\n\n```\n{how}\n```\n"
-    for paragraph in texts.paragraphs(text):
-        if not texts.is_literal(paragraph):
+def section(command: Command, more: Iterable[Flag] = ()) -> Iterator[str]:
+    """Yield the lines of one command, with more flags than its own."""
+    yield f"## {f'wane {command.name}'.rstrip()}\n\n```\n{command.usage}\n```\n"
+    for paragraph in paragraphs(command.text):
+        if not is_literal(paragraph):
             yield f"{' '.join(paragraph.split())}\n"
             continue
         heading, *lines = paragraph.split("\n")
@@ -44,7 +44,7 @@ def section(title: str, how: str, text: str, options: Iterable[Flag]) -> Iterato
         yield from (line.removeprefix("  ") for line in lines)
         yield "```\n"
     yield "| option | meaning |\n|---|---|"
-    yield from (f"| `{flag.usage}` | {flag.help.replace('|', '&#124;')} |" for flag in options)
+    yield from (f"| `{flag.usage}` | {flag.help.replace('|', '&#124;')} |" for flag in (*command.flags, *more))
     yield ""
 
 

@@ -19,6 +19,7 @@ PACKAGE = Path(wane.__file__).parent
 FLOORS: dict[str, set[str]] = {
     "core": set(),
     "counters": {"core"},
+    "flags": set(),
     "tools": {"core"},
     "prices": {"core"},
     "formats": {"core", "tools"},
@@ -43,6 +44,7 @@ FLOORS: dict[str, set[str]] = {
         "integrations",
         "recall",
         "tools",
+        "flags",
     },
     "proxy": {
         "conversation",
@@ -75,6 +77,7 @@ FLOORS: dict[str, set[str]] = {
         "proxy",
         "planning",
         "prices",
+        "flags",
         "",
     },
     "__main__": {"cli"},

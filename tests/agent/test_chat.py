@@ -85,7 +85,7 @@ def terminal(server: ScriptedServer, project: Path, **options: object) -> Iterat
     screen = io.StringIO()
     console = Console(file=screen, width=100, highlight=False, markup=False, emoji=False)
     with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
-        given = AgentOptions(project, model=server.openai_model(), **options)  # type: ignore[arg-type]
+        given = AgentOptions(cwd=project, model=server.openai_model(), **options)  # type: ignore[arg-type]
         yield Terminal(Chat(given, console), keys, screen)
 
 
@@ -613,19 +613,19 @@ def test_a_session_that_cannot_be_opened_ends_the_chat_with_the_reason(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
-        chat = Chat(AgentOptions(repository, model="nobody:x"), Console(file=io.StringIO()))
+        chat = Chat(AgentOptions(cwd=repository, model="nobody:x"), Console(file=io.StringIO()))
         with pytest.raises(ModelError, match="'nobody:x' is unknown"):
             asyncio.run(chat.run())
     for name in [name for name in os.environ if name.endswith("_API_KEY")]:
         monkeypatch.delenv(name)
     with pytest.raises(ModelError, match="no model is named"):
-        Chat(AgentOptions(repository), Console(file=io.StringIO()))
+        Chat(AgentOptions(cwd=repository), Console(file=io.StringIO()))
 
 
 def test_a_chat_needs_a_terminal(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     with pytest.raises(UsageError, match="-p"):
-        run_chat(AgentOptions(repository))
+        run_chat(AgentOptions(cwd=repository))
 
 
 @pytest.mark.skipif(os.name != "posix", reason="there are no pseudo-terminals here")

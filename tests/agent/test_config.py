@@ -22,14 +22,14 @@ def places(tmp_path: Path) -> tuple[Path, dict[str, str]]:
 
 def test_defaults(places: tuple[Path, dict[str, str]]) -> None:
     cwd, environ = places
-    assert load_settings(AgentOptions(cwd), environ) == Settings()
+    assert load_settings(AgentOptions(cwd=cwd), environ) == Settings()
 
 
 def test_flags_before_project_before_user_before_defaults(places: tuple[Path, dict[str, str]]) -> None:
     cwd, environ = places
     user_file(environ).write_text('model = "a:user"\nbudget = "10k"\nrecall = false\nyolo = true\n')
     (cwd.parent / ".wane.toml").write_text('model = "a:project"\nbudget = 20000\npolicy = "paper"\n')
-    settings = load_settings(AgentOptions(cwd, model="a:flag"), environ)
+    settings = load_settings(AgentOptions(cwd=cwd, model="a:flag"), environ)
     assert settings == Settings(model="a:flag", budget=20_000, policy=Policy.paper(), recall=False, yolo=True)
 
 
@@ -37,7 +37,7 @@ def test_rules_of_all_places_count_together(places: tuple[Path, dict[str, str]])
     cwd, environ = places
     user_file(environ).write_text('allow = ["git diff *"]\ndeny = ["rm *"]\n')
     (cwd / ".wane.toml").write_text('deny = ["git push *"]\n')
-    settings = load_settings(AgentOptions(cwd, allow=["ls *"]), environ)
+    settings = load_settings(AgentOptions(cwd=cwd, allow=["ls *"]), environ)
     assert settings.allow == ("git diff *", "ls *")
     assert settings.deny == ("rm *", "git push *")
 
@@ -45,10 +45,10 @@ def test_rules_of_all_places_count_together(places: tuple[Path, dict[str, str]])
 def test_parts_of_the_policy_go_on_top_of_the_named_one(places: tuple[Path, dict[str, str]]) -> None:
     cwd, environ = places
     user_file(environ).write_text("low_water = 0.5\n")
-    assert load_settings(AgentOptions(cwd), environ).policy == Policy(low_water=0.5)
+    assert load_settings(AgentOptions(cwd=cwd), environ).policy == Policy(low_water=0.5)
     (cwd / ".wane.toml").write_text('policy = "paper"\ndescription_share = 0.1\n')
-    assert load_settings(AgentOptions(cwd), environ).policy == replace(Policy.paper(), description_share=0.1)
-    assert load_settings(AgentOptions(cwd, policy="default"), environ).policy == Policy()
+    assert load_settings(AgentOptions(cwd=cwd), environ).policy == replace(Policy.paper(), description_share=0.1)
+    assert load_settings(AgentOptions(cwd=cwd, policy="default"), environ).policy == Policy()
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_bad_setting_is_named_with_its_file(places: tuple[Path, dict[str, str]
     path = cwd / ".wane.toml"
     path.write_text(text)
     with pytest.raises(ConfigError) as raised:
-        load_settings(AgentOptions(cwd), environ)
+        load_settings(AgentOptions(cwd=cwd), environ)
     assert all(word in str(raised.value) for word in [str(path), *words])
     assert len(str(raised.value)) < len(str(path)) + 500
 
@@ -92,7 +92,7 @@ def test_a_bad_setting_is_named_with_its_file(places: tuple[Path, dict[str, str]
 def test_a_byte_order_mark_does_no_harm(places: tuple[Path, dict[str, str]]) -> None:
     cwd, environ = places
     user_file(environ).write_text('\ufeffbudget = "10k"\n', encoding="utf-8")
-    assert load_settings(AgentOptions(cwd), environ).budget == "10k"
+    assert load_settings(AgentOptions(cwd=cwd), environ).budget == "10k"
 
 
 def test_a_directory_that_cannot_be_looked_into_is_named(places: tuple[Path, dict[str, str]]) -> None:
@@ -100,12 +100,12 @@ def test_a_directory_that_cannot_be_looked_into_is_named(places: tuple[Path, dic
     # Root may look into all, so this one is none for anybody: no file system takes such a name.
     too_long = cwd / ("x" * 5_000)
     with pytest.raises(ConfigError, match=f"cannot work in the directory {too_long}: "):
-        load_settings(AgentOptions(too_long), environ)
+        load_settings(AgentOptions(cwd=too_long), environ)
 
 
 def test_a_bad_flag_is_refused(places: tuple[Path, dict[str, str]]) -> None:
     cwd, environ = places
-    for options in (AgentOptions(cwd, budget="-3"), AgentOptions(cwd, cost_limit=0.0)):
+    for options in (AgentOptions(cwd=cwd, budget="-3"), AgentOptions(cwd=cwd, cost_limit=0.0)):
         with pytest.raises(ConfigError):
             load_settings(options, environ)
 

@@ -112,8 +112,8 @@ def test_a_session_may_go_over_to_inference_before_anything_was_marked(project: 
 
 def test_the_setting_may_stand_in_a_file(project: Path) -> None:
     (project / ".wane.toml").write_text('annotate = "infer"\n')
-    assert load_settings(AgentOptions(project), os.environ).annotate == "infer"
-    assert load_settings(AgentOptions(project, annotate="model"), os.environ).annotate == "model"
+    assert load_settings(AgentOptions(cwd=project), os.environ).annotate == "infer"
+    assert load_settings(AgentOptions(cwd=project, annotate="model"), os.environ).annotate == "model"
     (project / ".wane.toml").write_text(f"annotate = {json.dumps('guess')}\n")
     with pytest.raises(ConfigError, match="annotate = 'guess': it must be one of: model, infer"):
-        load_settings(AgentOptions(project), os.environ)
+        load_settings(AgentOptions(cwd=project), os.environ)

@@ -118,4 +118,4 @@ def test_ctrl_d_chooses_none_of_the_sessions(repository: Path, monkeypatch: pyte
         session.close()
     with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
         keys.send_text(CTRL_D)
-        assert run_chat(AgentOptions(repository, resume="")) == 0
+        assert run_chat(AgentOptions(cwd=repository, resume="")) == 0

@@ -7,12 +7,10 @@ import shlex
 import sys
 from pathlib import Path
 
-from wane.cli.eval.commands import EVAL_GROUPS
+from wane.cli.commands import AGENT, COMMANDS, GROUPS
 from wane.cli.failure import UsageError
-from wane.cli.lab.commands import LAB_GROUPS
-from wane.cli.main import COMMANDS
 from wane.cli.parser import parse
-from wane.cli.run.split import split
+from wane.cli.proxy.commands import split
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -43,10 +41,10 @@ def trouble(line: str) -> str:
     words = shlex.split(line, comments=True)[1:]
     try:
         args, rest = split(words)
-        name, values = parse(args, COMMANDS, LAB_GROUPS | EVAL_GROUPS)
+        command, options = parse(args, AGENT, COMMANDS, GROUPS)
     except UsageError as error:
         return str(error)
-    if name == "run" and not (values["agent"] and [*rest] == words[words.index(values["agent"]) + 1 :]):
+    if command.name == "run" and not (options.agent and [*rest] == words[words.index(options.agent) + 1 :]):
         return f"the agent would get {rest}"
     return ""
 

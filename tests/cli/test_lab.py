@@ -21,11 +21,11 @@ from tests.cli.snapshots import matches_snapshot
 from tests.cli.test_main import WITHOUT
 from wane.agent.config import load_settings
 from wane.agent.options import AgentOptions
-from wane.cli import flags
-from wane.cli.lab import flags as lab_flags
+from wane.cli.lab.commands import ReplayOptions
 from wane.cli.lab.common import range_of, rounded
 from wane.cli.lab.pareto import Mark, letters_for, pareto_picture
 from wane.core import Policy
+from wane.flags import declared
 from wane.lab.money import dollars, share
 from wane.lab.readers import READER_NAMES
 from wane.lab.replaying.engine import ENGINES
@@ -398,7 +398,7 @@ class TestTune:
         assert all(isinstance(reason, str) for reason in data["reasons"])
         (tmp_path / "home").mkdir()
         (tmp_path / ".wane.toml").write_text(data["config"], encoding="utf-8")
-        settings = load_settings(AgentOptions(tmp_path), {"WANE_CONFIG_DIR": str(tmp_path / "home")})
+        settings = load_settings(AgentOptions(cwd=tmp_path), {"WANE_CONFIG_DIR": str(tmp_path / "home")})
         assert settings.budget == data["recommended"]["budget"]
         assert settings.policy == Policy(**data["recommended"]["policy"])
 
@@ -491,8 +491,9 @@ def test_the_snapshot_of_the_help(run: Run) -> None:
 
 
 def test_choices_are_those_that_there_are() -> None:
-    assert ("auto", *READER_NAMES) == flags.FORMATS
-    assert lab_flags.ENGINES == ENGINES
+    choices = {each.key: each.choices for each in declared(ReplayOptions)}
+    assert choices["format"] == ("auto", *READER_NAMES)
+    assert choices["engine"] == ENGINES
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import io
 import os
 import sys
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
@@ -14,10 +15,10 @@ from tests.cli import sample
 from tests.cli.conftest import Run
 from tests.cli.snapshots import matches_snapshot
 from wane.agent.options import CHOOSE, AgentOptions
-from wane.cli import flags
+from wane.cli.commands import AGENT, COMMANDS, GROUPS
 from wane.cli.failure import UsageError
-from wane.cli.main import COMMANDS, agent_options, main
-from wane.cli.parser import parse
+from wane.cli.main import agent_options, main
+from wane.cli.parser import Command, parse
 
 # Runs the command and then prints which modules it loaded.
 LOADED = """
@@ -71,7 +72,13 @@ class TestHelp:
     def test_it_says_what_there_is(self, run: Run) -> None:
         page = run("--help").out
         assert all(f"\n  {command.name} " in page for command in COMMANDS)
-        assert all(flag.usage in page for flag in flags.AGENT)
+        assert all(flag.usage in page for flag in AGENT.flags)
+
+    @pytest.mark.parametrize("command", [AGENT, *COMMANDS], ids=lambda command: command.name or "agent")
+    def test_each_runs_a_function_that_takes_its_options(self, command: Command) -> None:
+        types = get_type_hints(command.run)
+        assert types.pop("return") is int
+        assert list(types.values()) == [command.options]
 
     def test_the_snapshot(self, run: Run) -> None:
         assert matches_snapshot("help-plan", run("plan", "--help").out)
@@ -117,9 +124,9 @@ class TestCommandLine:
 
 class TestAgentOptions:
     def options(self, *args: str) -> AgentOptions:
-        name, values = parse(args, COMMANDS)
-        assert name is None
-        return agent_options(values)
+        command, options = parse(args, AGENT, COMMANDS, GROUPS)
+        assert command is AGENT
+        return agent_options(options)
 
     def test_what_was_not_given_is_left_to_the_settings(self) -> None:
         assert self.options() == AgentOptions(cwd=Path.cwd())

@@ -12,7 +12,7 @@ import pytest
 from tests.cli import sample
 from tests.cli.conftest import Run
 from tests.cli.snapshots import matches_snapshot
-from wane.cli.sessions.found import SHOWN
+from wane.cli.sessions.listing import SHOWN
 from wane.core import Policy
 from wane.journal import ConfigRecord, Journal, MessageRecord, PassRecord, SessionStore, UsageRecord, read
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
-from wane.strategies.base import Annotate
+from wane.flags import Flag
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
+else:
+    # The flags are read from the types, and help must not load Pydantic AI for that.
+    Model = object
 
 OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
 """What print mode writes: the answer, one JSON object at the end, or one JSON object for each event."""
@@ -33,48 +36,103 @@ BY_EPISODE: Final[frozenset[str]] = frozenset({"cwl", "paper"})
 AGENT_FORMAT: Final = "pydantic_ai"
 """Name of the format of the agent's messages; a session in any other format is another program's."""
 
-CHOOSE = ""
+CHOOSE: Final = ""
 """`AgentOptions.resume` for `--resume` without an id: the user chooses a session from a list."""
 
 
-@dataclass(frozen=True, slots=True)
+STRATEGY_HELP: Final = (
+    "How to manage the context: cwl (evict episodes, the default), paper (the same in the smallest steps), fold "
+    "(collapse episodes when they end), truncate (drop the oldest messages), streaming (keep the first and the latest "
+    "messages), compact (let the model summarise them), memgpt, resum, acon (as the papers of these names do), clear-"
+    "tools (drop old tool results), mask (drop all but the latest ten, whatever the budget) or none."
+)
+"""What the command line's help says about strategies."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AgentOptions:
     """One start of the agent, interactive or not.
 
-    Attributes:
-        cwd: directory that the agent works in (`-C/--cwd`).
-        prompt: the task of print mode (`-p`); None for a chat.
-        model: `provider:model` (`-m/--model`), or a Pydantic AI model, as demos and tests pass.
-        continue_last: resume the directory's last session (`-c/--continue`).
-        resume: id of the session to resume, or its beginning (`-r/--resume`); "" to choose from a list.
-        save: keep a journal; False with `--no-session`.
-        output_format: what print mode writes (`--output-format`).
-        cost_limit: dollars after which no model call is made (`-l/--cost-limit`).
-        yolo: run commands and write files without asking (`-y/--yolo`).
-        allow: patterns of what needs no approval (`--allow`).
-        deny: patterns of what is refused (`--deny`).
-        mcp: files with MCP servers (`--mcp`).
-        budget: tokens that the view may hold, as `parse_budget` reads them: `80k`, `50%` (`--budget`).
-        policy: name of the eviction policy (`--policy`).
-        strategy: how the context is managed (`--strategy`); `none` with `--no-cwl`.
-        annotate: who marks episodes (`--annotate`).
-        sessions: root of the session files instead of the platform's state directory.
+    The fields without a flag are set by demos and tests: `sessions`, the root of the session files instead of the
+    platform's state directory, and a Pydantic AI model for `model`.
     """
 
-    cwd: Path
-    prompt: str | None = None
-    model: str | Model | None = None
-    continue_last: bool = False
-    resume: str | None = None
-    save: bool = True
-    output_format: OutputFormat = "text"
-    cost_limit: float | None = None
-    yolo: bool | None = None
-    allow: Sequence[str] | None = None
-    deny: Sequence[str] | None = None
-    mcp: Sequence[str] | None = None
-    budget: str | int | None = None
-    policy: PolicyName | None = None
-    strategy: Strategy | None = None
-    annotate: Annotate | None = None
+    prompt: Annotated[
+        str | None,
+        Flag(
+            "-p, --print",
+            "Do one task, print the answer and exit; a dash reads the task from standard input.",
+            "TASK",
+        ),
+    ] = None
+    model: Annotated[
+        str | Model | None,
+        Flag("-m, --model", "The model, such as anthropic:claude-sonnet-5-5.", "PROVIDER:MODEL"),
+    ] = None
+    continue_last: Annotated[bool, Flag("-c, --continue", "Resume this directory's last session.")] = False
+    resume: Annotated[
+        str | None,
+        Flag(
+            "-r, --resume",
+            "Resume a session, by its id or the beginning of it; without one, choose from a list.",
+            "ID",
+            bare=CHOOSE,
+        ),
+    ] = None
+    save: Annotated[bool, Flag("--no-session", "Do not save the session.")] = True
+    output_format: Annotated[
+        OutputFormat | None,
+        Flag(
+            "--output-format",
+            "What -p prints: text, json (an object at the end) or stream-json (an object for each event).",
+            "FORMAT",
+        ),
+    ] = None
+    cwd: Annotated[Path, Flag("-C, --cwd", "Work in DIR instead of here.", "DIR")] = Path()
+    cost_limit: Annotated[
+        float | None,
+        Flag("-l, --cost-limit", "Make no more model calls once this much is spent.", "DOLLARS"),
+    ] = None
+    yolo: Annotated[
+        bool | None,
+        Flag("-y, --yolo", "Run commands and write files without asking. With -p they are refused otherwise."),
+    ] = None
+    allow: Annotated[
+        Sequence[str] | None,
+        Flag(
+            "--allow",
+            "Do not ask for what matches: 'git diff *', 'edit:docs/*', 'mcp:github_*'. May be repeated.",
+            "PATTERN",
+        ),
+    ] = None
+    deny: Annotated[
+        Sequence[str] | None,
+        Flag("--deny", "Refuse what matches, also with --yolo. May be repeated.", "PATTERN"),
+    ] = None
+    mcp: Annotated[
+        Sequence[str] | None,
+        Flag("--mcp", "Use the MCP servers in FILE too, such as the project's .mcp.json. May be repeated.", "FILE"),
+    ] = None
+    budget: Annotated[
+        str | int | None,
+        Flag("--budget", "Tokens that the view may hold: 80k, the default, or 50% of the window.", "TOKENS"),
+    ] = None
+    policy: Annotated[
+        PolicyName | None,
+        Flag("--policy", "How to evict: default (in batches) or paper (in the smallest steps).", "POLICY"),
+    ] = None
+    annotate: Annotated[
+        Literal["model", "infer"] | None,
+        Flag(
+            "--annotate",
+            "Who marks episodes: model, the default, or infer, which tells them from tool calls if the model marks "
+            "none.",
+            "WHO",
+        ),
+    ] = None
+    strategy: Annotated[Strategy | None, Flag("--strategy", STRATEGY_HELP, "STRATEGY")] = None
+    no_cwl: Annotated[
+        bool,
+        Flag("--no-cwl", "Do not manage the context: no episodes, no eviction. Same as --strategy none."),
+    ] = False
     sessions: Path | None = None

@@ -1,10 +1,11 @@
-"""The command's exit codes, and its own errors."""
+"""The command's exit codes, its own errors, and the check for extras."""
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Final
 
-from wane.core.errors import ConfigError, FormatError, HistoryError, SessionNotFoundError, WaneError
+from wane.core.errors import ConfigError, FormatError, HistoryError, MissingExtraError, SessionNotFoundError, WaneError
 
 OK: Final = 0
 FAILED: Final = 1
@@ -33,3 +34,28 @@ _USAGE_ERRORS: Final = (UsageError, InputError, ConfigError, FormatError, Histor
 def exit_code(error: WaneError) -> int:
     """Return the exit code for an error."""
     return USAGE if isinstance(error, _USAGE_ERRORS) else FAILED
+
+
+def need(part: str, extra: str, *modules: str) -> None:
+    """Check that the modules of an extra are installed.
+
+    Args:
+        part: what needs them, to be named in the error.
+        extra: the extra, or several separated by commas.
+        modules: the modules.
+
+    Raises:
+        MissingExtraError: if one is not.
+    """
+    if any(find_spec(module) is None for module in modules):
+        raise MissingExtraError(part, extra)
+
+
+def need_agent(part: str) -> None:
+    """Check that the agent's extra is installed; see `need`."""
+    need(part, "agent", "pydantic_ai", "pydantic_ai_harness", "genai_prices", "prompt_toolkit", "tree_sitter_bash")
+
+
+def need_proxy(part: str = "the proxy") -> None:
+    """Check that the proxy's extra is installed; see `need`."""
+    need(part, "proxy", "starlette", "uvicorn", "httpx2", "orjson", "prometheus_client")

@@ -1,4 +1,4 @@
-"""The command line: which command runs what.
+"""The command line: runs a command, and turns its errors into exit codes.
 
 Modules are imported when a command runs, so that help is quick and `wane plan` needs no extra.
 """
@@ -9,30 +9,21 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from importlib.util import find_spec
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from wane.cli import failure, flags, texts
-from wane.cli.eval.commands import EVAL_COMMANDS, EVAL_GROUPS
-from wane.cli.failure import UsageError
-from wane.cli.lab.commands import LAB_COMMANDS, LAB_GROUPS
-from wane.cli.parser import Command, Values, parse
-from wane.cli.proxy import flags as proxy_flags
-from wane.cli.proxy import texts as proxy_texts
-from wane.cli.run import flags as run_flags
-from wane.cli.run import texts as run_texts
-from wane.cli.run.split import split
+from wane.agent.options import AgentOptions
+from wane.cli import failure
+from wane.cli.commands import AGENT, COMMANDS, GROUPS
+from wane.cli.failure import UsageError, need_agent
+from wane.cli.parser import parse
+from wane.cli.proxy.commands import split
 from wane.cli.terminal.text import say
-from wane.core.errors import MissingExtraError, WaneError
-
-if TYPE_CHECKING:
-    from wane.agent.options import AgentOptions
+from wane.core.errors import WaneError
 
 STDIN: Final = "-"
 """The task that means standard input."""
-
-_AGENT_MODULES: Final = ("pydantic_ai", "pydantic_ai_harness", "genai_prices", "prompt_toolkit", "tree_sitter_bash")
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -61,128 +52,56 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def _run(args: Sequence[str]) -> int:
     args, rest = split(args)
-    name, values = parse(args, COMMANDS, LAB_GROUPS | EVAL_GROUPS)
-    if name is None:
-        return _agent(values)
-    if rest:
-        values["arguments"] = rest
-    return next(command for command in COMMANDS if command.name == name).run(values)
+    command, options = parse(args, AGENT, COMMANDS, GROUPS)
+    return command.run(replace(options, arguments=rest) if rest else options)
 
 
-def _agent(values: Values) -> int:
-    """Run the agent: interactively, or for one turn if a task is given."""
-    if "prompt" not in values:
-        options = agent_options(values)
+def run_agent(given: AgentOptions) -> int:
+    """Run the agent: interactively, or for one turn if a task is given; return the exit code.
+
+    Raises:
+        WaneError: for options that cannot be used, or an agent that cannot start.
+    """
+    if given.prompt is None:
+        options = agent_options(given)
         from wane.cli.chat.interactive import run_chat
 
         return run_chat(options)
     from wane.cli.chat.print_mode import run_print, write_failed_start
 
     try:
-        return run_print(agent_options(values))
+        return run_print(agent_options(given))
     except WaneError as error:
-        write_failed_start(values, error)
+        write_failed_start(given, error)
         raise
 
 
-def agent_options(values: Values) -> AgentOptions:
-    """Return the options of the agent.
+def agent_options(given: AgentOptions) -> AgentOptions:
+    """Return the options of the agent, ready for a start.
 
     Args:
-        values: values of the command line.
+        given: the options as they were given.
 
     Raises:
         UsageError: for options that make no sense together, a directory that does not exist, or an empty task.
         MissingExtraError: if the agent's extra is not installed.
     """
-    if values.get("continue_last") and "resume" in values:
+    if given.continue_last and given.resume is not None:
         raise UsageError("give -c/--continue or -r/--resume, not both")
-    if "output_format" in values and "prompt" not in values:
+    if given.output_format is not None and given.prompt is None:
         raise UsageError("--output-format goes with -p/--print")
-    values = dict(values)
-    cwd = values.pop("cwd", Path())
-    if not cwd.is_dir():
-        raise UsageError(f"cannot work in {cwd}: it is not a directory")
-    _need_agent("the agent")
-    from wane.agent.options import AgentOptions
-
-    if "prompt" in values:
-        values["prompt"] = _task(values["prompt"])
-    values["save"] = not values.pop("no_session", False)
-    if values.pop("no_cwl", False) and values.setdefault("strategy", "none") != "none":
-        raise UsageError(f"give --no-cwl or --strategy {values['strategy']}, not both")
-    return AgentOptions(cwd=cwd.resolve(), **values)
-
-
-def _plan(values: Values) -> int:
-    from wane.cli.lab.plan import PlanOptions, run_plan
-
-    return run_plan(PlanOptions(**values))
-
-
-def _sessions(values: Values) -> int:
-    from wane.cli.sessions.listing import list_sessions
-
-    return list_sessions(**values)
-
-
-def _prune(values: Values) -> int:
-    from wane.cli.sessions.removing import prune_sessions
-
-    return prune_sessions(values)
-
-
-def _delete(values: Values) -> int:
-    from wane.cli.sessions.removing import delete_sessions
-
-    return delete_sessions(values)
-
-
-def _show(values: Values) -> int:
-    from wane.cli.sessions.show import show_session
-
-    return show_session(**values)
-
-
-def _proxy(values: Values) -> int:
-    from wane.cli.proxy.command import run_proxy
-
-    return run_proxy(values)
-
-
-def _run_agent(values: Values) -> int:
-    from wane.cli.run.command import run_agent
-
-    return run_agent(values)
-
-
-def _statusline(values: Values) -> int:
-    from wane.cli.proxy.statusline import print_statusline
-
-    return print_statusline(**values)
-
-
-def _demo(values: Values) -> int:
-    _need_agent("the demo")
-    from wane.cli.demo.command import run_demo
-
-    return run_demo(**values)
-
-
-COMMANDS: Final = (
-    Command("plan", texts.PLAN, flags.PLAN, _plan),
-    Command("sessions", texts.SESSIONS, flags.SESSIONS, _sessions),
-    Command("sessions prune", texts.PRUNE, flags.PRUNE, _prune),
-    Command("sessions delete", texts.DELETE, flags.DELETE, _delete),
-    Command("show", texts.SHOW, flags.SHOW, _show),
-    Command("proxy", proxy_texts.PROXY, proxy_flags.PROXY, _proxy),
-    Command("run", run_texts.RUN, run_flags.RUN, _run_agent),
-    Command("statusline", proxy_texts.STATUSLINE, proxy_flags.STATUSLINE, _statusline),
-    *LAB_COMMANDS,
-    *EVAL_COMMANDS,
-    Command("demo", texts.DEMO, flags.DEMO, _demo),
-)
-"""All commands, in the order of help."""
+    if not given.cwd.is_dir():
+        raise UsageError(f"cannot work in {given.cwd}: it is not a directory")
+    need_agent("the agent")
+    if given.no_cwl and given.strategy not in (None, "none"):
+        raise UsageError(f"give --no-cwl or --strategy {given.strategy}, not both")
+    return replace(
+        given,
+        cwd=given.cwd.resolve(),
+        prompt=None if given.prompt is None else _task(given.prompt),
+        strategy="none" if given.no_cwl else given.strategy,
+        no_cwl=False,
+    )
 
 
 def _task(text: str) -> str:
@@ -201,11 +120,6 @@ def _told(error: OSError) -> str:
     except OSError:
         return "the current directory does not exist any more; change to another one"
     return f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"
-
-
-def _need_agent(part: str) -> None:
-    if any(find_spec(module) is None for module in _AGENT_MODULES):
-        raise MissingExtraError(part, "agent")
 
 
 def _make_lenient() -> None:

@@ -1,4 +1,4 @@
-"""The command line's grammar, made from flags and texts.
+"""The command line's grammar and the pages of `--help`, made from commands and their options.
 
 It uses argparse: another library would take longer to load than `wane plan` takes to run.
 """
@@ -6,45 +6,74 @@ It uses argparse: another library would take longer to load than `wane plan` tak
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+import shutil
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pkgutil import resolve_name
 from typing import Any, Final, NoReturn, TypeAlias
 
-from wane.cli import flags
 from wane.cli.failure import UsageError
-from wane.cli.flags import Flag
-from wane.cli.help import agent_help, command_help, group_help
-
-Values = dict[str, Any]
-"""Values of the command line, by key; options that were not given are missing."""
+from wane.cli.flags import HELP, VERSION
+from wane.flags import Declared, Flag, declared, made
 
 _NAME: Final = "command"
 _METAVAR: Final = "COMMAND"
-_AGENT: Final = "agent_"
+_PREFIX: Final = "agent_"  # of the keys of the agent's options
+
+_WIDEST: Final = 100
+_NARROWEST: Final = 40
+_INDENT: Final = 2
+_LONGEST: Final = 26  # columns; the meaning of a longer term begins on the next line
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command: its name, its help text, its flags, and the function that runs it and returns the exit code.
+    """A command.
 
     A name of two words is that of a command in a group: `lab validate`; or of one that belongs to another command:
     `sessions prune`.
+
+    Attributes:
+        name: its name; empty for the agent, which starts without a command.
+        text: its help text.
+        options: the class of its options, which declares its flags.
+        function: the function that takes them and returns the exit code, as `module:function`; loaded when it runs.
     """
 
     name: str
     text: str
-    flags: tuple[Flag, ...]
-    run: Callable[[Values], int]
+    options: type
+    function: str
+
+    @property
+    def flags(self) -> tuple[Flag, ...]:
+        """Its flags, in the order of help."""
+        return tuple(each.flag for each in declared(self.options))
+
+    @property
+    def usage(self) -> str:
+        """How to write it."""
+        if not self.name:
+            return "wane [OPTIONS] [COMMAND]"
+        return " ".join(["wane", self.name, "[OPTIONS]", *(flag.value for flag in self.flags if not flag.is_option)])
+
+    @property
+    def run(self) -> Callable[[Any], int]:
+        """Runs it."""
+        function: Callable[[Any], int] = resolve_name(self.function)
+        return function
 
 
 def parse(
-    args: Sequence[str], commands: Sequence[Command], groups: Mapping[str, str] | None = None
-) -> tuple[str | None, Values]:
-    """Return the name of the command and the values of its flags; without a command, None and those of the agent.
+    args: Sequence[str], agent: Command, commands: Sequence[Command], groups: Mapping[str, str]
+) -> tuple[Command, Any]:
+    """Return the command and its options.
 
     Args:
         args: the command line.
+        agent: what runs without a command.
         commands: the commands.
         groups: help text of each group of commands.
 
@@ -52,19 +81,20 @@ def parse(
         UsageError: for a command line that is not understood.
         SystemExit: after printing help or the version.
     """
-    known, unknown = _parser(commands, groups or {}).parse_known_args(args)
+    known, unknown = _parser(agent, commands, groups).parse_known_args(args)
     values = vars(known)
     name: str | None = values.pop(_NAME, None)
     if unknown:
         raise UsageError(
             f"unrecognized arguments: {' '.join(unknown)}; see {' '.join(filter(None, ('wane', name)))} --help"
         )
-    agent = {key.removeprefix(_AGENT): values.pop(key) for key in list(values) if key.startswith(_AGENT)}
+    before = {key.removeprefix(_PREFIX): values.pop(key) for key in list(values) if key.startswith(_PREFIX)}
     if name is None:
-        return None, agent
-    if agent:
+        return agent, made(agent.options, before)
+    if before:
         raise UsageError(f"options of the agent have no meaning before a command; see wane {name} --help")
-    return name, values
+    command = next(command for command in commands if command.name == name)
+    return command, made(command.options, values)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -84,14 +114,14 @@ class _Parser(argparse.ArgumentParser):
 _Choices: TypeAlias = "argparse._SubParsersAction[_Parser]"
 
 
-def _parser(commands: Sequence[Command], groups: Mapping[str, str]) -> argparse.ArgumentParser:
+def _parser(agent: Command, commands: Sequence[Command], groups: Mapping[str, str]) -> argparse.ArgumentParser:
     from wane import __version__
 
     parser = _Parser("wane", allow_abbrev=False)
-    parser.page = lambda: agent_help((command.name, command.text) for command in commands)
-    parser.add_argument(*flags.VERSION.names, action="version", version=f"wane {__version__}")
-    for flag in flags.AGENT:
-        _add(parser, flag, _AGENT)
+    parser.page = lambda: _agent_help(agent, commands)
+    parser.add_argument(VERSION.spelled, action="version", version=f"wane {__version__}")
+    for each in declared(agent.options):
+        _add(parser, each, _PREFIX)
     choices = {"": parser.add_subparsers(prog="wane", dest=_NAME, metavar=_METAVAR, parser_class=_Parser)}
     parsers: dict[str, _Parser] = {}
     for command in commands:
@@ -107,33 +137,90 @@ def _parser(commands: Sequence[Command], groups: Mapping[str, str]) -> argparse.
             inside = [it for it in commands if it.name.startswith(f"{group} ")]
             choices[group] = _group(choices[""], group, groups.get(group, ""), inside)
         child = parsers[command.name] = choices[group].add_parser(name, allow_abbrev=False)
-        child.page = partial(command_help, command.name, command.text, command.flags)
+        child.page = partial(_command_help, command)
         # For a command in a group, the whole name instead of its last word.
         child.set_defaults(**{_NAME: command.name})
-        for flag in command.flags:
-            _add(child, flag)
+        for each in declared(command.options):
+            _add(child, each)
     return parser
 
 
 def _group(choices: _Choices, name: str, text: str, commands: Sequence[Command]) -> _Choices:
     parser = choices.add_parser(name, allow_abbrev=False)
-    parser.page = lambda: group_help(name, text, ((command.name, command.text) for command in commands))
+    parser.page = lambda: _group_help(name, text, commands)
     return parser.add_subparsers(prog=f"wane {name}", dest=_NAME, metavar=_METAVAR, parser_class=_Parser, required=True)
 
 
-def _add(parser: argparse.ArgumentParser, flag: Flag, prefix: str = "") -> None:
-    options: Values = {}
-    if flag.value:
-        options |= {"metavar": flag.value, "type": flag.read, "choices": flag.choices or None}
-        options["action"] = "append" if flag.repeatable else "store"
+def _add(parser: argparse.ArgumentParser, it: Declared, prefix: str = "") -> None:
+    flag = it.flag
+    if it.read is bool:
+        options: dict[str, Any] = {"action": "store_false" if it.default is True else "store_true"}
     else:
-        options["action"] = "store_true"
+        options = {"metavar": flag.value, "type": it.read, "choices": it.choices or None}
+        options["action"] = "append" if it.repeatable else "store"
     if flag.bare is not None:
         options |= {"nargs": "?", "const": flag.bare}
     if not flag.is_option:
-        if flag.repeatable:
+        if it.repeatable:
             options |= {"nargs": "+", "action": "extend"}
-        parser.add_argument(flag.key, **options)
+        parser.add_argument(it.key, **options)
         return
-    # Missing unless given, so that each default is set in one place: where it is used.
-    parser.add_argument(*flag.names, dest=prefix + flag.key, default=argparse.SUPPRESS, **options)
+    # Missing unless given, so that each default is set in one place: at the field.
+    parser.add_argument(*flag.spelled.split(", "), dest=prefix + it.key, default=argparse.SUPPRESS, **options)
+
+
+def _agent_help(agent: Command, commands: Iterable[Command]) -> str:
+    sections = {"Commands": _summaries(commands), "Options": _entries((*agent.flags, VERSION, HELP))}
+    return _page(agent.usage, agent.text, sections)
+
+
+def _command_help(command: Command) -> str:
+    every = (*command.flags, HELP)
+    arguments = _entries(flag for flag in every if not flag.is_option)
+    options = _entries(flag for flag in every if flag.is_option)
+    return _page(command.usage, command.text, {"Arguments": arguments, "Options": options})
+
+
+def _group_help(name: str, text: str, commands: Iterable[Command]) -> str:
+    sections = {"Commands": _summaries(commands), "Options": _entries((HELP,))}
+    return _page(f"wane {name} [OPTIONS] COMMAND", text, sections)
+
+
+def _page(used: str, text: str, sections: Mapping[str, list[tuple[str, str]]]) -> str:
+    columns = max(_NARROWEST, min(shutil.get_terminal_size().columns, _WIDEST))
+    parts = [f"Usage: {used}"]
+    parts += [it if is_literal(it) else textwrap.fill(it, columns) for it in paragraphs(text)]
+    parts += [_definitions(title, entries, columns) for title, entries in sections.items() if entries]
+    return "\n\n".join(parts) + "\n"
+
+
+def _summaries(commands: Iterable[Command]) -> list[tuple[str, str]]:
+    return [(command.name, paragraphs(command.text)[0]) for command in commands]
+
+
+def _entries(its_flags: Iterable[Flag]) -> list[tuple[str, str]]:
+    return [(flag.usage, flag.help) for flag in its_flags]
+
+
+def _definitions(title: str, entries: list[tuple[str, str]], columns: int) -> str:
+    """Return a heading, with terms and their meanings below it."""
+    fitting = [len(term) for term, _ in entries if len(term) <= _LONGEST]
+    start = _INDENT + max(fitting, default=_LONGEST) + 2
+    lines = [f"{title}:"]
+    for term, meaning in entries:
+        first = f"{'':{_INDENT}}{term:<{start - _INDENT}}"
+        if len(term) > _LONGEST:
+            lines.append(first.rstrip())
+            first = " " * start
+        lines.append(textwrap.fill(meaning, columns, initial_indent=first, subsequent_indent=" " * start))
+    return "\n".join(lines)
+
+
+def paragraphs(text: str) -> list[str]:
+    """Return the paragraphs of a help text."""
+    return text.strip().split("\n\n")
+
+
+def is_literal(paragraph: str) -> bool:
+    """Return whether a paragraph holds an indented line, and so is printed as it stands."""
+    return "\n  " in paragraph

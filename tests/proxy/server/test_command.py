@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,10 +19,12 @@ from tests.proxy.server import support
 from tests.proxy.server.support import KEY, START, STOP, TOKEN, Asked, ask, body, chunk, provider, request, run
 from wane.cli import failure
 from wane.cli.failure import UsageError
-from wane.cli.parser import Values
-from wane.cli.proxy.options import parse_size, proxy_options
+from wane.cli.proxy.commands import ProxyCommandOptions
+from wane.cli.proxy.options import proxy_options
+from wane.cli.values import parse_size
 from wane.core import Policy
 from wane.core.errors import ConfigError, WaneError
+from wane.flags import made
 from wane.journal import SessionStore
 from wane.proxy.server.run import ListenError, ProxyOptions, in_thread
 from wane.proxy.settings import Address, ServerSettings, UpstreamUrl
@@ -368,10 +371,10 @@ def test_port_that_is_taken() -> None:
         {"window": "0"},
     ],
 )
-def test_options_that_are_of_no_use(values: Values) -> None:
+def test_options_that_are_of_no_use(values: dict[str, Any]) -> None:
     given = values if not values or "upstream" in values else {"upstream": "https://api.example", **values}
     with pytest.raises(WaneError) as caught:
-        proxy_options(given, {})
+        proxy_options(made(ProxyCommandOptions, given), {})
     assert isinstance(caught.value, ConfigError | UsageError)
     assert "pass" not in str(caught.value).replace("password", "")
 
@@ -385,13 +388,13 @@ def test_options_that_are_of_no_use(values: Values) -> None:
         ({"strategy": "none", "annotate": "infer"}, "--annotate infer has no effect with --strategy none"),
     ],
 )
-def test_errors_name_options_as_they_are_written(values: Values, told: str) -> None:
+def test_errors_name_options_as_they_are_written(values: dict[str, Any], told: str) -> None:
     with pytest.raises(WaneError, match=re.escape(told)):
-        proxy_options({"upstream": "https://api.example", **values}, {})
+        proxy_options(made(ProxyCommandOptions, {"upstream": "https://api.example", **values}), {})
 
 
 def test_options_become_settings() -> None:
-    values: Values = {
+    values: dict[str, Any] = {
         "upstream": "https://API.example/api/v1/",
         "listen": "[::1]:9000",
         "budget": "50%",
@@ -407,7 +410,7 @@ def test_options_become_settings() -> None:
         "strict": True,
         "no_store": True,
     }
-    options = proxy_options(values, {"WANE_PROXY_TOKEN": TOKEN})
+    options = proxy_options(made(ProxyCommandOptions, values), {"WANE_PROXY_TOKEN": TOKEN})
     assert str(options.server.upstream) == "https://api.example/api/v1"
     assert str(options.server.listen) == "[::1]:9000"
     assert (options.server.token, options.server.strict, options.server.max_body) == (TOKEN, True, 2 * 1024**2)
@@ -417,7 +420,7 @@ def test_options_become_settings() -> None:
     assert (context.budget, context.strategy, context.annotate, context.idle) == (50_000, "cwl", "infer", 60.0)
     assert (context.policy.order, context.policy.low_water) == (Policy.paper().order, 0.7)
     assert context.tool_classes == {"fetch": "bulk"}
-    plain = proxy_options({"upstream": "https://api.example"}, {})
+    plain = proxy_options(ProxyCommandOptions(upstream="https://api.example"), {})
     assert (str(plain.server.listen), plain.server.token, plain.store) == ("127.0.0.1:8484", None, "disk")
 
 

@@ -18,7 +18,9 @@ from tests.proxy.recaller import Recaller, recalled
 from tests.proxy.sessions.test_index import SMALL, cleared, disk, every_client, result, work
 from tests.proxy.world import Client, Upstream, exchange, run_turn
 from wane.cli.failure import UsageError
+from wane.cli.proxy.commands import ContextOptions
 from wane.cli.proxy.options import context_settings
+from wane.flags import made
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.sessions.turn import MOST_RECALLS, TOO_MANY
 from wane.proxy.store.base import MemoryStore
@@ -271,9 +273,9 @@ def test_who_gains_the_tool(make: type[Client], settings: Any, tools: Sequence[s
 @pytest.mark.parametrize("values", [{"strategy": "none"}, {"strategy": "clear-tools"}, {"annotate": "infer"}])
 def test_recall_without_episodes_that_the_model_marks_is_a_mistake(values: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="--strategy cwl or paper"):
-        context_settings({**values, "recall": True})
-    assert context_settings(values).recall is False
-    assert context_settings({"recall": True, "strategy": "paper"}).recall is True
+        context_settings(made(ContextOptions, {**values, "recall": True}))
+    assert context_settings(made(ContextOptions, values)).recall is False
+    assert context_settings(made(ContextOptions, {"recall": True, "strategy": "paper"})).recall is True
 
 
 @pytest.mark.full

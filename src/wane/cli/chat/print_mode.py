@@ -10,7 +10,6 @@ import stat
 import sys
 from collections import Counter
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from wane.agent.approval.permissions import Approval, ApprovalRequest, Effect, refuse
@@ -52,17 +51,17 @@ def run_print(options: AgentOptions) -> int:
         session.close()
 
 
-def write_failed_start(options: Mapping[str, Any], error: Exception) -> None:
+def write_failed_start(options: AgentOptions, error: Exception) -> None:
     """Write the result of a task that could not be begun, with the fields of any other, if JSON is asked for.
 
     Args:
-        options: values of the command line.
+        options: the options as they were given.
         error: why it could not.
     """
-    if options.get("output_format", "text") == "text":
+    if options.output_format in (None, "text"):
         return
     nothing = usage_json(Totals())
-    about = {"session_id": None, "cwd": str(Path(options.get("cwd", Path())).absolute()), "model": options.get("model")}
+    about = {"session_id": None, "cwd": str(options.cwd.absolute()), "model": options.model}
     result = {
         "outcome": Outcome.FAILED.value,
         "result": "",
@@ -140,7 +139,7 @@ class _Output:
     def __init__(self, session: AgentSession, options: AgentOptions, refusals: _Refusals) -> None:
         self._session = session
         self._refusals = refusals
-        self._format = options.output_format
+        self._format = options.output_format or "text"
         self._warned = False
 
     def begin(self) -> None:

@@ -10,41 +10,38 @@ import sys
 from collections.abc import Awaitable
 from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wane.cli import failure
+from wane.cli.commands import DemoCommandOptions
+from wane.cli.failure import need_agent
 from wane.cli.terminal.signals import END, handled
 from wane.cli.terminal.text import say
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from wane.agent.options import Strategy
     from wane.cli.demo.show import LineShow, LiveShow
     from wane.scripted.demo.summary import Summary
 
 
-def run_demo(*, strategy: Strategy = "cwl", keep: Path | None = None, as_json: bool = False) -> int:
+def run_demo(command: DemoCommandOptions) -> int:
     """Run the demo, and return the exit code: 0 if there are no problems.
 
-    Args:
-        strategy: the strategy of the context.
-        keep: directory to make and keep the repository in; None for a temporary one.
-        as_json: print the summary as JSON on standard output, and progress on standard error.
-
     Raises:
+        MissingExtraError: if the agent's extra is not installed.
         ScriptedError: if git is missing, or the repository cannot be used.
-        ConfigError: if `keep` cannot be used.
+        ConfigError: if the directory to keep the repository in cannot be used.
         JournalError: if the session cannot be written.
     """
+    need_agent("the demo")
     from rich.console import Console
 
     from wane.journal import SessionStore, default_root
     from wane.scripted.demo.play import DemoOptions, play
 
-    console = Console(file=sys.stderr if as_json else sys.stdout, highlight=False, markup=False, emoji=False)
-    options = DemoOptions(strategy=strategy, store=SessionStore(default_root(os.environ)), keep=keep)
+    console = Console(file=sys.stderr if command.as_json else sys.stdout, highlight=False, markup=False, emoji=False)
+    options = DemoOptions(strategy=command.strategy, store=SessionStore(default_root(os.environ)), keep=command.keep)
     with ExitStack() as stack:
         show = _show(console, stack)
         try:
@@ -53,7 +50,7 @@ def run_demo(*, strategy: Strategy = "cwl", keep: Path | None = None, as_json: b
             stack.close()
             say(f"stopped; to see what was done so far: wane show {show.session}")
             raise
-    if as_json:
+    if command.as_json:
         sys.stdout.write(json.dumps(summary.to_dict(), ensure_ascii=False, indent=2) + "\n")
     else:
         _print(summary, console)

@@ -1,72 +1,231 @@
-"""The commands of the group `eval`."""
+"""The commands of the group `eval`: what each takes, what its help says, and what runs it."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final, Literal, TypeAlias
 
-from wane.cli.eval import flags, texts
-from wane.cli.parser import Command, Values
+from wane.cli.flags import Json
+from wane.cli.parser import Command
+from wane.flags import Flag
+
+_Again: TypeAlias = Annotated[
+    Sequence[Literal["timeout", "limit", "cancelled", "environment", "verifier", "agent"]],
+    Flag("--again", "Do isolated trials again that ended in this kind of error. May be repeated.", "KIND"),
+]
+_TrialsAsJson: TypeAlias = Annotated[bool, Flag("--json", "Print each trial as a line of JSON when it has ended.")]
+_Places: TypeAlias = Annotated[Sequence[Path], Flag("DIR...", "Folders with results, at any depth.", "DIR...")]
+
+EVAL: Final = """\
+Run a benchmark with the agent, in one session or in isolated ones, and tell what the scores show.
+"""
+
+RUN: Final = """\
+Run what a configuration asks for: models, strategies, budgets and protocols over a benchmark's tasks.
+
+Each task gets an environment of its own, and Wane works inside it. In the protocol isolated each task has a session of
+its own; in single, one session goes through all tasks in a seeded order, and a killed task leaves nothing in it.
+The tasks, graders and environments are Harbor's. Results are lines in DIR/…/results.jsonl, written as trials end. Given
+again, it goes on where it stopped.
+
+A configuration:
+  benchmark: terminal-bench-2.0
+  path: ~/terminal-bench-2          # wane eval tasks tells where to get it
+  models: [anthropic:claude-sonnet-5-5]
+  strategies: [cwl, none]
+  budgets: [80k]
+  protocols: [isolated, single]
+  runs: 5
+  limits: {cost_per_task: 3, cost_total: 600}
+  environment: {type: docker}
+
+Examples:
+  wane eval run tb2.yaml
+
+Exit codes:
+  0    all trials have a result
+  1    it could not run
+  2    the configuration cannot be used
+  3    a limit of cost ended it
+  130  stopped with Ctrl-C; wane eval resume goes on
+"""
 
 
-def _run(values: Values) -> int:
-    from wane.cli.eval.run import run_config
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunConfigOptions:
+    """The options of `wane eval run`."""
 
-    return run_config(**values)
-
-
-def _resume(values: Values) -> int:
-    from wane.cli.eval.run import resume
-
-    return resume(**values)
+    config: Annotated[Path, Flag("CONFIG", "The configuration, as YAML.", "CONFIG")]
+    again: _Again = ()
+    as_json: _TrialsAsJson = False
 
 
-def _report(values: Values) -> int:
-    from wane.cli.eval.report import run_report
+RESUME: Final = """\
+Go on with an evaluation, from wherever it stopped.
 
-    return run_report(**values)
+A trial that was killed is rolled back and done again; what it cost is kept and counts for the limits.
 
-
-def _tasks(values: Values) -> int:
-    from wane.cli.eval.tasks import list_tasks
-
-    return list_tasks(**values)
+Examples:
+  wane eval resume tb2-results
+"""
 
 
-def _swe_bench(values: Values) -> int:
-    from wane.cli.eval.swe_bench import write
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResumeOptions:
+    """The options of `wane eval resume`."""
 
-    return write(**values)
-
-
-def _recovery(values: Values) -> int:
-    from wane.cli.eval.recovery import write
-
-    return write(**values)
+    folder: Annotated[Path, Flag("DIR", "The folder with the results so far.", "DIR")]
+    again: _Again = ()
+    as_json: _TrialsAsJson = False
 
 
-def _predictions(values: Values) -> int:
-    from wane.cli.eval.swe_bench import predictions
+REPORT: Final = """\
+Tell what the results of runs show, and what they cannot: scores with errors, one session against isolated ones.
 
-    return predictions(**values)
+It prints Markdown, and needs no key, no network and no Harbor. Runs may be in several folders, of any benchmarks,
+models, strategies and budgets. One session through all tasks is held against isolated sessions of the same benchmark
+and model: of the same strategy and budget, or else of the strategy none. The verdict is at the margin that the runs set
+before their first trial.
+
+Examples:
+  wane eval report tb2-results
+  wane eval report tb2-single tb2-isolated --html report.html
+  wane eval report tb2-results --json
+
+Exit codes:
+  0    done, even if trials are missing (they are counted)
+  1    a file cannot be read or written
+  2    a folder holds no results, or a file of results is damaged
+"""
 
 
-def _grade(values: Values) -> int:
-    from wane.cli.eval.swe_bench import grade
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportOptions:
+    """The options of `wane eval report`."""
 
-    return grade(**values)
+    places: _Places
+    html: Annotated[
+        str | None, Flag("--html", "Also write the report as one HTML page that needs no network.", "FILE")
+    ] = None
+    as_json: Annotated[bool, Flag("--json", "Print JSON instead of Markdown.")] = False
+
+
+TASKS: Final = """\
+List the benchmarks that are known by name and where to get them, or the tasks that a configuration would run.
+
+No benchmark comes with Wane.
+
+Examples:
+  wane eval tasks
+  wane eval tasks --config tb2.yaml
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TasksOptions:
+    """The options of `wane eval tasks`."""
+
+    config: Annotated[
+        Path | None,
+        Flag("--config", "List the tasks of this configuration, in the order of its first run.", "FILE"),
+    ] = None
+    as_json: Json = False
+
+
+SWE_BENCH: Final = """\
+Write instances of SWE-bench as tasks.
+
+The data set is not part of Wane. Each task builds on the image that SWE-bench publishes for its instance.
+
+Examples:
+  wane eval swe-bench swe-bench-lite.jsonl lite --count 50 --seed 1
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweBenchOptions:
+    """The options of `wane eval swe-bench`."""
+
+    source: Annotated[Path, Flag("FILE", "The instances: a file with a JSON object in each line.", "FILE")]
+    target: Annotated[Path, Flag("DIR", "The folder for the tasks.", "DIR")]
+    count: Annotated[int | None, Flag("--count", "Write only so many, drawn by the seed.", "N")] = None
+    seed: Annotated[int, Flag("--seed", "Seed of the draw. The default is 1.", "N")] = 1
+
+
+RECOVERY: Final = """\
+Write tasks that another agent failed, in the state that it left, as Recovery-Bench does.
+
+The commands of the failed attempt are replayed when an environment is built. With --messages full, its whole transcript
+is in the user's turn, which is never evicted: in one session over many tasks that alone may exceed the budget.
+
+Examples:
+  wane eval recovery recovery-bench/runs terminal-bench-2 recovery-tasks
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryOptions:
+    """The options of `wane eval recovery`."""
+
+    traces: Annotated[Path, Flag("TRACES", "Trials of the agent that failed, with ATIF trajectories.", "TRACES")]
+    tasks: Annotated[Path, Flag("TASKS", "The tasks that it failed.", "TASKS")]
+    target: Annotated[Path, Flag("DIR", "The folder for the new tasks.", "DIR")]
+    messages: Annotated[
+        Literal["full", "summary", "none"],
+        Flag(
+            "--messages",
+            "What the agent is told of the failed attempt: full (its transcript), summary, or none, the default.",
+            "MODE",
+        ),
+    ] = "none"
+
+
+PREDICTIONS: Final = """\
+Write what agents changed as predictions for SWE-bench's grader, and the command that grades them.
+
+The file predictions.jsonl goes into the folder of each run.
+
+Examples:
+  wane eval predictions lite-results
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PredictionsOptions:
+    """The options of `wane eval predictions`."""
+
+    places: _Places
+
+
+GRADE: Final = """\
+Take the verdicts of SWE-bench's grader into the results of a run.
+
+Examples:
+  wane eval grade lite-results/anthropic-…-cwl-80000-single/run-1 report.json
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradeOptions:
+    """The options of `wane eval grade`."""
+
+    place: Annotated[Path, Flag("DIR", "The folder of one run.", "DIR")]
+    report: Annotated[Path, Flag("REPORT", "The grader's report, as JSON.", "REPORT")]
 
 
 EVAL_COMMANDS: Final = (
-    Command("eval run", texts.RUN, flags.RUN, _run),
-    Command("eval resume", texts.RESUME, flags.RESUME, _resume),
-    Command("eval report", texts.REPORT, flags.REPORT, _report),
-    Command("eval tasks", texts.TASKS, flags.TASKS, _tasks),
-    Command("eval swe-bench", texts.SWE_BENCH, flags.SWE_BENCH, _swe_bench),
-    Command("eval recovery", texts.RECOVERY, flags.RECOVERY, _recovery),
-    Command("eval predictions", texts.PREDICTIONS, flags.PREDICTIONS, _predictions),
-    Command("eval grade", texts.GRADE, flags.GRADE, _grade),
+    Command("eval run", RUN, RunConfigOptions, "wane.cli.eval.run:run_config"),
+    Command("eval resume", RESUME, ResumeOptions, "wane.cli.eval.run:resume"),
+    Command("eval report", REPORT, ReportOptions, "wane.cli.eval.run:run_report"),
+    Command("eval tasks", TASKS, TasksOptions, "wane.cli.eval.tasks:list_tasks"),
+    Command("eval swe-bench", SWE_BENCH, SweBenchOptions, "wane.cli.eval.tasks:write_swe_bench"),
+    Command("eval recovery", RECOVERY, RecoveryOptions, "wane.cli.eval.tasks:write_recovered"),
+    Command("eval predictions", PREDICTIONS, PredictionsOptions, "wane.cli.eval.tasks:predictions"),
+    Command("eval grade", GRADE, GradeOptions, "wane.cli.eval.tasks:grade"),
 )
 """All of them, in the order of help."""
 
-EVAL_GROUPS: Final = {"eval": texts.EVAL}
+EVAL_GROUPS: Final = {"eval": EVAL}
 """Help text of the group, by the first of two words."""

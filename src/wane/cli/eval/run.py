@@ -1,4 +1,4 @@
-"""`wane eval run` and `wane eval resume`."""
+"""`wane eval run`, `resume` and `report`."""
 
 from __future__ import annotations
 
@@ -6,37 +6,40 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from wane.cli import failure
+from wane.cli.eval.commands import ReportOptions, ResumeOptions, RunConfigOptions
 from wane.cli.failure import InputError
+from wane.cli.lab.common import check_report
 from wane.cli.terminal.signals import END, handled
 from wane.cli.terminal.text import say
 from wane.core.errors import ConfigError
 from wane.evaluation.needed import need_harbor
-from wane.evaluation.results import ErrorKind, Trial
+from wane.evaluation.report import report, to_markdown, write_page
+from wane.evaluation.results import ResultsError, Trial
 from wane.evaluation.running.config import Config, load
 from wane.evaluation.running.runner import CONFIG_FILE, Evaluation, StoppedError
 from wane.journal.codec import SchemaError, decode, encode
 
 
-def run_config(config: Path, again: Sequence[ErrorKind] = (), as_json: bool = False) -> int:
+def run_config(options: RunConfigOptions) -> int:
     """Run a configuration, and return the exit code.
 
     Raises:
         WaneError: if it cannot be run.
     """
-    return _run(load(config), again, as_json)
+    return _run(load(options.config), options)
 
 
-def resume(folder: Path, again: Sequence[ErrorKind] = (), as_json: bool = False) -> int:
+def resume(options: ResumeOptions) -> int:
     """Go on with the evaluation in a folder, and return the exit code.
 
     Raises:
         WaneError: if it cannot be run.
     """
+    folder = options.folder
     try:
         data = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
         config = decode(Config, data)
@@ -44,12 +47,12 @@ def resume(folder: Path, again: Sequence[ErrorKind] = (), as_json: bool = False)
         told = error if isinstance(error, SchemaError | ConfigError) else "there is no evaluation that was begun in it"
         raise InputError(f"{folder}: {told}") from error
     # The folder may have been moved.
-    return _run(replace(config, output=str(folder.resolve())), again, as_json)
+    return _run(replace(config, output=str(folder.resolve())), options)
 
 
-def _run(config: Config, again: Sequence[ErrorKind], as_json: bool) -> int:
+def _run(config: Config, options: RunConfigOptions | ResumeOptions) -> int:
     need_harbor("wane eval run")
-    with Evaluation(config, _json if as_json else _line, again=again) as evaluation:
+    with Evaluation(config, _json if options.as_json else _line, again=options.again) as evaluation:
         try:
             asyncio.run(_stoppable(evaluation))
         except StoppedError as error:
@@ -61,7 +64,7 @@ def _run(config: Config, again: Sequence[ErrorKind], as_json: bool) -> int:
                 f"go on with: wane eval resume {config.output}"
             )
             return failure.INTERRUPTED
-    if not as_json:
+    if not options.as_json:
         say(
             f"{evaluation.done} trials in {config.output}; ${evaluation.spent:.2f}. "
             f"Next: wane eval report {config.output}"
@@ -90,3 +93,24 @@ def _line(trial: Trial, done: int, total: int) -> None:
     cost = "" if trial.usage.cost is None else f"${trial.usage.cost:.2f}"
     sys.stdout.write(f"{done}/{total}  {what}  run {trial.run}  {trial.task}  {reward}  {took}  {cost}{error}\n")
     sys.stdout.flush()
+
+
+def run_report(options: ReportOptions) -> int:
+    """Print a report, and return the exit code.
+
+    Raises:
+        InputError: if a folder holds no results, or none that can be read.
+        OSError: if a file cannot be read, or the page cannot be written.
+    """
+    check_report(options.html)
+    try:
+        found = report(options.places)
+    except ResultsError as error:
+        raise InputError(str(error)) from error
+    if not found.rows:
+        raise InputError(f"there is nothing to report: no trial has ended in {', '.join(map(str, options.places))}")
+    sys.stdout.write(f"{json.dumps(found.to_dict(), allow_nan=False)}\n" if options.as_json else to_markdown(found))
+    if options.html is not None:
+        # Last, so that a full disk does not cost the user the tables.
+        write_page(Path(options.html), found)
+    return failure.OK

@@ -1,4 +1,4 @@
-"""`wane eval tasks`: benchmarks and where to get them, or the tasks of a configuration."""
+"""Tasks for `wane eval`: benchmarks, SWE-bench and its grader, tasks that another agent failed."""
 
 from __future__ import annotations
 
@@ -8,29 +8,95 @@ from dataclasses import asdict
 from pathlib import Path
 
 from wane.cli import failure
-from wane.evaluation.running.config import drawn, in_order, load
+from wane.cli.eval.commands import GradeOptions, PredictionsOptions, RecoveryOptions, SweBenchOptions, TasksOptions
+from wane.cli.failure import InputError
+from wane.cli.terminal.text import counted, say
+from wane.evaluation.recovery import write_recovery
+from wane.evaluation.results import ResultsError
+from wane.evaluation.running.config import Sample, drawn, in_order, load
 from wane.evaluation.running.tasks import BENCHMARKS, find_tasks
+from wane.evaluation.swe_bench import grader_command, take_grades, write_predictions, write_tasks
 
 
-def list_tasks(config: Path | None = None, as_json: bool = False) -> int:
+def list_tasks(options: TasksOptions) -> int:
     """Print the known benchmarks, or the tasks of a configuration; return the exit code.
 
     Raises:
         WaneError: if the configuration cannot be used.
     """
-    if config is None:
-        if as_json:
+    if options.config is None:
+        if options.as_json:
             sys.stdout.write(f"{json.dumps([asdict(it) for it in BENCHMARKS])}\n")
         else:
             for it in BENCHMARKS:
                 sys.stdout.write(f"{it.name}: {it.tasks} {it.about}\n  {it.download}\n")
         return failure.OK
-    chosen = load(config)
+    chosen = load(options.config)
     tasks = {it.name: it for it in find_tasks(Path(chosen.path), chosen.tasks, chosen.exclude)}
     names = in_order(drawn(tuple(tasks), chosen.sample), chosen.seed, 1)
-    if as_json:
+    if options.as_json:
         listed = [{"name": name, "path": str(tasks[name].path), "seconds": tasks[name].seconds} for name in names]
         sys.stdout.write(f"{json.dumps(listed)}\n")
     else:
         sys.stdout.write("".join(f"{name}\n" for name in names))
+    return failure.OK
+
+
+def write_swe_bench(options: SweBenchOptions) -> int:
+    """Write instances as tasks, and return the exit code.
+
+    Raises:
+        ConfigError: if the file cannot be used.
+    """
+    names = write_tasks(
+        options.source, options.target, None if options.count is None else Sample(options.count, options.seed)
+    )
+    sys.stdout.write(f"{counted(len(names), 'task')} in {options.target}\n")
+    return failure.OK
+
+
+def predictions(options: PredictionsOptions) -> int:
+    """Write the predictions of runs, print what grades them, and return the exit code.
+
+    Raises:
+        InputError: if a folder holds no results.
+    """
+    try:
+        for run, path, filled in write_predictions(options.places):
+            sys.stdout.write(f"{path}: {filled} of {len(run.trials)} have a change\n  {grader_command(path, run)}\n")
+    except ResultsError as error:
+        raise InputError(str(error)) from error
+    return failure.OK
+
+
+def grade(options: GradeOptions) -> int:
+    """Take in a report of the grader's, and return the exit code.
+
+    Raises:
+        InputError: if the folder holds no results.
+        ConfigError: if the report cannot be used.
+    """
+    try:
+        passed, graded = take_grades(options.place, options.report)
+    except ResultsError as error:
+        raise InputError(str(error)) from error
+    sys.stdout.write(f"{passed} of {graded} resolved\n")
+    return failure.OK
+
+
+def write_recovered(options: RecoveryOptions) -> int:
+    """Write the tasks, and return the exit code.
+
+    Raises:
+        ConfigError: if the attempts or their tasks cannot be used.
+    """
+    target = options.target
+    names = write_recovery(options.traces, options.tasks, target, options.messages)
+    sys.stdout.write(f"{counted(len(names), 'task')} in {target}\n")
+    if options.messages == "full":
+        tokens = sum(len((target / name / "instruction.md").read_text(encoding="utf-8")) for name in names) // 4
+        say(
+            f"the transcripts are users' turns, which are never evicted: one session over these tasks would hold about "
+            f"{tokens:,} tokens of them"
+        )
     return failure.OK

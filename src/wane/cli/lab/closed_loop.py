@@ -7,25 +7,22 @@ import os
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from wane.cli import failure
-from wane.cli.failure import UsageError
+from wane.cli.failure import UsageError, need
+from wane.cli.lab.commands import ClosedLoopOptions
 from wane.cli.lab.common import figure_table, print_lines, rounded
 from wane.cli.terminal.console import stdout_console
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, printable, say
 from wane.core import parse_budget
-from wane.core.errors import ConfigError, MissingExtraError
+from wane.core.errors import ConfigError
 from wane.lab.money import dollars
 
 if TYPE_CHECKING:
     from wane.scripted.closed_loop.figures import Figures, TaskResult
 
-_MODULES: Final = ("pydantic_ai", "pydantic_ai_harness", "anthropic", "genai_prices")
 _NAMED: Final = 5
 
 NOTES: Final = (
@@ -35,31 +32,13 @@ NOTES: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClosedLoopOptions:
-    """The options of one run; see `wane lab closed-loop --help`."""
-
-    tasks: int = 89
-    strategy: str = "cwl"
-    budget: str = "80k"
-    tokens: str = "80m"
-    window: str = "200k"
-    isolated: bool = False
-    kill_every: int = 0
-    seed: int = 0
-    workers: int | None = None
-    keep: Path | None = None
-    as_json: bool = False
-
-
 def run_closed_loop(options: ClosedLoopOptions) -> int:
     """Run the closed loop, print its figures, and return the exit code.
 
     Raises:
         WaneError: for options that cannot work, or if the agent's process fails.
     """
-    if any(find_spec(module) is None for module in _MODULES):
-        raise MissingExtraError("the closed loop", "agent,anthropic")
+    need("the closed loop", "agent,anthropic", "pydantic_ai", "pydantic_ai_harness", "anthropic", "genai_prices")
     from wane.scripted.closed_loop.figures import NO_MODEL, LoopOptions, to_json
     from wane.scripted.closed_loop.rivals import loops, play_all
     from wane.scripted.witness import MODEL

@@ -1,66 +1,341 @@
-"""The lab's commands. A new command of the group `lab` is an entry here, with a name of two words."""
+"""The lab's commands: what each takes, what its help says, and what runs it."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Final, Literal, TypeAlias
 
-from wane.cli.lab import flags as lab_flags
-from wane.cli.lab import texts as lab_texts
-from wane.cli.parser import Command, Values
+from wane.cli.flags import FormatName, Json, WhoMarks
+from wane.cli.parser import Command
+from wane.flags import Flag
+
+PRICE: Final = "anthropic:claude-sonnet-4-5"
+"""The model whose prices count if a session recorded none with known prices."""
+
+Sessions: TypeAlias = Annotated[
+    Sequence[str],
+    Flag(
+        "SESSION...",
+        "Sessions: files, folders, patterns such as 'runs/**/*.jsonl', ids from wane sessions --all, or a dash for "
+        "standard input.",
+        "SESSION...",
+    ),
+]
+_Budget: TypeAlias = Annotated[str, Flag("--budget", "Tokens that the view may hold. The default is 80k.", "TOKENS")]
+_BUDGETS: Final = Flag("--budgets", "Budgets to try: a range, 30k..150k, or a list, 50k,80k,120k.", "BUDGETS")
+_Steps: TypeAlias = Annotated[
+    int | None, Flag("--steps", "Number of budgets in a range, ends included. The default is 5.", "N")
+]
+_Strategies: TypeAlias = Annotated[
+    str,
+    Flag(
+        "--strategy",
+        "all (the default) or ours: Wane's twelve; peers: other people's; or names separated by commas.",
+        "NAMES",
+    ),
+]
+_LowWater: TypeAlias = Annotated[
+    float | None,
+    Flag(
+        "--low-water",
+        "Strategies evict down to this share of the budget, above 0 to 1. The default is each strategy's own.",
+        "SHARE",
+    ),
+]
+_Report: TypeAlias = Annotated[
+    str | None, Flag("--report", "Also write the result as one HTML page that needs no network.", "FILE")
+]
+_Redact: TypeAlias = Annotated[
+    bool,
+    Flag("--redact", "Leave out of the page what was said and done, to share it: texts, titles and names."),
+]
+_Sidechains: TypeAlias = Annotated[bool, Flag("--sidechains", "Count sessions of sub-agents as sessions of their own.")]
+_Price: TypeAlias = Annotated[
+    str | None,
+    Flag(
+        "--price",
+        f"The model whose prices count. The default is the one that a session recorded, or {PRICE}.",
+        "PROVIDER:MODEL",
+    ),
+]
 
 
-def _replay(values: Values) -> int:
-    from wane.cli.lab.replay import ReplayOptions, run_replay
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabOptions:
+    """How sessions are read and replayed: the common options of replays."""
 
-    return run_replay(ReplayOptions(**values))
-
-
-def _sweep(values: Values) -> int:
-    from wane.cli.lab.sweep import SweepOptions, run_sweep
-
-    return run_sweep(SweepOptions(**values))
-
-
-def _tune(values: Values) -> int:
-    from wane.cli.lab.tune import TuneOptions, run_tune
-
-    return run_tune(TuneOptions(**values))
-
-
-def _view(values: Values) -> int:
-    from wane.cli.lab.view import ViewOptions, run_view
-
-    return run_view(ViewOptions(**values))
-
-
-def _validate(values: Values) -> int:
-    from wane.cli.lab.validate import run_validate
-
-    return run_validate(**values)
-
-
-def _annotations(values: Values) -> int:
-    from wane.cli.lab.annotations import run_annotations
-
-    return run_annotations(**values)
+    price: _Price = None
+    cache_hour: Annotated[bool, Flag("--cache-hour", "Write the cache for an hour, if the provider offers that.")] = (
+        False
+    )
+    annotate: WhoMarks = "auto"
+    counter: Annotated[
+        str, Flag("--counter", "How to count tokens if usage was not recorded: chars or tiktoken.", "COUNTER")
+    ] = "chars"
+    summary_tokens: Annotated[
+        int | None,
+        Flag(
+            "--summary-tokens",
+            "Tokens of a summary. The default is the median of those that the session recorded, or 2,000.",
+            "N",
+        ),
+    ] = None
+    format: FormatName = "auto"
+    join: Annotated[bool, Flag("--join", "Join all sessions into one, as if one agent had done all of it.")] = False
+    sidechains: _Sidechains = False
+    engine: Annotated[
+        Literal["processes", "ray"],
+        Flag("--engine", "Where to run: processes of this machine, or ray.", "ENGINE"),
+    ] = "processes"
+    workers: Annotated[int | None, Flag("--workers", "Number of processes. The default is one per core.", "N")] = None
 
 
-def _closed_loop(values: Values) -> int:
-    from wane.cli.lab.closed_loop import ClosedLoopOptions, run_closed_loop
+VIEW: Final = """\
+Look at a session in the browser: what each call saw, what had been evicted by then, and why.
 
-    return run_closed_loop(ClosedLoopOptions(**values))
+The page shows what happened, with passes, compactions and usage as recorded, and beside it what Wane would have shown
+at a budget, with the costs of both. For a session that Wane managed, it shows what never evicting would have cost. It
+is one file that needs no network. It holds the contents of the session, unless --redact is given.
+
+Examples:
+  wane view 3f9c
+  wane view ~/.claude/projects/my-project/0a1b.jsonl --output session.html
+  wane view session.jsonl --redact --output to-share.html
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewOptions:
+    """The options of `wane view`."""
+
+    name: Annotated[
+        str,
+        Flag(
+            "SESSION",
+            "The session of any agent: its id or the beginning of it, as wane sessions --all lists them, or its file.",
+            "SESSION",
+        ),
+    ]
+    budget: _Budget = "80k"
+    price: _Price = None
+    output: Annotated[
+        str | None, Flag("--output", "Write the page to FILE; the default is a private temporary file.", "FILE")
+    ] = None
+    open_page: Annotated[
+        bool, Flag("--open", "Open the page in the browser; without --output this is the default.")
+    ] = False
+    format: FormatName = "auto"
+    redact: _Redact = False
+
+
+REPLAY: Final = """\
+Replay recorded sessions under every strategy: what each would have cost and lost.
+
+Sessions may come from Claude Code, Codex, pi, GitHub Copilot CLI, Gemini CLI, OpenCode, Goose, aider, Wane and its
+proxy, or be messages of OpenAI, Anthropic or Pydantic AI; wane sessions --all lists those on this machine. It needs no
+key and no network, and changes nothing. The agent's recorded output stays the same: what it would have done with
+another view is unknown, only what it used and would have missed.
+
+Examples:
+  wane replay session.jsonl
+  wane replay 3f9c 20261122_1
+  wane replay ~/.claude/projects --budget 50k --price openai:gpt-6.1-sol
+  wane replay runs/ --join --strategy cwl,compact,truncate --json
+
+Exit codes:
+  0    done, even if some files held no session (they are named)
+  1    an extra is missing, or a file cannot be read
+  2    an option or the input cannot be used
+  130  stopped with Ctrl-C
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayOptions:
+    """The options of `wane replay`."""
+
+    sessions: Sessions
+    strategy: _Strategies = "all"
+    budget: _Budget = "80k"
+    low_water: _LowWater = None
+    lab: LabOptions = field(default_factory=LabOptions)
+    report: _Report = None
+    redact: _Redact = False
+    as_json: Json = False
+
+
+SWEEP: Final = """\
+Replay recorded sessions at several budgets: what a larger window buys, and what a smaller one saves.
+
+The plot has a letter for each strategy and budget, with cost to the right and reference recall upwards; points that
+nothing beats at both are on the frontier.
+
+Examples:
+  wane sweep session.jsonl
+  wane sweep runs/ --budgets 30k..150k --steps 7 --strategy cwl,compact
+  wane sweep runs/ --budgets 50k,80k,120k --json
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepOptions:
+    """The options of `wane sweep`."""
+
+    sessions: Sessions
+    budgets: Annotated[str, _BUDGETS] = "30k..150k"
+    steps: _Steps = None
+    strategy: _Strategies = "all"
+    low_water: _LowWater = None
+    lab: LabOptions = field(default_factory=LabOptions)
+    report: _Report = None
+    as_json: Json = False
+
+
+TUNE: Final = """\
+Recommend a budget and a policy for your work, with the reasons.
+
+It tries budgets and policies on your own recorded sessions. The last lines go into the agent's settings.
+
+Examples:
+  wane tune ~/.claude/projects/my-project
+  wane tune runs/ --join --budgets 40k..120k --price openai:gpt-6.1-sol
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuneOptions:
+    """The options of `wane tune`."""
+
+    sessions: Sessions
+    budgets: Annotated[str | None, _BUDGETS] = None
+    steps: _Steps = None
+    lab: LabOptions = field(default_factory=LabOptions)
+    as_json: Json = False
+
+
+LAB: Final = """\
+Check the lab's own simulations, count how agents mark their work, and run the agent in a closed loop.
+"""
+
+VALIDATE: Final = """\
+Check the simulated cache against the cache reads that sessions recorded.
+
+The requests are rebuilt as the recording agent made them, so that only the rules of the cache are tested.
+
+Examples:
+  wane lab validate session.jsonl
+  wane lab validate ~/.codex/sessions --outliers
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidateOptions:
+    """The options of `wane lab validate`."""
+
+    sessions: Sessions
+    format: FormatName = "auto"
+    outliers: Annotated[bool, Flag("--outliers", "Also list the calls that differ.")] = False
+    as_json: Json = False
+
+
+ANNOTATIONS: Final = """\
+Count how well agents marked their own work: what was refused, left unmarked, undeclared, and fetched again.
+
+It needs no key and no network. With it, two wordings of the guidance can be compared by what agents do.
+
+Examples:
+  wane lab annotations session.jsonl
+  wane lab annotations 3f9c
+  wane lab annotations runs/ --json
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnotationsOptions:
+    """The options of `wane lab annotations`."""
+
+    sessions: Sessions
+    format: FormatName = "auto"
+    sidechains: _Sidechains = False
+    as_json: Json = False
+
+
+CLOSED_LOOP: Final = """\
+Do 89 tasks in one session with the real agent and a scripted model, and check the results.
+
+The model is a script, not a language model. It reacts only to what it can see: it reads again what has left the view,
+and fails a task whose instructions or facts are gone. Tools, files, tests, journal and the model's wire are real.
+Tasks depend on what the user said and what was found up to 80 tasks earlier. Each is checked by tests.
+
+Examples:
+  wane lab closed-loop --tasks 20 --tokens 10m
+  wane lab closed-loop --strategy cwl,paper,truncate --isolated
+  wane lab closed-loop --kill-every 100 --keep loop --json
+
+Exit codes:
+  0    done, and with cwl and paper nothing was lost
+  1    a task was lost, the budget was not held, or a resumed view differed
+  2    an option cannot be used
+  130  stopped with Ctrl-C
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClosedLoopOptions:
+    """The options of `wane lab closed-loop`."""
+
+    tasks: Annotated[int, Flag("--tasks", "Number of tasks. The default is 89, as in the paper.", "N")] = 89
+    strategy: Annotated[
+        str,
+        Flag(
+            "--strategy",
+            "How the agent manages its context: names separated by commas. The default is cwl.",
+            "NAMES",
+        ),
+    ] = "cwl"
+    budget: _Budget = "80k"
+    tokens: Annotated[
+        str,
+        Flag(
+            "--tokens",
+            "Input tokens of 89 tasks, 80m by default, and of fewer in proportion: tasks need more files then.",
+            "TOKENS",
+        ),
+    ] = "80m"
+    window: Annotated[
+        str, Flag("--window", "The model's own limit; longer requests fail. The default is 200k.", "TOKENS")
+    ] = "200k"
+    isolated: Annotated[bool, Flag("--isolated", "Also do each task in a session of its own, to compare with.")] = False
+    kill_every: Annotated[
+        int,
+        Flag(
+            "--kill-every",
+            "Kill or close the agent about every N model calls, and resume its session. The default is 0: never.",
+            "N",
+        ),
+    ] = 0
+    seed: Annotated[int, Flag("--seed", "Selects the repository and the tasks. The default is 0.", "N")] = 0
+    workers: Annotated[
+        int | None, Flag("--workers", "Number of concurrent runs. The default is one per core.", "N")
+    ] = None
+    keep: Annotated[
+        Path | None, Flag("--keep", "Keep repositories and sessions in DIR, to look at afterwards.", "DIR")
+    ] = None
+    as_json: Json = False
 
 
 LAB_COMMANDS: Final = (
-    Command("view", lab_texts.VIEW, lab_flags.VIEW, _view),
-    Command("replay", lab_texts.REPLAY, lab_flags.REPLAY, _replay),
-    Command("sweep", lab_texts.SWEEP, lab_flags.SWEEP, _sweep),
-    Command("tune", lab_texts.TUNE, lab_flags.TUNE, _tune),
-    Command("lab validate", lab_texts.VALIDATE, lab_flags.VALIDATE, _validate),
-    Command("lab annotations", lab_texts.ANNOTATIONS, lab_flags.ANNOTATIONS, _annotations),
-    Command("lab closed-loop", lab_texts.CLOSED_LOOP, lab_flags.CLOSED_LOOP, _closed_loop),
+    Command("view", VIEW, ViewOptions, "wane.cli.lab.view:run_view"),
+    Command("replay", REPLAY, ReplayOptions, "wane.cli.lab.replay:run_replay"),
+    Command("sweep", SWEEP, SweepOptions, "wane.cli.lab.replay:run_sweep"),
+    Command("tune", TUNE, TuneOptions, "wane.cli.lab.tune:run_tune"),
+    Command("lab validate", VALIDATE, ValidateOptions, "wane.cli.lab.checks:run_validate"),
+    Command("lab annotations", ANNOTATIONS, AnnotationsOptions, "wane.cli.lab.checks:run_annotations"),
+    Command("lab closed-loop", CLOSED_LOOP, ClosedLoopOptions, "wane.cli.lab.closed_loop:run_closed_loop"),
 )
 """All of them, in the order of help."""
 
-LAB_GROUPS: Final = {"lab": lab_texts.LAB}
+LAB_GROUPS: Final = {"lab": LAB}
 """Help texts of the groups of commands, by the first of two words."""

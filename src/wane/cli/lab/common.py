@@ -15,7 +15,7 @@ from rich.table import Table
 
 from wane.cli import failure
 from wane.cli.failure import UsageError
-from wane.cli.lab.flags import PRICE
+from wane.cli.lab.commands import PRICE, LabOptions
 from wane.cli.lab.reading import located, usable_counter
 from wane.cli.terminal.console import stdout_console
 from wane.cli.terminal.picture import plain_table
@@ -28,30 +28,11 @@ from wane.lab.replaying.engine import Engine, get_engine
 from wane.lab.replaying.gathering import Gathered, Studied, gather, study
 from wane.lab.replaying.replay import Pricing
 from wane.lab.session import RecordedSession
-from wane.strategies.base import AnnotateChoice, Settings
+from wane.strategies.base import Settings
 from wane.strategies.registry import get_strategy
 
 NAMED: Final = 5
 """Problems, files and sessions to name; the rest are counted."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabOptions:
-    """The common options of replays; see `wane replay --help`."""
-
-    sessions: Sequence[str]
-    price: str | None = None
-    cache_hour: bool = False
-    annotate: AnnotateChoice = "auto"
-    counter: str = "chars"
-    summary_tokens: int | None = None
-    format: str = "auto"
-    join: bool = False
-    sidechains: bool = False
-    engine: str = "processes"
-    workers: int | None = None
-    low_water: float | None = None
-    as_json: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +54,7 @@ class Setup:
     engine: Engine
 
 
-def prepare(options: LabOptions, settings: Settings, bar: Bar) -> Setup:
+def prepare(sessions: Sequence[str], options: LabOptions, settings: Settings, bar: Bar) -> Setup:
     """Check the options, then read the sessions.
 
     Raises:
@@ -86,7 +67,7 @@ def prepare(options: LabOptions, settings: Settings, bar: Bar) -> Setup:
     engine = get_engine(options.engine, options.workers)
     counter = usable_counter(options.counter)
     gathered = gather(
-        [located(name) for name in options.sessions],
+        [located(name) for name in sessions],
         options.format,
         sidechains=options.sidechains,
         joined=options.join,

@@ -5,47 +5,20 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from wane.cli import failure
-from wane.cli.flags import POLICIES, POLICY_FLAGS
+from wane.cli.commands import PlanOptions
 from wane.cli.lab.reading import Messages, read_one, usable_counter
 from wane.cli.terminal.text import counted, printable, say
-from wane.core import Policy, parse_budget
-from wane.core.errors import ConfigError
+from wane.cli.values import choose_policy, parse_tool_classes, parse_window
+from wane.core import parse_budget
 from wane.planning import Plan, plan, plan_items
-from wane.strategies.base import AnnotateChoice
 
 if TYPE_CHECKING:
     from wane.lab.session import RecordedSession
 
-NO_SHARE: Final = "none"
-"""What `--description-share` takes for no limit."""
-
 _ROWS: Final = 40
-
-
-@dataclass(frozen=True, slots=True)
-class PlanOptions:
-    """The options of one run; see `wane plan --help`."""
-
-    file: str
-    budget: str = "80k"
-    window: str = "200k"
-    policy: str = "default"
-    low_water: float | None = None
-    description_share: str | None = None
-    prologue: str | None = None
-    overflow: str | None = None
-    format: str = "auto"
-    annotate: AnnotateChoice = "auto"
-    counter: str = "chars"
-    tool_classes: Sequence[str] = ()
-    as_json: bool = False
-    full: bool = False
-    tell: bool = False
 
 
 def run_plan(options: PlanOptions) -> int:
@@ -57,7 +30,7 @@ def run_plan(options: PlanOptions) -> int:
     # Check the options before a file that may be long is read.
     settings: dict[str, Any] = {
         "budget": parse_budget(options.budget, window=parse_window(options.window)),
-        "policy": choose_policy(options.policy, {flag.key: getattr(options, flag.key) for flag in POLICY_FLAGS}),
+        "policy": choose_policy(options.policy, options.policy_settings),
         "tool_classes": parse_tool_classes(options.tool_classes),
         "annotate": options.annotate,
     }
@@ -77,68 +50,6 @@ def run_plan(options: PlanOptions) -> int:
     else:
         _print_picture(result, session, None if options.full else _ROWS)
     return failure.OVER_BUDGET if options.tell and not result.satisfied else failure.OK
-
-
-def choose_policy(name: str, settings: Mapping[str, Any]) -> Policy:
-    """Return a policy by name, with settings that override its own.
-
-    Args:
-        name: `default` or `paper`.
-        settings: values of the command line by name; those of `POLICY_FLAGS` count, unless they are None.
-
-    Raises:
-        ConfigError: for an unknown name, or a setting that cannot work.
-    """
-    if name not in POLICIES:
-        raise ConfigError(f"policy {name!r} is unknown; known: {', '.join(POLICIES)}")
-    policy = Policy.paper() if name == "paper" else Policy()
-    given = {flag.key: settings[flag.key] for flag in POLICY_FLAGS if settings.get(flag.key) is not None}
-    if "description_share" in given:
-        given["description_share"] = _share(given["description_share"])
-    try:
-        return replace(policy, **given)
-    except ConfigError as error:
-        # Named and written as on the command line.
-        told = str(error).replace("low_water", "--low-water").replace("description_share", "--description-share")
-        raise ConfigError(told.replace("None", NO_SHARE)) from None
-
-
-def parse_window(text: str) -> int:
-    """Return the tokens of a model's window, written as `200000` or `200k`.
-
-    Raises:
-        ConfigError: for anything else.
-    """
-    try:
-        return parse_budget(text)
-    except ConfigError:
-        raise ConfigError(
-            f"--window is {text!r:.80}; it must be the tokens of the model's window, such as 200000 or 200k"
-        ) from None
-
-
-def parse_tool_classes(texts: Iterable[str]) -> dict[str, str]:
-    """Return classes by tool name from `NAME=CLASS`.
-
-    Raises:
-        ConfigError: for a text in another form; the core checks the class.
-    """
-    classes: dict[str, str] = {}
-    for text in texts:
-        name, sign, value = text.rpartition("=")
-        if not (sign and name.strip() and value.strip()):
-            raise ConfigError(f"tool class {text!r} is not understood; write NAME=CLASS, such as read=bulk")
-        classes[name.strip()] = value.strip()
-    return classes
-
-
-def _share(text: str) -> float | None:
-    if text.strip().lower() == NO_SHARE:
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        raise ConfigError(f"description share {text!r} is not a number from 0 to 1, or {NO_SHARE!r}") from None
 
 
 def _print_json(result: Plan, session: RecordedSession | None) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 from wane.cli import failure
-from wane.cli.lab.common import LabOptions, prepare, prices_told, print_json, print_lines, read_lines, rounded
+from wane.cli.lab.commands import TuneOptions
+from wane.cli.lab.common import prepare, prices_told, print_json, print_lines, read_lines, rounded
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted
 from wane.lab.money import dollars, share
@@ -17,14 +17,6 @@ from wane.strategies.base import Settings
 
 FEW: Final = 5
 """With fewer sessions, a recommendation warns that it rests on little."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TuneOptions(LabOptions):
-    """The options of one run; see `wane tune --help`."""
-
-    budgets: str | None = None
-    steps: int | None = None
 
 
 def run_tune(options: TuneOptions) -> int:
@@ -37,7 +29,7 @@ def run_tune(options: TuneOptions) -> int:
         raise failure.UsageError("--steps goes with a range, such as --budgets 30k..150k")
     budgets = BUDGETS if options.budgets is None else parse_budgets(options.budgets, options.steps)
     with Bar() as bar:
-        setup = prepare(options, Settings(), bar)
+        setup = prepare(options.sessions, options.lab, Settings(), bar)
         told = bar.stage("Trying")
         result = tune(setup.studied, setup.settings, setup.pricing, setup.engine, budgets, told)
     if options.as_json:

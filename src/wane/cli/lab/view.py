@@ -7,13 +7,12 @@ import sys
 import tempfile
 import webbrowser
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from wane.cli import failure
 from wane.cli.failure import InputError
+from wane.cli.lab.commands import PRICE, ViewOptions
 from wane.cli.lab.common import check_report
-from wane.cli.lab.flags import PRICE
 from wane.cli.lab.reading import located
 from wane.cli.terminal.text import printable, say
 from wane.core import parse_budget
@@ -25,19 +24,6 @@ from wane.lab.replaying.gathering import Studied, gather, study
 from wane.lab.replaying.replay import Pricing
 from wane.lab.report.headline import Simulated, headline_of
 from wane.strategies.base import Settings
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ViewOptions:
-    """The options of one run; see `wane view --help`."""
-
-    name: str
-    output: str | None = None
-    open_page: bool = False
-    budget: str = "80k"
-    price: str | None = None
-    redact: bool = False
-    format: str = "auto"
 
 
 def run_view(options: ViewOptions) -> int:

@@ -10,9 +10,10 @@ import socket
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from wane.cli import failure
+from wane.cli.proxy.commands import ProxyCommandOptions
 from wane.cli.proxy.log import log_to
 from wane.cli.proxy.options import TOKEN_VARIABLE, proxy_options
 from wane.cli.terminal import signals
@@ -26,24 +27,20 @@ _ORDERLY: Final = 2
 """Number of orderly requests to stop: the second one aborts open requests, a third one cancels everything."""
 
 
-def run_proxy(values: dict[str, Any]) -> int:
+def run_proxy(command: ProxyCommandOptions) -> int:
     """Serve until a signal comes, and return the exit code.
-
-    Args:
-        values: values of the command line.
 
     Raises:
         WaneError: if the proxy cannot start with these options.
     """
-    options = proxy_options(values, os.environ)
-    quiet = bool(values.get("quiet"))
-    log_to(logging.StreamHandler(sys.stderr), values.get("log_level", "warning" if quiet else "info"))
-    if (workers := values.get("workers", 1)) > 1:
+    options, quiet = proxy_options(command, os.environ), command.quiet
+    log_to(logging.StreamHandler(sys.stderr), command.log_level or ("warning" if quiet else "info"))
+    if command.workers > 1:
         from wane.cli.proxy.workers import serve_together
 
         return serve_together(
             options,
-            workers,
+            command.workers,
             lambda own, sock: asyncio.run(_serve(own, quiet=True, sock=sock)),
             lambda own: None if quiet else _introduce(own),
         )

@@ -1,13 +1,22 @@
-"""The log of a proxy."""
+"""The log of a proxy: on a stream, or in a file with the number of its warnings while an agent has the terminal."""
 
 from __future__ import annotations
 
 import logging
-from typing import Final
+import os
+import tempfile
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import platformdirs
 
 from wane.cli.terminal.text import printable
 
 _LOGGERS: Final = ("wane.proxy", "uvicorn.error")
+_KEPT: Final = 20
+"""Number of logs of past runs to keep, this one included."""
 
 
 def log_to(handler: logging.Handler, level: str, form: str = "%(asctime)s %(message)s") -> None:
@@ -31,3 +40,61 @@ class _Plain(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         return "\n".join(printable(line) for line in super().format(record).split("\n"))
+
+
+class RunLog:
+    """A log, open while its `with` block runs.
+
+    Args:
+        path: the file; None for a new one in the platform's log directory.
+        level: lowest level to log.
+
+    Attributes:
+        path: the file.
+        warnings: number of warnings and errors in it.
+    """
+
+    def __init__(self, path: Path | None, level: str) -> None:
+        self.path = path or _own_path()
+        self.warnings = 0
+        # The log names the agent's requests, so only the user may read it.
+        os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o600))
+        self._handler = _Counting(self)
+        log_to(self._handler, level, "%(asctime)s %(levelname)s %(message)s")
+
+    def note(self, text: str) -> None:
+        """Write a line of `wane run` itself."""
+        logging.getLogger("wane.proxy").info("%s", text)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        log_to(logging.NullHandler(), "critical", "")
+        self._handler.close()
+
+
+class _Counting(logging.FileHandler):
+    """Counts warnings and errors."""
+
+    def __init__(self, log: RunLog) -> None:
+        super().__init__(log.path, encoding="utf-8", errors="backslashreplace")
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._log.warnings += record.levelno >= logging.WARNING
+        super().emit(record)
+
+
+def _own_path() -> Path:
+    """Return a new file in the platform's log directory, or elsewhere if that fails; delete the oldest logs."""
+    name = f"run-{datetime.now().astimezone():%Y%m%d-%H%M%S}-{os.getpid()}.log"
+    try:
+        folder = platformdirs.user_log_path("wane", appauthor=False)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for old in sorted(folder.glob("run-*.log"))[: 1 - _KEPT]:
+            old.unlink(missing_ok=True)
+        (folder / name).touch(mode=0o600)
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="wane-log-")) / name
+    return folder / name

@@ -11,15 +11,16 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from wane.cli import failure
+from wane.cli.proxy.commands import StatuslineOptions
 from wane.cli.terminal.text import printable
 
 _TIMEOUT: Final = 1.0
 """Seconds; the agent asks again soon."""
 
 
-def print_statusline(url: str | None = None) -> int:
+def print_statusline(options: StatuslineOptions) -> int:
     """Print the line. The exit code is always 0, because an agent shows no line of a command that fails."""
-    base = url or os.environ.get("WANE_PROXY_URL") or os.environ.get("ANTHROPIC_BASE_URL") or ""
+    base = options.url or os.environ.get("WANE_PROXY_URL") or os.environ.get("ANTHROPIC_BASE_URL") or ""
     # The agent writes data to standard input and may wait until it is read, though it is not needed here.
     if not sys.stdin.isatty():
         sys.stdin.read()

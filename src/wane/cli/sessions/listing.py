@@ -1,4 +1,4 @@
-"""`wane sessions`: lists the saved sessions."""
+"""`wane sessions`: lists the saved sessions, and those of other agents on this machine."""
 
 from __future__ import annotations
 
@@ -6,38 +6,51 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
 from wane.agent.options import AGENT_FORMAT
 from wane.cli import failure
-from wane.cli.sessions.found import found_dict, print_found
-from wane.cli.terminal.text import human_bytes, local_time, printable
+from wane.cli.commands import SessionsOptions
+from wane.cli.terminal.text import counted, human_bytes, local_time, printable
 from wane.journal import SessionInfo, SessionStore, default_root
-from wane.lab.discover import find_sessions
+from wane.lab.discover import SessionFile, find_sessions, look_into, short_ids
 from wane.proxy.store.base import is_session_id
 
+SHOWN: Final = 20
+"""Number of sessions to show for each agent; JSON holds all of them."""
+
+_AGENTS: Final = {
+    "claude-code": "Claude Code",
+    "codex": "Codex",
+    "pi": "pi",
+    "copilot-cli": "GitHub Copilot CLI",
+    "gemini-cli": "Gemini CLI",
+    "opencode": "OpenCode",
+    "goose": "Goose",
+}
 _SHORT_ID: Final = 12
 _APIS: Final = {"anthropic": "Anthropic Messages", "openai": "Chat Completions", "openai_responses": "OpenAI Responses"}
 
 
-def list_sessions(*, every: bool = False, as_json: bool = False) -> int:
+def list_sessions(options: SessionsOptions) -> int:
     """Print the sessions of this directory, or all on this machine, and return the exit code.
 
     Raises:
         JournalError: if they cannot be listed.
     """
     store = SessionStore(default_root(os.environ))
-    infos = store.sessions(None if every else Path.cwd())
-    others = find_sessions(os.environ, Path.home()) if every else []
-    if as_json:
+    infos = store.sessions(None if options.every else Path.cwd())
+    others = find_sessions(os.environ, Path.home()) if options.every else []
+    if options.as_json:
         listed = [info_dict(info) for info in infos] + [found_dict(file) for file in others]
         sys.stdout.write(f"{json.dumps(listed)}\n")
         return failure.OK
     if infos:
-        _print_table(infos, every)
+        _print_table(infos, options.every)
     elif not others:
-        place = "" if every else f" of {Path.cwd()}; wane sessions --all lists those of every directory"
+        place = "" if options.every else f" of {Path.cwd()}; wane sessions --all lists those of every directory"
         sys.stdout.write(f"There are no sessions{place}.\n")
     print_found(others)
     return failure.OK
@@ -104,3 +117,63 @@ def _print_table(infos: Sequence[SessionInfo], every: bool) -> None:
         size = human_bytes(info.size)
         table.add_row(short_id(info.id), local_time(info.modified), f"{info.messages:,}", size, title)
     stdout_console().print(table)
+
+
+def found_dict(file: SessionFile) -> dict[str, Any]:
+    """Return a session of another agent as JSON-able data, with the same keys as Wane's own."""
+    head = look_into(file)
+    return {
+        "agent": file.agent,
+        "id": file.id,
+        "path": str(file.path),
+        "cwd": head.cwd,
+        "created": None,
+        "modified": file.modified.isoformat(),
+        "messages": None,
+        "title": head.title or None,
+        "bytes": file.size,
+        "problem": head.problem,
+        "format": None,
+    }
+
+
+def print_found(files: Sequence[SessionFile], shown: int = SHOWN) -> None:
+    """Print sessions by agent, each with a short id, ready for another command.
+
+    Args:
+        files: the sessions, by agent.
+        shown: number of sessions to show for each agent.
+    """
+    named = zip(files, short_ids(files), strict=True)
+    for agent, group in groupby(named, key=lambda it: it[0].agent):
+        of_agent = list(group)
+        _line("")
+        _line(f"{_AGENTS[agent]}: {counted(len(of_agent), 'session')}", "bold")
+        for file, short in of_agent[:shown]:
+            _print_file(file, short)
+        if len(of_agent) > shown:
+            _line(f"  and {len(of_agent) - shown:,} older; --json lists them all", "dim")
+
+
+def _print_file(file: SessionFile, short: str) -> None:
+    from rich.text import Text
+
+    from wane.cli.terminal.console import stdout_console
+
+    head = look_into(file)
+    place = f"  {printable(head.cwd)}" if head.cwd else ""
+    about = f"  {local_time(file.modified)}  {human_bytes(file.size):>8}{place}"
+    stdout_console().print(Text.assemble(printable(short), (about, "dim")), soft_wrap=True)
+    if head.title:
+        _line(f"  {printable(head.title)}")
+    if head.problem:
+        _line(f"  {printable(head.problem)}", "red")
+
+
+def _line(text: str, style: str | None = None) -> None:
+    from rich.text import Text
+
+    from wane.cli.terminal.console import stdout_console
+
+    # Not folded, because a path that is broken in two cannot be copied.
+    stdout_console().print(Text(text, style or ""), soft_wrap=True)

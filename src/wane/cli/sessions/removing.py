@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from wane.cli import failure
-from wane.cli.ages import parse_age
-from wane.cli.failure import UsageError
-from wane.cli.proxy.options import STORE_VARIABLE, need_proxy
+from wane.cli.commands import DeleteOptions, PruneOptions
+from wane.cli.failure import UsageError, need_proxy
+from wane.cli.proxy.options import STORE_VARIABLE
 from wane.cli.sessions.listing import short_id
 from wane.cli.terminal.text import counted, human_bytes, local_time, say
+from wane.cli.values import parse_age
 from wane.core.errors import SessionLockedError, SessionNotFoundError
 from wane.journal import SessionStore, default_root
 from wane.journal.store import id_of, matching_ids
@@ -24,20 +25,20 @@ if TYPE_CHECKING:
     from wane.proxy.store import Store, StoredSession
 
 
-def prune_sessions(values: Mapping[str, Any]) -> int:
+def prune_sessions(options: PruneOptions) -> int:
     """Delete the sessions that nobody has written to for some time, and return the exit code.
 
     Raises:
         UsageError: if it is not said for how long.
         WaneError: if they cannot be listed or deleted.
     """
-    if "older_than" not in values:
+    if options.older_than is None:
         raise UsageError("say how old sessions must be to be deleted, such as: wane sessions prune --older-than 30d")
-    seconds = parse_age("--older-than", values["older_than"])
-    dry = values.get("dry_run", False)
-    directory = _directory(values)
+    seconds = parse_age("--older-than", options.older_than)
+    dry, where = options.dry_run, _where(options.store)
+    directory = _directory(where)
     if directory is None:
-        return asyncio.run(_prune_store(_store(values), seconds, dry=dry))
+        return asyncio.run(_prune_store(_store(where), seconds, dry=dry))
     store, deleted, freed = SessionStore(directory), 0, 0
     for path in store.unwritten_since(datetime.now(UTC) - timedelta(seconds=seconds)):
         status = path.stat()
@@ -51,38 +52,37 @@ def prune_sessions(values: Mapping[str, Any]) -> int:
     return _sum(deleted, freed, dry=dry)
 
 
-def delete_sessions(values: Mapping[str, Any]) -> int:
+def delete_sessions(options: DeleteOptions) -> int:
     """Delete the sessions of these names, and return the exit code.
 
     Raises:
         WaneError: if one of them is none, or cannot be deleted.
     """
-    names: Sequence[str] = values["names"]
-    directory = _directory(values)
+    where = _where(options.store)
+    directory = _directory(where)
     if directory is None:
-        return asyncio.run(_delete_in_store(_store(values), names))
+        return asyncio.run(_delete_in_store(_store(where), options.names))
     store = SessionStore(directory)
-    paths = dict.fromkeys(store.find(name) for name in names)
+    paths = dict.fromkeys(store.find(name) for name in options.names)
     return _sum(len(paths), sum(store.delete(path) for path in paths), dry=False)
 
 
-def _where(values: Mapping[str, Any]) -> str:
-    return str(values.get("store") or os.environ.get(STORE_VARIABLE) or "disk")
+def _where(store: str | None) -> str:
+    return store or os.environ.get(STORE_VARIABLE) or "disk"
 
 
-def _directory(values: Mapping[str, Any]) -> Path | None:
+def _directory(where: str) -> Path | None:
     """The directory with the sessions; None if they are in a database."""
-    where = _where(values)
     if "://" in where:
         return None
     return default_root(os.environ) if where == "disk" else Path(where).expanduser()
 
 
-def _store(values: Mapping[str, Any]) -> Store:
+def _store(where: str) -> Store:
     need_proxy("a store of the proxy")
     from wane.proxy.store import open_store
 
-    return open_store(_where(values))
+    return open_store(where)
 
 
 async def _prune_store(store: Store, seconds: float, *, dry: bool) -> int:

@@ -10,6 +10,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from wane.cli import failure
+from wane.cli.commands import ShowOptions
 from wane.cli.sessions.listing import agent_of, described
 from wane.cli.sessions.saved import Session, Turn, Usage, find_session, load_session
 from wane.cli.terminal import layout
@@ -33,19 +34,14 @@ _Pass: TypeAlias = tuple[PassRecord, Pinned | None]
 """A pass, and what held the tokens if it could not meet the budget."""
 
 
-def show_session(name: str, *, full: bool = False, as_json: bool = False) -> int:
+def show_session(options: ShowOptions) -> int:
     """Print a session, and return the exit code.
-
-    Args:
-        name: its id, a beginning of it, or the path of its file.
-        full: show every row, and every description whole.
-        as_json: print JSON instead.
 
     Raises:
         JournalError: if there is no such session, it cannot be read, or it is another agent's.
         MissingExtraError: if its message format needs an extra that is not installed.
     """
-    path = find_session(name)
+    path = find_session(options.name)
     try:
         session = load_session(path)
     except CorruptJournalError as error:
@@ -53,10 +49,10 @@ def show_session(name: str, *, full: bool = False, as_json: bool = False) -> int
         if is_journal(beginning) or (agent := recording_agent(beginning)) is None:
             raise
         raise JournalError(f"{path} is a session of {agent}: look at it with `wane view` or `wane plan`") from error
-    if as_json:
+    if options.as_json:
         sys.stdout.write(f"{json.dumps(session_dict(session))}\n")
     else:
-        _print(session, full)
+        _print(session, options.full)
     return failure.OK
 
 

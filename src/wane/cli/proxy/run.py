@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from wane.cli import failure
-from wane.cli.failure import UsageError
-from wane.cli.proxy.options import STORE_VARIABLE, TOKEN_VARIABLE, need_proxy, proxy_options
-from wane.cli.run.log import RunLog
+from wane.cli.failure import UsageError, need_proxy
+from wane.cli.proxy.commands import ProxyCommandOptions, RunOptions
+from wane.cli.proxy.log import RunLog
+from wane.cli.proxy.options import STORE_VARIABLE, TOKEN_VARIABLE, proxy_options
 from wane.cli.terminal.child import run_child
 from wane.cli.terminal.text import counted, say
 
@@ -22,11 +24,8 @@ if TYPE_CHECKING:
 _ANY_PORT: Final = "127.0.0.1:0"
 
 
-def run_agent(values: dict[str, Any]) -> int:
+def run_agent(options: RunOptions) -> int:
     """Run an agent, and return its exit code.
-
-    Args:
-        values: values of the command line; `arguments` are the agent's own.
 
     Raises:
         WaneError: if the agent cannot be pointed at a proxy, or the proxy cannot start with these options.
@@ -36,20 +35,18 @@ def run_agent(values: dict[str, Any]) -> int:
     from wane.proxy.agents.known import agent_of
     from wane.proxy.settings import Address
 
-    if values.get("listen") is None:
-        values = {**values, "listen": _ANY_PORT}
-    elif not Address.parse(values["listen"]).is_loopback:
+    if options.listen is not None and not Address.parse(options.listen).is_loopback:
         raise UsageError(
-            f"wane run listens for one agent on this machine, but others can reach {values['listen']}: give an address "
+            f"wane run listens for one agent on this machine, but others can reach {options.listen}: give an address "
             "such as 127.0.0.1:8701, or use wane proxy, which asks for a token there"
         )
     command = Command(
-        program=values["agent"],
-        arguments=values.get("arguments", ()),
+        program=options.agent,
+        arguments=options.arguments,
         environ=dict(os.environ),
         folder=Path.cwd(),
-        api=values.get("api"),
-        upstream=values.get("upstream"),
+        api=options.api,
+        upstream=options.upstream,
     )
     agent = agent_of(command.program)
     found = shutil.which(command.program)
@@ -59,31 +56,34 @@ def run_agent(values: dict[str, Any]) -> int:
         return failure.NOT_FOUND
     # Nobody else can reach this proxy, so it needs no token: of the proxy's variables only the store counts.
     stored = {name: value for name, value in command.environ.items() if name == STORE_VARIABLE}
-    # Any agent may compact its context by the usage that a reply reports.
-    values = {"usage": "last", **values}
-    options = proxy_options({**values, "upstream": command.upstream or agent.upstream(command)}, stored)
-    return _run(agent, command, found, options, values)
+    proxy = ProxyCommandOptions(
+        upstream=command.upstream or agent.upstream(command),
+        listen=options.listen or _ANY_PORT,
+        context=options.context,
+        # Any agent may compact its context by the usage that a reply reports.
+        treatment=replace(options.treatment, usage=options.treatment.usage or "last"),
+    )
+    return _run(agent, command, found, proxy_options(proxy, stored), options)
 
 
-def _run(agent: Agent, command: Command, found: str, options: ProxyOptions, values: dict[str, Any]) -> int:
+def _run(agent: Agent, command: Command, found: str, options: ProxyOptions, given: RunOptions) -> int:
     from wane.proxy.agents.base import around_proxies
     from wane.proxy.server.run import in_thread
 
-    quiet = bool(values.get("quiet"))
     with (
-        RunLog(values.get("log"), values.get("log_level", "info")) as log,
+        RunLog(given.log, given.log_level) as log,
         # Only the user can read this directory.
         tempfile.TemporaryDirectory(prefix="wane-run-") as private,
         in_thread(options) as proxy,
     ):
         start = agent.start(command, proxy.url, options.server.upstream, Path(private))
         log.note(f"{agent.program} asks {proxy.url}, which asks {options.server.upstream}; see {proxy.url}/wane/")
-        if start.note and not quiet:
+        if start.note and not given.quiet:
             say(start.note)
         environ = {**command.environ, **around_proxies(command.environ), **start.environ, "WANE_PROXY_URL": proxy.url}
         environ.pop(TOKEN_VARIABLE, None)
         code = run_child((found, *start.before, *command.arguments), environ)
-    if not quiet:
+    if not given.quiet:
         say(summary(proxy, options, log))
     return code
 

@@ -1,13 +1,15 @@
-"""`wane lab annotations`: how well agents marked their own work."""
+"""`wane lab validate`: the simulated cache against recorded reads. `wane lab annotations`: how well agents marked."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from wane.cli import failure
+from wane.cli.lab.commands import AnnotationsOptions, ValidateOptions
 from wane.cli.lab.common import figure_table, print_lines, problem_lines, rounded
 from wane.cli.lab.reading import located
 from wane.cli.terminal.console import stdout_console
@@ -17,8 +19,74 @@ from wane.lab.annotations import Annotations, annotations_of
 from wane.lab.counting import count
 from wane.lab.money import share
 from wane.lab.replaying.gathering import Found, gather
+from wane.lab.validation import Validation, validate
 
-COLUMNS: Final = (
+VALIDATE_NOTES: Final = (
+    "read: tokens that came from the cache, as recorded and as simulated. error: mean error of a call's read, as a "
+    "share of its input; rest: the same without the calls that differ. within 5%: calls whose read is right to 5% of "
+    "their input. differ: the others, for which the provider read nothing, the head (system prompt and tools), what an "
+    "earlier request had sent, more than expected, or something else."
+)
+
+
+def run_validate(options: ValidateOptions) -> int:
+    """Print how well the simulation matches recorded cache reads, and return the exit code.
+
+    Raises:
+        WaneError: for sessions that cannot be used.
+    """
+    done: list[Validation] = []
+    with Bar() as bar:
+        gathered = gather(
+            [located(name) for name in options.sessions], options.format, sidechains=True, progress=bar.stage("Reading")
+        )
+        silent = [it for it in gathered.found if not _reads(it)]
+        spoken = [it for it in gathered.found if _reads(it)]
+        told = bar.stage("Simulating")
+        for number, it in enumerate(spoken):
+            done.append(validate(it.session))
+            told(number + 1, len(spoken))
+    if not done:
+        raise failure.InputError("no session recorded its cache reads, so there is nothing to compare with")
+    if options.as_json:
+        left_out = [{"name": it.session.name, "path": it.path} for it in silent]
+        sys.stdout.write(f"{json.dumps({'sessions': [it.to_dict() for it in done], 'left_out': left_out})}\n")
+        return failure.OK
+    _print_validation(done, options.outliers)
+    if silent:
+        print_lines([f"{counted(len(silent), 'session')} left out: they record no cache reads."])
+    print_lines(["", VALIDATE_NOTES], "dim")
+    return failure.OK
+
+
+def _print_validation(done: Sequence[Validation], outliers: bool) -> None:
+    table = figure_table("session", "calls", "read", "simulated", "error", "rest", "within 5%", "differ")
+    for it in done:
+        reads = (f"{len(it.rows):,}", rounded(it.recorded), rounded(it.simulated))
+        errors = (f"{it.mean_share:.2%}", f"{it.mean_share_of_kept:.2%}", share(it.close))
+        table.add_row(printable(it.name), *reads, *errors, f"{sum(it.outliers.values()):,}")
+    stdout_console().print(table)
+    recorded, simulated = sum(it.recorded for it in done), sum(it.simulated for it in done)
+    calls = counted(sum(len(it.rows) for it in done), "call")
+    differ: Counter[str] = sum((Counter(it.outliers) for it in done), Counter())
+    instead = ", ".join(f"{what} {count:,}" for what, count in sorted(differ.items())) or "none"
+    off = f" ({simulated / recorded - 1:+.1%})" if recorded else ""
+    total = f"In all, {calls} that read {rounded(recorded)} tokens; simulated {rounded(simulated)}{off}."
+    print_lines(["", total, f"Calls that differ, by what the provider read instead: {instead}."])
+    for it in done if outliers else ():
+        print_lines(["", printable(it.name)])
+        print_lines(
+            f"  call {row.call}: read {row.recorded:,} of {row.input:,}, not {row.simulated:,}: {row.outlier}"
+            for row in it.rows
+            if row.outlier
+        )
+
+
+def _reads(found: Found) -> bool:
+    return any(call.usage and call.usage.cache_read for call in found.session.calls)
+
+
+ANNOTATIONS_COLUMNS: Final = (
     "session",
     "marks",
     "refused",
@@ -31,7 +99,7 @@ COLUMNS: Final = (
     "overflow",
 )
 
-NOTES: Final = (
+ANNOTATIONS_NOTES: Final = (
     "marks: calls of delimiter; refused: those that were refused. episodes: that the agent marked. calls: mean tool "
     "calls of an episode. outside: share of the agent's work, in tokens, outside any episode. unlinked: of the acts "
     "that edit a file read in an exploration before, those that do not declare it. again: results fetched again after "
@@ -41,20 +109,15 @@ NOTES: Final = (
 """The meaning of the columns."""
 
 
-def run_annotations(
-    sessions: Sequence[str],
-    format: str = "auto",  # noqa: A002 - the flag's word
-    sidechains: bool = False,
-    as_json: bool = False,
-) -> int:
+def run_annotations(options: AnnotationsOptions) -> int:
     """Print how well agents marked their work, and return the exit code.
 
     Raises:
         WaneError: for sessions that cannot be used.
     """
     with Bar() as bar:
-        paths = [located(name) for name in sessions]
-        gathered = gather(paths, format, sidechains=sidechains, progress=bar.stage("Reading"))
+        paths = [located(name) for name in options.sessions]
+        gathered = gather(paths, options.format, sidechains=options.sidechains, progress=bar.stage("Reading"))
         done: list[tuple[Found, Annotations]] = []
         told = bar.stage("Reading marks")
         for number, it in enumerate(gathered.found):
@@ -63,12 +126,12 @@ def run_annotations(
     if not done:
         raise failure.InputError("there is nothing to look at: no model was called in these sessions")
     total = sum((figures for _, figures in done), Annotations())
-    if as_json:
+    if options.as_json:
         left_out = [{"path": it.path, "why": it.why} for it in gathered.unread]
         data = {"sessions": [_entry(*it) for it in done], "total": total.to_dict(), "unread": left_out}
         sys.stdout.write(f"{json.dumps(data)}\n")
         return failure.OK
-    _print(done, total)
+    _print_annotations(done, total)
     if gathered.unread:
         print_lines([f"{counted(len(gathered.unread), 'file')} skipped: {gathered.unread[0].why}"])
     return failure.OK
@@ -78,19 +141,19 @@ def _entry(found: Found, figures: Annotations) -> dict[str, Any]:
     return {"name": found.session.name, "path": found.path, "parent": found.parent, **figures.to_dict()}
 
 
-def _print(done: Sequence[tuple[Found, Annotations]], total: Annotations) -> None:
+def _print_annotations(done: Sequence[tuple[Found, Annotations]], total: Annotations) -> None:
     print_lines(problem_lines(found.session for found, _ in done))
-    table = figure_table(*COLUMNS)
+    table = figure_table(*ANNOTATIONS_COLUMNS)
     for found, figures in done:
-        table.add_row(printable(found.session.name), *_cells(figures))
+        table.add_row(printable(found.session.name), *_annotation_cells(figures))
     if len(done) > 1:
-        table.add_row("all", *_cells(total))
+        table.add_row("all", *_annotation_cells(total))
     stdout_console().print(table)
     print_lines(["", *_sentences(total)])
-    print_lines(["", NOTES], "dim")
+    print_lines(["", ANNOTATIONS_NOTES], "dim")
 
 
-def _cells(it: Annotations) -> Iterator[str]:
+def _annotation_cells(it: Annotations) -> Iterator[str]:
     yield f"{it.marks:,}"
     yield f"{it.refused.total():,}"
     yield f"{it.episodes:,}"

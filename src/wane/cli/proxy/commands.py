@@ -1,0 +1,377 @@
+"""The commands `proxy`, `run` and `statusline`: what each takes, what its help says, and what runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Final, Literal, TypeAlias
+
+from wane.cli.failure import UsageError
+from wane.cli.flags import Budget, PolicyName, PolicyOptions, ToolClasses, Window
+from wane.cli.parser import Command
+from wane.flags import Flag, declared
+
+_Level: TypeAlias = Literal["debug", "info", "warning", "error"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextOptions:
+    """How contexts are managed."""
+
+    budget: Budget = "80k"
+    window: Window = "200k"
+    strategy: Annotated[
+        Literal["cwl", "paper", "truncate", "streaming", "clear-tools", "mask", "none"],
+        Flag(
+            "--strategy",
+            "How to manage the context: cwl (evict episodes, the default), paper (the same in the smallest steps), "
+            "truncate (drop the oldest messages), streaming (keep the first and the latest messages), clear-tools "
+            "(drop old tool results), mask (drop all but the latest ten, whatever the budget) or none.",
+            "STRATEGY",
+        ),
+    ] = "cwl"
+    annotate: Annotated[
+        Literal["model", "infer"],
+        Flag(
+            "--annotate",
+            "Who marks episodes: model (the default), with a tool that the proxy adds, or infer, from tool calls if "
+            "the model marks none.",
+            "WHO",
+        ),
+    ] = "model"
+    recall: Annotated[
+        bool,
+        Flag(
+            "--recall",
+            "Give the model a second tool, recall, to read evicted content again, word for word: an episode, or what a "
+            "search finds.",
+        ),
+    ] = False
+    remind_at: Annotated[
+        str | None,
+        Flag(
+            "--remind-at",
+            "Share of the budget that work outside episodes may fill before the model is reminded to mark it, or none "
+            "for never. The default is 0.2, and a quarter of that until the first episode starts.",
+            "SHARE",
+        ),
+    ] = None
+    policy: Annotated[
+        PolicyName,
+        Flag("--policy", "How cwl evicts: default (in batches) or paper (in the smallest steps).", "POLICY"),
+    ] = "default"
+    policy_settings: PolicyOptions = field(default_factory=PolicyOptions)
+    tool_classes: ToolClasses = ()
+    store: Annotated[
+        str | None,
+        Flag(
+            "--store",
+            "Where to store sessions: disk (the default), a directory, or redis://… or postgresql://…, which several "
+            "proxies may share; give a URL with a password as WANE_PROXY_STORE instead.",
+            "WHERE",
+        ),
+    ] = None
+    no_store: Annotated[bool, Flag("--no-store", "Keep sessions in memory only, and write nothing to disk.")] = False
+    keep: Annotated[
+        str | None,
+        Flag(
+            "--keep",
+            "Delete stored sessions this long after their last use, such as 30d (the default) or 12h; never keeps "
+            "them.",
+            "AGE",
+        ),
+    ] = None
+    idle: Annotated[
+        float | None,
+        Flag(
+            "--idle",
+            "Seconds without a request after which a session leaves memory; a stored one is loaded again when needed. "
+            "The default is 900.",
+            "SECONDS",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreatmentOptions:
+    """How requests are treated."""
+
+    strict: Annotated[
+        bool,
+        Flag(
+            "--strict",
+            "Answer with an error if Wane fails or cannot store a session; by default the request continues, with a "
+            "warning.",
+        ),
+    ] = False
+    usage: Annotated[
+        Literal["auto", "sum", "last"] | None,
+        Flag(
+            "--usage",
+            "Usage to report for a reply that took several requests to the provider: their sum, or that of the last "
+            "one, for agents that compact their context by it. auto, the default, reports the last one to Claude "
+            "Code, Codex and pi, and the sum to others; with wane run, the default is last.",
+            "WHAT",
+        ),
+    ] = None
+    max_body: Annotated[
+        str | None,
+        Flag(
+            "--max-body",
+            "The largest model request to accept, decoded. The default is 128m; larger ones get HTTP 413.",
+            "BYTES",
+        ),
+    ] = None
+    max_cost: Annotated[
+        float | None,
+        Flag(
+            "--max-cost",
+            "Stop asking models once managed requests have cost this many dollars; clients then get HTTP 402. By "
+            "default there is no limit.",
+            "DOLLARS",
+        ),
+    ] = None
+    timeout: Annotated[
+        float | None,
+        Flag(
+            "--timeout",
+            "Seconds to wait for the provider's next byte, the first one included. The default is 600.",
+            "SECONDS",
+        ),
+    ] = None
+
+
+PROXY: Final = """\
+Stand between an agent and its provider, and keep the agent's context within a budget.
+
+The agent needs no change except its base URL. It gets ordinary answers, streamed as they arrive: the proxy gives the
+model the delimiter tool, answers its calls, and evicts whole episodes when the view exceeds the budget. It understands
+Anthropic Messages, OpenAI Chat Completions and OpenAI Responses, and passes everything else on byte by byte. It sends
+the client's keys to the provider, and never logs or stores them.
+
+Examples:
+  wane proxy --upstream https://api.anthropic.com
+  wane proxy --upstream https://api.openai.com --budget 60k
+  wane proxy --upstream http://127.0.0.1:11434 --annotate infer
+  wane proxy --upstream https://openrouter.ai/api/v1 --listen 127.0.0.1:9000
+  wane proxy --upstream https://api.anthropic.com --store redis://localhost
+
+What to set in the client:
+  ANTHROPIC_BASE_URL=http://127.0.0.1:8484    Claude Code, anthropic SDKs
+  OPENAI_BASE_URL=http://127.0.0.1:8484/v1    openai SDKs, and most others
+  base_url = "http://127.0.0.1:8484/v1"       in Codex' config.toml
+
+To serve other machines, it needs a token: set WANE_PROXY_TOKEN and --listen 0.0.0.0:8484. Clients then send the header
+x-wane-token, or put the token into their base URL, before the path: http://HOST:8484/~TOKEN/v1.
+
+Response headers tell what the proxy did: x-wane-session, x-wane-view, x-wane-budget and x-wane-evicted (tokens),
+x-wane-unmanaged (why a request was not managed) and x-wane-warning (what is wrong). Watch the sessions at /wane/, read
+them as JSON at /wane/status, or let Prometheus read /wane/metrics. If Wane itself fails, the request is passed on
+unchanged, and a session that cannot be stored stays in memory; with --strict, the client gets an error instead.
+
+Ctrl-C or a signal stops it. Open requests get 3 seconds to finish; then those without an answer get an error (503), and
+streams end with one. A second Ctrl-C stops at once.
+
+Exit codes:
+  0    stopped by Ctrl-C or a signal
+  1    an extra is missing, it cannot listen, or its store cannot be reached
+  2    an option cannot be used
+  130  stopped by a second Ctrl-C, without waiting for open requests
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxyCommandOptions:
+    """The options of `wane proxy`."""
+
+    upstream: Annotated[
+        str | None,
+        Flag(
+            "--upstream",
+            "The provider's base URL, such as https://api.anthropic.com. Requests go there and nowhere else.",
+            "URL",
+        ),
+    ] = None
+    listen: Annotated[
+        str | None,
+        Flag("--listen", "Where to listen. The default is 127.0.0.1:8484; port 0 takes any free port.", "HOST:PORT"),
+    ] = None
+    context: ContextOptions = field(default_factory=ContextOptions)
+    token: Annotated[
+        str | None,
+        Flag(
+            "--token",
+            "Secret that clients must send, at least 16 characters; better set as WANE_PROXY_TOKEN, because other "
+            "users can see options. Needed to listen anywhere but on loopback.",
+            "TOKEN",
+        ),
+    ] = None
+    treatment: TreatmentOptions = field(default_factory=TreatmentOptions)
+    log_level: Annotated[
+        _Level | None,
+        Flag(
+            "--log-level",
+            "What to log to standard error: debug, info (a line for each request, the default), warning or error.",
+            "LEVEL",
+        ),
+    ] = None
+    workers: Annotated[
+        int,
+        Flag(
+            "--workers",
+            "Number of processes that serve the address together; several need a store that they can share, redis://… "
+            "or postgresql://…. The default is 1.",
+            "NUMBER",
+        ),
+    ] = 1
+    grace: Annotated[
+        float | None,
+        Flag("--grace", "Seconds that open requests get to finish when the proxy stops. The default is 3.", "SECONDS"),
+    ] = None
+    quiet: Annotated[bool, Flag("-q, --quiet", "Print warnings only.")] = False
+
+
+RUN: Final = """\
+Run a coding agent with its context kept within a budget, without changing the agent's setup.
+
+A proxy starts on a free port, and stops when the agent ends. The agent has the terminal for itself, and its exit code
+is returned. It is pointed at the proxy for this run only: by an environment variable for Claude Code, an option for
+Codex, an extension for pi. Its login or key, its provider and its other settings stay the same.
+
+Examples:
+  wane run claude
+  wane run --budget 60k claude -p "make the tests pass"
+  wane run codex exec "make the tests pass"
+  wane run pi --model anthropic/claude-sonnet-5-5
+  wane run --api openai --upstream https://openrouter.ai/api/v1 my-agent
+
+At the end, one line on standard error tells the number of requests, the largest view, and how much was evicted. Watch
+the sessions at /wane/ of the proxy, whose address the agent gets as WANE_PROXY_URL; --listen sets it in advance. For a
+proxy that keeps running, see wane proxy --help.
+
+Exit codes:
+  the agent's own, or 128 and the number of the signal that ended it
+  1    an extra is missing, or the proxy cannot listen
+  2    an option cannot be used, or the agent cannot be pointed at a proxy
+  127  the agent is not installed
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """The options of `wane run`; `arguments` are the agent's own."""
+
+    agent: Annotated[
+        str,
+        Flag(
+            "AGENT",
+            "The agent's program and its arguments: claude, codex, pi, or with --api any other. Everything after its "
+            "name goes to it.",
+            "AGENT [ARGUMENT ...]",
+        ),
+    ]
+    arguments: tuple[str, ...] = ()
+    context: ContextOptions = field(default_factory=ContextOptions)
+    upstream: Annotated[
+        str | None,
+        Flag(
+            "--upstream",
+            "The provider's base URL. The default is the one that the agent uses by itself.",
+            "URL",
+        ),
+    ] = None
+    api: Annotated[
+        Literal["anthropic", "openai"] | None,
+        Flag("--api", "Protocol of an agent that Wane does not know: anthropic or openai.", "API"),
+    ] = None
+    listen: Annotated[
+        str | None,
+        Flag(
+            "--listen",
+            "Where the proxy listens, on loopback only. The default is any free port of 127.0.0.1.",
+            "HOST:PORT",
+        ),
+    ] = None
+    treatment: TreatmentOptions = field(default_factory=TreatmentOptions)
+    log: Annotated[
+        Path | None,
+        Flag(
+            "--log",
+            "Write the proxy's log to FILE. The default is a new file in the platform's log directory, where the last "
+            "20 are kept.",
+            "FILE",
+        ),
+    ] = None
+    log_level: Annotated[
+        _Level,
+        Flag(
+            "--log-level",
+            "What to log: debug, info (a line for each request, the default), warning or error.",
+            "LEVEL",
+        ),
+    ] = "info"
+    quiet: Annotated[bool, Flag("-q, --quiet", "Print only errors of Wane's own.")] = False
+
+
+STATUSLINE: Final = """\
+Print one line about the session that the proxy served last, for an agent's status line.
+
+It shows the view and its budget, what was evicted just now and in total, and money if prices are known. For Claude
+Code, put this into its settings.json:
+
+  {"statusLine": {"type": "command", "command": "wane statusline"}}
+
+Examples:
+  wane statusline
+  wane statusline --url http://127.0.0.1:8484
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatuslineOptions:
+    """The options of `wane statusline`."""
+
+    url: Annotated[
+        str | None,
+        Flag(
+            "--url",
+            "The proxy's address. The default is that of wane run, or the ANTHROPIC_BASE_URL of the agent.",
+            "URL",
+        ),
+    ] = None
+
+
+PROXY_COMMANDS: Final = (
+    Command("proxy", PROXY, ProxyCommandOptions, "wane.cli.proxy.command:run_proxy"),
+    Command("run", RUN, RunOptions, "wane.cli.proxy.run:run_agent"),
+    Command("statusline", STATUSLINE, StatuslineOptions, "wane.cli.proxy.statusline:print_statusline"),
+)
+"""All of them, in the order of help."""
+
+
+def split(args: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """Split the command line of `wane run`: return it up to the agent's name, and the agent's arguments.
+
+    The agent is the first word that is neither an option nor an option's value, or the word after two dashes.
+
+    Args:
+        args: the whole command line; that of another command is returned unchanged.
+
+    Raises:
+        UsageError: if no agent is named.
+    """
+    if args[:1] != ["run"]:
+        return list(args), ()
+    flags = [each.flag for each in declared(RunOptions)]
+    with_value = {name for flag in flags if flag.value for name in flag.spelled.split(", ")}
+    place = 1
+    while place < len(args) and args[place].startswith("-") and args[place] != "--":
+        if args[place] in ("-h", "--help"):
+            return list(args[: place + 1]), ()
+        place += 2 if args[place] in with_value else 1
+    mine, agent = args[:place], args[place:]
+    agent = agent[1:] if agent[:1] == ["--"] else agent
+    if not agent:
+        raise UsageError("give the agent to run, such as: wane run claude; see wane run --help")
+    return [*mine, "--", agent[0]], tuple(agent[1:])

@@ -1,0 +1,93 @@
+"""Flags of the command line, declared on the fields of the options that they set.
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class SweepOptions:
+        steps: Annotated[int | None, Flag("--steps", "Number of budgets in a range.", "N")] = None
+
+The field's type says how the text is read: a literal has these choices, a sequence may be given more than once, a
+bool takes no value. A field that is a class of options itself brings all of its flags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """An option of a command; or an argument, which has no dash.
+
+    Attributes:
+        spelled: its spellings, such as `-q, --quiet`; for an argument, its name in help.
+        help: what it does, and its default.
+        value: name of its value in help; empty for a switch.
+        bare: value of the option if it is given without one; None if it needs one.
+    """
+
+    spelled: str
+    help: str
+    value: str = ""
+    bare: str | None = None
+
+    @property
+    def is_option(self) -> bool:
+        """Whether it is given by name, not by position."""
+        return self.spelled.startswith("-")
+
+    @property
+    def usage(self) -> str:
+        """Its spellings and value: `-m, --model PROVIDER:MODEL`."""
+        if not self.is_option or not self.value:
+            return self.spelled
+        return f"{self.spelled} {self.value}" if self.bare is None else f"{self.spelled} [{self.value}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A flag as a field declares it.
+
+    Attributes:
+        flag: the flag.
+        key: the field's name.
+        read: converts the text; raises ValueError if it cannot. For a switch it is bool.
+        choices: the possible values; empty for any.
+        repeatable: whether it may be given more than once.
+        default: the field's default, if it has one.
+    """
+
+    flag: Flag
+    key: str
+    read: type
+    choices: tuple[str, ...]
+    repeatable: bool
+    default: object
+
+
+def declared(options: type) -> Iterator[Declared]:
+    """Yield the flags of a class of options, in the order of its fields."""
+    hints = get_type_hints(options, include_extras=True)
+    for field in fields(options):
+        hint = hints[field.name]
+        if isinstance(hint, type) and is_dataclass(hint):
+            yield from declared(hint)
+        elif get_origin(hint) is Annotated:
+            # A flag that a field puts on top of a shared one counts.
+            kind, *_, flag = get_args(hint)
+            if get_origin(kind) in (Union, UnionType):
+                kind = next(each for each in get_args(kind) if each is not NoneType)
+            repeatable = get_origin(kind) is Sequence
+            kind = get_args(kind)[0] if repeatable else kind
+            choices = get_args(kind) if get_origin(kind) is Literal else ()
+            yield Declared(flag, field.name, str if choices else kind, choices, repeatable, field.default)
+
+
+def made(options: type[T], values: Mapping[str, Any]) -> T:
+    """Make options from the values that were given, by the names of their fields."""
+    hints = get_type_hints(options)
+    nested = {name: made(hint, values) for name, hint in hints.items() if isinstance(hint, type) and is_dataclass(hint)}
+    return options(**nested, **{name: values[name] for name in hints if name in values})
