@@ -17,7 +17,7 @@ from wane.agent.events import SessionEvent
 from wane.agent.options import BY_EPISODE, Strategy
 from wane.agent.session import AgentSession, Outcome, SessionConfig, TurnResult
 from wane.conversation.events import StrategyActed
-from wane.conversation.tools import RECALL_ALONE
+from wane.conversation.request import RECALL_ALONE
 from wane.core import Policy
 from wane.core.errors import JournalError
 from wane.journal import Journal, StrategyRecord

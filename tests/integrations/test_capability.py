@@ -37,13 +37,14 @@ from wane.conversation.events import (
     Reminded,
     UsageObserved,
 )
-from wane.integrations.pydantic_ai import ContextLifecycle, new_conversation
-from wane.integrations.stream_events import (
+from wane.integrations.pydantic_ai import (
     BudgetUnmetEvent,
+    ContextLifecycle,
     EpisodeClosedEvent,
     EpisodeOpenedEvent,
     PassRanEvent,
     RemindedEvent,
+    new_conversation,
 )
 from wane.testing import Call, HttpError, Reply, ScriptedServer
 

@@ -58,8 +58,7 @@ from wane.agent.tools.toolset import coding_tools
 from wane.conversation.events import Event, UsageObserved
 from wane.core import ContextWindow, Episode, FitReport
 from wane.core.errors import JournalError
-from wane.formats.pydantic_ai import raw_arguments
-from wane.integrations.sendable import encodable
+from wane.formats.pydantic_ai import encodable, raw_arguments
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable

@@ -1,12 +1,10 @@
 """Conversations: messages in, requests out, in any format and under any strategy. Sans I/O."""
 
-from wane.conversation.adapter import Adapter
-from wane.conversation.alignment import Aligner, Alignment
 from wane.conversation.calls import Call, calls_of
 from wane.conversation.conversation import Conversation
 from wane.conversation.conversations import Conversations, States
-from wane.conversation.request import Change, Request
-from wane.conversation.tools import Tool
+from wane.conversation.history import Adapter, Aligner, Alignment, Change
+from wane.conversation.request import Request, Tool
 
 __all__ = [
     "Adapter",

@@ -1,15 +1,76 @@
-"""Tool calls: those for the host to run, and the answers to calls of Wane's own tools."""
+"""Tool calls: those without a result, those for the host to run, and the answers to calls of Wane's own tools."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic
 
+from wane.conversation.view import writing
 from wane.core import DELIMITER, Kind
-from wane.core.errors import ConfigError
-from wane.formats.base import Format, MessageT
+from wane.core.errors import ConfigError, HistoryError
+from wane.formats.base import Format, MessageT, Part
+from wane.formats.writing import WritingFormat
+
+
+class OpenCalls:
+    """Calls without a result yet, by id. An id may be reused, even before its call is answered.
+
+    Args:
+        counts: number of open calls by id.
+    """
+
+    __slots__ = ("_counts",)
+
+    def __init__(self, counts: Mapping[str, int] | None = None) -> None:
+        self._counts = dict(counts or {})
+
+    def __contains__(self, call_id: object) -> bool:
+        return call_id in self._counts
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._counts)
+
+    def copy(self) -> OpenCalls:
+        """Return an independent copy."""
+        return OpenCalls(self._counts)
+
+    def pair(self, parts: Iterable[Part]) -> None:
+        """Take in calls and results, in their order.
+
+        Raises:
+            HistoryError: for a result that answers no open call.
+        """
+        for part in parts:
+            if part.call_id is None:
+                continue
+            if part.kind is Kind.CALL:
+                self._counts[part.call_id] = self._counts.get(part.call_id, 0) + 1
+            elif part.kind is Kind.RESULT:
+                self._close(part.call_id)
+
+    def answering(self, parts: Sequence[Part]) -> list[int]:
+        """Take in calls and results; return the positions of all parts except results that answer no open call."""
+        kept = []
+        for position, part in enumerate(parts):
+            if part.kind is not Kind.RESULT or part.call_id in self._counts:
+                self.pair([part])
+                kept.append(position)
+        return kept
+
+    def _close(self, call_id: str) -> None:
+        left = self._counts.get(call_id, 0)
+        if not left:
+            raise HistoryError(
+                f"a result answers the call {call_id!r}, but no open call before it has that id: it is an orphan, or "
+                "the call was answered already"
+            )
+        if left == 1:
+            del self._counts[call_id]
+        else:
+            self._counts[call_id] = left - 1
+
 
 NOT_A_CALL: Final = (
     "Error: `delimiter` marks the conversation, so it works only as a tool call of its own in a message."
@@ -197,3 +258,84 @@ def _normalised(raw: str | None) -> str:
     if isinstance(value, dict):
         value = {key: entry for key, entry in value.items() if entry is not None}
     return json.dumps(value, sort_keys=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Due(Generic[MessageT]):
+    """A call of an own tool without a result yet.
+
+    Attributes:
+        part: the call.
+        verdict: the verdict's text, if it is a `delimiter` call.
+        write: makes the message with its result from a text.
+    """
+
+    part: Part
+    verdict: str
+    write: Callable[[str], MessageT]
+
+
+class WaitingCalls(Generic[MessageT]):
+    """Calls without a result yet, own ones separate from the host's.
+
+    Args:
+        format: the messages' format.
+    """
+
+    def __init__(self, format: Format[MessageT]) -> None:  # noqa: A002 - the field's word
+        self._format = format
+        self._due: list[Due[MessageT]] = []
+        self._hosts: list[Call[MessageT]] = []
+
+    def hosts(self, open_calls: OpenCalls) -> list[Call[MessageT]]:
+        """Return the calls that the host must answer, in order."""
+        self._hosts = [call for call in self._hosts if call.id in open_calls]
+        return list(self._hosts)
+
+    def note(
+        self,
+        message: MessageT,
+        parts: Sequence[Part],
+        verdicts: Sequence[str | None],
+        open_calls: OpenCalls,
+        own: Collection[str],
+    ) -> list[Call[MessageT]]:
+        """Take in the calls of an answer; return the host's calls.
+
+        Args:
+            message: the answer.
+            parts: its parts.
+            verdicts: for each part, the verdict's text if it is a `delimiter` call.
+            open_calls: the calls without a result yet.
+            own: names of own tools.
+        """
+        hosts: list[Call[MessageT]] = []
+        for position, (part, verdict) in enumerate(zip(parts, verdicts, strict=True)):
+            # A call answered within its message was run by the provider.
+            if part.kind is not Kind.CALL or part.call_id not in open_calls:
+                continue
+            if part.tool in own:
+                self._due.append(Due(part, verdict or "", self._writer(message, position)))
+            elif not isinstance(self._format, WritingFormat) or self._format.awaits(message, position):
+                write = self._writer(message, position)
+                hosts.append(Call(part.tool or "", part.arguments or "", part.call_id, write))
+        self._hosts += hosts
+        return hosts
+
+    def answered(self, parts: Sequence[Part]) -> None:
+        """Forget own calls whose results come with the history."""
+        ids = {part.call_id for part in parts if part.kind is Kind.RESULT}
+        if ids:
+            self._due = [due for due in self._due if due.part.call_id not in ids]
+
+    def due(self) -> Iterator[Due[MessageT]]:
+        """Yield the own calls without a result, in order, each once."""
+        while self._due:
+            yield self._due.pop(0)
+
+    def forget(self) -> None:
+        """Forget all calls, because another history is taken in."""
+        self._due, self._hosts = [], []
+
+    def _writer(self, message: MessageT, position: int) -> Callable[[str], MessageT]:
+        return lambda text: writing(self._format, "a result").result(message, position, text)

@@ -9,18 +9,14 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, get_args
 
-from wane.conversation.adapter import Adapter
-from wane.conversation.alignment import Aligner, ByMessage
-from wane.conversation.calls import Call, Verdicts
+from wane.conversation.calls import Call, Verdicts, WaitingCalls
 from wane.conversation.engine import ANNOTATED, SEARCHED, Done
 from wane.conversation.events import Emitter, HistoryForked, HistoryReplaced, Listener
-from wane.conversation.reminder import REMIND_AT
-from wane.conversation.request import Change, Request
+from wane.conversation.history import Adapter, Aligner, ByMessage, Change
+from wane.conversation.request import DELIMITER_TOOL, RECALL_ALONE, RECALL_TOOL, REMIND_AT, Request, Tool
 from wane.conversation.state import Digest, export_conversation, restore_conversation
 from wane.conversation.timeline import CACHE_LIFETIME, Prepared, Setup, Timeline
-from wane.conversation.tools import DELIMITER_TOOL, RECALL_ALONE, RECALL_TOOL, Tool
 from wane.conversation.view import writing
-from wane.conversation.waiting import WaitingCalls
 from wane.core import (
     DEFAULT_BUDGET,
     Added,

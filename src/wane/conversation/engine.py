@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, TypeAlias
 
-from wane.conversation.reminder import Reminder
+from wane.conversation.request import Reminder
 from wane.core import Added, ContextWindow, Counter, Episode, FitReport, Item, Mark, Policy, Step, chars
 from wane.core.accounting import Accounting
 from wane.core.errors import HistoryError

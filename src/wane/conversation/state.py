@@ -7,10 +7,9 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final, Generic
 
-from wane.conversation.adapter import Adapter
-from wane.conversation.alignment import content_of
 from wane.conversation.calls import Verdicts
 from wane.conversation.engine import Engine, Shown
+from wane.conversation.history import Adapter, content_of
 from wane.conversation.timeline import Sent, Setup, Timeline
 from wane.core import ContextWindow, Episode, EpisodeType
 from wane.core.errors import HistoryError, WaneError

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final, Generic
 
-from wane.conversation.adapter import Adapter
+from wane.conversation.calls import OpenCalls
 from wane.conversation.engine import ANNOTATED, Done, Engine, Shown, compatible
 from wane.conversation.events import (
     BudgetUnmet,
@@ -21,7 +21,7 @@ from wane.conversation.events import (
     StrategyActed,
     UsageObserved,
 )
-from wane.conversation.pairing import OpenCalls
+from wane.conversation.history import Adapter
 from wane.conversation.view import ViewMessages, places
 from wane.core import Added, Counter, Item, Kind, Mark
 from wane.core.errors import HistoryError

@@ -30,8 +30,7 @@ from typing import Any, Final, TypeAlias
 
 from wane.core import Kind
 from wane.core.errors import FormatError
-from wane.formats.base import Part
-from wane.formats.coupling import Couplings
+from wane.formats.base import Couplings, Part
 from wane.formats.notices import has_notice_behind, is_notice, is_persons, without_prompts
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import check_each, compact, messages_in, raw_text, sealed_tokens, string, type_name

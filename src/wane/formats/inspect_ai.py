@@ -21,8 +21,7 @@ from typing import Any, Final, TypeAlias
 
 from wane.core import Kind
 from wane.core.errors import FormatError, MissingExtraError
-from wane.formats.base import Part
-from wane.formats.coupling import couple_reasoning
+from wane.formats.base import Part, couple_reasoning
 from wane.formats.notices import is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import check_each, compact, sealed_tokens, type_name

@@ -32,8 +32,7 @@ from typing import Any, Final, TypeAlias
 
 from wane.core import Kind
 from wane.core.errors import FormatError
-from wane.formats.base import Part
-from wane.formats.coupling import Couplings
+from wane.formats.base import Couplings, Part
 from wane.formats.response_items import Entry, is_model_made, part_of
 from wane.formats.values import check_each, type_name
 

@@ -19,6 +19,13 @@ What each part becomes:
 System items are never evicted (R13). A system prompt ahead of the first response is one of them; later ones are notices
 from the host program. The last row must stay because Pydantic AI learns from the messages which tools the model has. A
 request without parts is a turn, so it gives a system item and stays.
+
+`sendable` makes messages that every request can carry. Models and terminals produce two things that would make this
+request and all later ones fail:
+
+- a lone surrogate, which UTF-8 cannot encode: half of an escaped character, or a byte that was not text;
+- a number that is not finite, which JSON cannot write. Python reads `NaN`, `Infinity` and `1e999` as such numbers, and
+  the arguments of a call are parsed and written again on their way to some providers.
 """
 
 from __future__ import annotations
@@ -26,13 +33,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Final, TypeAlias
+from dataclasses import fields, is_dataclass, replace
+from functools import cache
+from typing import Any, Final, TypeAlias, TypeVar
 
 from wane.core import Kind
 from wane.core.errors import FormatError, MissingExtraError
-from wane.formats.base import Part
-from wane.formats.coupling import Couplings
+from wane.formats.base import Couplings, Part
 from wane.formats.notices import is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import check_each
@@ -42,6 +49,7 @@ try:
     from pydantic_ai import messages as _m
     from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, ModelResponse
     from pydantic_ai.tools import ToolDefinition
+    from pydantic_core import from_json
 except ImportError as error:
     raise MissingExtraError("wane.formats.pydantic_ai", "pydantic-ai") from error
 
@@ -53,6 +61,15 @@ _REVEALING: Final = frozenset({"load_capability", "search_tools", "tool_search"}
 # Adapters of Chat Completions store the field's name as the part's id; these are not ids of a provider.
 _SYNTHETIC_IDS: Final = frozenset({"content", "reasoning", "reasoning_content"})
 _REDACTED_IDS: Final = frozenset({"redacted_thinking", "redacted_content"})
+
+
+BEYOND_JSON: Final = (
+    "The arguments hold a number that JSON cannot write: NaN, Infinity, or one too large for a double. "
+    "Call again with a finite number, with null, or without that argument."
+)
+"""What the model reads in place of the result of such a call."""
+
+_Value = TypeVar("_Value")
 
 
 class PydanticAIFormat:
@@ -365,3 +382,81 @@ def _load(entry: object, number: int) -> list[ModelMessage]:
 def _shown(entry: object) -> str:
     text = ascii(entry)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def encodable(text: str) -> str:
+    """Return text that can be encoded: two halves of a character are joined, and a lone half becomes U+FFFD."""
+    if text.isascii() or _SURROGATES.search(text) is None:
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def with_encodable_text(value: _Value) -> _Value:
+    """Return a message, or anything in one, with every text `encodable`; the same object if all are."""
+    result: _Value = _encodable(value)
+    return result
+
+
+def beyond_json(arguments: str | dict[str, Any] | None) -> bool:
+    """Whether a lenient parser reads the arguments as JSON with a number that JSON cannot write."""
+    try:
+        data = from_json(arguments) if isinstance(arguments, str) else arguments
+    except ValueError:
+        return False  # no parser reads it as JSON
+    try:
+        json.dumps(data, allow_nan=False, default=str)
+    except (ValueError, RecursionError):
+        return True
+    return False
+
+
+def sendable(message: ModelMessage) -> ModelMessage:
+    """Return a message that a request can carry; the same object if it needs no change.
+
+    Arguments that are `beyond_json` are sent as text, as Pydantic AI sends malformed JSON.
+    """
+    message = with_encodable_text(message)
+    if not isinstance(message, ModelResponse):
+        return message
+    parts: list[Any] = [
+        _sendable_call(part) if isinstance(part, _m.BaseToolCallPart) else part for part in message.parts
+    ]
+    return message if _same(parts, message.parts) else replace(message, parts=parts)
+
+
+def _sendable_call(call: _m.BaseToolCallPart[Any]) -> _m.BaseToolCallPart[Any]:
+    return replace(call, args={_m.INVALID_JSON_KEY: raw_arguments(call)}) if beyond_json(call.args) else call
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, str):
+        return encodable(value)
+    if type(value) is list or type(value) is tuple:
+        entries = [_encodable(entry) for entry in value]
+        return value if _same(entries, value) else type(value)(entries)
+    if type(value) is dict:
+        pairs = [(_encodable(key), _encodable(entry)) for key, entry in value.items()]
+        return value if all(map(_same, pairs, value.items())) else dict(pairs)
+    if is_dataclass(value) and not isinstance(value, type):
+        return _encodable_fields(value)
+    return value
+
+
+def _encodable_fields(value: Any) -> Any:
+    kind: Any = type(value)
+    changed = {name: new for name in _field_names(kind) if (new := _encodable(old := getattr(value, name))) is not old}
+    if not changed:
+        return value
+    if isinstance(value, _m.ThinkingPart) and "content" in changed and not value.id:
+        # The signature is bound to the original text; the provider would refuse it with another one.
+        changed["signature"] = None
+    return replace(value, **changed)
+
+
+@cache
+def _field_names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind) if field.init)
+
+
+def _same(new: Sequence[object], old: Sequence[object]) -> bool:
+    return all(a is b for a, b in zip(new, old, strict=True))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from wane.conversation import Call, Conversation, Request
 from wane.conversation.events import Event, Listener
-from wane.conversation.reminder import REMIND_AT
+from wane.conversation.request import REMIND_AT
 from wane.conversation.timeline import CACHE_LIFETIME
 from wane.core import DEFAULT_BUDGET, Counter, Policy, ToolClass
 from wane.core.errors import ConfigError, MissingExtraError
@@ -34,12 +34,17 @@ try:
 except ImportError as error:
     raise MissingExtraError("wane.integrations.pydantic_ai", "pydantic-ai") from error
 
-from wane.formats.pydantic_ai import PydanticAIFormat, raw_arguments
-from wane.integrations.history import PydanticAIAdapter, TurnAligner
-from wane.integrations.outgoing import Outgoing
-from wane.integrations.sendable import BEYOND_JSON, beyond_json, with_encodable_text
-from wane.integrations.stream_events import stream_event
-from wane.integrations.tools import LifecycleToolset
+from wane.formats.pydantic_ai import BEYOND_JSON, PydanticAIFormat, beyond_json, raw_arguments, with_encodable_text
+from wane.integrations.pydantic_ai_messages import Outgoing, PydanticAIAdapter, TurnAligner
+from wane.integrations.pydantic_ai_run import (
+    BudgetUnmetEvent,
+    EpisodeClosedEvent,
+    EpisodeOpenedEvent,
+    LifecycleToolset,
+    PassRanEvent,
+    RemindedEvent,
+    stream_event,
+)
 from wane.strategies.base import Annotate
 
 if TYPE_CHECKING:
@@ -48,7 +53,16 @@ if TYPE_CHECKING:
     from pydantic_ai.run import AgentRunResult
     from pydantic_ai.tools import ToolDefinition
 
-__all__ = ["ContextLifecycle", "Summarise", "new_conversation"]
+__all__ = [
+    "BudgetUnmetEvent",
+    "ContextLifecycle",
+    "EpisodeClosedEvent",
+    "EpisodeOpenedEvent",
+    "PassRanEvent",
+    "RemindedEvent",
+    "Summarise",
+    "new_conversation",
+]
 
 Summarise: TypeAlias = Callable[[Model, list[ModelMessage], str], Awaitable[str]]
 """Asks a model to summarise messages, by the given instructions."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from tests.proxy.wire.cuts import pieces
-from wane.conversation.tools import Tool
+from wane.conversation.request import Tool
 from wane.proxy.wire.base import Body, Reply, Wire
 from wane.proxy.wire.rounds import Round, WovenRound
 from wane.testing import Call, Usage

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.proxy.wire.anthropic_replies import WIRE, Block, call, own, text, thinking
 from tests.strategies import times
-from wane.conversation.tools import Tool
+from wane.conversation.request import Tool
 from wane.core.errors import FormatError
 from wane.proxy.wire.anthropic.protocol import BINDING_BETA
 from wane.proxy.wire.base import Body

@@ -16,7 +16,7 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import ModelRequest, ModelResponse
 from typing_extensions import override
 
-from wane.integrations.outgoing import with_note
+from wane.integrations.pydantic_ai_messages import with_note
 
 if TYPE_CHECKING:
     from pydantic_ai import RunContext

@@ -12,7 +12,7 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from wane.conversation.engine import EPISODIC
-from wane.conversation.tools import DELIMITER_TOOL, RECALL_TOOL
+from wane.conversation.request import DELIMITER_TOOL, RECALL_TOOL
 from wane.core import DELIMITER
 from wane.core.errors import FormatError, HistoryError, JournalError
 from wane.core.guidance import guidance

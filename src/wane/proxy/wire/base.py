@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from wane.conversation.tools import Tool
+from wane.conversation.request import Tool
 from wane.core.errors import WaneError
 from wane.formats.writing import WritingFormat
 from wane.proxy.wire.rounds import Message, OwnCall, Round, Tally, WovenRound, summed

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from wane.core import Kind
-from wane.formats.base import Part
-from wane.formats.coupling import Couplings
+from wane.formats.base import Couplings, Part
 
 
 def couple_signed(parts: Sequence[Part], signed: Collection[int]) -> list[Part]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from wane.conversation.tools import Tool
+from wane.conversation.request import Tool
 from wane.core.errors import FormatError
 from wane.formats.anthropic import AnthropicFormat
 from wane.formats.writing import WritingFormat

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import is_
 from typing import Any, Final, NamedTuple
 
-from wane.conversation.tools import Tool
+from wane.conversation.request import Tool
 from wane.core.errors import FormatError
 from wane.formats.openai_responses import OpenAIResponsesFormat, group
 from wane.formats.writing import WritingFormat

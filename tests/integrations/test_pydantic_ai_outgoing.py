@@ -14,9 +14,9 @@ from tests.integrations.support import histories, shapes_of
 from tests.strategies import policies, times
 from wane import Policy
 from wane.conversation import Conversation
-from wane.integrations.outgoing import Outgoing, as_shown
+from wane.formats.pydantic_ai import sendable
 from wane.integrations.pydantic_ai import new_conversation
-from wane.integrations.sendable import sendable
+from wane.integrations.pydantic_ai_messages import Outgoing, as_shown
 
 HALF = "\ud83d"
 DROP = {"input_transformations": [{"type": "thinking_dropped", "reason": "prefix_binding_mismatch"}]}
