@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from wane.cli.chat.custom import custom_commands
+from wane.cli.chat.own_commands import custom_commands
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from wane.cli.chat.own_command import MAX_KEPT, run_own
+from wane.cli.chat.own_commands import MAX_KEPT, run_own
 from wane.formats.notices import is_notice
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the commands are those of a POSIX shell")

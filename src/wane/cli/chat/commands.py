@@ -305,7 +305,7 @@ def _resume(host: Host, text: str) -> None:
 
 
 def _help(host: Host, _: str) -> None:
-    from wane.cli.chat.custom import custom_commands
+    from wane.cli.chat.own_commands import custom_commands
     from wane.cli.terminal import picture
 
     table = picture.plain_table("", "*")

@@ -26,16 +26,13 @@ from wane.agent.images import images_in
 from wane.agent.tools.names import SHELL_TOOL
 from wane.cli import failure
 from wane.cli.chat import narration
-from wane.cli.chat.activity import Activity
-from wane.cli.chat.asking import Asking
 from wane.cli.chat.commands import COMMANDS, chosen, find_command, session_table
-from wane.cli.chat.custom import CustomCommand, custom_commands
-from wane.cli.chat.footer import footer
-from wane.cli.chat.keys import chat_keys
+from wane.cli.chat.footer import Activity, footer
 from wane.cli.chat.narration import MAX_ALL, Narration, safe
-from wane.cli.chat.own_command import run_own
+from wane.cli.chat.own_commands import CustomCommand, custom_commands, run_own
+from wane.cli.chat.questions import Asking
 from wane.cli.chat.starting import check_options, load_agent, open_session, store_of
-from wane.cli.chat.typed import ChatCompleter, history_at
+from wane.cli.chat.typed import ChatCompleter, chat_keys, history_at
 from wane.cli.failure import UsageError
 from wane.cli.terminal.signals import INTERRUPT, handled
 from wane.cli.terminal.text import is_unicode

@@ -1,7 +1,8 @@
-"""The question whether something may be done: what it says, and what the answers mean."""
+"""The question whether something may be done: what it says, what the answers mean, and how the prompt waits for one."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Final
 
@@ -95,3 +96,42 @@ def _bounded(text: str, styles: dict[str, str]) -> Iterator[Text]:
         yield Text(f"  {printable(line, keep=chr(9))}", style="dim" if headed else styles.get(line[:1], ""))
     if len(lines) > MAX_LINES:
         yield Text(f"  ({len(lines) - MAX_LINES} more lines)", style="dim")
+
+
+class Asking:
+    """The question that is open, if there is one; there is one at a time."""
+
+    def __init__(self) -> None:
+        self._request: ApprovalRequest | None = None
+        self._answer: asyncio.Future[Approval] | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether a question waits for its answer."""
+        return self._answer is not None and not self._answer.done()
+
+    @property
+    def prompt(self) -> str:
+        """The words of the prompt for the answer; "" if no question is open."""
+        return prompt_of(self._request) if self.open and self._request is not None else ""
+
+    async def ask(self, request: ApprovalRequest) -> Approval:
+        """Return the answer, once there is one."""
+        self._request, self._answer = request, asyncio.get_running_loop().create_future()
+        try:
+            return await self._answer
+        finally:
+            self._request = self._answer = None
+
+    def take(self, line: str) -> bool:
+        """Take a line as the answer; False if the question does not offer it."""
+        assert self._request is not None
+        approval = answer_to(self._request, line)
+        if approval is not None:
+            self.answer(approval)
+        return approval is not None
+
+    def answer(self, approval: Approval) -> None:
+        """Answer the question that is open."""
+        assert self._answer is not None
+        self._answer.set_result(approval)

@@ -1,4 +1,4 @@
-"""What helps at the prompt: completion of commands and paths, and a history that is kept."""
+"""What helps at the prompt: keys, completion of commands and paths, and a history that is kept."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import os
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.key_binding import KeyBindings
 from typing_extensions import override
 
 MAX_PATHS: Final = 20_000
@@ -136,3 +137,45 @@ class _InFile(FileHistory):
     def append_string(self, string: str) -> None:
         if self._keeps(string):
             super().append_string(string)
+
+
+if TYPE_CHECKING:
+    from prompt_toolkit.buffer import Buffer
+    from prompt_toolkit.key_binding import KeyPressEvent
+
+
+class Host(Protocol):
+    """The chat, as the keys use it."""
+
+    def interrupt(self, buffer: Buffer) -> None:
+        """Handle Ctrl-C."""
+
+    def take_back(self, buffer: Buffer) -> bool:
+        """Take the last queued line back into an empty prompt; False if there is none."""
+
+    def unfold(self) -> None:
+        """Write the whole of what was last shown in part."""
+
+
+def chat_keys(host: Host) -> KeyBindings:
+    """Return the keys of a chat."""
+    keys = KeyBindings()
+
+    @keys.add("c-c")
+    def _(event: KeyPressEvent) -> None:
+        host.interrupt(event.current_buffer)
+
+    @keys.add("escape", "enter")
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\n")
+
+    @keys.add("c-o")
+    def _(_event: KeyPressEvent) -> None:
+        host.unfold()
+
+    @keys.add("up")
+    def _(event: KeyPressEvent) -> None:
+        if not host.take_back(event.current_buffer):
+            event.current_buffer.auto_up(count=event.arg)
+
+    return keys

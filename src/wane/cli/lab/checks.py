@@ -12,7 +12,7 @@ from wane.cli import failure
 from wane.cli.lab.commands import AnnotationsOptions, ValidateOptions
 from wane.cli.lab.common import figure_table, print_lines, problem_lines, rounded
 from wane.cli.lab.reading import located
-from wane.cli.terminal.console import stdout_console
+from wane.cli.terminal.picture import stdout_console
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, printable
 from wane.lab.annotations import Annotations, annotations_of

@@ -13,7 +13,7 @@ from wane.cli import failure
 from wane.cli.failure import UsageError, need
 from wane.cli.lab.commands import ClosedLoopOptions
 from wane.cli.lab.common import figure_table, print_lines, rounded
-from wane.cli.terminal.console import stdout_console
+from wane.cli.terminal.picture import stdout_console
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, printable, say
 from wane.core import parse_budget

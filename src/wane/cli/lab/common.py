@@ -17,8 +17,7 @@ from wane.cli import failure
 from wane.cli.failure import UsageError
 from wane.cli.lab.commands import PRICE, LabOptions
 from wane.cli.lab.reading import located, usable_counter
-from wane.cli.terminal.console import stdout_console
-from wane.cli.terminal.picture import plain_table
+from wane.cli.terminal.picture import plain_table, stdout_console
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, printable
 from wane.core import Kind

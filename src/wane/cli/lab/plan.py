@@ -85,7 +85,7 @@ def _print_picture(result: Plan, session: RecordedSession | None, limit: int | N
     from rich.text import Text
 
     from wane.cli.terminal import layout, picture
-    from wane.cli.terminal.console import stdout_console
+    from wane.cli.terminal.picture import stdout_console
 
     console = stdout_console()
     for line in _read_lines(result, session):

@@ -20,7 +20,7 @@ from wane.cli.lab.common import (
     rounded,
 )
 from wane.cli.lab.pareto import Mark, pareto_picture
-from wane.cli.terminal.console import stdout_console
+from wane.cli.terminal.picture import stdout_console
 from wane.cli.terminal.progress import Bar
 from wane.core import parse_budget
 from wane.lab.figures import Totals

@@ -1,4 +1,4 @@
-"""`wane proxy`: runs the proxy between agents and their provider until it is stopped."""
+"""`wane proxy`: runs the proxy between agents and their provider until it is stopped, in one process or several."""
 
 from __future__ import annotations
 
@@ -6,17 +6,24 @@ import asyncio
 import gc
 import logging
 import os
+import signal
 import socket
 import sys
+import threading
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from wane.cli import failure
+from wane.cli.failure import UsageError
 from wane.cli.proxy.commands import ProxyCommandOptions
 from wane.cli.proxy.log import log_to
 from wane.cli.proxy.options import TOKEN_VARIABLE, proxy_options
 from wane.cli.terminal import signals
+from wane.cli.terminal.signals import END, INTERRUPT
 from wane.cli.terminal.text import counted, printable, say
 from wane.journal import SessionStore, default_root
 
@@ -36,7 +43,7 @@ def run_proxy(command: ProxyCommandOptions) -> int:
     options, quiet = proxy_options(command, os.environ), command.quiet
     log_to(logging.StreamHandler(sys.stderr), command.log_level or ("warning" if quiet else "info"))
     if command.workers > 1:
-        from wane.cli.proxy.workers import serve_together
+        from wane.cli.proxy.command import serve_together
 
         return serve_together(
             options,
@@ -127,3 +134,129 @@ def _place(store: str | None) -> str:
         return parse_location(store).name
     root = default_root(os.environ) if store == "disk" else Path(store).expanduser()
     return str(SessionStore(root.absolute()).directory(Path.cwd()))
+
+
+if TYPE_CHECKING:
+    from wane.proxy.server.run import ProxyOptions
+
+Serve = Callable[["ProxyOptions", socket.socket], int]
+"""Serves on a socket until a signal comes, and returns the exit code."""
+
+Handler: TypeAlias = "Callable[[int, FrameType | None], Any] | int | None"
+
+_SHORT: Final = 5.0
+"""Seconds; a process that lives shorter counts as failed at its start."""
+_MOST_SHORT: Final = 5
+"""Short-lived processes in a row after which none is replaced."""
+
+
+def serve_together(
+    options: ProxyOptions, workers: int, serve: Serve, introduce: Callable[[ProxyOptions], object]
+) -> int:
+    """Serve with several processes until a signal comes, and return the exit code.
+
+    Args:
+        options: options of each process.
+        workers: number of processes.
+        serve: runs one process.
+        introduce: prints that they serve, from the options with the port.
+
+    Raises:
+        WaneError: if the address or the store cannot be used, or the system has no `fork`.
+    """
+    if not hasattr(os, "fork"):
+        raise UsageError("--workers needs a system with fork; start several proxies behind a balancer instead")
+    from wane.proxy.server.run import listen, opened_store
+    from wane.proxy.settings import Address
+
+    async def check() -> None:
+        await (await opened_store(options)).close()
+
+    asyncio.run(check())
+    with listen(options.server.listen) as sock:
+        address = Address(options.server.listen.host, sock.getsockname()[1])
+        options = replace(options, server=replace(options.server, listen=address))
+        introduce(options)
+        return _Group(options, sock, serve).run(workers)
+
+
+class _Group:
+    """The workers of one proxy, and the signals that end them."""
+
+    def __init__(self, options: ProxyOptions, sock: socket.socket, serve: Serve) -> None:
+        self._options, self._sock, self._serve = options, sock, serve
+        self._started: dict[int, float] = {}  # by process
+        self._handlers: dict[signal.Signals, Handler] = {}  # as they were before
+        self._ending = False
+        self._code = failure.OK
+        self._short_lives = 0
+        # The workers see its end when this process ends, however that happens.
+        self._alive = os.pipe()
+
+    def run(self, workers: int) -> int:
+        numbers = [number for number in (*INTERRUPT, *END) if signal.getsignal(number) is not signal.SIG_IGN]
+        self._handlers = {number: signal.signal(number, self._stop) for number in numbers}
+        try:
+            for _ in range(workers):
+                self._start()
+            while self._started:
+                process, status = os.wait()
+                begun = self._started.pop(process, None)
+                if begun is not None and not self._ending:
+                    self._replace(process, os.waitstatus_to_exitcode(status), begun)
+        finally:
+            self._restore_handlers()
+        return self._code
+
+    def _restore_handlers(self) -> None:
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+
+    def _start(self) -> None:
+        sys.stdout.flush()
+        process = os.fork()
+        if not process:
+            self._work()
+        self._started[process] = time.monotonic()
+
+    def _work(self) -> NoReturn:
+        code = failure.FAILED
+        try:
+            # Ctrl-C reaches only the parent, which passes it on.
+            os.setpgrp()
+            self._restore_handlers()
+            os.close(self._alive[1])
+            threading.Thread(target=self._end_with_parent, daemon=True).start()
+            code = self._serve(self._options, self._sock)
+        except BaseException as error:
+            say(f"a worker failed: {error}")
+        finally:
+            os._exit(code)
+
+    def _end_with_parent(self) -> None:
+        os.read(self._alive[0], 1)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def _replace(self, process: int, code: int, begun: float) -> None:
+        self._short_lives = self._short_lives + 1 if time.monotonic() - begun < _SHORT else 0
+        how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
+        if self._short_lives >= _MOST_SHORT:
+            say(f"worker {process} {how}, like those before it: giving up")
+            self._ending, self._code = True, failure.FAILED
+            self._signal(signal.SIGTERM)
+            return
+        say(f"worker {process} {how}; another one takes its place")
+        self._start()
+
+    def _stop(self, number: int, _: object) -> None:
+        self._ending = True
+        # Nobody may connect to a socket that no process serves any more.
+        self._sock.close()
+        self._signal(number)
+
+    def _signal(self, number: int) -> None:
+        for process in self._started:
+            try:
+                os.kill(process, number)
+            except ProcessLookupError:
+                continue

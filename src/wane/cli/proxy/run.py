@@ -14,7 +14,7 @@ from wane.cli.failure import UsageError, need_proxy
 from wane.cli.proxy.commands import ProxyCommandOptions, RunOptions
 from wane.cli.proxy.log import RunLog
 from wane.cli.proxy.options import STORE_VARIABLE, TOKEN_VARIABLE, proxy_options
-from wane.cli.terminal.child import run_child
+from wane.cli.terminal.signals import run_child
 from wane.cli.terminal.text import counted, say
 
 if TYPE_CHECKING:

@@ -102,8 +102,7 @@ def short_id(session_id: str) -> str:
 def _print_table(infos: Sequence[SessionInfo], every: bool) -> None:
     from rich.text import Text
 
-    from wane.cli.terminal.console import stdout_console
-    from wane.cli.terminal.picture import plain_table
+    from wane.cli.terminal.picture import plain_table, stdout_console
 
     table = plain_table("id", "last written", ">messages", ">size", "*title")
     for info in infos:
@@ -158,7 +157,7 @@ def print_found(files: Sequence[SessionFile], shown: int = SHOWN) -> None:
 def _print_file(file: SessionFile, short: str) -> None:
     from rich.text import Text
 
-    from wane.cli.terminal.console import stdout_console
+    from wane.cli.terminal.picture import stdout_console
 
     head = look_into(file)
     place = f"  {printable(head.cwd)}" if head.cwd else ""
@@ -173,7 +172,7 @@ def _print_file(file: SessionFile, short: str) -> None:
 def _line(text: str, style: str | None = None) -> None:
     from rich.text import Text
 
-    from wane.cli.terminal.console import stdout_console
+    from wane.cli.terminal.picture import stdout_console
 
     # Not folded, because a path that is broken in two cannot be copied.
     stdout_console().print(Text(text, style or ""), soft_wrap=True)

@@ -164,7 +164,7 @@ def _pass_dict(record: PassRecord, pinned: Pinned | None) -> dict[str, Any]:
 
 def _print(session: Session, full: bool) -> None:
     from wane.cli.terminal import picture
-    from wane.cli.terminal.console import stdout_console
+    from wane.cli.terminal.picture import stdout_console
 
     limit = None if full else _ROWS
     console = stdout_console()

@@ -12,6 +12,7 @@ another episode begins, and colour only repeats what the letter says.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -154,6 +155,19 @@ _ASCII: Final = _Glyphs(".", "|", "-", "|")
 
 BEFORE_AFTER: Final = ("before", "after")
 """Labels for the two sides of a pass."""
+
+
+def stdout_console(width: int | None = None) -> Console:
+    """Return a console on standard output.
+
+    Rich decides on colour: none without a terminal, or with NO_COLOR set. COLUMNS overrides the width, which is 80
+    without a terminal.
+
+    Args:
+        width: columns to use, whatever the terminal has.
+    """
+    # Rich must not colour what it takes for numbers or paths: colours here have a meaning.
+    return Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False)
 
 
 def window_picture(

@@ -1,11 +1,14 @@
-"""Handles signals while an event loop runs."""
+"""Signals while an event loop runs, and while a program has the terminal that this one waits for."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
-from collections.abc import Callable, Iterator
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import FrameType
 from typing import Final
 
 INTERRUPT: Final = (signal.SIGINT,)
@@ -40,4 +43,79 @@ def handled(numbers: tuple[signal.Signals, ...], handle: Callable[[], object]) -
         for number, was in before.items():
             loop.remove_signal_handler(number)
             # Removing restores the default, not the handler of asyncio or the caller.
+            signal.signal(number, was)
+
+
+_NAMES: Final = ("SIGINT", "SIGQUIT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
+_FROM_KEYS: Final = ("SIGINT", "SIGQUIT")
+"""Signals that a terminal sends to all programs in its foreground, so also to the child."""
+
+_BY_SIGNAL: Final = 128
+"""Shells add this to the number of the signal that ended a program."""
+
+
+def run_child(command: Sequence[str], environ: Mapping[str, str]) -> int:
+    """Run a program with this one's input, output and terminal, and return its exit code.
+
+    Signals are passed on to the program, which decides whether to end; this one ends after it.
+
+    Args:
+        command: the program's path, and its arguments.
+        environ: its environment.
+
+    Raises:
+        OSError: if it cannot be started.
+    """
+    running: list[subprocess.Popen[bytes]] = []
+    early: list[int] = []
+
+    def handle(number: int, _: FrameType | None) -> None:
+        if not running:
+            early.append(number)
+        elif signal.Signals(number).name not in _FROM_KEYS or not _in_foreground():
+            _send(running[0], number)
+
+    # Handlers instead of ignored signals, because a program inherits those that are ignored.
+    with _handled(handle):
+        child = subprocess.Popen(command, env=dict(environ))  # noqa: S603 - what the user asks to run
+        running.append(child)
+        for number in early:
+            _send(child, number)
+        code = child.wait()
+    return code if code >= 0 else _BY_SIGNAL - code
+
+
+def _send(child: subprocess.Popen[bytes], number: int) -> None:
+    if child.poll() is None:
+        child.send_signal(number)
+
+
+def _in_foreground() -> bool:
+    """Return whether this program is in a terminal's foreground, where the child gets its signals as well."""
+    if os.name == "nt":
+        # A console sends Ctrl-C to all its programs, and no program can send it to another one.
+        return True
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
+
+
+@contextmanager
+def _handled(handle: object) -> Iterator[None]:
+    numbers = [number for name in _NAMES if (number := getattr(signal, name, None)) is not None]
+    # A signal that was ignored from the start, as under `nohup`, stays ignored in both programs.
+    before = {number: was for number in numbers if (was := signal.getsignal(number)) is not signal.SIG_IGN}
+    for number in before:
+        signal.signal(number, handle)  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        for number, was in before.items():
             signal.signal(number, was)
