@@ -39,32 +39,29 @@ Exit codes:
   130  stopped with Ctrl-C
 """
 
-PLAN: Final = """\
-Show what one pass over a recorded session would evict, and why.
-
-It changes nothing. It reads what wane replay reads: sessions of coding agents and of wane, and messages in any known
-format. If the agent marked no episodes, they are inferred from its tool calls. The picture has a letter for each
-share of the window: S system, U user, N notices (what the harness put in), E an exploration, A an act, I work outside
-episodes, P such work before the first episode. The letter's case changes where another episode begins.
-
-Examples:
-  wane plan ~/.claude/projects/-home-me-code/6c0a282a.jsonl
-  wane plan chat.json
-  wane plan chat.jsonl --budget 40k --policy paper
-  wane plan chat.json --budget 50% --window 128k
-  wane plan chat.json --tool-class fetch=bulk --counter tiktoken
-  jq .body request.json | wane plan - --json | jq .messages
-
-Exit codes:
-  0  the plan was made, even if the budget cannot be met (see "satisfied")
-  2  an option or the input cannot be used
-  3  with --exit-code: the budget cannot be met
-"""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOptions:
-    """The options of `wane plan`."""
+    """Show what one pass over a recorded session would evict, and why.
+
+    It changes nothing. It reads what wane replay reads: sessions of coding agents and of wane, and messages in any
+    known format. If the agent marked no episodes, they are inferred from its tool calls. The picture has a letter for
+    each share of the window: S system, U user, N notices (what the harness put in), E an exploration, A an act, I work
+    outside episodes, P such work before the first episode. The letter's case changes where another episode begins.
+
+    Examples:
+      wane plan ~/.claude/projects/-home-me-code/6c0a282a.jsonl
+      wane plan chat.json
+      wane plan chat.jsonl --budget 40k --policy paper
+      wane plan chat.json --budget 50% --window 128k
+      wane plan chat.json --tool-class fetch=bulk --counter tiktoken
+      jq .body request.json | wane plan - --json | jq .messages
+
+    Exit codes:
+      0  the plan was made, even if the budget cannot be met (see "satisfied")
+      2  an option or the input cannot be used
+      3  with --exit-code: the budget cannot be met
+    """
 
     file: Annotated[
         str,
@@ -96,26 +93,22 @@ class PlanOptions:
     as_json: Json = False
 
 
-SESSIONS: Final = """\
-List the sessions of this directory, newest first.
-
-They are in the platform's state directory, or in WANE_SESSION_DIR. With --all, it also lists sessions of other agents
-by their ids, which view, replay and others take: those of Claude Code, Codex, pi, GitHub Copilot CLI, Gemini CLI,
-OpenCode and Goose in their usual places, or in CLAUDE_CONFIG_DIR, CODEX_HOME, COPILOT_HOME, GEMINI_CLI_HOME,
-XDG_DATA_HOME and PI_CODING_AGENT_DIR.
-
-Examples:
-  wane sessions
-  wane sessions --all
-  wane sessions --all --json
-  wane sessions prune --older-than 30d --dry-run
-  wane sessions delete 3f9c
-"""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionsOptions:
-    """The options of `wane sessions`."""
+    """List the sessions of this directory, newest first.
+
+    They are in the platform's state directory, or in WANE_SESSION_DIR. With --all, it also lists sessions of other
+    agents by their ids, which view, replay and others take: those of Claude Code, Codex, pi, GitHub Copilot CLI, Gemini
+    CLI, OpenCode and Goose in their usual places, or in CLAUDE_CONFIG_DIR, CODEX_HOME, COPILOT_HOME, GEMINI_CLI_HOME,
+    XDG_DATA_HOME and PI_CODING_AGENT_DIR.
+
+    Examples:
+      wane sessions
+      wane sessions --all
+      wane sessions --all --json
+      wane sessions prune --older-than 30d --dry-run
+      wane sessions delete 3f9c
+    """
 
     every: Annotated[bool, Flag("--all", "List sessions of all directories, and of other agents.")] = False
     as_json: Json = False
@@ -131,22 +124,19 @@ _Store: TypeAlias = Annotated[
     ),
 ]
 
-PRUNE: Final = """\
-Delete the sessions that nobody has written to for some time, the agent's and the proxy's.
-
-They are those of all directories on this machine, or of a store of the proxy. Sessions that a process has open are
-left alone, and so are those of other agents.
-
-Examples:
-  wane sessions prune --older-than 30d --dry-run
-  wane sessions prune --older-than 12h
-  wane sessions prune --older-than 2w --store redis://localhost/0
-"""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PruneOptions:
-    """The options of `wane sessions prune`."""
+    """Delete the sessions that nobody has written to for some time, the agent's and the proxy's.
+
+    They are those of all directories on this machine, or of a store of the proxy. Sessions that a process has open are
+    left alone, and so are those of other agents.
+
+    Examples:
+      wane sessions prune --older-than 30d --dry-run
+      wane sessions prune --older-than 12h
+      wane sessions prune --older-than 2w --store redis://localhost/0
+    """
 
     older_than: Annotated[
         str | None, Flag("--older-than", "How long nobody has written to them: 30d, 12h or 2w.", "AGE")
@@ -155,37 +145,29 @@ class PruneOptions:
     store: _Store = None
 
 
-DELETE: Final = """\
-Delete sessions, the agent's or the proxy's.
-
-It deletes all or none of those that it is given: a name that is no session, or several, stops it.
-
-Examples:
-  wane sessions delete 3f9c
-  wane sessions delete 9a41c0d2e8b7f356 --store redis://localhost/0
-"""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteOptions:
-    """The options of `wane sessions delete`."""
+    """Delete sessions, the agent's or the proxy's.
+
+    It deletes all or none of those that it is given: a name that is no session, or several, stops it.
+
+    Examples:
+      wane sessions delete 3f9c
+      wane sessions delete 9a41c0d2e8b7f356 --store redis://localhost/0
+    """
 
     names: Annotated[Sequence[str], Flag("SESSION", "Ids of sessions, or the beginnings of them.", "SESSION...")]
     store: _Store = None
 
 
-SHOW: Final = """\
-Show a session: its episodes, its passes, what it cost.
-
-Examples:
-  wane show 3f9c           the session whose id begins with 3f9c
-  wane show 3f9c --json
-"""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowOptions:
-    """The options of `wane show`."""
+    """Show a session: its episodes, its passes, what it cost.
+
+    Examples:
+      wane show 3f9c           the session whose id begins with 3f9c
+      wane show 3f9c --json
+    """
 
     name: Annotated[
         str, Flag("SESSION", "The session's id, or the beginning of it, or the path of its file.", "SESSION")
@@ -194,22 +176,18 @@ class ShowOptions:
     as_json: Json = False
 
 
-DEMO: Final = """\
-Watch an agent do many tasks in one small window.
-
-It needs no key and no network: the model is a script. All else is real: the agent, its tools, the eviction, and a git
-repository whose own tests check each task.
-
-Examples:
-  wane demo
-  wane demo --strategy truncate    drop the oldest messages instead
-  wane demo --json                 print the summary only
-"""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoCommandOptions:
-    """The options of `wane demo`."""
+    """Watch an agent do many tasks in one small window.
+
+    It needs no key and no network: the model is a script. All else is real: the agent, its tools, the eviction, and a
+    git repository whose own tests check each task.
+
+    Examples:
+      wane demo
+      wane demo --strategy truncate    drop the oldest messages instead
+      wane demo --json                 print the summary only
+    """
 
     strategy: Annotated[Strategy, Flag("--strategy", STRATEGY_HELP, "STRATEGY")] = "cwl"
     keep: Annotated[Path | None, Flag("--keep", "Keep the demo's repository in DIR, to look at afterwards.", "DIR")] = (
@@ -218,19 +196,19 @@ class DemoCommandOptions:
     as_json: Json = False
 
 
-AGENT: Final = Command("", AGENT_TEXT, AgentOptions, "wane.cli.main:run_agent")
+AGENT: Final = Command("", AgentOptions, "wane.cli.main:run_agent", AGENT_TEXT)
 """What runs without a command."""
 
 COMMANDS: Final = (
-    Command("plan", PLAN, PlanOptions, "wane.cli.lab.plan:run_plan"),
-    Command("sessions", SESSIONS, SessionsOptions, "wane.cli.sessions.listing:list_sessions"),
-    Command("sessions prune", PRUNE, PruneOptions, "wane.cli.sessions.removing:prune_sessions"),
-    Command("sessions delete", DELETE, DeleteOptions, "wane.cli.sessions.removing:delete_sessions"),
-    Command("show", SHOW, ShowOptions, "wane.cli.sessions.show:show_session"),
+    Command("plan", PlanOptions, "wane.cli.lab.plan:run_plan"),
+    Command("sessions", SessionsOptions, "wane.cli.sessions.listing:list_sessions"),
+    Command("sessions prune", PruneOptions, "wane.cli.sessions.removing:prune_sessions"),
+    Command("sessions delete", DeleteOptions, "wane.cli.sessions.removing:delete_sessions"),
+    Command("show", ShowOptions, "wane.cli.sessions.show:show_session"),
     *PROXY_COMMANDS,
     *LAB_COMMANDS,
     *EVAL_COMMANDS,
-    Command("demo", DEMO, DemoCommandOptions, "wane.cli.demo.command:run_demo"),
+    Command("demo", DemoCommandOptions, "wane.cli.demo.command:run_demo"),
 )
 GROUPS: Final = LAB_GROUPS | EVAL_GROUPS
 """Help texts of the groups of commands, by the first of two words."""

@@ -6,6 +6,7 @@ It uses argparse: another library would take longer to load than `wane plan` tak
 from __future__ import annotations
 
 import argparse
+import inspect
 import shutil
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -37,15 +38,23 @@ class Command:
 
     Attributes:
         name: its name; empty for the agent, which starts without a command.
-        text: its help text.
-        options: the class of its options, which declares its flags.
+        options: the class of its options, which declares its flags, and whose docstring is its help text.
         function: the function that takes them and returns the exit code, as `module:function`; loaded when it runs.
+        other_text: a help text to use instead of the docstring.
     """
 
     name: str
-    text: str
     options: type
     function: str
+    other_text: str = ""
+
+    @property
+    def text(self) -> str:
+        """Its help text.
+
+        Paragraphs with an indented line are printed as they stand; others are filled. Lists show the first one.
+        """
+        return self.other_text or inspect.cleandoc(self.options.__doc__ or "")
 
     @property
     def flags(self) -> tuple[Flag, ...]:

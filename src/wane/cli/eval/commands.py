@@ -22,88 +22,77 @@ EVAL: Final = """\
 Run a benchmark with the agent, in one session or in isolated ones, and tell what the scores show.
 """
 
-RUN: Final = """\
-Run what a configuration asks for: models, strategies, budgets and protocols over a benchmark's tasks.
-
-Each task gets an environment of its own, and Wane works inside it. In the protocol isolated each task has a session of
-its own; in single, one session goes through all tasks in a seeded order, and a killed task leaves nothing in it.
-The tasks, graders and environments are Harbor's. Results are lines in DIR/…/results.jsonl, written as trials end. Given
-again, it goes on where it stopped.
-
-A configuration:
-  benchmark: terminal-bench-2.0
-  path: ~/terminal-bench-2          # wane eval tasks tells where to get it
-  models: [anthropic:claude-sonnet-5-5]
-  strategies: [cwl, none]
-  budgets: [80k]
-  protocols: [isolated, single]
-  runs: 5
-  limits: {cost_per_task: 3, cost_total: 600}
-  environment: {type: docker}
-
-Examples:
-  wane eval run tb2.yaml
-
-Exit codes:
-  0    all trials have a result
-  1    it could not run
-  2    the configuration cannot be used
-  3    a limit of cost ended it
-  130  stopped with Ctrl-C; wane eval resume goes on
-"""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfigOptions:
-    """The options of `wane eval run`."""
+    """Run what a configuration asks for: models, strategies, budgets and protocols over a benchmark's tasks.
+
+    Each task gets an environment of its own, and Wane works inside it. In the protocol isolated each task has a session
+    of its own; in single, one session goes through all tasks in a seeded order, and a killed task leaves nothing in it.
+    The tasks, graders and environments are Harbor's. Results are lines in DIR/…/results.jsonl, written as trials end.
+    Given again, it goes on where it stopped.
+
+    A configuration:
+      benchmark: terminal-bench-2.0
+      path: ~/terminal-bench-2          # wane eval tasks tells where to get it
+      models: [anthropic:claude-sonnet-5-5]
+      strategies: [cwl, none]
+      budgets: [80k]
+      protocols: [isolated, single]
+      runs: 5
+      limits: {cost_per_task: 3, cost_total: 600}
+      environment: {type: docker}
+
+    Examples:
+      wane eval run tb2.yaml
+
+    Exit codes:
+      0    all trials have a result
+      1    it could not run
+      2    the configuration cannot be used
+      3    a limit of cost ended it
+      130  stopped with Ctrl-C; wane eval resume goes on
+    """
 
     config: Annotated[Path, Flag("CONFIG", "The configuration, as YAML.", "CONFIG")]
     again: _Again = ()
     as_json: _TrialsAsJson = False
 
 
-RESUME: Final = """\
-Go on with an evaluation, from wherever it stopped.
-
-A trial that was killed is rolled back and done again; what it cost is kept and counts for the limits.
-
-Examples:
-  wane eval resume tb2-results
-"""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeOptions:
-    """The options of `wane eval resume`."""
+    """Go on with an evaluation, from wherever it stopped.
+
+    A trial that was killed is rolled back and done again; what it cost is kept and counts for the limits.
+
+    Examples:
+      wane eval resume tb2-results
+    """
 
     folder: Annotated[Path, Flag("DIR", "The folder with the results so far.", "DIR")]
     again: _Again = ()
     as_json: _TrialsAsJson = False
 
 
-REPORT: Final = """\
-Tell what the results of runs show, and what they cannot: scores with errors, one session against isolated ones.
-
-It prints Markdown, and needs no key, no network and no Harbor. Runs may be in several folders, of any benchmarks,
-models, strategies and budgets. One session through all tasks is held against isolated sessions of the same benchmark
-and model: of the same strategy and budget, or else of the strategy none. The verdict is at the margin that the runs set
-before their first trial.
-
-Examples:
-  wane eval report tb2-results
-  wane eval report tb2-single tb2-isolated --html report.html
-  wane eval report tb2-results --json
-
-Exit codes:
-  0    done, even if trials are missing (they are counted)
-  1    a file cannot be read or written
-  2    a folder holds no results, or a file of results is damaged
-"""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportOptions:
-    """The options of `wane eval report`."""
+    """Tell what the results of runs show, and what they cannot: scores with errors, one session against isolated ones.
+
+    It prints Markdown, and needs no key, no network and no Harbor. Runs may be in several folders, of any benchmarks,
+    models, strategies and budgets. One session through all tasks is held against isolated sessions of the same
+    benchmark and model: of the same strategy and budget, or else of the strategy none. The verdict is at the margin
+    that the runs set before their first trial.
+
+    Examples:
+      wane eval report tb2-results
+      wane eval report tb2-single tb2-isolated --html report.html
+      wane eval report tb2-results --json
+
+    Exit codes:
+      0    done, even if trials are missing (they are counted)
+      1    a file cannot be read or written
+      2    a folder holds no results, or a file of results is damaged
+    """
 
     places: _Places
     html: Annotated[
@@ -112,20 +101,16 @@ class ReportOptions:
     as_json: Annotated[bool, Flag("--json", "Print JSON instead of Markdown.")] = False
 
 
-TASKS: Final = """\
-List the benchmarks that are known by name and where to get them, or the tasks that a configuration would run.
-
-No benchmark comes with Wane.
-
-Examples:
-  wane eval tasks
-  wane eval tasks --config tb2.yaml
-"""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TasksOptions:
-    """The options of `wane eval tasks`."""
+    """List the benchmarks that are known by name and where to get them, or the tasks that a configuration would run.
+
+    No benchmark comes with Wane.
+
+    Examples:
+      wane eval tasks
+      wane eval tasks --config tb2.yaml
+    """
 
     config: Annotated[
         Path | None,
@@ -134,19 +119,15 @@ class TasksOptions:
     as_json: Json = False
 
 
-SWE_BENCH: Final = """\
-Write instances of SWE-bench as tasks.
-
-The data set is not part of Wane. Each task builds on the image that SWE-bench publishes for its instance.
-
-Examples:
-  wane eval swe-bench swe-bench-lite.jsonl lite --count 50 --seed 1
-"""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweBenchOptions:
-    """The options of `wane eval swe-bench`."""
+    """Write instances of SWE-bench as tasks.
+
+    The data set is not part of Wane. Each task builds on the image that SWE-bench publishes for its instance.
+
+    Examples:
+      wane eval swe-bench swe-bench-lite.jsonl lite --count 50 --seed 1
+    """
 
     source: Annotated[Path, Flag("FILE", "The instances: a file with a JSON object in each line.", "FILE")]
     target: Annotated[Path, Flag("DIR", "The folder for the tasks.", "DIR")]
@@ -154,20 +135,17 @@ class SweBenchOptions:
     seed: Annotated[int, Flag("--seed", "Seed of the draw. The default is 1.", "N")] = 1
 
 
-RECOVERY: Final = """\
-Write tasks that another agent failed, in the state that it left, as Recovery-Bench does.
-
-The commands of the failed attempt are replayed when an environment is built. With --messages full, its whole transcript
-is in the user's turn, which is never evicted: in one session over many tasks that alone may exceed the budget.
-
-Examples:
-  wane eval recovery recovery-bench/runs terminal-bench-2 recovery-tasks
-"""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryOptions:
-    """The options of `wane eval recovery`."""
+    """Write tasks that another agent failed, in the state that it left, as Recovery-Bench does.
+
+    The commands of the failed attempt are replayed when an environment is built. With --messages full, its whole
+    transcript is in the user's turn, which is never evicted: in one session over many tasks that alone may exceed the
+    budget.
+
+    Examples:
+      wane eval recovery recovery-bench/runs terminal-bench-2 recovery-tasks
+    """
 
     traces: Annotated[Path, Flag("TRACES", "Trials of the agent that failed, with ATIF trajectories.", "TRACES")]
     tasks: Annotated[Path, Flag("TASKS", "The tasks that it failed.", "TASKS")]
@@ -182,48 +160,40 @@ class RecoveryOptions:
     ] = "none"
 
 
-PREDICTIONS: Final = """\
-Write what agents changed as predictions for SWE-bench's grader, and the command that grades them.
-
-The file predictions.jsonl goes into the folder of each run.
-
-Examples:
-  wane eval predictions lite-results
-"""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionsOptions:
-    """The options of `wane eval predictions`."""
+    """Write what agents changed as predictions for SWE-bench's grader, and the command that grades them.
+
+    The file predictions.jsonl goes into the folder of each run.
+
+    Examples:
+      wane eval predictions lite-results
+    """
 
     places: _Places
 
 
-GRADE: Final = """\
-Take the verdicts of SWE-bench's grader into the results of a run.
-
-Examples:
-  wane eval grade lite-results/anthropic-…-cwl-80000-single/run-1 report.json
-"""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GradeOptions:
-    """The options of `wane eval grade`."""
+    """Take the verdicts of SWE-bench's grader into the results of a run.
+
+    Examples:
+      wane eval grade lite-results/anthropic-…-cwl-80000-single/run-1 report.json
+    """
 
     place: Annotated[Path, Flag("DIR", "The folder of one run.", "DIR")]
     report: Annotated[Path, Flag("REPORT", "The grader's report, as JSON.", "REPORT")]
 
 
 EVAL_COMMANDS: Final = (
-    Command("eval run", RUN, RunConfigOptions, "wane.cli.eval.run:run_config"),
-    Command("eval resume", RESUME, ResumeOptions, "wane.cli.eval.run:resume"),
-    Command("eval report", REPORT, ReportOptions, "wane.cli.eval.run:run_report"),
-    Command("eval tasks", TASKS, TasksOptions, "wane.cli.eval.tasks:list_tasks"),
-    Command("eval swe-bench", SWE_BENCH, SweBenchOptions, "wane.cli.eval.tasks:write_swe_bench"),
-    Command("eval recovery", RECOVERY, RecoveryOptions, "wane.cli.eval.tasks:write_recovered"),
-    Command("eval predictions", PREDICTIONS, PredictionsOptions, "wane.cli.eval.tasks:predictions"),
-    Command("eval grade", GRADE, GradeOptions, "wane.cli.eval.tasks:grade"),
+    Command("eval run", RunConfigOptions, "wane.cli.eval.run:run_config"),
+    Command("eval resume", ResumeOptions, "wane.cli.eval.run:resume"),
+    Command("eval report", ReportOptions, "wane.cli.eval.run:run_report"),
+    Command("eval tasks", TasksOptions, "wane.cli.eval.tasks:list_tasks"),
+    Command("eval swe-bench", SweBenchOptions, "wane.cli.eval.tasks:write_swe_bench"),
+    Command("eval recovery", RecoveryOptions, "wane.cli.eval.tasks:write_recovered"),
+    Command("eval predictions", PredictionsOptions, "wane.cli.eval.tasks:predictions"),
+    Command("eval grade", GradeOptions, "wane.cli.eval.tasks:grade"),
 )
 """All of them, in the order of help."""
 

@@ -142,48 +142,44 @@ class TreatmentOptions:
     ] = None
 
 
-PROXY: Final = """\
-Stand between an agent and its provider, and keep the agent's context within a budget.
-
-The agent needs no change except its base URL. It gets ordinary answers, streamed as they arrive: the proxy gives the
-model the delimiter tool, answers its calls, and evicts whole episodes when the view exceeds the budget. It understands
-Anthropic Messages, OpenAI Chat Completions and OpenAI Responses, and passes everything else on byte by byte. It sends
-the client's keys to the provider, and never logs or stores them.
-
-Examples:
-  wane proxy --upstream https://api.anthropic.com
-  wane proxy --upstream https://api.openai.com --budget 60k
-  wane proxy --upstream http://127.0.0.1:11434 --annotate infer
-  wane proxy --upstream https://openrouter.ai/api/v1 --listen 127.0.0.1:9000
-  wane proxy --upstream https://api.anthropic.com --store redis://localhost
-
-What to set in the client:
-  ANTHROPIC_BASE_URL=http://127.0.0.1:8484    Claude Code, anthropic SDKs
-  OPENAI_BASE_URL=http://127.0.0.1:8484/v1    openai SDKs, and most others
-  base_url = "http://127.0.0.1:8484/v1"       in Codex' config.toml
-
-To serve other machines, it needs a token: set WANE_PROXY_TOKEN and --listen 0.0.0.0:8484. Clients then send the header
-x-wane-token, or put the token into their base URL, before the path: http://HOST:8484/~TOKEN/v1.
-
-Response headers tell what the proxy did: x-wane-session, x-wane-view, x-wane-budget and x-wane-evicted (tokens),
-x-wane-unmanaged (why a request was not managed) and x-wane-warning (what is wrong). Watch the sessions at /wane/, read
-them as JSON at /wane/status, or let Prometheus read /wane/metrics. If Wane itself fails, the request is passed on
-unchanged, and a session that cannot be stored stays in memory; with --strict, the client gets an error instead.
-
-Ctrl-C or a signal stops it. Open requests get 3 seconds to finish; then those without an answer get an error (503), and
-streams end with one. A second Ctrl-C stops at once.
-
-Exit codes:
-  0    stopped by Ctrl-C or a signal
-  1    an extra is missing, it cannot listen, or its store cannot be reached
-  2    an option cannot be used
-  130  stopped by a second Ctrl-C, without waiting for open requests
-"""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxyCommandOptions:
-    """The options of `wane proxy`."""
+    """Stand between an agent and its provider, and keep the agent's context within a budget.
+
+    The agent needs no change except its base URL. It gets ordinary answers, streamed as they arrive: the proxy gives
+    the model the delimiter tool, answers its calls, and evicts whole episodes when the view exceeds the budget. It
+    understands Anthropic Messages, OpenAI Chat Completions and OpenAI Responses, and passes everything else on byte by
+    byte. It sends the client's keys to the provider, and never logs or stores them.
+
+    Examples:
+      wane proxy --upstream https://api.anthropic.com
+      wane proxy --upstream https://api.openai.com --budget 60k
+      wane proxy --upstream http://127.0.0.1:11434 --annotate infer
+      wane proxy --upstream https://openrouter.ai/api/v1 --listen 127.0.0.1:9000
+      wane proxy --upstream https://api.anthropic.com --store redis://localhost
+
+    What to set in the client:
+      ANTHROPIC_BASE_URL=http://127.0.0.1:8484    Claude Code, anthropic SDKs
+      OPENAI_BASE_URL=http://127.0.0.1:8484/v1    openai SDKs, and most others
+      base_url = "http://127.0.0.1:8484/v1"       in Codex' config.toml
+
+    To serve other machines, it needs a token: set WANE_PROXY_TOKEN and --listen 0.0.0.0:8484. Clients then send the
+    header x-wane-token, or put the token into their base URL, before the path: http://HOST:8484/~TOKEN/v1.
+
+    Response headers tell what the proxy did: x-wane-session, x-wane-view, x-wane-budget and x-wane-evicted (tokens),
+    x-wane-unmanaged (why a request was not managed) and x-wane-warning (what is wrong). Watch the sessions at /wane/,
+    read them as JSON at /wane/status, or let Prometheus read /wane/metrics. If Wane itself fails, the request is passed
+    on unchanged, and a session that cannot be stored stays in memory; with --strict, the client gets an error instead.
+
+    Ctrl-C or a signal stops it. Open requests get 3 seconds to finish; then those without an answer get an error (503),
+    and streams end with one. A second Ctrl-C stops at once.
+
+    Exit codes:
+      0    stopped by Ctrl-C or a signal
+      1    an extra is missing, it cannot listen, or its store cannot be reached
+      2    an option cannot be used
+      130  stopped by a second Ctrl-C, without waiting for open requests
+    """
 
     upstream: Annotated[
         str | None,
@@ -232,35 +228,31 @@ class ProxyCommandOptions:
     quiet: Annotated[bool, Flag("-q, --quiet", "Print warnings only.")] = False
 
 
-RUN: Final = """\
-Run a coding agent with its context kept within a budget, without changing the agent's setup.
-
-A proxy starts on a free port, and stops when the agent ends. The agent has the terminal for itself, and its exit code
-is returned. It is pointed at the proxy for this run only: by an environment variable for Claude Code, an option for
-Codex, an extension for pi. Its login or key, its provider and its other settings stay the same.
-
-Examples:
-  wane run claude
-  wane run --budget 60k claude -p "make the tests pass"
-  wane run codex exec "make the tests pass"
-  wane run pi --model anthropic/claude-sonnet-5-5
-  wane run --api openai --upstream https://openrouter.ai/api/v1 my-agent
-
-At the end, one line on standard error tells the number of requests, the largest view, and how much was evicted. Watch
-the sessions at /wane/ of the proxy, whose address the agent gets as WANE_PROXY_URL; --listen sets it in advance. For a
-proxy that keeps running, see wane proxy --help.
-
-Exit codes:
-  the agent's own, or 128 and the number of the signal that ended it
-  1    an extra is missing, or the proxy cannot listen
-  2    an option cannot be used, or the agent cannot be pointed at a proxy
-  127  the agent is not installed
-"""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """The options of `wane run`; `arguments` are the agent's own."""
+    """Run a coding agent with its context kept within a budget, without changing the agent's setup.
+
+    A proxy starts on a free port, and stops when the agent ends. The agent has the terminal for itself, and its exit
+    code is returned. It is pointed at the proxy for this run only: by an environment variable for Claude Code, an
+    option for Codex, an extension for pi. Its login or key, its provider and its other settings stay the same.
+
+    Examples:
+      wane run claude
+      wane run --budget 60k claude -p "make the tests pass"
+      wane run codex exec "make the tests pass"
+      wane run pi --model anthropic/claude-sonnet-5-5
+      wane run --api openai --upstream https://openrouter.ai/api/v1 my-agent
+
+    At the end, one line on standard error tells the number of requests, the largest view, and how much was evicted.
+    Watch the sessions at /wane/ of the proxy, whose address the agent gets as WANE_PROXY_URL; --listen sets it in
+    advance. For a proxy that keeps running, see wane proxy --help.
+
+    Exit codes:
+      the agent's own, or 128 and the number of the signal that ended it
+      1    an extra is missing, or the proxy cannot listen
+      2    an option cannot be used, or the agent cannot be pointed at a proxy
+      127  the agent is not installed
+    """
 
     agent: Annotated[
         str,
@@ -314,23 +306,19 @@ class RunOptions:
     quiet: Annotated[bool, Flag("-q, --quiet", "Print only errors of Wane's own.")] = False
 
 
-STATUSLINE: Final = """\
-Print one line about the session that the proxy served last, for an agent's status line.
-
-It shows the view and its budget, what was evicted just now and in total, and money if prices are known. For Claude
-Code, put this into its settings.json:
-
-  {"statusLine": {"type": "command", "command": "wane statusline"}}
-
-Examples:
-  wane statusline
-  wane statusline --url http://127.0.0.1:8484
-"""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatuslineOptions:
-    """The options of `wane statusline`."""
+    """Print one line about the session that the proxy served last, for an agent's status line.
+
+    It shows the view and its budget, what was evicted just now and in total, and money if prices are known. For Claude
+    Code, put this into its settings.json:
+
+    {"statusLine": {"type": "command", "command": "wane statusline"}}
+
+    Examples:
+      wane statusline
+      wane statusline --url http://127.0.0.1:8484
+    """
 
     url: Annotated[
         str | None,
@@ -343,9 +331,9 @@ class StatuslineOptions:
 
 
 PROXY_COMMANDS: Final = (
-    Command("proxy", PROXY, ProxyCommandOptions, "wane.cli.proxy.command:run_proxy"),
-    Command("run", RUN, RunOptions, "wane.cli.proxy.run:run_agent"),
-    Command("statusline", STATUSLINE, StatuslineOptions, "wane.cli.proxy.statusline:print_statusline"),
+    Command("proxy", ProxyCommandOptions, "wane.cli.proxy.command:run_proxy"),
+    Command("run", RunOptions, "wane.cli.proxy.run:run_agent"),
+    Command("statusline", StatuslineOptions, "wane.cli.proxy.statusline:print_statusline"),
 )
 """All of them, in the order of help."""
 
