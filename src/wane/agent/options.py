@@ -60,14 +60,11 @@ class AgentOptions:
     prompt: Annotated[
         str | None,
         Flag(
-            "-p, --print",
-            "Do one task, print the answer and exit; a dash reads the task from standard input.",
-            "TASK",
+            "-p, --print", "Do one task, print the answer and exit; a dash reads the task from standard input.", "TASK"
         ),
     ] = None
     model: Annotated[
-        str | Model | None,
-        Flag("-m, --model", "The model, such as anthropic:claude-sonnet-5-5.", "PROVIDER:MODEL"),
+        str | Model | None, Flag("-m, --model", "The model, such as anthropic:claude-sonnet-5-5.", "PROVIDER:MODEL")
     ] = None
     continue_last: Annotated[bool, Flag("-c, --continue", "Resume this directory's last session.")] = False
     resume: Annotated[
@@ -90,8 +87,7 @@ class AgentOptions:
     ] = None
     cwd: Annotated[Path, Flag("-C, --cwd", "Work in DIR instead of here.", "DIR")] = Path()
     cost_limit: Annotated[
-        float | None,
-        Flag("-l, --cost-limit", "Make no more model calls once this much is spent.", "DOLLARS"),
+        float | None, Flag("-l, --cost-limit", "Make no more model calls once this much is spent.", "DOLLARS")
     ] = None
     yolo: Annotated[
         bool | None,
@@ -106,8 +102,7 @@ class AgentOptions:
         ),
     ] = None
     deny: Annotated[
-        Sequence[str] | None,
-        Flag("--deny", "Refuse what matches, also with --yolo. May be repeated.", "PATTERN"),
+        Sequence[str] | None, Flag("--deny", "Refuse what matches, also with --yolo. May be repeated.", "PATTERN")
     ] = None
     mcp: Annotated[
         Sequence[str] | None,
@@ -132,7 +127,6 @@ class AgentOptions:
     ] = None
     strategy: Annotated[Strategy | None, Flag("--strategy", STRATEGY_HELP, "STRATEGY")] = None
     no_cwl: Annotated[
-        bool,
-        Flag("--no-cwl", "Do not manage the context: no episodes, no eviction. Same as --strategy none."),
+        bool, Flag("--no-cwl", "Do not manage the context: no episodes, no eviction. Same as --strategy none.")
     ] = False
     sessions: Path | None = None

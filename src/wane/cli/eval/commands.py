@@ -113,8 +113,7 @@ class TasksOptions:
     """
 
     config: Annotated[
-        Path | None,
-        Flag("--config", "List the tasks of this configuration, in the order of its first run.", "FILE"),
+        Path | None, Flag("--config", "List the tasks of this configuration, in the order of its first run.", "FILE")
     ] = None
     as_json: Json = False
 

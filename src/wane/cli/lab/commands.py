@@ -48,8 +48,7 @@ _Report: TypeAlias = Annotated[
     str | None, Flag("--report", "Also write the result as one HTML page that needs no network.", "FILE")
 ]
 _Redact: TypeAlias = Annotated[
-    bool,
-    Flag("--redact", "Leave out of the page what was said and done, to share it: texts, titles and names."),
+    bool, Flag("--redact", "Leave out of the page what was said and done, to share it: texts, titles and names.")
 ]
 _Sidechains: TypeAlias = Annotated[bool, Flag("--sidechains", "Count sessions of sub-agents as sessions of their own.")]
 _Price: TypeAlias = Annotated[
@@ -86,8 +85,7 @@ class LabOptions:
     join: Annotated[bool, Flag("--join", "Join all sessions into one, as if one agent had done all of it.")] = False
     sidechains: _Sidechains = False
     engine: Annotated[
-        Literal["processes", "ray"],
-        Flag("--engine", "Where to run: processes of this machine, or ray.", "ENGINE"),
+        Literal["processes", "ray"], Flag("--engine", "Where to run: processes of this machine, or ray.", "ENGINE")
     ] = "processes"
     workers: Annotated[int | None, Flag("--workers", "Number of processes. The default is one per core.", "N")] = None
 
@@ -263,9 +261,7 @@ class ClosedLoopOptions:
     strategy: Annotated[
         str,
         Flag(
-            "--strategy",
-            "How the agent manages its context: names separated by commas. The default is cwl.",
-            "NAMES",
+            "--strategy", "How the agent manages its context: names separated by commas. The default is cwl.", "NAMES"
         ),
     ] = "cwl"
     budget: _Budget = "80k"

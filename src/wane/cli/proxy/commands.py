@@ -58,8 +58,7 @@ class ContextOptions:
         ),
     ] = None
     policy: Annotated[
-        PolicyName,
-        Flag("--policy", "How cwl evicts: default (in batches) or paper (in the smallest steps).", "POLICY"),
+        PolicyName, Flag("--policy", "How cwl evicts: default (in batches) or paper (in the smallest steps).", "POLICY")
     ] = "default"
     policy_settings: PolicyOptions = field(default_factory=PolicyOptions)
     tool_classes: ToolClasses = ()
@@ -267,11 +266,7 @@ class RunOptions:
     context: ContextOptions = field(default_factory=ContextOptions)
     upstream: Annotated[
         str | None,
-        Flag(
-            "--upstream",
-            "The provider's base URL. The default is the one that the agent uses by itself.",
-            "URL",
-        ),
+        Flag("--upstream", "The provider's base URL. The default is the one that the agent uses by itself.", "URL"),
     ] = None
     api: Annotated[
         Literal["anthropic", "openai"] | None,
@@ -298,9 +293,7 @@ class RunOptions:
     log_level: Annotated[
         _Level,
         Flag(
-            "--log-level",
-            "What to log: debug, info (a line for each request, the default), warning or error.",
-            "LEVEL",
+            "--log-level", "What to log: debug, info (a line for each request, the default), warning or error.", "LEVEL"
         ),
     ] = "info"
     quiet: Annotated[bool, Flag("-q, --quiet", "Print only errors of Wane's own.")] = False
