@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, get_args
 
 from wane.conversation.calls import Call, Verdicts, WaitingCalls
 from wane.conversation.engine import ANNOTATED, SEARCHED, Done
-from wane.conversation.events import Emitter, HistoryForked, HistoryReplaced, Listener
+from wane.conversation.events import HistoryForked, HistoryReplaced, Listener
 from wane.conversation.history import Adapter, Aligner, ByMessage, Change
 from wane.conversation.request import DELIMITER_TOOL, RECALL_ALONE, RECALL_TOOL, REMIND_AT, Request, Tool
 from wane.conversation.state import Digest, export_conversation, restore_conversation
@@ -102,6 +102,7 @@ class Conversation(Generic[M]):
     _verdicts: Verdicts
     _digest: Digest[M]
     _waiting: WaitingCalls[M]
+    listeners: list[Listener]
     _left_out: list[int]  # which of the messages that the aligner knows were left out of the history
 
     def __init__(
@@ -128,7 +129,7 @@ class Conversation(Generic[M]):
         self.format = get_format(format) if isinstance(format, str) else format
         self.keep_opening = keep_opening
         self._recalls = recall
-        self._emitter = Emitter([] if on_event is None else [on_event])
+        self.listeners = [] if on_event is None else [on_event]
         self._setup: Setup[M] = Setup(
             self.format,
             Adapter() if adapter is None else adapter,
@@ -138,7 +139,7 @@ class Conversation(Generic[M]):
             remind_at,
             cache_lifetime,
             manage,
-            self._emitter.emit,
+            [],
         )
         self._new_aligner = aligner or (lambda: ByMessage(self._setup.format, self._setup.adapter))
         self._begin(Timeline(self._setup))
@@ -247,11 +248,6 @@ class Conversation(Generic[M]):
         """Tokens of the history that are not in view."""
         return self._line.engine.evicted
 
-    @property
-    def listeners(self) -> list[Listener]:
-        """Called with each event."""
-        return self._emitter.listeners
-
     # Settings that may be changed between requests
 
     @property
@@ -338,7 +334,7 @@ class Conversation(Generic[M]):
             for each in messages:
                 calls += self._append(each, input_tokens, at)
         finally:
-            self._emitter.flush()
+            self._tell()
         return calls
 
     def extend(self, messages: Sequence[Any]) -> list[Call[M]]:
@@ -355,7 +351,7 @@ class Conversation(Generic[M]):
             for message in self.read(messages):
                 self._append(message)
         finally:
-            self._emitter.flush()
+            self._tell()
         return self.calls
 
     def ingest(self, history: Sequence[Any]) -> Change:
@@ -388,11 +384,11 @@ class Conversation(Generic[M]):
             self._line = line
             self._waiting.forget()
             self._digest.forget()
-            self._emitter.emit(HistoryForked(kept) if kept else HistoryReplaced())
+            self._setup.events.append(HistoryForked(kept) if kept else HistoryReplaced())
         for each in prepared:
             if each is not None:
                 self._take(each)
-        self._emitter.flush()
+        self._tell()
         return Change(kept, known - kept, len(fresh))
 
     def shares(self, history: Sequence[Any]) -> int:
@@ -408,8 +404,8 @@ class Conversation(Generic[M]):
         """
         self._answer_own()
         other = copy(self)
-        other._emitter = Emitter([*self.listeners])
-        other._setup = replace(self._setup, emit=other._emitter.emit)
+        other.listeners = [*self.listeners]
+        other._setup = replace(self._setup, events=[])
         count = self.length if count is None else count
         line, kept = self._line.back_to(count, other._setup)
         other._begin(line)
@@ -434,7 +430,7 @@ class Conversation(Generic[M]):
         line = self._line
         line.asked = line.asked if at is None else at
         outcome = line.request(cold=cold)
-        self._emitter.flush()
+        self._tell()
         if isinstance(outcome, SummaryNeeded):
             format_ = writing(self.format, f"the strategy {self._setup.strategy!r}")
             view = [*line.view.read(outcome.view), format_.turn(outcome.instructions)]
@@ -463,7 +459,7 @@ class Conversation(Generic[M]):
         """
         if request is None or request.number == len(self._line.requests):
             self._line.observe(input_tokens)
-            self._emitter.flush()
+            self._tell()
 
     # Recorded histories
 
@@ -609,6 +605,14 @@ class Conversation(Generic[M]):
         self._setup.settings = replace(self._setup.settings, tool_classes=tool_classes)
 
     # Internals
+
+    def _tell(self) -> None:
+        """Tell the listeners what happened. If one fails, the next call repeats that event, for all of them."""
+        events = self._setup.events
+        while events:
+            for listener in self.listeners:
+                listener(events[0])
+            del events[0]
 
     def _begin(self, line: Timeline[M]) -> None:
         self._line = line

@@ -165,28 +165,3 @@ Event: TypeAlias = (
 
 Listener: TypeAlias = Callable[[Event], None]
 """Called with each event, after it has happened; its exceptions go to the caller of the conversation."""
-
-
-class Emitter:
-    """Passes events to listeners in order, each after it has happened.
-
-    Attributes:
-        listeners: called with each event, in order.
-    """
-
-    __slots__ = ("_queue", "listeners")
-
-    def __init__(self, listeners: list[Listener]) -> None:
-        self.listeners = listeners
-        self._queue: list[Event] = []
-
-    def emit(self, *events: Event) -> None:
-        """Queue events until `flush` is called."""
-        self._queue += events
-
-    def flush(self) -> None:
-        """Pass on the queued events. If a listener fails, the next `flush` repeats that event, for all listeners."""
-        while self._queue:
-            for listener in self.listeners:
-                listener(self._queue[0])
-            del self._queue[0]

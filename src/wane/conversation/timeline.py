@@ -47,7 +47,7 @@ class Setup(Generic[MessageT]):
         remind_at: share of the budget that unannotated work may fill before the model is reminded; None for never.
         cache_lifetime: seconds after which the provider's cache has expired.
         manage: whether anything may leave the view.
-        emit: called with events.
+        events: what happened and the listeners have not been told yet.
     """
 
     format: Format[MessageT]
@@ -58,7 +58,7 @@ class Setup(Generic[MessageT]):
     remind_at: float | None
     cache_lifetime: float
     manage: bool
-    emit: Callable[..., None]
+    events: list[Event]
 
     def read(self, data: Sequence[Any]) -> Sequence[MessageT]:
         """Return the messages of what a host holds; see `Conversation.read`."""
@@ -225,7 +225,7 @@ class Timeline(Generic[MessageT]):
         added = [meaning for _, meaning in taken]
         items = tuple(item for item, _ in taken)
         event = MessageTaken(message, first, items, tuple(added))
-        self._setup.emit(event, *chain.from_iterable(map(_episode_events, added)))
+        self._setup.events += [event, *chain.from_iterable(map(_episode_events, added))]
         return added
 
     def retake(self, prepared: Prepared[MessageT]) -> None:
@@ -275,7 +275,7 @@ class Timeline(Generic[MessageT]):
         engine, overhead = self.engine, self.host_overhead + self.message_overhead
         if overhead != engine.overhead:
             engine.overhead = overhead
-            self._setup.emit(OverheadChanged(overhead))
+            self._setup.events.append(OverheadChanged(overhead))
         if not self._setup.manage:
             return self.show(engine.hold())
         outcome = engine.fit(cold=self.is_cold() if cold is None else cold)
@@ -296,7 +296,7 @@ class Timeline(Generic[MessageT]):
         overflowed, managed = shown.report is not None and shown.report.overflowed, self._setup.manage
         count = len(self.transcript.messages)
         self.requests.append(Sent(count, engine.overhead, engine.name, shown.done, overflowed, managed))
-        self._setup.emit(*_request_events(shown, engine))
+        self._setup.events += _request_events(shown, engine)
         return shown
 
     def observe(self, input_tokens: int, message: MessageT | None = None) -> None:
@@ -309,7 +309,7 @@ class Timeline(Generic[MessageT]):
         if self.requests and self.engine.observe(input_tokens):
             sent = self.requests[-1]
             sent.tokens = input_tokens
-            self._setup.emit(UsageObserved(input_tokens, self._items_of(sent.messages), message))
+            self._setup.events.append(UsageObserved(input_tokens, self._items_of(sent.messages), message))
 
     def renew(self, number: int, message: MessageT) -> None:
         """Replace a message with another object of the same content, unless only a part of it was taken in."""
@@ -355,7 +355,7 @@ class Timeline(Generic[MessageT]):
                 return self._redone(prepared, setup)
             except HistoryError:
                 pass  # tool classes have changed, so other items would be evicted
-        line = self._afresh(replace(setup, emit=lambda *_: None))
+        line = self._afresh(replace(setup, events=[]))
         for each in prepared:
             line.take(each)
         line._setup = setup
