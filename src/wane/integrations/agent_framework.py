@@ -16,8 +16,7 @@ from weakref import WeakKeyDictionary
 from wane.conversation import Adapter, Call, Conversation, calls_of
 from wane.core import DEFAULT_BUDGET
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
-from wane.integrations.lifecycle import LifecycleSettings, Warner, after_answer, maker, resumed
-from wane.integrations.passing import joined, parted
+from wane.integrations.lifecycle import LifecycleSettings, Warner, after_answer, joined, maker, parted, resumed
 
 try:
     from agent_framework import (

@@ -16,8 +16,7 @@ from uuid import uuid4
 from wane.conversation import Adapter, Call, Conversation, Tool
 from wane.core import DEFAULT_BUDGET
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
-from wane.integrations.lifecycle import LifecycleSettings, Warner, after_answer, maker, resumed
-from wane.integrations.passing import joined, parted
+from wane.integrations.lifecycle import LifecycleSettings, Warner, after_answer, joined, maker, parted, resumed
 
 try:
     from google.adk.agents.callback_context import CallbackContext

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from wane.agent.costs import Totals, dollars
 from wane.agent.events import SessionEvent, Spent, TextDelta, ThinkingDelta, ToolCalled, ToolReturned
-from wane.cli.terminal.text import printable
+from wane.cli.terminal.text import cut, printable
 from wane.core.report import brief
 from wane.strategies.base import ANNOTATED
 
@@ -117,8 +117,7 @@ class Activity:
         if room < _NARROWEST:
             rest = f"  {HINT}"
             room = max(_NARROWEST, columns - 1 - len(frame) - 1 - len(rest))
-        doing = self.doing if len(self.doing) <= room else f"{self.doing[: room - 1]}…"
-        return f"{frame} {doing}{rest}"
+        return f"{frame} {cut(self.doing, room)}{rest}"
 
 
 def elapsed(seconds: float) -> str:

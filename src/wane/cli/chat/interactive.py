@@ -7,7 +7,6 @@ import os
 import sys
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -26,16 +25,16 @@ from wane.agent.images import images_in
 from wane.agent.tools.names import SHELL_TOOL
 from wane.cli import failure
 from wane.cli.chat import narration
-from wane.cli.chat.commands import COMMANDS, chosen, find_command, session_table
+from wane.cli.chat.commands import COMMANDS, chosen, find_command
 from wane.cli.chat.footer import Activity, footer
-from wane.cli.chat.narration import MAX_ALL, Narration, safe
+from wane.cli.chat.narration import Narration, safe
 from wane.cli.chat.own_commands import CustomCommand, custom_commands, run_own
 from wane.cli.chat.questions import Asking
-from wane.cli.chat.starting import check_options, load_agent, open_session, store_of
+from wane.cli.chat.starting import check_options, choose_session, load_agent, open_session, store_of
 from wane.cli.chat.typed import ChatCompleter, chat_keys, history_at
 from wane.cli.failure import UsageError
 from wane.cli.terminal.signals import INTERRUPT, handled
-from wane.cli.terminal.text import is_unicode
+from wane.cli.terminal.text import cut, is_unicode
 from wane.core.errors import WaneError
 
 if TYPE_CHECKING:
@@ -62,27 +61,12 @@ def run_chat(options: AgentOptions) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("the interactive session needs a terminal; give the task with -p")
     try:
-        options = _chosen(options)
+        options = choose_session(options)
     except EOFError:  # Ctrl-D: none of the sessions
         return failure.OK
     with patch_stdout(raw=True):
         console = Console(file=sys.stdout, force_terminal=True, highlight=False, markup=False, emoji=False)
         return asyncio.run(Chat(options, console).run())
-
-
-def _chosen(options: AgentOptions) -> AgentOptions:
-    """Let the user choose a session if `--resume` was given without an id."""
-    if options.resume != "":
-        return options
-    from wane.cli.sessions.listing import of_the_agent
-
-    infos = of_the_agent(store_of(options).sessions(options.cwd))
-    if not infos:
-        raise UsageError("this directory has no session to resume; start one with: wane")
-    console = Console(highlight=False, markup=False, emoji=False)
-    console.print(session_table(infos, None))
-    answer = PromptSession[str]().prompt("Resume which one? ").strip()
-    return replace(options, resume=chosen(infos, answer) or infos[0].id)
 
 
 class Chat:
@@ -249,13 +233,7 @@ class Chat:
 
     def unfold(self) -> None:
         """Write the whole of what was last shown in part."""
-        lines = self._narration.folded
-        for line in lines[-MAX_ALL:]:
-            self.console.print(Text(f"    {safe(line)}", style="dim"))
-        if not lines:
-            self.console.print("Nothing was folded.", style="dim")
-        elif len(lines) > MAX_ALL:
-            self.console.print(f"    (the last {MAX_ALL:,} of {len(lines):,} lines)", style="dim")
+        self._narration.unfold()
 
     # Input
 
@@ -379,7 +357,7 @@ class Chat:
         size = self._prompt.app.output.get_size()
         live = self._narration.live(size.columns)[-max(2, size.rows // 2) :]
         parts = [("ansibrightblack" if line.startswith("    ") else "", f"{line}\n") for line in live]
-        queued = [_cut(f"next: {safe(line)}", size.columns - 1) for line in list(self._waiting)[-_MOST_QUEUED:]]
+        queued = [cut(f"next: {safe(line)}", size.columns - 1) for line in list(self._waiting)[-_MOST_QUEUED:]]
         parts += [("ansibrightblack", f"{line}\n") for line in queued]
         if self._question.open:
             parts.append(("ansiyellow bold", self._question.prompt))
@@ -414,11 +392,10 @@ class Chat:
         name = f"session {session.id}" if session.id else "the session is not saved"
         self.console.print(f"wane in {session.cwd}, {name}. /help lists the commands.", style="dim")
         self._warn(session.warnings)
-        from wane.cli.chat.recap import recap_lines, recap_of
+        from wane.cli.chat.recap import recap_lines
 
-        if (recap := recap_of(session)) is not None:
-            for line in recap_lines(recap):
-                self.console.print(line, no_wrap=True, overflow="ellipsis")
+        for line in recap_lines(session):
+            self.console.print(line, no_wrap=True, overflow="ellipsis")
 
     def _warn(self, warnings: Sequence[str]) -> None:
         for warning in warnings:
@@ -449,7 +426,3 @@ def _looks(line: str) -> bool:
         return line.startswith("/") and find_command(line)[0].looks
     except WaneError:
         return True  # tell the error at once
-
-
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[: length - 1]}…"

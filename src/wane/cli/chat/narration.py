@@ -27,7 +27,7 @@ from wane.agent.tools.names import SHELL_TOOL
 from wane.cli.chat.footer import spent
 from wane.cli.chat.questions import question_lines
 from wane.cli.terminal.answer import AnswerStream
-from wane.cli.terminal.text import counted, printable
+from wane.cli.terminal.text import counted, cut, printable
 from wane.conversation.events import BudgetUnmet, EpisodeClosed, EpisodeOpened, PassRan, StrategyActed
 from wane.core import DELIMITER
 from wane.core.report import brief
@@ -75,13 +75,10 @@ class Narration:
     Args:
         write: writes a line, or a block of an answer.
         marks: marks at the beginning of lines.
-
-    Attributes:
-        folded: the lines of the last output that was shown in part.
     """
 
     def __init__(self, write: Callable[[RenderableType], None], marks: Marks = UNICODE) -> None:
-        self.folded: list[str] = []
+        self._folded: list[str] = []  # the lines of the last output that was shown in part
         self._write = write
         self._marks = marks
         self._answer = AnswerStream()
@@ -120,7 +117,7 @@ class Narration:
         for line in safe(self._answer.rest, keep="\t\n").split("\n"):
             lines += textwrap.wrap(line, max(1, columns - 1), drop_whitespace=False) or [""]
         answer = lines[-MAX_LIVE:] if self._answer.rest.strip() else []
-        return answer + [_cut(line, columns - 1) for line in self._output.lines()]
+        return answer + [cut(line, columns - 1) for line in self._output.lines()]
 
     def end(self, result: TurnResult) -> None:
         """Write how the turn ended."""
@@ -140,6 +137,16 @@ class Narration:
         for line in question_lines(request):
             self._write(line)
 
+    def unfold(self) -> None:
+        """Write the whole of what was last shown in part."""
+        lines = self._folded
+        for line in lines[-MAX_ALL:]:
+            self._write(Text(f"    {safe(line)}", style="dim"))
+        if not lines:
+            self._write(Text("Nothing was folded.", style="dim"))
+        elif len(lines) > MAX_ALL:
+            self._write(Text(f"    (the last {MAX_ALL:,} of {len(lines):,} lines)", style="dim"))
+
     def flush(self) -> None:
         """Write the unfinished answer."""
         for block in self._answer.end():
@@ -156,7 +163,9 @@ class Narration:
                 return self._returned(tool, result, failed, "" if call_id == self._latest else f"{printable(tool)}: ")
             case ToolReturned(tool=tool, result=result) if tool == DELIMITER and result.startswith(_REFUSED):
                 reason = result.removeprefix(_REFUSED).partition(". ")[0]
-                return Text(f"  {marks.result} {_cut(f'delimiter refused: {printable(reason)}')}", style="dim")
+                return Text(
+                    f"  {marks.result} {cut(f'delimiter refused: {printable(reason)}', _MAX_ARGUMENTS)}", style="dim"
+                )
             case EpisodeOpened(episode) if episode.name is not None:
                 behind = f" (on {', '.join(map(_named, episode.dependencies))})" if episode.dependencies else ""
                 return Text(f"{marks.opened} {episode.type.value} {_named(episode.name)}{behind}", style="magenta")
@@ -181,12 +190,12 @@ class Narration:
         lines = result.rstrip("\n").split("\n")
         style = "red" if failed else "dim"
         if tool != SHELL_TOOL and not failed:
-            shown = f"{len(lines)} lines" if len(lines) > 1 else _cut(printable(lines[0]))
+            shown = f"{len(lines)} lines" if len(lines) > 1 else cut(printable(lines[0]), _MAX_ARGUMENTS)
             return Text(f"  {self._marks.result} {name}{shown}", style=style)
         if len(lines) > MAX_LINES:
-            self.folded = lines
+            self._folded = lines
         more = [f"({len(lines) - MAX_LINES} lines above; Ctrl-O shows all)"] if len(lines) > MAX_LINES else []
-        body = "\n    ".join(_cut(safe(line)) for line in [*more, *lines[-MAX_LINES:]])
+        body = "\n    ".join(cut(safe(line), _MAX_ARGUMENTS) for line in [*more, *lines[-MAX_LINES:]])
         return Text(f"  {self._marks.result} {name}{body}", style=style)
 
     def _change(self, path: str, lines: list[str]) -> None:
@@ -198,7 +207,7 @@ class Narration:
         for line in lines[:MAX_CHANGED]:
             self._write(Text(f"    {safe(line)}", style=_DIFF_STYLES.get(line[:1], "")))
         if len(lines) > MAX_CHANGED:
-            self.folded = lines
+            self._folded = lines
             self._write(Text(f"    ({len(lines) - MAX_CHANGED} more lines; Ctrl-O shows all)", style="dim"))
 
     def _new_file(self, arguments: str) -> None:
@@ -249,18 +258,14 @@ def _arguments(raw: str) -> str:
     try:
         data = json.loads(raw)
     except (ValueError, RecursionError):
-        return _cut(printable(raw))
+        return cut(printable(raw), _MAX_ARGUMENTS)
     if not isinstance(data, dict):
-        return _cut(printable(raw))
+        return cut(printable(raw), _MAX_ARGUMENTS)
     values = [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in data.values()]
     if len(values) == 1:
-        return _cut(printable(values[0]))
-    return _cut(printable(" ".join(f"{name}={value}" for name, value in zip(data, values, strict=True))))
+        return cut(printable(values[0]), _MAX_ARGUMENTS)
+    return cut(printable(" ".join(f"{name}={value}" for name, value in zip(data, values, strict=True))), _MAX_ARGUMENTS)
 
 
 def _named(name: str) -> str:
     return printable(brief(name))
-
-
-def _cut(text: str, length: int = _MAX_ARGUMENTS) -> str:
-    return text if len(text) <= length else f"{text[: length - 1]}…"

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
 from rich.text import Text
 
 from wane.cli.chat.footer import short
-from wane.cli.terminal.text import counted, local_time, printable
+from wane.cli.terminal.text import counted, cut, local_time, printable
 from wane.journal import PassRecord
 
 if TYPE_CHECKING:
@@ -25,72 +23,31 @@ _LENGTH: Final = 120
 _LOOKED_AT: Final = 4 * _LENGTH
 
 
-@dataclass(frozen=True, slots=True)
-class Recap:
-    """A summary of a session.
-
-    Attributes:
-        title: beginning of the user's first turn.
-        asked: beginning of their last turn.
-        answer: beginning of its answer; "" if there is none.
-        cut_off: whether the last turn was interrupted, or failed, before an answer.
-        turns: number of user turns.
-        passes: number of passes.
-        tokens: tokens of the view.
-        budget: tokens that it may hold.
-        used: when the session was last written before it was opened.
-    """
-
-    title: str
-    asked: str
-    answer: str
-    cut_off: bool
-    turns: int
-    passes: int
-    tokens: int
-    budget: int
-    used: datetime | None
-
-
-def recap_of(session: AgentSession) -> Recap | None:
-    """Return the recap of a session; None if nothing was said in it."""
+def recap_lines(session: AgentSession) -> list[Text]:
+    """Return two to four lines about a session; none if nothing was said in it. The caller cuts long ones."""
     said = [text for message in session.history for text in _said(message)]
     if not said:
-        return None
+        return []
     last = session.history[-1]
-    answer = ""
-    if isinstance(last, ModelResponse):
-        answer = next((p.content for p in last.parts if isinstance(p, TextPart) and p.content.strip()), "")
     records = session.journal.found.records if session.journal else ()
-    return Recap(
-        title=said[0],
-        asked=said[-1],
-        answer=_one_line(answer),
-        # A request without an answer, or an answer that broke off.
-        cut_off=not isinstance(last, ModelResponse) or last.state != "complete",
-        turns=len(said),
-        passes=sum(isinstance(record, PassRecord) for record in records),
-        tokens=session.tokens,
-        budget=session.window.budget,
-        used=records[-1].at if records else None,
-    )
-
-
-def recap_lines(recap: Recap) -> list[Text]:
-    """Return two to four lines; the caller cuts long ones."""
-    counts = [
-        counted(recap.turns, "turn"),
-        f"{recap.passes:,} pass{'es' * (recap.passes != 1)}",
-        f"view {short(recap.tokens)}/{short(recap.budget)}",
+    passes = sum(isinstance(record, PassRecord) for record in records)
+    used = records[-1].at if records else None
+    told = [
+        *([f"last used {local_time(used)}"] if used is not None else []),
+        counted(len(said), "turn"),
+        f"{passes:,} pass{'es' * (passes != 1)}",
+        f"view {short(session.tokens)}/{short(session.window.budget)}",
     ]
-    used = [f"last used {local_time(recap.used)}"] if recap.used is not None else []
-    lines = [Text(recap.title or "(no text)", style="bold"), Text("  ".join([*used, *counts]), style="dim")]
-    if recap.turns > 1:
-        lines.append(Text(f"> {recap.asked or '(no text)'}", style="cyan"))
-    if recap.cut_off:
+    lines = [Text(said[0] or "(no text)", style="bold"), Text("  ".join(told), style="dim")]
+    if len(said) > 1:
+        lines.append(Text(f"> {said[-1] or '(no text)'}", style="cyan"))
+    # A request without an answer, or an answer that broke off.
+    if not isinstance(last, ModelResponse) or last.state != "complete":
         lines.append(Text(CUT_OFF, style="yellow"))
-    elif recap.answer:
-        lines.append(Text(f"  {recap.answer}"))
+    elif answer := next(
+        (part.content for part in last.parts if isinstance(part, TextPart) and part.content.strip()), ""
+    ):
+        lines.append(Text(f"  {_one_line(answer)}"))
     return lines
 
 
@@ -105,4 +62,4 @@ def _said(message: ModelMessage) -> Iterator[str]:
 
 def _one_line(text: str) -> str:
     line = " ".join(text.lstrip()[:_LOOKED_AT].split())
-    return printable(line if len(line) <= _LENGTH else f"{line[: _LENGTH - 1]}…")
+    return printable(cut(line, _LENGTH))

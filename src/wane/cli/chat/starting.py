@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import os
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wane.agent.config import Settings, load_settings
 from wane.agent.models import default_model, resolve_model
-from wane.agent.options import AGENT_FORMAT
+from wane.agent.options import AGENT_FORMAT, CHOOSE
+from wane.cli.failure import UsageError
 from wane.core.errors import WaneError
 from wane.journal import SessionStore, default_root
 
@@ -52,6 +53,29 @@ def path_to_resume(options: AgentOptions) -> Path | None:
     if options.continue_last:
         return store_of(options).latest(options.cwd, AGENT_FORMAT).path
     return store_of(options).find(options.resume) if options.resume else None
+
+
+def choose_session(options: AgentOptions) -> AgentOptions:
+    """Return the options with a session that the user chooses, if `--resume` was given without an id.
+
+    Raises:
+        UsageError: if there is no session to choose.
+        EOFError: if the user chooses none.
+    """
+    if options.resume != CHOOSE:
+        return options
+    from prompt_toolkit import PromptSession
+    from rich.console import Console
+
+    from wane.cli.chat.commands import chosen, session_table
+    from wane.cli.sessions.listing import of_the_agent
+
+    infos = of_the_agent(store_of(options).sessions(options.cwd))
+    if not infos:
+        raise UsageError("this directory has no session to resume; start one with: wane")
+    Console(highlight=False, markup=False, emoji=False).print(session_table(infos, None))
+    answer = PromptSession[str]().prompt("Resume which one? ").strip()
+    return replace(options, resume=chosen(infos, answer) or infos[0].id)
 
 
 def check_options(options: AgentOptions) -> Settings:

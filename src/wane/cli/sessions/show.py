@@ -15,7 +15,7 @@ from wane.cli.sessions.listing import agent_of, described
 from wane.cli.sessions.saved import Session, Turn, Usage, find_session, load_session
 from wane.cli.terminal import layout
 from wane.cli.terminal.picture import Role, Row
-from wane.cli.terminal.text import local_time, printable
+from wane.cli.terminal.text import cut, local_time, printable
 from wane.core import Kind, Pinned
 from wane.core.errors import CorruptJournalError, JournalError
 from wane.formats.recordings import is_journal, recording_agent
@@ -106,13 +106,13 @@ def tree(session: Session, *, full: bool) -> list[Row]:
     below: dict[int, list[Row]] = {}
     policy = session.replayed.window.policy
     for episode, row in zip(episodes, layout.episode_rows(session.blocks, episodes, policy), strict=True):
-        note = _cut(episode.description or ("(inferred)" if episode.inferred else ""), full)
+        note = _one_line(episode.description or ("(inferred)" if episode.inferred else ""), full)
         if layout.is_told(row):
             below.setdefault(session.turn_of(episode), []).append(replace(row, note=note, depth=1))
     top = [row for row in layout.fixed_rows(session.blocks) if row.role is not Role.USER]
     rows = top + below.get(-1, [])
     for number, (turn, tokens) in enumerate(_turns(session)):
-        rows.append(Row(Role.USER, _cut(turn.text, full) or "(no text)", tokens, tokens, why="never evicted"))
+        rows.append(Row(Role.USER, _one_line(turn.text, full) or "(no text)", tokens, tokens, why="never evicted"))
         rows += below.get(number, [])
     # Other strategies spare nothing for the reasons that eviction by episode has.
     return rows if session.view.by_episode else [replace(row, level="", why="") for row in rows]
@@ -236,6 +236,6 @@ def _took(record: PassRecord, pinned: Pinned | None) -> str:
     return printable(f"{shown or 'nothing'}{over}")
 
 
-def _cut(text: str, full: bool) -> str:
+def _one_line(text: str, full: bool) -> str:
     line = " ".join(text.split())
-    return line if full or len(line) <= _NOTE_LENGTH else f"{line[: _NOTE_LENGTH - 1]}…"
+    return line if full else cut(line, _NOTE_LENGTH)

@@ -31,6 +31,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
+def cut(text: str, length: int) -> str:
+    """Return text of at most this length; an ellipsis stands for the rest."""
+    return text if len(text) <= length else f"{text[: length - 1]}…"
+
+
 def is_unicode(encoding: str | None) -> bool:
     """Return whether an output's encoding can show box drawing."""
     return (encoding or "").lower().replace("_", "-").startswith("utf")

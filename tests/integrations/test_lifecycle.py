@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from wane import Conversation
-from wane.integrations.passing import joined, parted
+from wane.integrations.lifecycle import joined, parted
 
 
 def said(role: str, text: str) -> dict[str, Any]:
