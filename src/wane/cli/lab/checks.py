@@ -86,19 +86,6 @@ def _reads(found: Found) -> bool:
     return any(call.usage and call.usage.cache_read for call in found.session.calls)
 
 
-ANNOTATIONS_COLUMNS: Final = (
-    "session",
-    "marks",
-    "refused",
-    "episodes",
-    "calls",
-    "outside",
-    "unlinked",
-    "again",
-    "held",
-    "overflow",
-)
-
 ANNOTATIONS_NOTES: Final = (
     "marks: calls of delimiter; refused: those that were refused. episodes: that the agent marked. calls: mean tool "
     "calls of an episode. outside: share of the agent's work, in tokens, outside any episode. unlinked: of the acts "
@@ -143,7 +130,9 @@ def _entry(found: Found, figures: Annotations) -> dict[str, Any]:
 
 def _print_annotations(done: Sequence[tuple[Found, Annotations]], total: Annotations) -> None:
     print_lines(problem_lines(found.session for found, _ in done))
-    table = figure_table(*ANNOTATIONS_COLUMNS)
+    table = figure_table(
+        "session", "marks", "refused", "episodes", "calls", "outside", "unlinked", "again", "held", "overflow"
+    )
     for found, figures in done:
         table.add_row(printable(found.session.name), *_annotation_cells(figures))
     if len(done) > 1:

@@ -29,20 +29,6 @@ from wane.lab.replaying.compare import BASELINE, Comparison, compare, parse_stra
 from wane.lab.sweep import Point, Sweep, parse_budgets, sweep
 from wane.strategies.base import Settings
 
-REPLAY_COLUMNS: Final = (
-    "strategy",
-    "cost",
-    "ratio",
-    "again",
-    "view",
-    "peak",
-    "recall",
-    "edits",
-    "turns",
-    "breaks",
-    "over",
-)
-
 REPLAY_NOTES: Final = (
     "cost: of all model calls, with summaries. ratio: relative to never evicting. again: what fetching evicted content "
     "again would cost on top. view, peak: mean and most tokens of a request. recall: share still in view of the "
@@ -89,7 +75,9 @@ def _print_replay(result: Comparison, read: list[str]) -> None:
     print_lines(read)
     print_lines([f"Budget {result.budget:,} tokens, prices {prices_told(result.studied, result.pricing)}", ""])
     baseline = result.totals(BASELINE)
-    table = figure_table(*REPLAY_COLUMNS)
+    table = figure_table(
+        "strategy", "cost", "ratio", "again", "view", "peak", "recall", "edits", "turns", "breaks", "over"
+    )
     for name in result.names:
         table.add_row(name, *_replay_cells(result.totals(name), baseline))
     stdout_console().print(table)
@@ -133,20 +121,6 @@ def _remarks(result: Comparison, baseline: Totals) -> Iterator[str]:
     )
 
 
-SWEEP_COLUMNS: Final = (
-    "strategy",
-    "budget",
-    "cost",
-    "ratio",
-    "of last",
-    "again",
-    "per 100",
-    "view",
-    "recall",
-    "edits",
-    "",
-)
-
 SWEEP_NOTES: Final = (
     "ratio: cost relative to never evicting. of last: relative to the same strategy at its largest budget. again: what "
     "fetching evicted content again would cost on top; per 100: such fetches per 100 model calls, each one more call "
@@ -186,7 +160,9 @@ def run_sweep(options: SweepOptions) -> int:
 def _print_sweep(result: Sweep) -> None:
     print_lines([f"Prices {prices_told(result.studied, result.pricing)}", ""])
     best = result.frontier
-    table = figure_table(*SWEEP_COLUMNS)
+    table = figure_table(
+        "strategy", "budget", "cost", "ratio", "of last", "again", "per 100", "view", "recall", "edits", ""
+    )
     last = None
     for point in result.points:
         if last not in (None, point.strategy):
