@@ -90,7 +90,7 @@ def parse(
         UsageError: for a command line that is not understood.
         SystemExit: after printing help or the version.
     """
-    known, unknown = _parser(agent, commands, groups).parse_known_args(args)
+    known, unknown = _parser(args, agent, commands, groups).parse_known_args(args)
     values = vars(known)
     name: str | None = values.pop(_NAME, None)
     if unknown:
@@ -123,7 +123,9 @@ class _Parser(argparse.ArgumentParser):
 _Choices: TypeAlias = "argparse._SubParsersAction[_Parser]"
 
 
-def _parser(agent: Command, commands: Sequence[Command], groups: Mapping[str, str]) -> argparse.ArgumentParser:
+def _parser(
+    args: Sequence[str], agent: Command, commands: Sequence[Command], groups: Mapping[str, str]
+) -> argparse.ArgumentParser:
     from wane import __version__
 
     parser = _Parser("wane", allow_abbrev=False)
@@ -149,7 +151,8 @@ def _parser(agent: Command, commands: Sequence[Command], groups: Mapping[str, st
         child.page = partial(_command_help, command)
         # For a command in a group, the whole name instead of its last word.
         child.set_defaults(**{_NAME: command.name})
-        for each in declared(command.options):
+        # It takes time to read the flags of all commands, so only those that the line may mean get theirs.
+        for each in declared(command.options) if {*command.name.split()} <= {*args} else ():
             _add(child, each)
     return parser
 
