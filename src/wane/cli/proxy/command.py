@@ -22,8 +22,7 @@ from wane.cli.failure import UsageError
 from wane.cli.proxy.commands import ProxyCommandOptions
 from wane.cli.proxy.log import log_to
 from wane.cli.proxy.options import TOKEN_VARIABLE, proxy_options
-from wane.cli.terminal import signals
-from wane.cli.terminal.signals import END, INTERRUPT
+from wane.cli.terminal.signals import END, INTERRUPT, handled
 from wane.cli.terminal.text import counted, printable, say
 from wane.journal import SessionStore, default_root
 
@@ -43,8 +42,6 @@ def run_proxy(command: ProxyCommandOptions) -> int:
     options, quiet = proxy_options(command, os.environ), command.quiet
     log_to(logging.StreamHandler(sys.stderr), command.log_level or ("warning" if quiet else "info"))
     if command.workers > 1:
-        from wane.cli.proxy.command import serve_together
-
         return serve_together(
             options,
             command.workers,
@@ -76,7 +73,7 @@ async def _serve(options: ProxyOptions, *, quiet: bool, sock: socket.socket | No
             say(f"waiting up to {proxy.grace:g} s for {requests}; press Ctrl-C again to stop at once")
 
     try:
-        with signals.handled((*signals.INTERRUPT, *signals.END), stop):
+        with handled((*INTERRUPT, *END), stop):
             async with running(options, sock) as proxy:
                 started.append(proxy)
                 keep_loaded()

@@ -46,7 +46,7 @@ def handled(numbers: tuple[signal.Signals, ...], handle: Callable[[], object]) -
             signal.signal(number, was)
 
 
-_NAMES: Final = ("SIGINT", "SIGQUIT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
+_PASSED_ON: Final = ("SIGINT", "SIGQUIT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
 _FROM_KEYS: Final = ("SIGINT", "SIGQUIT")
 """Signals that a terminal sends to all programs in its foreground, so also to the child."""
 
@@ -76,7 +76,7 @@ def run_child(command: Sequence[str], environ: Mapping[str, str]) -> int:
             _send(running[0], number)
 
     # Handlers instead of ignored signals, because a program inherits those that are ignored.
-    with _handled(handle):
+    with _caught(handle):
         child = subprocess.Popen(command, env=dict(environ))  # noqa: S603 - what the user asks to run
         running.append(child)
         for number in early:
@@ -108,8 +108,8 @@ def _in_foreground() -> bool:
 
 
 @contextmanager
-def _handled(handle: object) -> Iterator[None]:
-    numbers = [number for name in _NAMES if (number := getattr(signal, name, None)) is not None]
+def _caught(handle: object) -> Iterator[None]:
+    numbers = [number for name in _PASSED_ON if (number := getattr(signal, name, None)) is not None]
     # A signal that was ignored from the start, as under `nohup`, stays ignored in both programs.
     before = {number: was for number in numbers if (was := signal.getsignal(number)) is not signal.SIG_IGN}
     for number in before:
