@@ -25,7 +25,7 @@ FLOORS: dict[str, set[str]] = {
     "formats": {"core", "tools"},
     "planning": {"core", "counters", "formats", "inference", "strategies"},
     "journal": {"core", "formats"},
-    "testing": {"core"},
+    "testing": {"core", "formats", "conversation"},
     "inference": {"core", "tools", "formats"},
     "strategies": {"core", "formats", "inference"},
     "lab": {"core", "counters", "tools", "formats", "journal", "inference", "prices", "strategies"},
