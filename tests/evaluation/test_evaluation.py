@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 import wane
+from tests.evaluation.longcli_task import BASE, INSTRUCTION, NAME, make_benchmark
 from tests.evaluation.machines import IMAGE, make_base, make_python_base
 from tests.evaluation.study import Model as StudyModel
 from tests.evaluation.study import short_study, write_task
@@ -368,6 +369,33 @@ def test_what_an_agent_changed_is_kept_for_the_grader(
     assert applied.returncode == 0
     assert (checkout / "new.txt").read_text() == "apple\n"
     assert (checkout / "kept.txt").read_text() == "kept\nmore\n"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("sum_of", "steps"), [("a + b", (1.0, 1.0)), ("abs(a) + b", (0.5, 1.0))])
+def test_a_task_of_longcli_is_graded_by_its_own_tests(
+    evaluate: Callable[..., Any], place: Path, tmp_path: Path, sum_of: str, steps: tuple[float, float]
+) -> None:
+    if not (place / "bases" / BASE).exists():
+        make_python_base(place / "bases", BASE)
+    make_benchmark(tmp_path / "clone")
+    code, out = ended(evaluate("", "longcli", str(tmp_path / "clone"), str(tmp_path / "tasks")))
+    assert code == 0, out
+    # A score that the agent wrote itself does not count.
+    command = (
+        f"cat INSTRUCTION.md; printf 'def add(a, b):\\n    return {sum_of}\\n' >>lab/add.py; "
+        'mkdir test_output; echo \'{"is_pass": 1, "step_score": 9}\' >test_output/f2p_score.json'
+    )
+    with ScriptedServer([Reply(calls=(Call("shell", {"command": command}),)), Reply("Done.")]) as server:
+        code, out = ended(evaluate(server.url, path=str(tmp_path / "tasks"), protocols=["isolated"]))
+        assert code == 0, out
+        assert INSTRUCTION in server.requests[1].texts(Kind.RESULT)[0]
+    (trial,) = results(tmp_path / "out", "isolated").trials
+    assert (trial.task, trial.reward, trial.error) == (NAME, float(steps[0] == 1.0), "")
+    (path,) = (tmp_path / "out").rglob("reward.json")
+    rewards = json.loads(path.read_text())
+    assert (rewards["f2p"], rewards["p2p"]) == steps
+    assert (path.parent / "test_output" / "p2p_output.txt").exists()
 
 
 def test_without_harbor_the_command_says_how_to_get_it(tmp_path: Path, place: Path) -> None:

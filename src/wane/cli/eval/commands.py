@@ -44,6 +44,12 @@ def _recovery(values: Values) -> int:
     return write(**values)
 
 
+def _longcli(values: Values) -> int:
+    from wane.cli.eval.longcli import write
+
+    return write(**values)
+
+
 def _predictions(values: Values) -> int:
     from wane.cli.eval.swe_bench import predictions
 
@@ -63,6 +69,7 @@ EVAL_COMMANDS: Final = (
     Command("eval tasks", texts.TASKS, flags.TASKS, _tasks),
     Command("eval swe-bench", texts.SWE_BENCH, flags.SWE_BENCH, _swe_bench),
     Command("eval recovery", texts.RECOVERY, flags.RECOVERY, _recovery),
+    Command("eval longcli", texts.LONGCLI, flags.LONGCLI, _longcli),
     Command("eval predictions", texts.PREDICTIONS, flags.PREDICTIONS, _predictions),
     Command("eval grade", texts.GRADE, flags.GRADE, _grade),
 )

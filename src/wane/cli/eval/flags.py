@@ -60,3 +60,8 @@ RECOVERY: Final = (
         choices=("full", "summary", "none"),
     ),
 )
+
+LONGCLI: Final = (
+    Flag(("SOURCE",), "source", "A clone of LongCLI-Bench, or a folder of its tasks.", "SOURCE", Path),
+    Flag(("DIR",), "target", "The folder for the new tasks.", "DIR", Path),
+)

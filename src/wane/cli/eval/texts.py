@@ -110,3 +110,16 @@ is in the user's turn, which is never evicted: in one session over many tasks th
 Examples:
   wane eval recovery recovery-bench/runs terminal-bench-2 recovery-tasks
 """
+
+LONGCLI: Final = """\
+Write the tasks of LongCLI-Bench in the format of Harbor's tasks.
+
+A task passes if the tests of what was asked for and those of what worked before pass; the shares that passed are kept
+beside. Its images build on two of the benchmark's own, which come first:
+  cd longcli-bench/longcli_dockerImage
+  docker build -f Dockerfile.make-pytest-base -t tb/make-pytest:v0 .
+  docker build -f Dockerfile.c-env-base -t tb/c-env:v0 .
+
+Examples:
+  wane eval longcli longcli-bench longcli-tasks
+"""

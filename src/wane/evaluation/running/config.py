@@ -182,17 +182,26 @@ def load(path: Path) -> Config:
         ConfigError: for a file that cannot be read, or what it says; the message names the key.
         MissingExtraError: if there is no reader of YAML.
     """
+    return read(load_yaml(path), path)
+
+
+def load_yaml(path: Path) -> object:
+    """Return what a YAML file holds.
+
+    Raises:
+        ConfigError: if it cannot be read.
+        MissingExtraError: if there is no reader of YAML.
+    """
     try:
         import yaml
     except ImportError:
         raise MissingExtraError("wane eval", "eval") from None
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
-    return read(data, path)
 
 
 def read(data: object, path: Path) -> Config:
