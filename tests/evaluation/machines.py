@@ -14,7 +14,7 @@ from wane.evaluation import bundle
 IMAGE = "tiny:1"
 PYTHON_IMAGE = "python:3.13-slim-bookworm"
 PROGRAMS = """
-    bash sh cat chmod cp cut date dirname echo env find git grep head id ip kill ls mkdir mv nohup ps pwd rm rmdir seq
+    bash sh cat chmod cp cut date dirname echo env find git grep head id ip kill ln ls mkdir mv nohup ps pwd readlink rm rmdir seq
     setpriv sleep sort tail tar tee test timeout touch tr true umount uname wc xargs
 """
 PYTEST = ("pytest", "pluggy", "iniconfig", "packaging", "pygments")
@@ -31,7 +31,7 @@ def make_base(bases: Path, image: str = IMAGE) -> Path:
     for name in PROGRAMS.split():
         if source := shutil.which(name):
             shutil.copy2(source, root / "bin" / name)
-            _copy_libraries(Path(source), root)
+            copy_libraries(Path(source), root)
     return root
 
 
@@ -50,7 +50,7 @@ def make_python_base(bases: Path, image: str = PYTHON_IMAGE) -> Path:
     return root
 
 
-def _copy_libraries(program: Path, root: Path) -> None:
+def copy_libraries(program: Path, root: Path) -> None:
     told = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
     for place in re.findall(r"(/\S+) \(0x", told):
         target = root / place.lstrip("/")

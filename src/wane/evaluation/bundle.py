@@ -32,7 +32,7 @@ PLACE: Final = "/opt/wane"
 
 COMMAND: Final = f"{PLACE}/bin/wane"
 
-EXTRAS: Final = ("agent", "openai", "anthropic", "google")
+EXTRAS: Final = ("agent", "proxy", "openai", "anthropic", "google")
 """Extras of Wane whose packages go along, as far as they are installed."""
 
 _LAYOUT: Final = 2

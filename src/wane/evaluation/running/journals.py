@@ -14,6 +14,8 @@ from wane.journal import MessageRecord, UsageRecord, model_calls, read
 from wane.lab.annotations import annotations_of
 from wane.lab.counting import count
 from wane.lab.readers import read_file
+from wane.proxy.sessions.money import cost
+from wane.proxy.wire.base import TokenUsage
 
 
 def journals_in(folder: Path) -> tuple[Path, ...]:
@@ -29,11 +31,15 @@ def journals_in(folder: Path) -> tuple[Path, ...]:
 
 def usage_of(*journals: Path) -> Usage:
     """Return what all model calls of sessions took; of a journal that cannot be read, the cost is not known."""
+    records: list[UsageRecord] = []
     try:
-        records = [record for journal in journals for record in model_calls(read(journal).records)]
+        for journal in journals:
+            # A fork of a session begins with the records of the other.
+            known = set(records)
+            records += [record for record in model_calls(read(journal).records) if record not in known]
     except WaneError:
         return Usage()
-    costs = [record.cost for record in records]
+    costs = [record.cost if record.cost is not None else _price(record) for record in records]
     return Usage(
         model_calls=len(records),
         input_tokens=sum(record.input_tokens for record in records),
@@ -42,6 +48,12 @@ def usage_of(*journals: Path) -> Usage:
         output_tokens=sum(record.output_tokens for record in records),
         cost=None if None in costs else sum(cost for cost in costs if cost is not None),
     )
+
+
+def _price(record: UsageRecord) -> float | None:
+    """The price of a call of which the journal has none, as those of the proxy."""
+    used = TokenUsage(record.input_tokens, record.output_tokens, record.cache_read_tokens, record.cache_write_tokens)
+    return cost(used, record.model)
 
 
 def since(whole: Usage, before: Usage) -> Usage:
