@@ -32,6 +32,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with tasks and the base of their environments."""
     folder = tmp_path_factory.mktemp("evaluation")
     make_base(folder / "bases")
+    # Workers of one run share the bundle, which takes the longest to make.
+    shared = tmp_path_factory.getbasetemp().parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+    (shared / "wane-cache").mkdir(exist_ok=True)
+    (folder / "cache").symlink_to(shared / "wane-cache")
     for name in TASKS:
         task = folder / "tasks" / name
         for part in ("environment", "tests", "solution"):

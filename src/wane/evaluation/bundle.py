@@ -35,7 +35,7 @@ COMMAND: Final = f"{PLACE}/bin/wane"
 EXTRAS: Final = ("agent", "proxy", "openai", "anthropic", "google")
 """Extras of Wane whose packages go along, as far as they are installed."""
 
-_LAYOUT: Final = 2
+_LAYOUT: Final = 3
 _KEPT: Final = 30 * 24 * 3600.0
 _PYTHON: Final = f"python{sys.version_info.major}.{sys.version_info.minor}"
 _LEFT_OUT: Final = (
@@ -159,6 +159,19 @@ def _fill(new: Path, packages: dict[str, Distribution]) -> None:
         script = new / "bin" / name
         script.write_text(text.format(python=_PYTHON), encoding="utf-8")
         script.chmod(0o755)
+    # Where it is used, it is read-only: without this, each start there would compile everything anew. Some packages
+    # hold templates that are no Python, which do not matter.
+    compiled = [
+        new / "bin" / "python",
+        "-I",
+        "-m",
+        "compileall",
+        "-q",
+        "--invalidation-mode",
+        "unchecked-hash",
+        library,
+    ]
+    subprocess.run(compiled, capture_output=True, check=False)  # noqa: S603 - what was just made
 
 
 def _copy_package(package: Distribution, site: Path, scripts: Path) -> None:
