@@ -161,17 +161,8 @@ def _fill(new: Path, packages: dict[str, Distribution]) -> None:
         script.chmod(0o755)
     # Where it is used, it is read-only: without this, each start there would compile everything anew. Some packages
     # hold templates that are no Python, which do not matter.
-    compiled = [
-        new / "bin" / "python",
-        "-I",
-        "-m",
-        "compileall",
-        "-q",
-        "--invalidation-mode",
-        "unchecked-hash",
-        library,
-    ]
-    subprocess.run(compiled, capture_output=True, check=False)  # noqa: S603 - what was just made
+    compiled = ["-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", str(library)]
+    subprocess.run([str(new / "bin" / "python"), "-I", *compiled], capture_output=True, check=False)  # noqa: S603
 
 
 def _copy_package(package: Distribution, site: Path, scripts: Path) -> None:
