@@ -36,7 +36,8 @@ def usage_of(*journals: Path) -> Usage:
         for journal in journals:
             # A fork of a session begins with the records of the other.
             known = set(records)
-            records += [record for record in model_calls(read(journal).records) if record not in known]
+            found = model_calls(read(journal).records)
+            records += [record for record in found if record.at is None or record not in known]
     except WaneError:
         return Usage()
     costs = [record.cost if record.cost is not None else _price(record) for record in records]
