@@ -14,8 +14,8 @@ from wane.evaluation import bundle
 IMAGE = "tiny:1"
 PYTHON_IMAGE = "python:3.13-slim-bookworm"
 PROGRAMS = """
-    bash sh cat chmod cp cut date dirname echo env find git grep head id ip kill ln ls mkdir mv nohup ps pwd readlink
-    rm rmdir seq setpriv sleep sort tail tar tee test timeout touch tr true umount uname wc xargs
+    bash sh cat chmod chown cp cut date dirname echo env find git grep head id ip kill ln ls mkdir mv nohup ps pwd
+    readlink rm rmdir seq setpriv sleep sort tail tar tee test timeout touch tr true umount uname wc xargs
 """
 PYTEST = ("pytest", "pluggy", "iniconfig", "packaging", "pygments")
 """Distributions that pytest is made of."""

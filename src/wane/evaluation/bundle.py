@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Final
 
 import platformdirs
+from filelock import FileLock
 
 import wane
 from wane.core.errors import WaneError
@@ -83,20 +84,23 @@ def made(folder: Path | None = None) -> Path:
         target.touch()
         return target
     folder.mkdir(parents=True, exist_ok=True)
-    _clear(folder)
-    new = Path(tempfile.mkdtemp(prefix="new-", dir=folder))
+    # Another process may be at it: waiting is quicker than making it twice.
+    with FileLock(folder / ".lock"):
+        if not target.exists():
+            _clear(folder)
+            _make(target, packages)
+    return target
+
+
+def _make(target: Path, packages: dict[str, Distribution]) -> None:
+    new = Path(tempfile.mkdtemp(prefix="new-", dir=target.parent))
     try:
         _fill(new, packages)
         _check(new)
         new.chmod(0o755)
-        try:
-            new.rename(target)
-        except OSError:
-            if not target.exists():  # another process was quicker
-                raise
+        new.rename(target)
     finally:
         shutil.rmtree(new, ignore_errors=True)
-    return target
 
 
 def _clear(folder: Path) -> None:
