@@ -149,6 +149,7 @@ def test_an_agent_works_by_itself_and_by_wane_run(
         (trial,) = run.trials
         assert (strategy, trial.reward, trial.error) == (strategy, 1.0, "")
         assert trial.usage.input_tokens > 0
+        assert run.run.new_environment == ""
     # Only by Wane was there an episode to mark, and its hidden round is in the figures.
     assert script.marked == 1
     by_wane = found[f"agent:{agent}@cwl"]
