@@ -24,7 +24,7 @@ from tests.evaluation.machines import make_base, make_python_base
 from tests.evaluation.study import Model as StudyModel
 from tests.evaluation.study import short_study, write_task
 from tests.evaluation.whole import COMMAND, PATIENCE, TASKS, ended, results
-from wane.evaluation.results import RunResults, Trial
+from wane.evaluation.results import FILE_NAME, RunResults, Trial, read
 from wane.scripted.sight import asks_for_summary
 from wane.testing import Call, Kind, Reply, Request, ScriptedServer
 

@@ -174,7 +174,7 @@ def test_a_fork_of_a_session_does_not_count_what_it_began_with_again(tmp_path: P
     fork.append(replace(call, input_tokens=500))
     fork.commit()
     fork.close()
-    used = usage_of(session.path, fork.path)
+    used = usage_of(session.path, fork.path, forks=True)
     assert (used.model_calls, used.input_tokens, used.output_tokens) == (3, 2_500, 30)
     # The proxy leaves the price to who reads.
     assert used.cost == pytest.approx(used.input_tokens * 2.5e-6 + used.output_tokens * 15e-6)

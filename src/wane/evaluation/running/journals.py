@@ -14,8 +14,7 @@ from wane.journal import MessageRecord, UsageRecord, model_calls, read
 from wane.lab.annotations import annotations_of
 from wane.lab.counting import count
 from wane.lab.readers import read_file
-from wane.proxy.sessions.money import cost
-from wane.proxy.wire.base import TokenUsage
+from wane.proxy.wire.rounds import TokenUsage, cost
 
 
 def journals_in(folder: Path) -> tuple[Path, ...]:
@@ -29,15 +28,18 @@ def journals_in(folder: Path) -> tuple[Path, ...]:
     return tuple(newest.values())
 
 
-def usage_of(*journals: Path) -> Usage:
-    """Return what all model calls of sessions took; of a journal that cannot be read, the cost is not known."""
+def usage_of(*journals: Path, forks: bool = False) -> Usage:
+    """Return what all model calls of sessions took; of a journal that cannot be read, the cost is not known.
+
+    Args:
+        journals: the session files.
+        forks: whether one may begin with the records of another, which then count once.
+    """
     records: list[UsageRecord] = []
     try:
         for journal in journals:
-            # A fork of a session begins with the records of the other.
-            known = set(records)
-            found = model_calls(read(journal).records)
-            records += [record for record in found if record.at is None or record not in known]
+            known = set(records) if forks else ()
+            records += [record for record in model_calls(read(journal).records) if record not in known]
     except WaneError:
         return Usage()
     costs = [record.cost if record.cost is not None else _price(record) for record in records]

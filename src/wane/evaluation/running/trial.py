@@ -253,7 +253,7 @@ def _reward(graded: Any) -> float | None:
 def _of_rival(attempt: Attempt, result: TrialResult) -> Usage:
     """What another agent took: by the proxy's sessions if it went through one, or else as it says itself."""
     if kept_by_wane(attempt.arm.strategy):
-        return usage_of(*journals_in(attempt.directory / "agent" / "wane"))
+        return usage_of(*journals_in(attempt.directory / "agent" / "wane"), forks=True)
     tokens_in, cached, out, cost = result.compute_token_cost_totals()
     return Usage(input_tokens=tokens_in or 0, cached_tokens=cached or 0, output_tokens=out or 0, cost=cost)
 
