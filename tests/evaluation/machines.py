@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+from importlib.metadata import files
 from pathlib import Path
 
 from wane.evaluation import bundle
@@ -13,9 +14,11 @@ from wane.evaluation import bundle
 IMAGE = "tiny:1"
 PYTHON_IMAGE = "python:3.13-slim-bookworm"
 PROGRAMS = """
-    bash sh cat chmod cp cut date dirname echo env find git grep head id ip kill ls mkdir mv nohup ps pwd rm rmdir seq
-    setpriv sleep sort tail tar test timeout touch tr true umount uname wc xargs
+    bash sh cat chmod chown cp cut date dirname echo env find git grep head id ip kill ln ls mkdir mv nohup ps pwd
+    readlink rm rmdir seq setpriv sleep sort tail tar tee test timeout touch tr true umount uname wc xargs
 """
+PYTEST = ("pytest", "pluggy", "iniconfig", "packaging", "pygments")
+"""Distributions that pytest is made of."""
 
 
 def make_base(bases: Path, image: str = IMAGE) -> Path:
@@ -28,20 +31,26 @@ def make_base(bases: Path, image: str = IMAGE) -> Path:
     for name in PROGRAMS.split():
         if source := shutil.which(name):
             shutil.copy2(source, root / "bin" / name)
-            _copy_libraries(Path(source), root)
+            copy_libraries(Path(source), root)
     return root
 
 
-def make_python_base(bases: Path) -> Path:
-    """Make one that has a Python: that of the bundle, which is mounted in every environment."""
-    root = make_base(bases, PYTHON_IMAGE)
+def make_python_base(bases: Path, image: str = PYTHON_IMAGE) -> Path:
+    """Make one that has a Python with pytest: that of the bundle, which is mounted in every environment."""
+    root = make_base(bases, image)
+    site = root / "usr" / "lib" / "site"
+    for name in PYTEST:
+        for file in files(name) or ():
+            if ".." not in file.parts and "__pycache__" not in file.parts:
+                (site / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(file.locate(), site / file)
     python = root / "bin" / "python3"
-    python.write_text(f'#!/bin/sh\nexec {bundle.PLACE}/bin/python "$@"\n')
+    python.write_text(f'#!/bin/sh\nPYTHONPATH=/usr/lib/site exec {bundle.PLACE}/bin/python "$@"\n')
     python.chmod(0o755)
     return root
 
 
-def _copy_libraries(program: Path, root: Path) -> None:
+def copy_libraries(program: Path, root: Path) -> None:
     told = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
     for place in re.findall(r"(/\S+) \(0x", told):
         target = root / place.lstrip("/")

@@ -19,72 +19,20 @@ from typing import Any
 import pytest
 
 import wane
-from tests.evaluation.machines import IMAGE, make_base, make_python_base
+from tests.evaluation.longcli_task import BASE, INSTRUCTION, NAME, make_benchmark
+from tests.evaluation.machines import make_base, make_python_base
 from tests.evaluation.study import Model as StudyModel
 from tests.evaluation.study import short_study, write_task
+from tests.evaluation.whole import COMMAND, PATIENCE, TASKS, ended, results
 from wane.evaluation.results import FILE_NAME, RunResults, Trial, read
-from wane.evaluation.sandbox.namespace import missing
 from wane.scripted.sight import asks_for_summary
 from wane.testing import Call, Kind, Reply, Request, ScriptedServer
 
-ROOT = Path(__file__).parents[2]
-COMMAND = "import sys; from wane.cli.main import main; sys.exit(main())"
 READ_TRAJECTORY = """
 import sys
 from harbor.models.trajectories import Trajectory
 Trajectory.model_validate_json(open(sys.argv[1]).read())
 """
-TASKS = ("apple", "birch", "cedar")
-PATIENCE = 300.0
-
-
-def find_python() -> str:
-    """A Python with Harbor: this one, or that of the second environment; "" without."""
-    named = os.environ.get("WANE_EVAL_PYTHON")
-    for python in filter(None, (named, sys.executable, str(ROOT / ".venv-eval" / "bin" / "python"))):
-        if (
-            Path(python).exists()
-            and not subprocess.run(
-                [python, "-c", "import harbor, wane, anthropic"], capture_output=True, check=False
-            ).returncode
-        ):
-            return python
-    return ""
-
-
-@pytest.fixture(scope="module")
-def python() -> str:
-    if reason := missing():
-        pytest.skip(reason)
-    if os.geteuid() != 0:
-        pytest.skip("as another user than root, Harbor's logs are not writable in the environment")
-    found = find_python()
-    if not found:
-        pytest.skip("no Python with Harbor: run scripts/eval_env.sh, or name one in WANE_EVAL_PYTHON")
-    return found
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with tasks and the base of their environments."""
-    folder = tmp_path_factory.mktemp("evaluation")
-    make_base(folder / "bases")
-    for name in TASKS:
-        task = folder / "tasks" / name
-        for part in ("environment", "tests", "solution"):
-            (task / part).mkdir(parents=True)
-        (task / "instruction.md").write_text(f"Write the word {name} to /app/{name}.txt.\n")
-        (task / "task.toml").write_text(
-            'schema_version = "1.4"\n[metadata]\n[verifier]\ntimeout_sec = 60.0\n[agent]\ntimeout_sec = 120.0\n'
-            "[environment]\nbuild_timeout_sec = 60.0\n"
-        )
-        (task / "environment" / "Dockerfile").write_text(f"FROM {IMAGE}\nWORKDIR /app\n")
-        (task / "tests" / "test.sh").write_text(
-            f'#!/bin/bash\nif [ "$(cat /app/{name}.txt)" = {name} ] && [ $(ls /app | wc -l) = 1 ]\n'
-            "then echo 1; else echo 0; fi >/logs/verifier/reward.txt\n"
-        )
-        (task / "solution" / "solve.sh").write_text(f"#!/bin/bash\necho {name} >/app/{name}.txt\n")
-    return folder
 
 
 @dataclass
@@ -117,49 +65,6 @@ class Model:
         start = Call("delimiter", {"action": "start", "name": name, "type": "act", "dependencies": []})
         wait = "; sleep 1000" if name == self.slow_in else ""
         return Reply(calls=(start, Call("shell", {"command": f"echo {name} >/app/{name}.txt{wait}"})))
-
-
-@pytest.fixture
-def evaluate(python: str, place: Path, tmp_path: Path) -> Callable[..., Any]:
-    def start(url: str, *words: str, **config: Any) -> subprocess.Popen[str]:
-        (tmp_path / "config.yaml").write_text(
-            json.dumps(
-                {
-                    "benchmark": "trees",
-                    "path": str(place / "tasks"),
-                    "models": ["anthropic:claude-sonnet-5"],
-                    "environment": {"kwargs": {"bases": str(place / "bases")}},
-                    "env": {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "${TEST_KEY}"},
-                    "output": "out",
-                    **config,
-                }
-            )
-        )
-        return subprocess.Popen(
-            [python, "-c", COMMAND, "eval", *(words or ("run", str(tmp_path / "config.yaml")))],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            text=True,
-            env={
-                **os.environ,
-                "PYTHONPATH": str(Path(wane.__file__).parents[1]),
-                "TEST_KEY": "a-key-of-this-test-0123456789",
-                "XDG_CACHE_HOME": str(place / "cache"),
-            },
-        )
-
-    return start
-
-
-def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
-    out, _ = process.communicate(timeout=PATIENCE)
-    return process.returncode, out
-
-
-def results(folder: Path, protocol: str) -> RunResults:
-    (found,) = (it for it in map(read, folder.rglob(FILE_NAME)) if it.run.arm.protocol == protocol)
-    return found
 
 
 def essence(found: RunResults) -> list[tuple[Any, ...]]:
@@ -368,6 +273,33 @@ def test_what_an_agent_changed_is_kept_for_the_grader(
     assert applied.returncode == 0
     assert (checkout / "new.txt").read_text() == "apple\n"
     assert (checkout / "kept.txt").read_text() == "kept\nmore\n"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("sum_of", "steps"), [("a + b", (1.0, 1.0)), ("abs(a) + b", (0.5, 1.0))])
+def test_a_task_of_longcli_is_graded_by_its_own_tests(
+    evaluate: Callable[..., Any], place: Path, tmp_path: Path, sum_of: str, steps: tuple[float, float]
+) -> None:
+    if not (place / "bases" / BASE).exists():
+        make_python_base(place / "bases", BASE)
+    make_benchmark(tmp_path / "clone")
+    code, out = ended(evaluate("", "longcli", str(tmp_path / "clone"), str(tmp_path / "tasks")))
+    assert code == 0, out
+    # A score that the agent wrote itself does not count.
+    command = (
+        f"cat INSTRUCTION.md; printf 'def add(a, b):\\n    return {sum_of}\\n' >>lab/add.py; "
+        'mkdir test_output; echo \'{"is_pass": 1, "step_score": 9}\' >test_output/f2p_score.json'
+    )
+    with ScriptedServer([Reply(calls=(Call("shell", {"command": command}),)), Reply("Done.")]) as server:
+        code, out = ended(evaluate(server.url, path=str(tmp_path / "tasks"), protocols=["isolated"]))
+        assert code == 0, out
+        assert INSTRUCTION in server.requests[1].texts(Kind.RESULT)[0]
+    (trial,) = results(tmp_path / "out", "isolated").trials
+    assert (trial.task, trial.reward, trial.error) == (NAME, float(steps[0] == 1.0), "")
+    (path,) = (tmp_path / "out").rglob("reward.json")
+    rewards = json.loads(path.read_text())
+    assert (rewards["f2p"], rewards["p2p"]) == steps
+    assert (path.parent / "test_output" / "p2p_output.txt").exists()
 
 
 def test_without_harbor_the_command_says_how_to_get_it(tmp_path: Path, place: Path) -> None:

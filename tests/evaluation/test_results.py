@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -23,6 +24,9 @@ from wane.evaluation.results import (
     find,
     read,
 )
+from wane.evaluation.running.journals import usage_of
+from wane.journal import Journal, UsageRecord
+from wane.journal import read as read_journal
 
 ARM = Arm("terminal-bench-2.0", "anthropic:claude", "cwl", 80_000, "single")
 RUN = Run(
@@ -155,3 +159,22 @@ def test_files_are_found_at_any_depth_and_once(tmp_path: Path) -> None:
 def test_errors_have_kinds(name: str, kind: str) -> None:
     assert error_kind(name) == kind
     assert Trial(ARM, 1, 1, "a", None, error=name).error_kind == kind
+
+
+def test_a_fork_of_a_session_does_not_count_what_it_began_with_again(tmp_path: Path) -> None:
+    call = UsageRecord(1, 1_000, 10, model="gpt-5.4")
+    session = Journal.create(tmp_path / "sessions", cwd=Path("/"), message_format="openai")
+    session.append(call)
+    session.append(call)
+    session.commit()
+    session.close()
+    first = next(record for record in read_journal(session.path).records if isinstance(record, UsageRecord))
+    fork = Journal.create(tmp_path / "sessions", cwd=Path("/"), message_format="openai")
+    fork.append(first)
+    fork.append(replace(call, input_tokens=500))
+    fork.commit()
+    fork.close()
+    used = usage_of(session.path, fork.path, forks=True)
+    assert (used.model_calls, used.input_tokens, used.output_tokens) == (3, 2_500, 30)
+    # The proxy leaves the price to who reads.
+    assert used.cost == pytest.approx(used.input_tokens * 2.5e-6 + used.output_tokens * 15e-6)

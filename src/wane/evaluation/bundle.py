@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Final
 
 import platformdirs
+from filelock import FileLock
 
 import wane
 from wane.core.errors import WaneError
@@ -32,10 +33,10 @@ PLACE: Final = "/opt/wane"
 
 COMMAND: Final = f"{PLACE}/bin/wane"
 
-EXTRAS: Final = ("agent", "openai", "anthropic", "google")
+EXTRAS: Final = ("agent", "proxy", "openai", "anthropic", "google")
 """Extras of Wane whose packages go along, as far as they are installed."""
 
-_LAYOUT: Final = 2
+_LAYOUT: Final = 3
 _KEPT: Final = 30 * 24 * 3600.0
 _PYTHON: Final = f"python{sys.version_info.major}.{sys.version_info.minor}"
 _LEFT_OUT: Final = (
@@ -83,20 +84,23 @@ def made(folder: Path | None = None) -> Path:
         target.touch()
         return target
     folder.mkdir(parents=True, exist_ok=True)
-    _clear(folder)
-    new = Path(tempfile.mkdtemp(prefix="new-", dir=folder))
+    # Another process may be at it: waiting is quicker than making it twice.
+    with FileLock(folder / ".lock"):
+        if not target.exists():
+            _clear(folder)
+            _make(target, packages)
+    return target
+
+
+def _make(target: Path, packages: dict[str, Distribution]) -> None:
+    new = Path(tempfile.mkdtemp(prefix="new-", dir=target.parent))
     try:
         _fill(new, packages)
         _check(new)
         new.chmod(0o755)
-        try:
-            new.rename(target)
-        except OSError:
-            if not target.exists():  # another process was quicker
-                raise
+        new.rename(target)
     finally:
         shutil.rmtree(new, ignore_errors=True)
-    return target
 
 
 def _clear(folder: Path) -> None:
@@ -159,6 +163,10 @@ def _fill(new: Path, packages: dict[str, Distribution]) -> None:
         script = new / "bin" / name
         script.write_text(text.format(python=_PYTHON), encoding="utf-8")
         script.chmod(0o755)
+    # Where it is used, it is read-only: without this, each start there would compile everything anew. Some packages
+    # hold templates that are no Python, which do not matter.
+    compiled = ["-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", str(library)]
+    subprocess.run([str(new / "bin" / "python"), "-I", *compiled], capture_output=True, check=False)  # noqa: S603
 
 
 def _copy_package(package: Distribution, site: Path, scripts: Path) -> None:

@@ -108,14 +108,7 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
         Raises:
             RuntimeError: if Wane does not start there.
         """
-        found = await environment.exec(f"test -x {bundle.COMMAND}", user="root")
-        if found.return_code:
-            source = Path(self._chosen.bundle).expanduser() if self._chosen.bundle else bundle.made()
-            await environment.upload_dir(source, bundle.PLACE)
-            await environment.exec(f"chmod -R a+rX {bundle.PLACE}; chmod a+x {bundle.PLACE}/bin/*", user="root")
-        started = await environment.exec(f"{bundle.COMMAND} --version")
-        if started.return_code:
-            raise RuntimeError(f"wane does not start in this environment: {_told(started.stdout, started.stderr)}")
+        await put_bundle(environment, self._chosen.bundle)
         if self._chosen.patch:
             head = await environment.exec(f"{self._git} rev-parse HEAD")
             if head.return_code:
@@ -230,6 +223,26 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
             f"WANE_SESSION_DIR={shlex.quote(self._sessions)} {shlex.join(words)} "
             f"<{_PROMPT} 2>>{self.environment_logs_dir}/stderr.txt"
         )
+
+
+async def put_bundle(environment: BaseEnvironment, folder: str | None) -> None:
+    """Put the bundle into an environment, unless it is mounted there.
+
+    Args:
+        environment: the environment.
+        folder: folder on this machine with a bundle; None for one of what is installed.
+
+    Raises:
+        RuntimeError: if Wane does not start there.
+    """
+    found = await environment.exec(f"test -x {bundle.COMMAND}", user="root")
+    if found.return_code:
+        source = Path(folder).expanduser() if folder else bundle.made()
+        await environment.upload_dir(source, bundle.PLACE)
+        await environment.exec(f"chmod -R a+rX {bundle.PLACE}; chmod a+x {bundle.PLACE}/bin/*", user="root")
+    started = await environment.exec(f"{bundle.COMMAND} --version")
+    if started.return_code:
+        raise RuntimeError(f"wane does not start in this environment: {_told(started.stdout, started.stderr)}")
 
 
 def session_id(folder: Path) -> str:

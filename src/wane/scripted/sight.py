@@ -17,6 +17,9 @@ from wane.testing import Part, Request
 
 _TASK: Final = re.compile(r"^Task (\d+)\.", re.MULTILINE)
 _PLACE: Final = re.compile(r"(\d+)\.(\S+) ")
+_NOTED: Final = re.compile(r"^I am at (\d+)\.(\S+) ", re.MULTILINE)
+"""Where the model was, by its own summary."""
+
 _NOTE: Final = "<"
 
 
@@ -115,6 +118,8 @@ class Sight:
                 self.number, self.at, self.words = int(match[1]), match[2], entry.text[match.end() :]
         elif tasks := _TASK.findall(entry.text):
             self.number, self.at, self.words, self.tried = int(tasks[-1]), "", "", []
+            if (noted := _NOTED.search(entry.text)) and int(noted[1]) == self.number:
+                self.at = noted[2]
 
 
 def asks_for_summary(request: Request) -> bool:

@@ -1,7 +1,8 @@
 """The summary that a scripted model writes when it is asked for one: bounded, and good at what counts here.
 
 A summary cannot hold everything. This one holds nothing but the user's tasks, word for word, the newest first, as many
-as fit into so many tokens. What it costs and what it loses follows from that figure, and from no language model.
+as fit into so many tokens, and where the model is in its plan. What it costs and what it loses follows from that
+figure, and from no language model. A tool's output that is to be shortened keeps the blocks that the task names.
 """
 
 from __future__ import annotations
@@ -10,24 +11,61 @@ import re
 from typing import Final
 
 from wane.core import Kind
+from wane.strategies.acon import OBSERVATION
 from wane.testing import Reply, Request
 
 SUMMARY_TOKENS: Final = 2_000
 """How long a summary is at most, as long as those of common harnesses."""
 
+SHARE: Final = 0.5
+"""What a shortened output keeps of its characters at most."""
+
 _SAID: Final = re.compile(r"^(?:User: )?(Task (\d+)\. .*)$", re.MULTILINE)
+_AT: Final = re.compile(r"^(?:Assistant: |I am at )(\d+\.\S+) ", re.MULTILINE)
+_WORD: Final = re.compile(r"[A-Za-z_]{4,}")
+_BEGINS: Final = re.compile(r"(?: *\d+\t)?\S")
+_BEFORE, _AFTER = OBSERVATION.split("{output}")
 
 
 def summarise(request: Request) -> Reply:
-    """Return the summary of what a request holds."""
+    """Return the summary of what a request holds, or the output in it that is to be shortened."""
     turns: dict[int, str] = {}
+    at = ""
     for part in request.parts:
         if part.kind is Kind.USER:
+            if _BEFORE in part.text:
+                output, _, messages = part.text.partition(_BEFORE)[2].partition(_AFTER)
+                return Reply(_shortened(output, messages.rpartition("User: ")[2]))
             turns |= {int(number): text for text, number in _SAID.findall(part.text)}
+            at = next(iter(_AT.findall(part.text)[-1:]), at)
     room, kept = 4 * SUMMARY_TOKENS, list[str]()
     for number in sorted(turns, reverse=True):
         room -= len(turns[number]) + 1
         if room < 0:
             break
         kept.append(turns[number])
-    return Reply("\n".join(["What the user has asked for:", *reversed(kept)]))
+    here = [f"I am at {at} of my plan."] if at else []
+    return Reply("\n".join(["What the user has asked for:", *reversed(kept), *here]))
+
+
+def _shortened(output: str, task: str) -> str:
+    """The blocks of an output that share the most words with the task, as many as it may keep, in their order.
+
+    A block begins with a line that is not indented: a function or class of a file goes or stays as a whole.
+    """
+    words = set(_WORD.findall(task.lower()))
+    blocks: list[list[str]] = []
+    for line in output.splitlines():
+        if not blocks or _BEGINS.match(line):
+            blocks.append([])
+        blocks[-1].append(line)
+    named = [len(words.intersection(_WORD.findall("\n".join(block).lower()))) for block in blocks]
+    room, kept = int(len(output) * SHARE), set[int]()
+    for place in sorted(range(len(blocks)), key=lambda place: -named[place]):
+        size = sum(len(line) + 1 for line in blocks[place])
+        if named[place] and size <= room:
+            kept.add(place)
+            room -= size
+    gone = sum(len(block) for place, block in enumerate(blocks) if place not in kept)
+    lines = [line for place in sorted(kept) for line in blocks[place]]
+    return "\n".join([*lines, f"[{gone} lines left out]"])

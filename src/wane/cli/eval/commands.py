@@ -160,6 +160,26 @@ class RecoveryOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LongCliOptions:
+    """Write the tasks of LongCLI-Bench in the format of Harbor's tasks.
+
+    A task passes if the tests of what was asked for and those of what worked before pass; the shares that passed are
+    kept beside.
+
+    Its images build on two of the benchmark's own, which come first:
+      cd longcli-bench/longcli_dockerImage
+      docker build -f Dockerfile.make-pytest-base -t tb/make-pytest:v0 .
+      docker build -f Dockerfile.c-env-base -t tb/c-env:v0 .
+
+    Examples:
+      wane eval longcli longcli-bench longcli-tasks
+    """
+
+    source: Annotated[Path, Flag("SOURCE", "A clone of LongCLI-Bench, or a folder of its tasks.", "SOURCE")]
+    target: Annotated[Path, Flag("DIR", "The folder for the new tasks.", "DIR")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PredictionsOptions:
     """Write what agents changed as predictions for SWE-bench's grader, and the command that grades them.
 
@@ -191,6 +211,7 @@ EVAL_COMMANDS: Final = (
     Command("eval tasks", TasksOptions, "wane.cli.eval.tasks:list_tasks"),
     Command("eval swe-bench", SweBenchOptions, "wane.cli.eval.tasks:write_swe_bench"),
     Command("eval recovery", RecoveryOptions, "wane.cli.eval.tasks:write_recovered"),
+    Command("eval longcli", LongCliOptions, "wane.cli.eval.tasks:write_long_cli"),
     Command("eval predictions", PredictionsOptions, "wane.cli.eval.tasks:predictions"),
     Command("eval grade", GradeOptions, "wane.cli.eval.tasks:grade"),
 )

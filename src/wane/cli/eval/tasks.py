@@ -1,4 +1,4 @@
-"""Tasks for `wane eval`: benchmarks, SWE-bench and its grader, tasks that another agent failed."""
+"""Tasks for `wane eval`: benchmarks, SWE-bench and its grader, Recovery-Bench, LongCLI-Bench."""
 
 from __future__ import annotations
 
@@ -8,9 +8,17 @@ from dataclasses import asdict
 from pathlib import Path
 
 from wane.cli import failure
-from wane.cli.eval.commands import GradeOptions, PredictionsOptions, RecoveryOptions, SweBenchOptions, TasksOptions
+from wane.cli.eval.commands import (
+    GradeOptions,
+    LongCliOptions,
+    PredictionsOptions,
+    RecoveryOptions,
+    SweBenchOptions,
+    TasksOptions,
+)
 from wane.cli.failure import InputError
 from wane.cli.terminal.text import counted, say
+from wane.evaluation.longcli import write_longcli
 from wane.evaluation.recovery import write_recovery
 from wane.evaluation.results import ResultsError
 from wane.evaluation.running.config import Sample, drawn, in_order, load
@@ -51,6 +59,17 @@ def write_swe_bench(options: SweBenchOptions) -> int:
     names = write_tasks(
         options.source, options.target, None if options.count is None else Sample(options.count, options.seed)
     )
+    sys.stdout.write(f"{counted(len(names), 'task')} in {options.target}\n")
+    return failure.OK
+
+
+def write_long_cli(options: LongCliOptions) -> int:
+    """Write LongCLI-Bench's tasks, and return the exit code.
+
+    Raises:
+        ConfigError: if the copy of the benchmark cannot be used.
+    """
+    names = write_longcli(options.source, options.target)
     sys.stdout.write(f"{counted(len(names), 'task')} in {options.target}\n")
     return failure.OK
 

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from wane.core import parse_budget
 from wane.core.errors import ConfigError, MissingExtraError
 from wane.evaluation.results import Arm, Protocol
 from wane.journal.codec import SchemaError, decode
+from wane.proxy.settings import StrategyName
 from wane.strategies.registry import STRATEGY_NAMES
 
 NEW_ENVIRONMENT: Final = "This is a new task, in a fresh environment: files and processes of earlier tasks are gone."
@@ -20,6 +21,12 @@ NEW_ENVIRONMENT: Final = "This is a new task, in a fresh environment: files and 
 
 RIVAL: Final = "agent:"
 """Beginning of the name of another agent of Harbor's, in the place of a strategy: `agent:pi`."""
+
+BY_WANE: Final = "@"
+"""Between the name of another agent and the strategy by which `wane run` keeps its context: `agent:pi@cwl`."""
+
+BY_WANE_AGENTS: Final = ("claude-code", "codex", "pi")
+"""Agents of Harbor's that `wane run` knows."""
 
 _SECRET: Final = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL")
 _REFERENCE: Final = re.compile(r"\$\{\w+\}")
@@ -94,7 +101,7 @@ class Config:
         exclude: names of tasks to leave out.
         sample: draw some of them.
         models: as `provider:model`.
-        strategies: Wane's, or another agent as `agent:NAME`.
+        strategies: Wane's, or another agent as `agent:NAME`, or as `agent:NAME@STRATEGY` by `wane run`.
         budgets: tokens that the view may hold: `80k`.
         annotate: who marks episodes: `model` or `infer`.
         protocols: `isolated`, `single` or both.
@@ -141,6 +148,8 @@ class Config:
             if strategy not in STRATEGY_NAMES and not strategy.startswith(RIVAL):
                 known = ", ".join(STRATEGY_NAMES)
                 raise ConfigError(f"strategies: {strategy!r} is not one of {known}, nor another agent: agent:NAME")
+            if kept := kept_by_wane(strategy):
+                _check_by_wane(strategy, *kept)
         for budget in self.budgets:
             try:
                 parse_budget(budget)
@@ -163,7 +172,7 @@ class Config:
         for model in self.models or ("",):
             for strategy in self.strategies:
                 # Without a budget to keep to, all budgets are one; another agent has its own ways.
-                free = strategy == "none" or strategy.startswith(RIVAL)
+                free = strategy == "none" or (strategy.startswith(RIVAL) and kept_by_wane(strategy) is None)
                 for budget in self.budgets:
                     for protocol in self.protocols:
                         if strategy.startswith(RIVAL) and protocol == "single":
@@ -182,17 +191,26 @@ def load(path: Path) -> Config:
         ConfigError: for a file that cannot be read, or what it says; the message names the key.
         MissingExtraError: if there is no reader of YAML.
     """
+    return read(load_yaml(path), path)
+
+
+def load_yaml(path: Path) -> object:
+    """Return what a YAML file holds.
+
+    Raises:
+        ConfigError: if it cannot be read.
+        MissingExtraError: if there is no reader of YAML.
+    """
     try:
         import yaml
     except ImportError:
         raise MissingExtraError("wane eval", "eval") from None
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror or error}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
-    return read(data, path)
 
 
 def read(data: object, path: Path) -> Config:
@@ -248,6 +266,19 @@ def drawn(tasks: tuple[str, ...], sample: Sample | None) -> tuple[str, ...]:
         raise ConfigError(f"sample: {sample.count} of {len(tasks)} tasks cannot be drawn")
     kept = set(in_order(tasks, sample.seed, 0)[: sample.count])
     return tuple(task for task in tasks if task in kept)
+
+
+def kept_by_wane(strategy: str) -> tuple[str, str] | None:
+    """Return the agent and the strategy of `agent:NAME@STRATEGY`; None for anything else."""
+    name, at, kept = strategy.removeprefix(RIVAL).partition(BY_WANE)
+    return (name, kept) if at and strategy.startswith(RIVAL) else None
+
+
+def _check_by_wane(strategy: str, name: str, kept: str) -> None:
+    if name not in BY_WANE_AGENTS:
+        raise ConfigError(f"strategies: {strategy!r}: wane run knows {', '.join(BY_WANE_AGENTS)}")
+    if kept not in get_args(StrategyName):
+        raise ConfigError(f"strategies: {strategy!r}: those of wane run are {', '.join(get_args(StrategyName))}")
 
 
 def _at_least(name: str, value: int, least: int) -> None:

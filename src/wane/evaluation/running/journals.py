@@ -14,6 +14,7 @@ from wane.journal import MessageRecord, UsageRecord, model_calls, read
 from wane.lab.annotations import annotations_of
 from wane.lab.counting import count
 from wane.lab.readers import read_file
+from wane.proxy.wire.rounds import TokenUsage, cost
 
 
 def journals_in(folder: Path) -> tuple[Path, ...]:
@@ -27,13 +28,21 @@ def journals_in(folder: Path) -> tuple[Path, ...]:
     return tuple(newest.values())
 
 
-def usage_of(*journals: Path) -> Usage:
-    """Return what all model calls of sessions took; of a journal that cannot be read, the cost is not known."""
+def usage_of(*journals: Path, forks: bool = False) -> Usage:
+    """Return what all model calls of sessions took; of a journal that cannot be read, the cost is not known.
+
+    Args:
+        journals: the session files.
+        forks: whether one may begin with the records of another, which then count once.
+    """
+    records: list[UsageRecord] = []
     try:
-        records = [record for journal in journals for record in model_calls(read(journal).records)]
+        for journal in journals:
+            known = set(records) if forks else ()
+            records += [record for record in model_calls(read(journal).records) if record not in known]
     except WaneError:
         return Usage()
-    costs = [record.cost for record in records]
+    costs = [record.cost if record.cost is not None else _price(record) for record in records]
     return Usage(
         model_calls=len(records),
         input_tokens=sum(record.input_tokens for record in records),
@@ -42,6 +51,12 @@ def usage_of(*journals: Path) -> Usage:
         output_tokens=sum(record.output_tokens for record in records),
         cost=None if None in costs else sum(cost for cost in costs if cost is not None),
     )
+
+
+def _price(record: UsageRecord) -> float | None:
+    """The price of a call of which the journal has none, as those of the proxy."""
+    used = TokenUsage(record.input_tokens, record.output_tokens, record.cache_read_tokens, record.cache_write_tokens)
+    return cost(used, record.model)
 
 
 def since(whole: Usage, before: Usage) -> Usage:

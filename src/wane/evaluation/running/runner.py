@@ -31,7 +31,7 @@ from wane.evaluation.results import (
     begin,
     read,
 )
-from wane.evaluation.running.config import Config, drawn, in_order
+from wane.evaluation.running.config import RIVAL, Config, drawn, in_order
 from wane.evaluation.running.tasks import Task, find_tasks
 from wane.evaluation.running.trial import COST_LIMIT, Attempt, try_task
 from wane.journal.codec import encode
@@ -282,7 +282,8 @@ def _header(config: Config, run: _OneRun) -> Run:
         run=run.number,
         order=tuple(task.name for task in run.tasks),
         seed=config.seed,
-        new_environment=config.new_environment,
+        # Another agent gets the task as it is.
+        new_environment="" if run.arm.strategy.startswith(RIVAL) else config.new_environment,
         margin=config.margin,
         created=datetime.now(UTC),
         versions={"wane": wane.__version__, "harbor": _harbor(), "python": platform.python_version()},

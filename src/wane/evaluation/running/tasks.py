@@ -50,7 +50,7 @@ BENCHMARKS: Final = (
         "longcli-bench",
         20,
         "long tasks of programming courses",
-        "clone finyorko/longcli-bench, then: harbor task migrate -i tasks -o DIR",
+        "clone finyorko/longcli-bench, build its two base images, then: wane eval longcli CLONE DIR",
     ),
 )
 """Those of the paper, in its order."""

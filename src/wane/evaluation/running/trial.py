@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wane.core.errors import ConfigError, WaneError
 from wane.evaluation import bundle, swe_bench
 from wane.evaluation.results import Arm, StepReward, Trial, Usage
-from wane.evaluation.running.config import RIVAL, Config
+from wane.evaluation.running.config import RIVAL, Config, kept_by_wane
 from wane.evaluation.running.journals import context_since, item_count, journals_in, since, usage_of
 from wane.evaluation.running.tasks import Task
 
@@ -29,6 +29,9 @@ COST_LIMIT: Final = "CostLimitError"
 
 _MOUNTED: Final = ("linux", "docker", "podman")
 """Environments that can mount a folder of this machine."""
+
+_BY_WANE: Final = {"claude-code": "ClaudeCodeByWane", "codex": "CodexByWane", "pi": "PiByWane"}
+"""Classes of `wane.evaluation.rivals`."""
 
 _MESSAGE: Final = 500
 _REFERENCE: Final = re.compile(r"\$\{(\w+)\}")
@@ -126,28 +129,44 @@ def _agent(config: Config, attempt: Attempt) -> Any:
     seconds = limits.minutes_per_task * 60 if limits.minutes_per_task else own and own * limits.timeout_factor
     env = {name: _resolved(name, value) for name, value in config.env.items()}
     common = {"model_name": arm.model.replace(":", "/", 1) or None, "env": env}
+    if kept := kept_by_wane(arm.strategy):
+        return AgentConfig(
+            import_path=f"wane.evaluation.rivals:{_BY_WANE[kept[0]]}",
+            **common,
+            override_timeout_sec=seconds,
+            kwargs=_given(
+                wane_strategy=kept[1],
+                wane_budget=None if arm.budget is None else str(arm.budget),
+                wane_annotate=config.annotate,
+                wane_max_cost=attempt.allowance,
+            ),
+        )
     if arm.strategy.startswith(RIVAL):
         name = arm.strategy.removeprefix(RIVAL)
         named = {"import_path": name} if ":" in name else {"name": name}
         return AgentConfig(**named, **common, override_timeout_sec=seconds)
-    kwargs = {
-        "strategy": arm.strategy,
-        "budget": None if arm.budget is None else str(arm.budget),
-        "annotate": config.annotate,
-        "new_environment": config.new_environment,
-        "time_limit": seconds,
-        "cost_limit": _session_limit(attempt),
-        "patch": swe_bench.CHECKOUT if config.benchmark in swe_bench.BENCHMARKS else None,
-        "session": str(sessions_of(attempt.earlier)) if attempt.earlier else None,
-    }
+    kwargs = _given(
+        strategy=arm.strategy,
+        budget=None if arm.budget is None else str(arm.budget),
+        annotate=config.annotate,
+        new_environment=config.new_environment,
+        time_limit=seconds,
+        cost_limit=_session_limit(attempt),
+        patch=swe_bench.CHECKOUT if config.benchmark in swe_bench.BENCHMARKS else None,
+        session=str(sessions_of(attempt.earlier)) if attempt.earlier else None,
+    )
     return AgentConfig(
         import_path="wane.evaluation.harbor:WaneAgent",
         **common,
         override_timeout_sec=seconds and seconds + GRACE,
         # In a session over tasks, a task's steps are turns of it; isolated, each step has a session of its own.
         resume_trajectory=arm.protocol == "single",
-        kwargs={name: value for name, value in kwargs.items() if value is not None},
+        kwargs=kwargs,
     )
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def sessions_of(journal: Path) -> Path:
@@ -210,7 +229,7 @@ def _record(attempt: Attempt, result: TrialResult) -> Trial:
         error_message=_line(message),
         started=timings[0].started_at if timings else None,
         seconds=sum(spans) if spans else None,
-        usage=attempt.spent() if ours else _reported(result),
+        usage=attempt.spent() if ours else _of_rival(attempt, result),
         context=context_since(journals, attempt.earlier, attempt.arm.budget),
         steps=tuple(StepReward(it.step_name, _reward(it.verifier_result)) for it in steps),
         journal=journal.relative_to(attempt.folder).as_posix() if journal else "",
@@ -231,8 +250,10 @@ def _reward(graded: Any) -> float | None:
     return float(next(iter(rewards.values()))) if len(rewards) == 1 else None
 
 
-def _reported(result: TrialResult) -> Usage:
-    """What an agent without a journal of ours says that it took."""
+def _of_rival(attempt: Attempt, result: TrialResult) -> Usage:
+    """What another agent took: by the proxy's sessions if it went through one, or else as it says itself."""
+    if kept_by_wane(attempt.arm.strategy):
+        return usage_of(*journals_in(attempt.directory / "agent" / "wane"), forks=True)
     tokens_in, cached, out, cost = result.compute_token_cost_totals()
     return Usage(input_tokens=tokens_in or 0, cached_tokens=cached or 0, output_tokens=out or 0, cost=cost)
 

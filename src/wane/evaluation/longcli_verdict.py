@@ -1,0 +1,58 @@
+"""What the tests of a task of LongCLI-Bench say: did all pass, and what share did.
+
+This file runs inside a task's environment, as part of its `tests/test.sh`: it needs Python 3.8 and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+PASSED = ("PASSED", "XFAIL", "SKIPPED")
+FAILED = ("FAILED", "XPASS", "ERROR")
+
+
+def verdict(folder: Path, modes: Mapping[str, str]) -> dict[str, float]:
+    """Return the rewards: 1 if every set of tests passed, and the share that passed of each.
+
+    Args:
+        folder: the `test_output` that the tests wrote.
+        modes: how each set tells its result, by its name (`f2p`, `p2p`): `pytest` or `text`; a set with another does
+            not count.
+    """
+    ways = {"pytest": _of_pytest, "text": _of_text}
+    found = {name: ways[mode](folder, name) for name, mode in modes.items() if mode in ways}
+    rewards: dict[str, float] = {"reward": int(bool(found) and all(passed for passed, _ in found.values()))}
+    rewards.update({name: round(share, 3) for name, (_, share) in found.items()})
+    return rewards
+
+
+def _of_pytest(folder: Path, name: str) -> tuple[bool, float]:
+    path = folder / f"{name}_output.txt"
+    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    summary = re.split(r"=+\s*short test summary info\s*=+", text, maxsplit=1, flags=re.IGNORECASE)[1:]
+    tests: dict[str, bool] = {}
+    for line in "".join(summary).splitlines():
+        # The reason of a failure is not part of the test's name.
+        told = line.rpartition(" - ")[0] or line if line.startswith("FAILED") else line
+        status, _, test = told.partition(" ")
+        if status.strip(":") in PASSED + FAILED and test.strip():
+            tests[test.strip().split("::", 1)[-1]] = status.strip(":") in PASSED
+    share = sum(tests.values()) / len(tests) if tests else 0.0
+    return bool(tests) and all(tests.values()), share
+
+
+def _of_text(folder: Path, name: str) -> tuple[bool, float]:
+    try:
+        told = json.loads((folder / f"{name}_score.json").read_text(encoding="utf-8"))
+        return int(told.get("is_pass", 0)) == 1, float(told.get("step_score", 0))
+    except (OSError, ValueError, TypeError, AttributeError):
+        # A script that fell over wrote none.
+        return False, 0.0
+
+
+if __name__ == "__main__":
+    print(json.dumps(verdict(Path(sys.argv[1]), dict(word.split("=", 1) for word in sys.argv[2:]))))
