@@ -31,6 +31,9 @@ from wane.journal.records import Header, Record
 # O_BINARY: without it Windows would write \r\n. Child processes do not inherit files that Python opens.
 _FLAGS: Final = os.O_APPEND | os.O_RDWR | getattr(os, "O_BINARY", 0)
 
+_LETTING_GO: Final = 0.5
+"""Seconds to wait for a lock. A process that was killed while it started another leaves it held until that one runs."""
+
 
 class Journal:
     """The only writer of a session file. Begin with `Journal.create` or `Journal.open`; close it when done.
@@ -143,7 +146,7 @@ class Journal:
         with open_session(path) as stream:
             read_header_of(stream, path)
         try:
-            lock = _acquire(path)
+            lock = _acquire(path, wait=_LETTING_GO)
         except OSError as error:
             raise _unwritable(path, error) from error
         with _released_on_error(lock, path):
@@ -301,18 +304,18 @@ def delete_session(path: Path) -> int:
                     part.unlink()
         finally:
             lock.release()
-        # Who waits for a lock gives up at once, so that nobody has the file open but to find the session gone.
+        # Whoever waits for the lock finds the session gone.
         Path(f"{path}.lock").unlink(missing_ok=True)
     except OSError as error:
         raise JournalError(f"cannot delete the session {path}: {error.strerror or error}") from error
     return freed
 
 
-def _acquire(path: Path) -> FileLock:
+def _acquire(path: Path, wait: float = 0) -> FileLock:
     # The lock is a file of its own, because on Windows a lock on the session would keep readers out. The operating
-    # system releases it with the process. The empty file stays until the session is
-    # deleted: removing it would race with other processes.
-    lock = FileLock(f"{path}.lock", timeout=0, thread_local=False, mode=0o600)
+    # system releases it with the process. The empty file stays until the session is deleted: removing it would race
+    # with other processes.
+    lock = FileLock(f"{path}.lock", timeout=wait, poll_interval=0.01, thread_local=False, mode=0o600)
     try:
         lock.acquire()
     except Timeout:
