@@ -113,7 +113,9 @@ def test_both_protocols_and_the_report(evaluate: Callable[..., Any], python: str
 
 
 @pytest.mark.full
-def test_a_run_that_is_killed_in_a_task_goes_on_as_if_it_had_not(evaluate: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_run_that_is_killed_in_a_task_goes_on_as_if_it_had_not(
+    evaluate: Callable[..., Any], place: Path, tmp_path: Path
+) -> None:
     with ScriptedServer(Model()) as server:
         code, out = ended(evaluate(server.url, protocols=["single"], output="undisturbed"))
         assert code == 0, out
@@ -133,6 +135,8 @@ def test_a_run_that_is_killed_in_a_task_goes_on_as_if_it_had_not(evaluate: Calla
     assert essence(found) == essence(undisturbed)
     assert [(it.task, it.why) for it in found.abandoned] == [(undisturbed.run.order[1], "killed")]
     assert len({session_of(found, it) for it in found.trials}) == 1
+    # The environment of the task that was killed is gone too.
+    assert not list((place / "bases" / "cache").glob("run-*"))
 
 
 @pytest.mark.full

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,6 +42,7 @@ class LinuxEnvironment(BaseEnvironment):  # type: ignore[misc, unused-ignore]
         self._space = Namespace()
         self._setting = Setting()
         self._home: Path | None = None
+        self._held: int | None = None
         super().__init__(*args, **kwargs)
 
     @staticmethod
@@ -62,7 +66,7 @@ class LinuxEnvironment(BaseEnvironment):  # type: ignore[misc, unused-ignore]
     async def start(self, force_build: bool) -> None:
         layer = await build(self.environment_dir, self._bases, self._cache, force=force_build)
         self._setting = layer.setting
-        self._home = Path(tempfile.mkdtemp(prefix="run-", dir=self._cache))
+        self._home, self._held = _new_home(self._cache)
         mounts = [
             Mount(Path(each["source"]), each["target"], bool(each.get("read_only")))
             for each in self._mounts
@@ -77,8 +81,15 @@ class LinuxEnvironment(BaseEnvironment):  # type: ignore[misc, unused-ignore]
     @override
     async def stop(self, delete: bool) -> None:
         await self._space.down()
-        if delete and self._home is not None:
-            shutil.rmtree(self._home, ignore_errors=True)
+        home, self._home = self._home, None
+        if home is None or self._held is None:
+            return
+        if delete:
+            shutil.rmtree(home, ignore_errors=True)
+        else:
+            # Without a lock it is kept.
+            (home / "lock").unlink(missing_ok=True)
+        os.close(self._held)
 
     @override
     async def exec(
@@ -113,3 +124,21 @@ class LinuxEnvironment(BaseEnvironment):  # type: ignore[misc, unused-ignore]
     @override
     async def download_dir(self, source_dir: str, target_dir: Path | str) -> None:
         await files.get_directory(self._space, str(source_dir), Path(target_dir))
+
+
+def _new_home(cache: Path) -> tuple[Path, int]:
+    """Make a folder for what a trial changes, and remove those of trials whose process was killed.
+
+    A trial holds a lock in its folder. The system lets go of it when the process dies, however it does.
+    """
+    with (cache / "runs.lock").open("w") as one_at_a_time:
+        fcntl.flock(one_at_a_time, fcntl.LOCK_EX)
+        for lock in cache.glob("run-*/lock"):
+            # Held by a trial at work, or another user's.
+            with suppress(OSError), lock.open("w") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(lock.parent, ignore_errors=True)
+        home = Path(tempfile.mkdtemp(prefix="run-", dir=cache))
+        held = os.open(home / "lock", os.O_CREAT | os.O_RDWR, 0o600)
+        fcntl.flock(held, fcntl.LOCK_EX)
+        return home, held
