@@ -12,17 +12,17 @@ function frame(node, { left, right, top, bottom, width, height }, x, xs, y, ys, 
     ys.map((value) => [svg("line", { x1: left, x2: width - right, y1: y(value), y2: y(value) }), svg("text", { x: left - 8, y: y(value) + 4, "text-anchor": "end" }, words.y(value))]),
     xs.map((value) => svg("text", { x: x(value), y: height - bottom + 18, "text-anchor": "middle" }, words.x(value)))));
   node.append(svg("text", { x: (left + width - right) / 2, y: height - 4, "text-anchor": "middle", class: "title" }, words.below));
-  node.append(svg("text", { x: 2, y: top - 8, class: "title" }, words.above));
+  node.append(svg("text", { x: 2, y: top - 16, class: "title" }, words.above));
 }
 
-const around = (width, height) => ({ left: 48, right: 16, top: 24, bottom: 42, width, height });
+const around = (width, height) => ({ left: 48, right: 16, top: 32, bottom: 42, width, height });
 const joined = (points) => `M${points.map(([px, py]) => `${px.toFixed(1)} ${py.toFixed(1)}`).join("L")}`;
 
 function positionSection() {
   const single = data.rows.filter((row) => row.protocol === "single");
   const rows = (single.length ? single : data.rows).filter((row) => row.windows.length > 1);
   if (!rows.length) return;
-  const body = section("positions", "Score along the session", "Each point is the mean of ten positions. The broken line is what isolated sessions score on the same tasks: where they part towards the end, a long session loses.");
+  const body = section("positions", "Score along the session", "Each point is the mean of ten positions; the last may be of fewer. The broken line is what isolated sessions score on the same tasks: a session that falls below it towards the end loses by its length.");
   plotBox(body, (width) => drawPositions(width, rows));
   body.append(legendOf(rows));
 }
@@ -36,7 +36,7 @@ function drawPositions(width, rows) {
   frame(node, place, x, ticks(1, last, width / 90), y, ticks(low, high, 5), { x: n0, y: (value) => `${trim(100 * value)}%`, below: "position in the session", above: "score" });
   for (const row of rows) {
     const { stroke } = drawn(row), middle = (it) => x((it.first + it.last) / 2);
-    if (row.windows.every((it) => it.other !== null)) node.append(styled(svg("path", { d: joined(row.windows.map((it) => [middle(it), y(it.other)])), class: "series", "stroke-dasharray": DASHES[1] }), { stroke }));
+    if (row.windows.every((it) => it.other !== null)) node.append(styled(svg("path", { d: joined(row.windows.map((it) => [middle(it), y(it.other)])), class: "series other", "stroke-dasharray": DASHES[1] }), { stroke }));
     node.append(styled(svg("path", { d: joined(row.windows.map((it) => [middle(it), y(it.score)])), class: "series looked-at" }), { stroke }));
     for (const it of row.windows) node.append(dot(row, middle(it), y(it.score), `${named(row)}, positions ${it.first} to ${it.last}: ${percentOf(it.score)} of ${many(it.trials, "trial")}${it.other === null ? "" : `; isolated ${percentOf(it.other)}`}`));
   }
@@ -67,13 +67,9 @@ function drawViews(width) {
 }
 
 function budgetSection() {
-  const body = section("budgets", "Cost and score against the budget");
   const rows = data.rows.filter((row) => row.budget !== null);
-  if (new Set(rows.map((row) => row.budget)).size < 2) {
-    body.append(h("p", { class: "lead" }, "All arms have the same budget, so there is nothing to draw."));
-    return;
-  }
-  body.append(h("p", { class: "lead" }, "A line for each strategy and protocol; level lines are arms without a budget."));
+  if (new Set(rows.map((row) => row.budget)).size < 2) return;
+  const body = section("budgets", "Cost and score against the budget", "A line for each strategy and protocol; level lines are arms without a budget.");
   const panels = h("div", { class: "panels" });
   body.append(panels);
   for (const [label, value, text] of [["score", (row) => row.score, (it) => `${trim(100 * it)}%`], ["dollars a run", (row) => row.cost_per_run_usd, (it) => `$${trim(it)}`]]) {

@@ -49,9 +49,9 @@ function runsTable() {
   for (const run of data.runs) alike.set(told(run).join("\n"), [...(alike.get(told(run).join("\n")) || []), run]);
   const list = [...alike.values()].map((runs) => {
     const [name, margin, versions] = told(runs[0]), days = runs.map((run) => run.created.slice(0, 10)).sort();
-    const seeds = [...new Set(runs.map((run) => (run.seed === null ? "as given" : run.seed)))].join(", ");
+    const orders = [...new Set(runs.map((run) => (run.seed === null ? "as given" : `seed ${run.seed}`)))].join(", ").replaceAll(", seed ", ", ");
     const begun = days[0] === days[days.length - 1] ? days[0] : `${days[0]} to ${days[days.length - 1]}`;
-    return h("tr", {}, h("th", { scope: "row", class: "name" }, name), [runs.map((run) => run.run).join(", "), begun, /\d/.test(seeds) ? `seeds ${seeds}` : seeds, margin, versions].map((text) => h("td", {}, text)));
+    return h("tr", {}, h("th", { scope: "row", class: "name" }, name), [runs.map((run) => run.run).join(", "), begun, orders, margin, versions].map((text) => h("td", {}, text)));
   });
   wideTable(body, "Runs", head, list);
   for (const line of new Set(data.runs.map((run) => run.new_environment))) body.append(h("p", { class: "small" }, line ? `Told of a new environment: “${line}”` : "Not told of a new environment."));
