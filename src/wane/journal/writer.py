@@ -31,7 +31,7 @@ from wane.journal.records import Header, Record
 # O_BINARY: without it Windows would write \r\n. Child processes do not inherit files that Python opens.
 _FLAGS: Final = os.O_APPEND | os.O_RDWR | getattr(os, "O_BINARY", 0)
 
-_LETTING_GO: Final = 0.5
+_LETTING_GO: Final = 1.0
 """Seconds to wait for a lock. A process that was killed while it started another leaves it held until that one runs."""
 
 
