@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -506,6 +507,28 @@ def test_tool_classes_and_counters_are_the_users() -> None:
         )
         worker(server.anthropic_model(), capability).run_sync("Go.")
     assert evicted(log)
+
+
+def test_it_stands_aside_where_openai_keeps_the_conversation() -> None:
+    seen: list[int] = []
+
+    def model(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
+        seen.append(len(messages))
+        return ModelResponse([TextPart("Done.")])
+
+    kept = {"openai_conversation_id": "conv_1"}
+    lifecycle = ContextLifecycle(BUDGET)
+    agent: Any = Agent(FunctionModel(model), capabilities=[lifecycle], model_settings=kept)
+    long = ModelResponse([TextPart("Long. " * 500)])
+    history = [message for _ in range(5) for message in (ModelRequest.user_text_prompt("Go."), long)]
+    with pytest.warns(UserWarning, match="openai_conversation_id"):
+        agent.run_sync("Go.", message_history=history)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        agent.run_sync("Go.", message_history=history)
+    assert seen == [11, 11]
+    agent.run_sync("Go.", message_history=history, model_settings={"openai_conversation_id": None})
+    assert seen[2] < 11
 
 
 def test_without_pydantic_ai_the_install_command_is_said() -> None:

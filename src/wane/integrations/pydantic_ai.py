@@ -15,7 +15,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 from wane.conversation import Call, Conversation, Request
 from wane.conversation.events import Event, Listener
@@ -35,6 +35,7 @@ except ImportError as error:
     raise MissingExtraError("wane.integrations.pydantic_ai", "pydantic-ai") from error
 
 from wane.formats.pydantic_ai import BEYOND_JSON, PydanticAIFormat, beyond_json, raw_arguments, with_encodable_text
+from wane.integrations.lifecycle import Warner
 from wane.integrations.pydantic_ai_messages import Outgoing, PydanticAIAdapter, TurnAligner
 from wane.integrations.pydantic_ai_run import (
     BudgetUnmetEvent,
@@ -63,6 +64,11 @@ __all__ = [
     "Summarise",
     "new_conversation",
 ]
+
+_STORED: Final = (
+    "OpenAI keeps the conversation (openai_conversation_id), so nothing is evicted. Leave out that setting, and pass "
+    "the message history"
+)
 
 Summarise: TypeAlias = Callable[[Model, list[ModelMessage], str], Awaitable[str]]
 """Asks a model to summarise messages, by the given instructions."""
@@ -138,6 +144,7 @@ class ContextLifecycle(AbstractCapability[Any]):
 
     def __post_init__(self) -> None:
         self._run: _Run | None = None
+        self._warner = Warner()
         # Settings that cannot work are reported here, not in the first run.
         self._outgoing = Outgoing(self._new() if self.conversation is None else self.conversation)
 
@@ -190,7 +197,7 @@ class ContextLifecycle(AbstractCapability[Any]):
     async def prepare_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
-        """Send the view.
+        """Send the view; or the messages as they are, with a warning, if OpenAI keeps the conversation.
 
         It uses this hook because the request is final only here: after `before_model_request` Pydantic AI still adds
         records of changed tools, instructions and settings, derived from the whole history. Changes made here do not
@@ -202,6 +209,9 @@ class ContextLifecycle(AbstractCapability[Any]):
         run, parameters = self._running(), request_context.model_request_parameters
         run.describe(definitions_text([*parameters.function_tools, *parameters.output_tools]))
         run.sync(ctx.messages)
+        if (request_context.model_settings or {}).get("openai_conversation_id"):
+            self._warner.warn(_STORED)
+            return request_context
         request = run.conversation.request()
         while request.for_summary:
             request = run.conversation.summarised(await self._summary(request_context.model, request))
