@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from langchain.agents import create_agent
+from langchain.agents.middleware import SummarizationMiddleware
 from langchain_anthropic import ChatAnthropic
 from langchain_core.messages import AIMessageChunk
 from langchain_core.tools import BaseTool, tool
@@ -181,3 +183,33 @@ def test_a_graph_of_ones_own_goes_on_after_calls_that_could_not_be_read() -> Non
     assert "look" in results["q"]
     assert thread[-1].text == "Done."
     assert not [event for event in told if isinstance(event, (HistoryForked, HistoryReplaced))]
+
+
+def test_a_conversation_that_openai_keeps_is_left_alone_and_said_once() -> None:
+    with ScriptedServer([Reply("One."), Reply("Two.")]) as server:
+        model: Any = ChatOpenAI(
+            model="gpt-x",
+            base_url=f"{server.url}/v1",
+            api_key="k",
+            use_responses_api=True,
+            use_previous_response_id=True,
+        )
+        agent: Any = create_agent(model, [read], middleware=[ContextLifecycle()])
+        with pytest.warns(UserWarning, match="use_previous_response_id"):
+            agent.invoke({"messages": [("user", "Go.")]})
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)
+            agent.invoke({"messages": [("user", "Go.")]})
+
+
+def test_a_thread_that_was_summarised_beside_it_is_said() -> None:
+    with ScriptedServer([Reply("One."), Reply("A summary."), Reply("Two.")]) as server:
+        model: Any = ChatOpenAI(model="gpt-x", base_url=f"{server.url}/v1", api_key="k")
+        summaries = SummarizationMiddleware(model, trigger=("messages", 3), keep=("messages", 1))
+        agent: Any = create_agent(
+            model, [read], middleware=[summaries, ContextLifecycle()], checkpointer=InMemorySaver()
+        )
+        config: Any = {"configurable": {"thread_id": "1"}}
+        agent.invoke({"messages": [("user", "Go.")]}, config)
+        with pytest.warns(UserWarning, match="SummarizationMiddleware"):
+            agent.invoke({"messages": [("user", "And on.")]}, config)

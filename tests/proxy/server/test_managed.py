@@ -96,6 +96,26 @@ def test_request_gains_the_tool_and_the_reply_headers() -> None:
     run(main)
 
 
+def test_azures_form_of_chat_completions_is_managed() -> None:
+    said = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "hi"}}
+    reply = {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [said]}
+    tool = {"type": "function", "function": {"name": "read", "parameters": {"type": "object"}}}
+    sent = {"model": "m", "messages": [{"role": "user", "content": "hello"}], "tools": [tool]}
+    path = "/openai/deployments/a-name/chat/completions?api-version=2024-10-21"
+
+    async def main() -> None:
+        async with provider(replies(response(json.dumps(reply).encode()))) as up, proxy(up.url) as running:
+            answer = await ask(running, sent, path, headers={"api-key": "of-azure"})
+            asked = up.asked[0]
+            assert asked.target == path
+            assert asked.header("api-key") == "of-azure"
+            assert [it["function"]["name"] for it in asked.json["tools"]] == ["read", "delimiter"]
+            assert answer.json["choices"][0]["message"]["content"] == "hi"
+            assert answer.header("x-wane-session")
+
+    run(main)
+
+
 def test_whole_reply_has_its_length() -> None:
     async def main() -> None:
         async with provider(replies(response(message("hi")))) as up, proxy(up.url) as running:
