@@ -14,14 +14,14 @@ import pytest
 from tests.agent.conftest import config
 from tests.marks import first_quick
 from wane.agent.events import SessionEvent
-from wane.agent.options import BY_EPISODE, Strategy
+from wane.agent.options import Strategy
 from wane.agent.session import AgentSession, Outcome, SessionConfig, TurnResult
 from wane.conversation.events import StrategyActed
 from wane.conversation.request import RECALL_ALONE
 from wane.core import Policy
 from wane.core.errors import JournalError
 from wane.journal import Journal, StrategyRecord
-from wane.strategies.base import ANNOTATED
+from wane.strategies.base import ANNOTATED, EPISODIC
 from wane.strategies.clear_tools import PLACEHOLDER
 from wane.strategies.fold import FOLDING
 from wane.strategies.memgpt import WARNING
@@ -95,7 +95,7 @@ def shown(request: Request) -> list[tuple[Kind, str]]:
 
 def test_the_agent_knows_the_strategies_that_are_ours() -> None:
     assert get_args(Strategy) == STRATEGY_NAMES
-    assert BY_EPISODE < ANNOTATED < set(STRATEGY_NAMES)
+    assert EPISODIC < ANNOTATED < set(STRATEGY_NAMES)
 
 
 @pytest.mark.parametrize("api", ["openai_responses_model", "anthropic_model"])

@@ -30,9 +30,6 @@ Strategy: TypeAlias = Literal[
 ]
 """How the context is managed: the strategies of `wane.strategies` that need no other package."""
 
-BY_EPISODE: Final[frozenset[str]] = frozenset({"cwl", "paper"})
-"""Strategies that evict by episode, with a policy."""
-
 AGENT_FORMAT: Final = "pydantic_ai"
 """Name of the format of the agent's messages; a session in any other format is another program's."""
 

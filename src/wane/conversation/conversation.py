@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, get_args
 
 from wane.conversation.calls import Call, Verdicts, WaitingCalls
-from wane.conversation.engine import ANNOTATED, SEARCHED, Done
+from wane.conversation.engine import SEARCHED, Done
 from wane.conversation.events import HistoryForked, HistoryReplaced, Listener
 from wane.conversation.history import Adapter, Aligner, ByMessage, Change
 from wane.conversation.request import DELIMITER_TOOL, RECALL_ALONE, RECALL_TOOL, REMIND_AT, Request, Tool
@@ -36,7 +36,7 @@ from wane.formats import get_format
 from wane.formats.base import Format
 from wane.formats.writing import WritingFormat
 from wane.recall import RECALL, answer
-from wane.strategies.base import Annotate, Settings, SummaryNeeded
+from wane.strategies.base import ANNOTATED, Annotate, Settings, SummaryNeeded
 from wane.strategies.fold import FOLDING
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from wane.core.accounting import Accounting
 from wane.core.errors import HistoryError
 from wane.formats.base import Part
 from wane.strategies.base import (
+    EPISODIC,
     Fitted,
     Resumable,
     Settings,
@@ -30,12 +31,6 @@ from wane.strategies.base import (
 from wane.strategies.memgpt import WARN_AT, WARNING
 from wane.strategies.registry import get_strategy
 from wane.strategies.window import WindowStrategy
-
-EPISODIC: Final = frozenset({"cwl", "paper"})
-"""Strategies that evict by episode."""
-
-ANNOTATED: Final = EPISODIC | {"fold"}
-"""Strategies based on episodes; the model marks its work for them."""
 
 SEARCHED: Final = frozenset({"memgpt"})
 """Strategies that warn the model before content leaves, and always give it the tool `recall`."""

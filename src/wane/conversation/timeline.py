@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any, Final, Generic
 
 from wane.conversation.calls import OpenCalls
-from wane.conversation.engine import ANNOTATED, Done, Engine, Shown, compatible
+from wane.conversation.engine import Done, Engine, Shown, compatible
 from wane.conversation.events import (
     BudgetUnmet,
     EpisodeClosed,
@@ -28,7 +28,7 @@ from wane.core.errors import HistoryError
 from wane.formats.base import Format, MessageT, Part, Transcript
 from wane.formats.writing import WritingFormat
 from wane.recall import RECALL, Archive
-from wane.strategies.base import Settings, SummaryNeeded
+from wane.strategies.base import ANNOTATED, Settings, SummaryNeeded
 
 CACHE_LIFETIME: Final = 300.0
 """Seconds that a provider keeps an unused prompt cache: Anthropic's five minutes."""

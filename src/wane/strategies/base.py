@@ -19,8 +19,11 @@ Annotate = Literal["model", "infer"]
 AnnotateChoice = Literal["auto", "model", "infer"]
 """Who marks episodes in a recorded session: `auto` takes the agent's own if it marked any, else infers them."""
 
-ANNOTATED: Final = frozenset({"cwl", "paper", "fold"})
-"""Strategies that go by episodes, for which the model marks its work."""
+EPISODIC: Final = frozenset({"cwl", "paper"})
+"""Strategies that evict by episode, with a policy."""
+
+ANNOTATED: Final = EPISODIC | {"fold"}
+"""Strategies based on episodes, for which the model marks its work."""
 
 
 @dataclass(frozen=True, slots=True)

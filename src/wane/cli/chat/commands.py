@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from rich.text import Text
 
-from wane.agent.options import BY_EPISODE
 from wane.agent.tools.mcp import USER_FILE as MCP_FILE
 from wane.cli.chat.footer import short
 from wane.cli.terminal.text import local_time, printable
 from wane.core.errors import ConfigError
+from wane.strategies.base import EPISODIC
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -151,7 +151,7 @@ def _outlook(session: AgentSession, report: FitReport) -> str:
     strategy = session.settings.strategy
     if strategy == "none":
         return f"{state} The context is not managed: no pass will run. /cwl on switches it on."
-    if strategy not in BY_EPISODE:
+    if strategy not in EPISODIC:
         return f"{state} The strategy {strategy} manages it: {describe(strategy)}. /cwl on evicts by episode instead."
     freed = report.tokens_before - report.tokens_after
     due = window.tokens > window.budget
@@ -193,7 +193,7 @@ def _cwl(host: Host, text: str) -> None:
     if text:
         host.session.manage(text == "on")
     strategy = host.session.settings.strategy
-    if strategy in BY_EPISODE:
+    if strategy in EPISODIC:
         told = "The context is managed: whole episodes are evicted when the view exceeds the budget."
     elif strategy == "none":
         told = "The context is not managed: nothing more is evicted. What was evicted stays out of the view."

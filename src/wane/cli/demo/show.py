@@ -14,7 +14,6 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from wane.agent.options import BY_EPISODE
 from wane.agent.session import AgentSession
 from wane.cli.terminal import layout
 from wane.cli.terminal.picture import Block, Role, window_picture
@@ -26,7 +25,7 @@ from wane.scripted.demo.play import DemoOptions, Exchange
 from wane.scripted.demo.summary import TaskResult
 from wane.scripted.demo.witness import Witness
 from wane.scripted.sight import is_note, view_tokens
-from wane.strategies.base import ANNOTATED
+from wane.strategies.base import ANNOTATED, EPISODIC
 from wane.testing import Call, Request
 
 TITLE: Final = "wane demo"
@@ -213,7 +212,7 @@ class _Scene:
         return Text(f" {mark} {index + 1:2} {self.options.script[index].title}", style=style)
 
     def _blocks(self) -> list[Block]:
-        if self.options.strategy not in BY_EPISODE:
+        if self.options.strategy not in EPISODIC:
             return _plain_blocks(self.request) if self.request else []
         window = self.session.window
         visible = window.visible
@@ -231,7 +230,7 @@ class _Scene:
         tally, witness = self.witness.tally, self.witness
         reuse = tally.cache_read_tokens / tally.input_tokens if tally.input_tokens else 0
         parts = [f"calls {tally.model_calls}", f"in {tally.input_tokens // 1000:,}k", f"reused {reuse:.0%}"]
-        if self.options.strategy in BY_EPISODE:
+        if self.options.strategy in EPISODIC:
             parts += [f"passes {witness.watch.passes.ran}", f"kept {witness.had['kept']}", f"recalled {tally.recalls}"]
         parts += [f"read again {tally.re_reads}"]
         return Text(f"{' so far':{_LABEL}}" + "  ".join(parts), style="bold", no_wrap=True)

@@ -87,9 +87,9 @@ def context_settings(options: ContextOptions) -> ContextSettings:
             episodes.
         ConfigError: for a value that cannot work.
     """
-    from wane.conversation.engine import EPISODIC
     from wane.core.items import read_tool_classes
     from wane.proxy.settings import ContextSettings
+    from wane.strategies.base import EPISODIC
 
     given: dict[str, Any] = {}
     if options.idle is not None:

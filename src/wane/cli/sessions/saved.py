@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from wane.agent.options import BY_EPISODE
 from wane.cli.terminal import layout
 from wane.cli.terminal.picture import Block, Role
 from wane.conversation.engine import Engine
@@ -33,7 +32,7 @@ from wane.journal import (
     replay,
 )
 from wane.journal.titles import TITLE_LENGTH, title_of
-from wane.strategies.base import Annotate, Settings, Substitute
+from wane.strategies.base import EPISODIC, Annotate, Settings, Substitute
 
 Taken = Sequence[tuple[Item, Part]]
 """The items of a message, with their contents."""
@@ -62,7 +61,7 @@ class View:
     @property
     def by_episode(self) -> bool:
         """Whether only whole levels of episodes can have left it."""
-        return self.strategy is None or self.strategy in BY_EPISODE or self.strategy == "none"
+        return self.strategy is None or self.strategy in EPISODIC or self.strategy == "none"
 
 
 def view_of(records: Sequence[Record], messages: Sequence[Taken], replayed: Replay) -> View:
@@ -95,7 +94,7 @@ def strategy_of(records: Iterable[Record]) -> str | None:
             strategy = named if isinstance(named, str) else strategy
         elif isinstance(record, StrategyRecord):
             strategy = record.strategy
-        elif isinstance(record, PassRecord) and strategy not in BY_EPISODE:
+        elif isinstance(record, PassRecord) and strategy not in EPISODIC:
             strategy = "cwl"
     return strategy
 

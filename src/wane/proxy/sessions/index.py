@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from typing import Final
 from weakref import WeakValueDictionary
 
-from wane.conversation.engine import EPISODIC
 from wane.conversation.request import DELIMITER_TOOL, RECALL_TOOL
 from wane.core import DELIMITER
 from wane.core.errors import FormatError, HistoryError, JournalError
@@ -26,6 +25,7 @@ from wane.proxy.store.base import MemoryStore, SessionBusyError, SessionChangedE
 from wane.proxy.wire.base import Body, Wire
 from wane.proxy.wire.rounds import Message
 from wane.recall import RECALL
+from wane.strategies.base import EPISODIC
 
 TOOLS: Final = (DELIMITER_TOOL, RECALL_TOOL)
 """The tools that the proxy may add to requests."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from typing import Any, Final
 
-from wane.conversation.engine import EPISODIC, Engine, Shown
+from wane.conversation.engine import Engine, Shown
 from wane.core import FitReport, Kind, Mark, chars
 from wane.core.errors import HistoryError, JournalError
 from wane.formats.base import Part
@@ -53,7 +53,7 @@ from wane.proxy.settings import ContextSettings
 from wane.proxy.wire.base import Body, Wire
 from wane.proxy.wire.rounds import NO_USAGE, Ledger, Message, OwnCall, Round, TokenUsage, WovenRound
 from wane.recall import Archive, answer, searchable
-from wane.strategies.base import Settings, Slot
+from wane.strategies.base import EPISODIC, Settings, Slot
 
 _SLACK: Final = 0.02  # share by which the overhead may change without a new record
 _REQUIRED_SHARE: Final = 0.1  # share of the budget for evicted content that the provider demands

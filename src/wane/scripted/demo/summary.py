@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from wane.agent.options import BY_EPISODE, Strategy
+from wane.agent.options import Strategy
 from wane.scripted.watch import Passes
 from wane.scripted.witness import Tally
+from wane.strategies.base import EPISODIC
 
 NO_MODEL: Final = (
     "The model was a script, not a language model: this shows the mechanism, not how well a model works with it."
@@ -95,7 +96,7 @@ class Summary:
     def problems(self) -> list[str]:
         """What must not be, as sentences. Without episodes only the tasks count: the rest is what is compared."""
         found = [f"task {result.number} failed: {result.why}" for result in self.results if not result.passed]
-        if self.strategy in BY_EPISODE:
+        if self.strategy in EPISODIC:
             if self.over_budget:
                 found.append(f"{self.over_budget} views were over a budget that could be met")
             if self.tally.most_turns_lost:
@@ -156,7 +157,7 @@ class Summary:
             f"priced: {CACHE_READ:g} if so, as a cache read, else {CACHE_WRITE:g}, a cache write",
         )
         yield "largest view", f"{tally.peak_view:,}", self._against_budget()
-        if self.strategy in BY_EPISODE:
+        if self.strategy in EPISODIC:
             yield (
                 "passes",
                 f"{self.passes.ran:,}",
@@ -173,17 +174,17 @@ class Summary:
     def _memory_rows(self) -> Iterator[tuple[str, str, str]]:
         """How the model came by what it had seen before."""
         yield "needed again", "", ""
-        if self.strategy in BY_EPISODE:
+        if self.strategy in EPISODIC:
             yield "  kept", f"{self.had.get('kept', 0):,}", "in view only because the unfinished act builds on it"
         yield "  in view", f"{self.had.get('in view', 0):,}", "still there from an earlier task"
-        if self.strategy in BY_EPISODE:
+        if self.strategy in EPISODIC:
             yield (
                 "  described",
                 f"{self.had.get('described', 0):,}",
                 "the description of a stripped exploration was enough",
             )
         yield "  read again", f"{self.tally.re_reads:,}", "had left the view, and was looked up once more"
-        if self.strategy in BY_EPISODE:
+        if self.strategy in EPISODIC:
             yield "  recalled", f"{self.tally.recalls:,}", "could not be had again, and came back exactly"
 
     def _against_budget(self) -> str:
