@@ -181,7 +181,6 @@ def test_how_long_it_waits_is_part_of_its_state() -> None:
 
 def test_it_can_be_turned_off() -> None:
     session = Session(1_000, share=None)
-    assert not session.reminder.on
     for _ in range(30):
         session.call()
     assert session.reminded == []

@@ -63,12 +63,21 @@ RECALL_ALONE: Final = (
 )
 """Instructions for a model that can recall but does not mark its work."""
 
-
 REMIND_AT: Final = 0.2
 """Share of the budget that unannotated work may fill by default before the model is reminded."""
 
 _FIRST: Final = 0.25  # part of the share that must fill before the first reminder, if no episode was started
 _WORK: Final = frozenset({Kind.TEXT, Kind.REASONING, Kind.CALL, Kind.RESULT})
+
+_NEVER: Final = (
+    "you have not started an episode yet. Start one with `delimiter`, in the same message as your next tool call, "
+    "so that finished work can leave the window."
+)
+
+_LATER: Final = (
+    "no episode is active, and much has been done outside of one. Start one with `delimiter`, in the same message as "
+    "your next tool call."
+)
 
 
 class Reminder:
@@ -108,11 +117,6 @@ class Reminder:
             raise ConfigError(f"remind_at is {share!r}; it must be a share of the budget above 0, or None for never")
         self._share = share
         self.reset()
-
-    @property
-    def on(self) -> bool:
-        """Whether it ever reminds."""
-        return self._share is not None
 
     def reset(self) -> None:
         """Forget everything, for a new history."""
@@ -216,16 +220,6 @@ class Reminder:
 
 def _note(words: str) -> str:
     return f"[Automatic note on the context window, not from the user: {words}]"
-
-
-_NEVER: Final = (
-    "you have not started an episode yet. Start one with `delimiter`, in the same message as your next tool call, "
-    "so that finished work can leave the window."
-)
-_LATER: Final = (
-    "no episode is active, and much has been done outside of one. Start one with `delimiter`, in the same message as "
-    "your next tool call."
-)
 
 
 def _open(active: Episode) -> str:

@@ -19,6 +19,7 @@ from wane.cli.terminal.text import counted, printable, say
 from wane.core import parse_budget
 from wane.core.errors import ConfigError
 from wane.lab.money import dollars
+from wane.strategies.base import EPISODIC
 
 if TYPE_CHECKING:
     from wane.scripted.closed_loop.figures import Figures, TaskResult
@@ -71,7 +72,7 @@ def problems(runs: Sequence[Figures]) -> Iterator[str]:
     """Yield violations as sentences; for strategies without episodes, the figures are the result."""
     isolated = next((run for run in runs if run.options.isolated), None)
     for run in runs:
-        if run.options.isolated or run.options.strategy not in ("cwl", "paper"):
+        if run.options.isolated or run.options.strategy not in EPISODIC:
             continue
         lost = run.lost_against(isolated) if isolated else [it.number for it in run.results if not it.passed]
         if lost:
