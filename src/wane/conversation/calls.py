@@ -13,6 +13,56 @@ from wane.core.errors import ConfigError, HistoryError
 from wane.formats.base import Format, MessageT, Part
 from wane.formats.writing import WritingFormat
 
+NOT_A_CALL: Final = (
+    "Error: `delimiter` marks the conversation, so it works only as a tool call of its own in a message."
+)
+"""Answer to a call that is not in the model's latest answer."""
+
+NO_VERDICTS: Final[Mapping[str, Any]] = {"by_id": {}, "left": []}
+"""The export of empty `Verdicts`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[MessageT]):
+    """A call of a tool.
+
+    Attributes:
+        name: the tool's name.
+        arguments: its arguments, usually the raw JSON text that the model wrote.
+        id: the provider's id of the call; None if the framework does not give it.
+    """
+
+    name: str
+    arguments: Any = ""
+    id: str | None = None
+    _write: Callable[[str], MessageT] | None = field(default=None, repr=False, compare=False)
+
+    def result(self, output: object) -> MessageT:
+        """Return the message that answers the call, to be appended to the conversation.
+
+        Args:
+            output: the tool's output: text as it is, anything else as JSON.
+
+        Raises:
+            ConfigError: for a call that no conversation returned.
+        """
+        if self._write is None:
+            raise ConfigError(f"the call of {self.name!r} is not from a conversation, so it has no result message")
+        return self._write(output if isinstance(output, str) else json.dumps(output, ensure_ascii=False, default=str))
+
+    @property
+    def raw(self) -> str:
+        """The arguments as JSON text."""
+        if isinstance(self.arguments, str):
+            return self.arguments
+        return "" if self.arguments is None else json.dumps(self.arguments, ensure_ascii=False, default=str)
+
+
+def calls_of(format: Format[MessageT], messages: Iterable[MessageT]) -> list[Call[MessageT]]:  # noqa: A002
+    """Return the calls of an answer, in order, for `Conversation.foresee`."""
+    parts = (part for message in messages for part in format.parts(message))
+    return [Call(part.tool or "", part.arguments or "", part.call_id) for part in parts if part.kind is Kind.CALL]
+
 
 class OpenCalls:
     """Calls without a result yet, by id. An id may be reused, even before its call is answered.
@@ -70,58 +120,6 @@ class OpenCalls:
             del self._counts[call_id]
         else:
             self._counts[call_id] = left - 1
-
-
-NOT_A_CALL: Final = (
-    "Error: `delimiter` marks the conversation, so it works only as a tool call of its own in a message."
-)
-"""Answer to a call that is not in the model's latest answer."""
-
-
-NO_VERDICTS: Final[Mapping[str, Any]] = {"by_id": {}, "left": []}
-"""The export of empty `Verdicts`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Call(Generic[MessageT]):
-    """A call of a tool.
-
-    Attributes:
-        name: the tool's name.
-        arguments: its arguments, usually the raw JSON text that the model wrote.
-        id: the provider's id of the call; None if the framework does not give it.
-    """
-
-    name: str
-    arguments: Any = ""
-    id: str | None = None
-    _write: Callable[[str], MessageT] | None = field(default=None, repr=False, compare=False)
-
-    def result(self, output: object) -> MessageT:
-        """Return the message that answers the call, to be appended to the conversation.
-
-        Args:
-            output: the tool's output: text as it is, anything else as JSON.
-
-        Raises:
-            ConfigError: for a call that no conversation returned.
-        """
-        if self._write is None:
-            raise ConfigError(f"the call of {self.name!r} is not from a conversation, so it has no result message")
-        return self._write(output if isinstance(output, str) else json.dumps(output, ensure_ascii=False, default=str))
-
-    @property
-    def raw(self) -> str:
-        """The arguments as JSON text."""
-        if isinstance(self.arguments, str):
-            return self.arguments
-        return "" if self.arguments is None else json.dumps(self.arguments, ensure_ascii=False, default=str)
-
-
-def calls_of(format: Format[MessageT], messages: Iterable[MessageT]) -> list[Call[MessageT]]:  # noqa: A002
-    """Return the calls of an answer, in order, for `Conversation.foresee`."""
-    parts = (part for message in messages for part in format.parts(message))
-    return [Call(part.tool or "", part.arguments or "", part.call_id) for part in parts if part.kind is Kind.CALL]
 
 
 @dataclass(slots=True)

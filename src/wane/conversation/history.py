@@ -175,16 +175,16 @@ class ByMessage(Generic[MessageT]):
         return content_of(self._format, message)
 
 
-def _equal(one: object, other: object) -> bool:
-    try:
-        return bool(one == other)
-    except Exception:  # a framework's own comparison may fail at anything
-        return False
-
-
 def content_of(format: Format[MessageT], message: MessageT) -> list[Any]:  # noqa: A002 - the field's word
     """Return a message's content in a form that survives JSON; it identifies a message without an id."""
     return [
         (part.kind.value, part.text, part.call_id, part.tool, part.arguments, part.extra_tokens)
         for part in format.parts(message)
     ]
+
+
+def _equal(one: object, other: object) -> bool:
+    try:
+        return bool(one == other)
+    except Exception:  # a framework's own comparison may fail at anything
+        return False

@@ -1,7 +1,7 @@
 """What a run of a Pydantic AI agent has of Wane: tools and events.
 
-Their calls never fail validation. Wrong arguments reach the tool as the model wrote them and get an ordinary result
-that explains the mistake, so that they neither use up retries nor end the run.
+Calls of its tools never fail validation. Wrong arguments reach the tool as the model wrote them and get an ordinary
+result that explains the mistake, so that they neither use up retries nor end the run.
 """
 
 from __future__ import annotations

@@ -14,6 +14,10 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings
 from typing_extensions import override
 
+if TYPE_CHECKING:
+    from prompt_toolkit.buffer import Buffer
+    from prompt_toolkit.key_binding import KeyPressEvent
+
 MAX_PATHS: Final = 20_000
 """Paths of a project that are offered."""
 
@@ -64,11 +68,6 @@ def matching(paths: Iterable[str], typed: str) -> list[str]:
     return sorted(found, key=lambda path: _rank(path.lower(), wanted))[:MAX_SHOWN]
 
 
-def _rank(path: str, wanted: str) -> tuple[bool, bool, int, str]:
-    name = path.rstrip("/").rpartition("/")[2]
-    return not name.startswith(wanted), not path.startswith(wanted), len(path), path
-
-
 def project_paths(directory: Path) -> list[str]:
     """Return the files and directories of a project, below `directory`: what git does not ignore, if there is git."""
     files = _git_files(directory)
@@ -81,22 +80,6 @@ def project_paths(directory: Path) -> list[str]:
         if len(found) >= MAX_PATHS:
             break
     return list(found)
-
-
-def _git_files(directory: Path) -> list[str] | None:
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    try:
-        run = subprocess.run(command, cwd=directory, capture_output=True, timeout=_GIT_TIMEOUT, check=True)  # noqa: S603
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return [path for path in os.fsdecode(run.stdout).split("\0") if path]
-
-
-def _walked(directory: Path) -> Iterator[str]:
-    for folder, folders, files in os.walk(directory):
-        folders[:] = [name for name in folders if name not in _SKIPPED]
-        for name in files:
-            yield Path(folder, name).relative_to(directory).as_posix()
 
 
 def history_at(root: Path | None, keeps: Callable[[str], bool]) -> History:
@@ -139,11 +122,6 @@ class _InFile(FileHistory):
             super().append_string(string)
 
 
-if TYPE_CHECKING:
-    from prompt_toolkit.buffer import Buffer
-    from prompt_toolkit.key_binding import KeyPressEvent
-
-
 class Host(Protocol):
     """The chat, as the keys use it."""
 
@@ -179,3 +157,24 @@ def chat_keys(host: Host) -> KeyBindings:
             event.current_buffer.auto_up(count=event.arg)
 
     return keys
+
+
+def _git_files(directory: Path) -> list[str] | None:
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        run = subprocess.run(command, cwd=directory, capture_output=True, timeout=_GIT_TIMEOUT, check=True)  # noqa: S603
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return [path for path in os.fsdecode(run.stdout).split("\0") if path]
+
+
+def _walked(directory: Path) -> Iterator[str]:
+    for folder, folders, files in os.walk(directory):
+        folders[:] = [name for name in folders if name not in _SKIPPED]
+        for name in files:
+            yield Path(folder, name).relative_to(directory).as_posix()
+
+
+def _rank(path: str, wanted: str) -> tuple[bool, bool, int, str]:
+    name = path.rstrip("/").rpartition("/")[2]
+    return not name.startswith(wanted), not path.startswith(wanted), len(path), path

@@ -50,6 +50,27 @@ def resume(options: ResumeOptions) -> int:
     return _run(replace(config, output=str(folder.resolve())), options)
 
 
+def run_report(options: ReportOptions) -> int:
+    """Print a report, and return the exit code.
+
+    Raises:
+        InputError: if a folder holds no results, or none that can be read.
+        OSError: if a file cannot be read, or the page cannot be written.
+    """
+    check_report(options.html)
+    try:
+        found = report(options.places)
+    except ResultsError as error:
+        raise InputError(str(error)) from error
+    if not found.rows:
+        raise InputError(f"there is nothing to report: no trial has ended in {', '.join(map(str, options.places))}")
+    sys.stdout.write(f"{json.dumps(found.to_dict(), allow_nan=False)}\n" if options.as_json else to_markdown(found))
+    if options.html is not None:
+        # Last, so that a full disk does not cost the user the tables.
+        write_page(Path(options.html), found)
+    return failure.OK
+
+
 def _run(config: Config, options: RunConfigOptions | ResumeOptions) -> int:
     need_harbor("wane eval run")
     with Evaluation(config, _json if options.as_json else _line, again=options.again) as evaluation:
@@ -93,24 +114,3 @@ def _line(trial: Trial, done: int, total: int) -> None:
     cost = "" if trial.usage.cost is None else f"${trial.usage.cost:.2f}"
     sys.stdout.write(f"{done}/{total}  {what}  run {trial.run}  {trial.task}  {reward}  {took}  {cost}{error}\n")
     sys.stdout.flush()
-
-
-def run_report(options: ReportOptions) -> int:
-    """Print a report, and return the exit code.
-
-    Raises:
-        InputError: if a folder holds no results, or none that can be read.
-        OSError: if a file cannot be read, or the page cannot be written.
-    """
-    check_report(options.html)
-    try:
-        found = report(options.places)
-    except ResultsError as error:
-        raise InputError(str(error)) from error
-    if not found.rows:
-        raise InputError(f"there is nothing to report: no trial has ended in {', '.join(map(str, options.places))}")
-    sys.stdout.write(f"{json.dumps(found.to_dict(), allow_nan=False)}\n" if options.as_json else to_markdown(found))
-    if options.html is not None:
-        # Last, so that a full disk does not cost the user the tables.
-        write_page(Path(options.html), found)
-    return failure.OK

@@ -32,6 +32,16 @@ if TYPE_CHECKING:
 _ORDERLY: Final = 2
 """Number of orderly requests to stop: the second one aborts open requests, a third one cancels everything."""
 
+_SHORT: Final = 5.0
+"""Seconds; a process that lives shorter counts as failed at its start."""
+_MOST_SHORT: Final = 5
+"""Short-lived processes in a row after which none is replaced."""
+
+Serve = Callable[["ProxyOptions", socket.socket], int]
+"""Serves on a socket until a signal comes, and returns the exit code."""
+
+_Handler: TypeAlias = "Callable[[int, FrameType | None], Any] | int | None"
+
 
 def run_proxy(command: ProxyCommandOptions) -> int:
     """Serve until a signal comes, and return the exit code.
@@ -49,102 +59,6 @@ def run_proxy(command: ProxyCommandOptions) -> int:
             lambda own: None if quiet else _introduce(own),
         )
     return asyncio.run(_serve(options, quiet=quiet))
-
-
-async def _serve(options: ProxyOptions, *, quiet: bool, sock: socket.socket | None = None) -> int:
-    from wane.proxy.server.run import running
-
-    task = asyncio.current_task()
-    assert task is not None
-    started: list[Running] = []
-    stops = 0
-
-    def stop() -> None:
-        nonlocal stops
-        stops += bool(started)
-        if not started or stops > _ORDERLY:
-            task.cancel()
-            return
-        proxy = started[0]
-        proxy.stop()
-        count = proxy.traffic.open_requests()
-        if stops == 1 and not quiet and count:
-            requests = counted(count, "request")
-            say(f"waiting up to {proxy.grace:g} s for {requests}; press Ctrl-C again to stop at once")
-
-    try:
-        with handled((*INTERRUPT, *END), stop):
-            async with running(options, sock) as proxy:
-                started.append(proxy)
-                keep_loaded()
-                options = replace(options, server=replace(options.server, listen=proxy.address))
-                if not quiet:
-                    _introduce(options)
-                upstream = options.server.upstream
-                if upstream.scheme == "http" and not upstream.is_loopback:
-                    say(f"warning: keys and sessions go to {upstream} unencrypted; use https:// if it can")
-                await proxy.stopped()
-    except asyncio.CancelledError:
-        return failure.INTERRUPTED
-    return failure.OK if stops < _ORDERLY and task.cancelling() == 0 else failure.INTERRUPTED
-
-
-def keep_loaded() -> None:
-    """Exempt everything loaded so far from garbage collection, which would delay requests by 10 ms."""
-    gc.collect()
-    gc.freeze()
-
-
-def _introduce(options: ProxyOptions) -> None:
-    context, server = options.context, options.server
-    url = server.listen.url
-    base = url + (f"/~${TOKEN_VARIABLE}" if server.token else "")
-    marks = f", marked by {'the model' if context.annotate == 'model' else 'inference'}"
-    kept = f"{context.budget:,} tokens ({context.strategy}{marks if context.strategy in ('cwl', 'paper') else ''})"
-    if context.strategy == "none":
-        kept = "the whole history, without a budget (none)"
-    lifetime = f"deleted {options.keep / 86_400:g} days after their last use" if options.keep else "kept for ever"
-    lines = [
-        f"Listening on {url}, for {server.upstream}",
-        f"  view      {kept}",
-        f"  sessions  {_place(options.store)}",
-        *([] if options.store is None else [f"            {lifetime} (--keep)"]),
-        f"  status    {base}/wane/",
-        "",
-        "Set in the client:",
-        f"  ANTHROPIC_BASE_URL={base}",
-        f"  OPENAI_BASE_URL={base}/v1",
-        "",
-        "Ctrl-C stops it.",
-    ]
-    sys.stdout.write("".join(f"{printable(line)}\n" for line in lines))
-    sys.stdout.flush()
-
-
-def _place(store: str | None) -> str:
-    """Return where sessions are stored, without secrets."""
-    from wane.proxy.store.database import parse_location, scheme_of
-
-    if store is None:
-        return "in memory only"
-    if scheme_of(store) is not None:
-        return parse_location(store).name
-    root = default_root(os.environ) if store == "disk" else Path(store).expanduser()
-    return str(SessionStore(root.absolute()).directory(Path.cwd()))
-
-
-if TYPE_CHECKING:
-    from wane.proxy.server.run import ProxyOptions
-
-Serve = Callable[["ProxyOptions", socket.socket], int]
-"""Serves on a socket until a signal comes, and returns the exit code."""
-
-Handler: TypeAlias = "Callable[[int, FrameType | None], Any] | int | None"
-
-_SHORT: Final = 5.0
-"""Seconds; a process that lives shorter counts as failed at its start."""
-_MOST_SHORT: Final = 5
-"""Short-lived processes in a row after which none is replaced."""
 
 
 def serve_together(
@@ -183,7 +97,7 @@ class _Group:
     def __init__(self, options: ProxyOptions, sock: socket.socket, serve: Serve) -> None:
         self._options, self._sock, self._serve = options, sock, serve
         self._started: dict[int, float] = {}  # by process
-        self._handlers: dict[signal.Signals, Handler] = {}  # as they were before
+        self._handlers: dict[signal.Signals, _Handler] = {}  # as they were before
         self._ending = False
         self._code = failure.OK
         self._short_lives = 0
@@ -257,3 +171,85 @@ class _Group:
                 os.kill(process, number)
             except ProcessLookupError:
                 continue
+
+
+async def _serve(options: ProxyOptions, *, quiet: bool, sock: socket.socket | None = None) -> int:
+    from wane.proxy.server.run import running
+
+    task = asyncio.current_task()
+    assert task is not None
+    started: list[Running] = []
+    stops = 0
+
+    def stop() -> None:
+        nonlocal stops
+        stops += bool(started)
+        if not started or stops > _ORDERLY:
+            task.cancel()
+            return
+        proxy = started[0]
+        proxy.stop()
+        count = proxy.traffic.open_requests()
+        if stops == 1 and not quiet and count:
+            requests = counted(count, "request")
+            say(f"waiting up to {proxy.grace:g} s for {requests}; press Ctrl-C again to stop at once")
+
+    try:
+        with handled((*INTERRUPT, *END), stop):
+            async with running(options, sock) as proxy:
+                started.append(proxy)
+                _keep_loaded()
+                options = replace(options, server=replace(options.server, listen=proxy.address))
+                if not quiet:
+                    _introduce(options)
+                upstream = options.server.upstream
+                if upstream.scheme == "http" and not upstream.is_loopback:
+                    say(f"warning: keys and sessions go to {upstream} unencrypted; use https:// if it can")
+                await proxy.stopped()
+    except asyncio.CancelledError:
+        return failure.INTERRUPTED
+    return failure.OK if stops < _ORDERLY and task.cancelling() == 0 else failure.INTERRUPTED
+
+
+def _keep_loaded() -> None:
+    """Exempt everything loaded so far from garbage collection, which would delay requests by 10 ms."""
+    gc.collect()
+    gc.freeze()
+
+
+def _introduce(options: ProxyOptions) -> None:
+    context, server = options.context, options.server
+    url = server.listen.url
+    base = url + (f"/~${TOKEN_VARIABLE}" if server.token else "")
+    marks = f", marked by {'the model' if context.annotate == 'model' else 'inference'}"
+    kept = f"{context.budget:,} tokens ({context.strategy}{marks if context.strategy in ('cwl', 'paper') else ''})"
+    if context.strategy == "none":
+        kept = "the whole history, without a budget (none)"
+    lifetime = f"deleted {options.keep / 86_400:g} days after their last use" if options.keep else "kept for ever"
+    lines = [
+        f"Listening on {url}, for {server.upstream}",
+        f"  view      {kept}",
+        f"  sessions  {_place(options.store)}",
+        *([] if options.store is None else [f"            {lifetime} (--keep)"]),
+        f"  status    {base}/wane/",
+        "",
+        "Set in the client:",
+        f"  ANTHROPIC_BASE_URL={base}",
+        f"  OPENAI_BASE_URL={base}/v1",
+        "",
+        "Ctrl-C stops it.",
+    ]
+    sys.stdout.write("".join(f"{printable(line)}\n" for line in lines))
+    sys.stdout.flush()
+
+
+def _place(store: str | None) -> str:
+    """Return where sessions are stored, without secrets."""
+    from wane.proxy.store.database import parse_location, scheme_of
+
+    if store is None:
+        return "in memory only"
+    if scheme_of(store) is not None:
+        return parse_location(store).name
+    root = default_root(os.environ) if store == "disk" else Path(store).expanduser()
+    return str(SessionStore(root.absolute()).directory(Path.cwd()))

@@ -73,6 +73,24 @@ def info_dict(info: SessionInfo) -> dict[str, Any]:
     }
 
 
+def found_dict(file: SessionFile) -> dict[str, Any]:
+    """Return a session of another agent as JSON-able data, with the same keys as Wane's own."""
+    head = look_into(file)
+    return {
+        "agent": file.agent,
+        "id": file.id,
+        "path": str(file.path),
+        "cwd": head.cwd,
+        "created": None,
+        "modified": file.modified.isoformat(),
+        "messages": None,
+        "title": head.title or None,
+        "bytes": file.size,
+        "problem": head.problem,
+        "format": None,
+    }
+
+
 def agent_of(session_id: str) -> str:
     """Return whose a session is: `proxy` for a session of a proxy's client, else `wane`."""
     return "proxy" if is_session_id(session_id) else "wane"
@@ -116,24 +134,6 @@ def _print_table(infos: Sequence[SessionInfo], every: bool) -> None:
         size = human_bytes(info.size)
         table.add_row(short_id(info.id), local_time(info.modified), f"{info.messages:,}", size, title)
     stdout_console().print(table)
-
-
-def found_dict(file: SessionFile) -> dict[str, Any]:
-    """Return a session of another agent as JSON-able data, with the same keys as Wane's own."""
-    head = look_into(file)
-    return {
-        "agent": file.agent,
-        "id": file.id,
-        "path": str(file.path),
-        "cwd": head.cwd,
-        "created": None,
-        "modified": file.modified.isoformat(),
-        "messages": None,
-        "title": head.title or None,
-        "bytes": file.size,
-        "problem": head.problem,
-        "format": None,
-    }
 
 
 def print_found(files: Sequence[SessionFile], shown: int = SHOWN) -> None:

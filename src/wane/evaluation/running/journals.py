@@ -53,12 +53,6 @@ def usage_of(*journals: Path, forks: bool = False) -> Usage:
     )
 
 
-def _price(record: UsageRecord) -> float | None:
-    """The price of a call of which the journal has none, as those of the proxy."""
-    used = TokenUsage(record.input_tokens, record.output_tokens, record.cache_read_tokens, record.cache_write_tokens)
-    return cost(used, record.model)
-
-
 def since(whole: Usage, before: Usage) -> Usage:
     """Return what was used after `before`."""
     known = whole.cost is not None and before.cost is not None
@@ -101,6 +95,12 @@ def context_since(journals: Iterable[Path], earlier: Path | None, budget: int | 
     except WaneError:
         return None
     return reduce(add, found) if found else None
+
+
+def _price(record: UsageRecord) -> float | None:
+    """The price of a call of which the journal has none, as those of the proxy."""
+    used = TokenUsage(record.input_tokens, record.output_tokens, record.cache_read_tokens, record.cache_write_tokens)
+    return cost(used, record.model)
 
 
 def _context_since(journal: Path, earlier: Path | None, budget: int | None) -> ContextFigures:

@@ -107,6 +107,11 @@ async def try_task(config: Config, attempt: Attempt) -> Trial:
     return _record(attempt, await trial.run())
 
 
+def sessions_of(journal: Path) -> Path:
+    """Return the folder of sessions that a session file is in, below a folder for its directory."""
+    return journal.parent.parent
+
+
 def _trial_config(config: Config, attempt: Attempt) -> TrialConfig:
     from harbor.models.trial.config import TaskConfig, TrialConfig, VerifierConfig
 
@@ -167,11 +172,6 @@ def _agent(config: Config, attempt: Attempt) -> Any:
 
 def _given(**values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
-
-
-def sessions_of(journal: Path) -> Path:
-    """Return the folder of sessions that a session file is in, below a folder for its directory."""
-    return journal.parent.parent
 
 
 def _session_limit(attempt: Attempt) -> float | None:

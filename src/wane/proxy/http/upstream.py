@@ -246,15 +246,6 @@ class Upstream:
         await self._transport.aclose()
 
 
-def _environment_proxy(url: UpstreamUrl) -> str | None:
-    """The HTTP proxy that the environment sets for a provider; None for one on this machine."""
-    if url.is_loopback or proxy_bypass(url.netloc):
-        return None
-    known = getproxies()
-    found = known.get(url.scheme) or known.get("all")
-    return None if not found else found if "://" in found else f"http://{found}"
-
-
 async def from_first(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Yield the pieces of a body; leading blank ones are joined to the first that shows its form."""
     blank, started = b"", False
@@ -345,6 +336,15 @@ async def relay(client: Client, exchange: Exchange, answer: Answer, extra: Seque
         exchange.outcome = "broken"
         raise BrokenOffError from error
     await client.end()
+
+
+def _environment_proxy(url: UpstreamUrl) -> str | None:
+    """The HTTP proxy that the environment sets for a provider; None for one on this machine."""
+    if url.is_loopback or proxy_bypass(url.netloc):
+        return None
+    known = getproxies()
+    found = known.get(url.scheme) or known.get("all")
+    return None if not found else found if "://" in found else f"http://{found}"
 
 
 def _fault(error: httpx2.HTTPError, provider: str) -> tuple[UpstreamFault, int, str]:

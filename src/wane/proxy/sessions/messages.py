@@ -95,18 +95,6 @@ def root_of(wire: Wire, arrivals: Sequence[Arrival]) -> str:
     return _hash([_bytes(wire.name), first.digest], _ROOT_LENGTH // 2).hex()
 
 
-def _hash(chunks: Iterable[bytes], size: int) -> bytes:
-    digest = blake2b(digest_size=size)
-    for chunk in chunks:
-        digest.update(b"%d:" % len(chunk))
-        digest.update(chunk)
-    return digest.digest()
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
-
-
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A message of the client.
@@ -365,3 +353,15 @@ def _edits(records: Iterable[Record], count: int) -> Iterator[Record]:
             edits = [edit for edit in edits_of(record) if edit.number < count]
             if edits:
                 yield replace(edits_note(edits), at=record.at)
+
+
+def _hash(chunks: Iterable[bytes], size: int) -> bytes:
+    digest = blake2b(digest_size=size)
+    for chunk in chunks:
+        digest.update(b"%d:" % len(chunk))
+        digest.update(chunk)
+    return digest.digest()
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

@@ -28,6 +28,7 @@ _LOGGER: Final = logging.getLogger("wane.proxy")
 _UNSTORED: Final = "the session could not be stored"
 _MOST_VIEWS: Final = 240
 _MOST_WAITING: Final = 10_000  # records kept until the store can be reached
+_TRIES: Final = 10  # to add a reply to a session while other processes do so too
 
 MOST_RECALLS: Final = 4
 """Calls of `recall` answered in one reply, because a page may take a tenth of the budget."""
@@ -37,8 +38,6 @@ TOO_MANY: Final = (
     "it answers again after your next call of a tool other than `delimiter`."
 )
 """The result of any further call."""
-
-_TRIES: Final = 10  # to add a reply to a session while other processes do so too
 
 
 @dataclass(slots=True, eq=False)

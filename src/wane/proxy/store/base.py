@@ -15,16 +15,13 @@ from typing import Any, Final, Protocol, TypeVar
 from wane.core.errors import JournalError, SessionLockedError, WaneError
 from wane.journal import Header, MessageRecord, NoteRecord, Record, new_header
 
+T = TypeVar("T")
+
 KEEP: Final = 30 * 86_400.0
 """Seconds after its last record until a session is deleted, by default."""
 
 MAX_FOUND: Final = 32
 """The most sessions that `Store.find` returns."""
-
-_ROOT: Final = re.compile(r"[0-9a-f]{24}")
-_SESSION: Final = re.compile(r"([0-9a-f]{24})-[0-9a-f]{16}")
-
-T = TypeVar("T")
 
 HEAVY: Final = 1 << 16
 """Characters above which reading or writing records is worth a thread; it takes some tenths of a millisecond."""
@@ -32,6 +29,8 @@ HEAVY: Final = 1 << 16
 WAIT: Final = 15.0
 """Seconds that a request waits for another one of the same session in the same process."""
 
+_ROOT: Final = re.compile(r"[0-9a-f]{24}")
+_SESSION: Final = re.compile(r"([0-9a-f]{24})-[0-9a-f]{16}")
 _GRACE: Final = 0.2
 
 

@@ -27,6 +27,85 @@ _SLOW: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
+class End:
+    """The end of a log.
+
+    Attributes:
+        lines: number of lines, including the header's.
+        checksum: checksum of the last line.
+    """
+
+    lines: int
+    checksum: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewLines:
+    """The lines of a log after the known ones.
+
+    Attributes:
+        end: the end of the log.
+        lines: the new lines, without newlines.
+    """
+
+    end: End
+    lines: Sequence[bytes]
+
+
+class Database(Protocol):
+    """Stores logs of lines. Each method is one atomic step.
+
+    Lines are the journal's, without newlines: printed line by line, a log is a journal file. All methods raise a
+    StoreError if the database cannot be reached, or refuses.
+
+    Attributes:
+        name: its name in errors, without secrets.
+    """
+
+    name: str
+
+    async def find(self, root: str) -> Sequence[str]:
+        """Return the ids of a root's sessions, the last written first."""
+        ...
+
+    async def begin(self, session_id: str, line: bytes) -> None:
+        """Create a log with the line of its header; it can be found by the root in its id."""
+        ...
+
+    async def fetch(self, session_id: str, limit: int | None = None) -> Sequence[bytes]:
+        """Return the lines of a log, or the first `limit` of them; none if there is no such session."""
+        ...
+
+    async def new_lines(self, session_id: str, known: int) -> NewLines:
+        """Return the end of a log, and the lines after the known ones.
+
+        Raises:
+            SessionLostError: if there is no such session.
+        """
+        ...
+
+    async def append(self, session_id: str, after: End, lines: Sequence[bytes]) -> bool:
+        """Append lines to a log that has this end; if it has another, append nothing and return False."""
+        ...
+
+    async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
+        """Return the sessions whose last record is older than this many seconds, the oldest first."""
+        ...
+
+    async def delete(self, session_id: str) -> bool:
+        """Delete a session; return False if there is none of that id."""
+        ...
+
+    async def sync(self, session_id: str) -> None:
+        """Wait until appended lines would survive a crash of the database's machine, if the database can tell."""
+        ...
+
+    async def close(self) -> None:
+        """Close all connections."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class Location:
     """The location of a database.
 
@@ -164,82 +243,3 @@ class Outage:
     def answered(self) -> None:
         """Note that the database answered, even with an error."""
         self._reason = ""
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """The end of a log.
-
-    Attributes:
-        lines: number of lines, including the header's.
-        checksum: checksum of the last line.
-    """
-
-    lines: int
-    checksum: int
-
-
-@dataclass(frozen=True, slots=True)
-class NewLines:
-    """The lines of a log after the known ones.
-
-    Attributes:
-        end: the end of the log.
-        lines: the new lines, without newlines.
-    """
-
-    end: End
-    lines: Sequence[bytes]
-
-
-class Database(Protocol):
-    """Stores logs of lines. Each method is one atomic step.
-
-    Lines are the journal's, without newlines: printed line by line, a log is a journal file. All methods raise a
-    StoreError if the database cannot be reached, or refuses.
-
-    Attributes:
-        name: its name in errors, without secrets.
-    """
-
-    name: str
-
-    async def find(self, root: str) -> Sequence[str]:
-        """Return the ids of a root's sessions, the last written first."""
-        ...
-
-    async def begin(self, session_id: str, line: bytes) -> None:
-        """Create a log with the line of its header; it can be found by the root in its id."""
-        ...
-
-    async def fetch(self, session_id: str, limit: int | None = None) -> Sequence[bytes]:
-        """Return the lines of a log, or the first `limit` of them; none if there is no such session."""
-        ...
-
-    async def new_lines(self, session_id: str, known: int) -> NewLines:
-        """Return the end of a log, and the lines after the known ones.
-
-        Raises:
-            SessionLostError: if there is no such session.
-        """
-        ...
-
-    async def append(self, session_id: str, after: End, lines: Sequence[bytes]) -> bool:
-        """Append lines to a log that has this end; if it has another, append nothing and return False."""
-        ...
-
-    async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
-        """Return the sessions whose last record is older than this many seconds, the oldest first."""
-        ...
-
-    async def delete(self, session_id: str) -> bool:
-        """Delete a session; return False if there is none of that id."""
-        ...
-
-    async def sync(self, session_id: str) -> None:
-        """Wait until appended lines would survive a crash of the database's machine, if the database can tell."""
-        ...
-
-    async def close(self) -> None:
-        """Close all connections."""
-        ...

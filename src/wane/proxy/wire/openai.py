@@ -138,10 +138,6 @@ def without_markers(entry: dict[str, Any], *, content: str = "content") -> dict[
     return plain
 
 
-def _is_marked(value: object) -> bool:
-    return isinstance(value, dict) and not MARKERS.isdisjoint(value)
-
-
 def unmarked(value: dict[str, Any]) -> dict[str, Any]:
     """Return a message or a part without cache markers on itself."""
     return {key: each for key, each in value.items() if key not in MARKERS}
@@ -161,3 +157,7 @@ def token_usage(usage: object, given: str, made: str) -> TokenUsage | None:
     read = count(usage, details, "cached_tokens") or count(usage, "prompt_cache_hit_tokens")
     write = count(usage, details, "cache_write_tokens")
     return TokenUsage(count(usage, f"{given}_tokens"), count(usage, f"{made}_tokens"), read, write)
+
+
+def _is_marked(value: object) -> bool:
+    return isinstance(value, dict) and not MARKERS.isdisjoint(value)

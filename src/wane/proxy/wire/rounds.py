@@ -134,10 +134,6 @@ def count(usage: object, *path: str) -> int:
     return max(0, usage) if isinstance(usage, int) and not isinstance(usage, bool) else 0
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 @dataclass(frozen=True, slots=True)
 class Money:
     """The cost of requests, in dollars.
@@ -208,3 +204,7 @@ def prices_of(model: str) -> Prices | None:
         return Prices.of(model)
     except (ConfigError, MissingExtraError):
         return None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

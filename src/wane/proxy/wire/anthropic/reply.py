@@ -367,18 +367,6 @@ def tokens_of(usage: object) -> TokenUsage | None:
     return TokenUsage(total, output, read, write) if total or output else None
 
 
-def _is_whole(one: Made, *, sure: bool) -> bool:
-    """Whether an own call is complete; a limit that cuts off a block still ends it like any other."""
-    return one.ended and (sure or isinstance(_loaded(one.raw), dict))
-
-
-def _loaded(raw: str) -> object:
-    try:
-        return jsons.loads(raw.encode("utf-8", "surrogatepass"))
-    except ValueError:
-        return None
-
-
 def error_body(status: int, message: str) -> bytes:
     """Return an error body in Anthropic's format."""
     kind = _ERRORS.get(status) or ("api_error" if status >= 500 else "invalid_request_error")
@@ -394,6 +382,18 @@ def as_error(status: int, body: bytes) -> bytes:
     if isinstance(said, dict) and isinstance(said.get("error"), dict):
         return jsons.dumps(said)
     return error_body(status, body.decode("utf-8", "replace").strip() or f"the provider answered with HTTP {status}")
+
+
+def _is_whole(one: Made, *, sure: bool) -> bool:
+    """Whether an own call is complete; a limit that cuts off a block still ends it like any other."""
+    return one.ended and (sure or isinstance(_loaded(one.raw), dict))
+
+
+def _loaded(raw: str) -> object:
+    try:
+        return jsons.loads(raw.encode("utf-8", "surrogatepass"))
+    except ValueError:
+        return None
 
 
 def _made(block: Block) -> Made:

@@ -198,6 +198,11 @@ class OpenAIChatWire(OpenAIWire):
         return [*messages[: lead - 1], {**last, "content": _appended(last.get("content"), guidance)}, *messages[lead:]]
 
 
+def says_something(message: Message) -> bool:
+    """Whether an assistant's message has content that a provider accepts; reasoning alone is not enough."""
+    return bool(message.get("content") or message.get("tool_calls") or message.get("refusal") or message.get("audio"))
+
+
 def _appended(content: Any, text: str) -> Any:
     if isinstance(content, list):
         return [*content, {"type": "text", "text": text}]
@@ -267,8 +272,3 @@ def _made(
 def _rest(message: Message) -> dict[str, Any]:
     """The fields that a client sent besides texts and calls, such as a refusal."""
     return {key: value for key, value in message.items() if key not in (*_SHARED, "tool_calls", "role") and value}
-
-
-def says_something(message: Message) -> bool:
-    """Whether an assistant's message has content that a provider accepts; reasoning alone is not enough."""
-    return bool(message.get("content") or message.get("tool_calls") or message.get("refusal") or message.get("audio"))
