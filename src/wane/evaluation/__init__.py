@@ -1,1 +1,1 @@
-"""Benchmarks: what became of each trial, what that shows, and how much it cannot show."""
+"""Benchmarks: runs their tasks, keeps the results, and reports what these show and what they cannot."""

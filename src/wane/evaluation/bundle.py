@@ -1,8 +1,8 @@
 """A folder that holds Wane with all that it needs, to be put read-only into any Linux environment.
 
 It is made of the Python that runs this and of the packages installed for it, so that what is measured is what is
-here. It brings its own libraries, the C library among them, and starts through its own loader: so it does not matter
-what the environment has, and none of it is seen by the commands that the agent runs there.
+here. It brings its own libraries, even the C library, and starts through its own loader. So it needs nothing of the
+environment, and the commands that the agent runs there do not see it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import wane
 from wane.core.errors import WaneError
 
 PLACE: Final = "/opt/wane"
-"""Where it is in an environment."""
+"""Where a bundle is in an environment."""
 
 COMMAND: Final = f"{PLACE}/bin/wane"
 
@@ -65,7 +65,7 @@ class BundleError(WaneError, RuntimeError):
 
 @cache
 def made(folder: Path | None = None) -> Path:
-    """Return the folder of the bundle for what is installed now; made if it is not there.
+    """Return the folder of the bundle of what is installed now, which is made if it does not exist.
 
     In one process it is always the same, even if the sources change meanwhile.
 
@@ -84,7 +84,7 @@ def made(folder: Path | None = None) -> Path:
         target.touch()
         return target
     folder.mkdir(parents=True, exist_ok=True)
-    # Another process may be at it: waiting is quicker than making it twice.
+    # Another process may be making it: waiting is quicker than making it twice.
     with FileLock(folder / ".lock"):
         if not target.exists():
             _clear(folder)
@@ -163,8 +163,8 @@ def _fill(new: Path, packages: dict[str, Distribution]) -> None:
         script = new / "bin" / name
         script.write_text(text.format(python=_PYTHON), encoding="utf-8")
         script.chmod(0o755)
-    # Where it is used, it is read-only: without this, each start there would compile everything anew. Some packages
-    # hold templates that are no Python, which do not matter.
+    # It is read-only where it is used, so each start there would compile everything again. Some packages contain
+    # templates that are not valid Python; these errors do not matter.
     compiled = ["-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", str(library)]
     subprocess.run([str(new / "bin" / "python"), "-I", *compiled], capture_output=True, check=False)  # noqa: S603
 

@@ -87,7 +87,7 @@ class LinuxEnvironment(BaseEnvironment):  # type: ignore[misc, unused-ignore]
         if delete:
             shutil.rmtree(home, ignore_errors=True)
         else:
-            # Without a lock it is kept.
+            # A folder without a lock file is kept.
             (home / "lock").unlink(missing_ok=True)
         os.close(self._held)
 

@@ -1,4 +1,4 @@
-"""Wane as an agent of Harbor's: `harbor run -a wane.evaluation.harbor:WaneAgent -m anthropic/claude-sonnet-5-5 …`.
+"""Wane as an agent of Harbor: `harbor run -a wane.evaluation.harbor:WaneAgent -m anthropic/claude-sonnet-5-5 …`.
 
 The real `wane` works inside the task's environment, from a bundle. Its session is in the trial's own log folder, and
 can be one that earlier trials left.
@@ -44,12 +44,12 @@ _PROMPT: Final = "/tmp/wane-task.txt"  # noqa: S108 - in the task's environment
 _TIMED_OUT: Final = 124
 """Exit code of `timeout`."""
 _KILLED: Final = 137
-"""The same where SIGTERM was not enough."""
+"""The same if SIGTERM was not enough."""
 _OUTCOMES: Final = {"cost_limit": "the cost limit was reached", "interrupted": "it was interrupted"}
 
 
 class WaneOptions(AgentOptions):  # type: ignore[misc, unused-ignore]
-    """What `--ak name=value` may set.
+    """Options for `--ak name=value`.
 
     Attributes:
         strategy: how the context is kept, such as `cwl`.
@@ -59,9 +59,9 @@ class WaneOptions(AgentOptions):  # type: ignore[misc, unused-ignore]
         time_limit: seconds after which Wane is asked to stop; a little less than Harbor's own limit, so that the
             session lives on. None leaves it to Harbor, which kills.
         new_environment: the line ahead of the task; "" for none.
-        session: folder on this machine with a session of an earlier trial, which this one goes on with.
+        session: folder on this machine with a session of an earlier trial, which this one continues.
         patch: folder in the environment with a git checkout; what changed in it is kept as `patch.diff` in the logs.
-        bundle: folder on this machine with a bundle; one of what is installed is made if it is not given.
+        bundle: folder on this machine with a bundle; by default one is made of what is installed.
     """
 
     strategy: str = "cwl"
@@ -117,11 +117,11 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
 
     @override
     async def run(self, instruction: str, environment: BaseEnvironment, context: AgentContext) -> None:
-        """Do the task, and fill in what it took.
+        """Do the task, and fill in its usage.
 
         Raises:
             TimeoutError: if the time limit ended it; Harbor grades the task all the same.
-            NonZeroAgentExitCodeError: if it ended otherwise than done.
+            NonZeroAgentExitCodeError: if it ended before it was done.
         """
         line = self._chosen.new_environment
         # Each step but a resumed one has a session of its own.
@@ -132,7 +132,7 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
             await self._turn(f"{line}\n\n{instruction}" if line else instruction, environment, context)
         finally:
             if self._chosen.patch:
-                # Against what it was, in case that the agent has committed.
+                # Against the commit at the start, because the agent may have committed.
                 target = f"{self.environment_logs_dir}/{PATCH}"
                 await environment.exec(
                     f"{self._git} add -A && {self._git} diff --cached --binary {self._head} >{target}"
@@ -161,7 +161,7 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
         prompt = self.logs_dir / "prompt.txt"
         prompt.parent.mkdir(parents=True, exist_ok=True)
         prompt.write_text(task, encoding="utf-8")
-        # By a file: the text of a task may be longer than a command line may be.
+        # By a file, because a task may be longer than a command line can be.
         await environment.upload_file(prompt, _PROMPT)
         done = await environment.exec(self._command())
         limit = self._chosen.time_limit
@@ -197,7 +197,7 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
                 await environment.download_dir(self._sessions, sessions)
             write(_only_session(sessions), self._skip, self.logs_dir.parent.name, self.logs_dir / FILE)
         except (WaneError, OSError, ValueError) as error:
-            # A trial is not lost over how it is shown.
+            # A trial counts even if it cannot be shown.
             self.logger.warning("no trajectory was written: %s", error)
 
     def _command(self) -> str:

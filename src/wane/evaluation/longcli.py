@@ -1,7 +1,7 @@
 """LongCLI-Bench: its tasks, which are in an older format of Terminal-Bench, as tasks of Harbor's.
 
 A task has two sets of tests: `f2p`, what was asked for, and `p2p`, what worked before. It passes if both do, as in the
-benchmark itself; the share of each that passed is a reward beside it.
+benchmark itself; the share of each set that passed is a further reward.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TASKS: Final = "tasks_long_cli"
 SETS: Final = ("f2p", "p2p")
 
 _OTHER: Final = ("task.yaml", "run-tests.sh", "solution.sh", "docker-compose.yaml", "tests")
-"""What of a task's folder is not for the image. Its compose file only mounts folders for logs; solutions are empty."""
+"""Files of a task that do not belong in its image. The compose file only mounts log folders; solutions are empty."""
 
 _TASK: Final = """\
 schema_version = "1.4"
@@ -42,7 +42,7 @@ build_timeout_sec = 3600.0
 """
 _TEST: Final = """\
 #!/bin/bash
-# The task's own tests, and then what they say as a reward.
+# Runs the task's own tests, and writes their result as rewards.
 rm -rf /app/test_output
 cd /app && TEST_DIR=/tests bash /tests/run-tests.sh
 python3 - /app/test_output {modes} >/logs/verifier/reward.json <<'END_OF_VERDICT'
@@ -59,8 +59,8 @@ def write_longcli(source: Path, target: Path) -> tuple[str, ...]:
         target: folder for the new tasks.
 
     Raises:
-        ConfigError: if there are none, or one lacks what a task has.
-        MissingExtraError: if there is no reader of YAML.
+        ConfigError: if there are none, or one is incomplete.
+        MissingExtraError: if the reader of YAML is not installed.
     """
     folder = source / TASKS if (source / TASKS).is_dir() else source
     found = sorted(path.parent for path in folder.glob("*/task.yaml"))

@@ -1,4 +1,4 @@
-"""What the tests of a task of LongCLI-Bench say: did all pass, and what share did.
+"""Turns the output of a LongCLI-Bench task's tests into rewards: whether all passed, and what share did.
 
 This file runs inside a task's environment, as part of its `tests/test.sh`: it needs Python 3.8 and nothing else.
 """
@@ -16,12 +16,12 @@ FAILED = ("FAILED", "XPASS", "ERROR")
 
 
 def verdict(folder: Path, modes: Mapping[str, str]) -> dict[str, float]:
-    """Return the rewards: 1 if every set of tests passed, and the share that passed of each.
+    """Return the rewards: 1 if every set of tests passed, and the share of each set that passed.
 
     Args:
         folder: the `test_output` that the tests wrote.
-        modes: how each set tells its result, by its name (`f2p`, `p2p`): `pytest` or `text`; a set with another does
-            not count.
+        modes: the format of each set's output, by the set's name (`f2p`, `p2p`): `pytest` or `text`. Sets in another
+            format do not count.
     """
     ways = {"pytest": _of_pytest, "text": _of_text}
     found = {name: ways[mode](folder, name) for name, mode in modes.items() if mode in ways}
@@ -50,7 +50,7 @@ def _of_text(folder: Path, name: str) -> tuple[bool, float]:
         told = json.loads((folder / f"{name}_score.json").read_text(encoding="utf-8"))
         return int(told.get("is_pass", 0)) == 1, float(told.get("step_score", 0))
     except (OSError, ValueError, TypeError, AttributeError):
-        # A script that fell over wrote none.
+        # A script that crashed wrote none.
         return False, 0.0
 
 

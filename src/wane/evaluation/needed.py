@@ -1,4 +1,4 @@
-"""What running a benchmark needs besides Wane, and how to get it."""
+"""Checks for what running a benchmark needs besides Wane."""
 
 from __future__ import annotations
 

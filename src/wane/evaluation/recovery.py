@@ -1,7 +1,7 @@
-"""Recovery-Bench: tasks that another agent failed, in the state that it left, as tasks of Harbor's.
+"""Recovery-Bench: tasks that another agent failed, in the state that it left, as tasks of Harbor.
 
-The failed attempt's commands are replayed when the environment is built, so every trial finds the same state. What
-the attempt left running is not: Recovery-Bench itself replays in each running environment.
+The failed attempt's commands are replayed when the environment is built, so every trial finds the same files. Processes
+that the attempt left are missing; Recovery-Bench itself replays in each running environment.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from wane.core.errors import ConfigError
 from wane.evaluation.running.tasks import find_tasks
 
 Messages: TypeAlias = Literal["full", "summary", "none"]
-"""What the agent is told of the failed attempt: its transcript, a summary of it, or that it failed."""
+"""What the agent is told about the failed attempt: its transcript, a summary of it, or that it failed."""
 
 MESSAGES: Final = get_args(Messages)
 
@@ -27,7 +27,7 @@ SUMMARY: Final = "summary.txt"
 """Beside a trajectory, the summary that the mode `summary` needs. Recovery-Bench has a model write it."""
 
 SECONDS: Final = 15
-"""That a replayed command may take."""
+"""Seconds that a replayed command may take."""
 
 _PREAMBLE: Final = """\
 An earlier attempt at this task failed, and the environment is as that attempt left it. Look at what is there, and take
@@ -79,7 +79,7 @@ def write_recovery(traces: Path, tasks: Path, target: Path, messages: Messages) 
         traces: folder of the attempts.
         tasks: folder of the tasks.
         target: folder for the new tasks.
-        messages: what the agent is told of the attempt.
+        messages: what the agent is told about the attempt.
 
     Raises:
         ConfigError: if an attempt's task is not there, or there is no summary where one is needed.
@@ -126,7 +126,7 @@ def _replay(attempt: FailedAttempt) -> str:
 
 
 def _commands(steps: list[dict[str, Any]]) -> Iterator[str]:
-    """The shell commands of a trajectory, without those that were broken off by Ctrl-C."""
+    """The shell commands of a trajectory, without those that Ctrl-C interrupted."""
     texts = [
         str(call["arguments"].get("command") or call["arguments"].get("keystrokes") or "")
         for step in steps

@@ -43,12 +43,12 @@ class ResultsError(WaneError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """What is held against another: everything but the task and the run.
+    """What is compared: everything but the task and the run.
 
     Attributes:
         benchmark: name of the benchmark, such as `terminal-bench-2.0`.
         model: the model, as `provider:model`.
-        strategy: how the context is kept, such as `cwl`; another agent's name where it is not Wane that works.
+        strategy: how the context is kept, such as `cwl`; for another agent, its name.
         budget: tokens that the view may hold; None for no budget.
         protocol: `isolated` or `single`.
     """
@@ -62,7 +62,7 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What the model calls of a trial took.
+    """Usage of model calls.
 
     Attributes:
         model_calls: requests sent, the strategy's own included.
@@ -83,7 +83,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class ContextFigures:
-    """What became of the context in a trial.
+    """Figures of the context in a trial.
 
     Attributes:
         passes: how often the strategy evicted anything.
@@ -126,15 +126,15 @@ class Trial:
         run: number of the run, from 1.
         position: place of the task in the run's order, from 1.
         task: name of the task.
-        reward: what the verifier gave, 0 to 1; None if nothing was graded, which `score` counts as 0.
+        reward: what the verifier gave, 0 to 1; None if nothing was graded, which counts as 0 in `score`.
         error: name of the exception that ended the trial, such as `AgentTimeoutError`; "" for none. A trial may have
             both: a timeout is graded too.
         error_message: what it said, in a line.
         started: when the agent began; None if it did not or is not known.
         seconds: how long the agent worked; None if it is not known.
-        usage: what its model calls took, in this task alone.
-        context: what became of its context, in this task alone; None if that is not known.
-        steps: of a task of several steps, each one's reward.
+        usage: usage of its model calls, in this task alone.
+        context: figures of its context, in this task alone; None if they are not known.
+        steps: the rewards of its steps, for a task of several steps.
         journal: the session's journal after this task, as a path relative to the folder of the file; "" for none. In
             `single` it holds the earlier tasks as well.
         items_before: items that the journal held before this task.
@@ -161,7 +161,7 @@ class Trial:
 
     @property
     def score(self) -> float:
-        """The reward; 0 where there is none."""
+        """The reward; 0 if there is none."""
         return self.reward or 0.0
 
     @property
@@ -172,14 +172,14 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Abandoned:
-    """A trial that was broken off and is tried again: it has no score, but was paid for.
+    """A trial that was stopped and is tried again: it has no score, but was paid for.
 
     Attributes:
         arm: what was tried.
         run: number of the run.
         task: name of the task.
-        why: why it was broken off, in a few words.
-        usage: what its model calls took.
+        why: why it was stopped, in a few words.
+        usage: usage of its model calls.
         seconds: how long the agent worked; None if it is not known.
     """
 
@@ -195,7 +195,7 @@ class Abandoned:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """First line of a file: what a run is to do, written before its first trial.
+    """First line of a file: the plan of a run, written before its first trial.
 
     Attributes:
         version: version of the file format.
@@ -204,10 +204,10 @@ class Run:
         order: names of all its tasks, in the order of the run.
         seed: seed of that order; None if it was given.
         new_environment: the line that tells the model of a new environment, ahead of each task; "" for none.
-        margin: differences of scores below this are held to be none, from 0 to 1; set before the first trial.
+        margin: differences of scores below this count as none, from 0 to 1; set before the first trial.
         created: when it began, in UTC.
-        versions: versions of what took part, by name: `wane`, `harbor`, `python`, the benchmark's.
-        settings: further settings of the run, such as limits, as JSON data; for the reader alone.
+        versions: versions of the programs and of the benchmark, by name: `wane`, `harbor`, `python`.
+        settings: further settings of the run, such as limits, as JSON data; only to be read by people.
     """
 
     kind: ClassVar[str] = "run"
@@ -226,14 +226,14 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class RunResults:
-    """What a file holds.
+    """The content of a file.
 
     Attributes:
         path: the file.
         run: its header.
-        trials: its trials, in order; of a task that stands there twice, the last.
-        abandoned: what was broken off.
-        remark: what was passed over, in a sentence; "" for nothing.
+        trials: its trials, in order; the last one if a task has several.
+        abandoned: its trials that were stopped and tried again.
+        remark: what was ignored, in a sentence; "" for nothing.
     """
 
     path: Path
@@ -250,7 +250,7 @@ class RunResults:
 
 
 def error_kind(name: str) -> ErrorKind:
-    """Return what kind of error an exception is, by its class name; one that is not known is the agent's."""
+    """Return what kind of error an exception is, by its class name; an unknown one is the agent's."""
     for kind, words in _ERROR_WORDS.items():
         if any(word in name for word in words):
             return kind
@@ -279,7 +279,7 @@ def begin(path: Path, run: Run) -> None:
 
 
 def append(path: Path, record: Trial | Abandoned) -> None:
-    """Append a record, after taking away a last line that is cut off. It is on disk when this returns.
+    """Append a record, after removing a last line that is cut off. It is on disk when this returns.
 
     Raises:
         FileNotFoundError: if the file has not begun.

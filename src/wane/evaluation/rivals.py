@@ -1,8 +1,8 @@
-"""Agents of others in Harbor, with their context kept by `wane run`: `-a wane.evaluation.rivals:ClaudeCodeByWane`.
+"""Other agents in Harbor, their context kept by `wane run`: `-a wane.evaluation.rivals:ClaudeCodeByWane`.
 
-Harbor installs and starts each as ever. Between the two, its program is put behind a script that starts it by
-`wane run`, from the bundle: so the agent's requests go to a proxy in the environment, and from there to its provider.
-The proxy's sessions and its log are in the agent's folder for logs.
+Harbor installs and starts each agent as usual. In between, a script takes the place of its program, and starts it with
+`wane run` from the bundle. So the agent's requests go through a proxy in the environment to its provider. The proxy's
+sessions and log are in the agent's folder for logs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _REAL: Final = "/opt/wane-agent"
 
 _FIND: Final = """\
 export PATH="$HOME/.local/bin:$PATH"; if [ -s ~/.nvm/nvm.sh ]; then . ~/.nvm/nvm.sh; fi; command -v {program}"""
-# A program may be a link into the folder of its package, which it finds its parts by.
+# A program may be a link into its package's folder, by which it finds its other files.
 _WRAP: Final = """\
 mkdir -p {real} &&
 if [ -L {found} ]; then ln -s "$(readlink -f {found})" {real}/{program} && rm {found}; else mv {found} {real}/; fi &&
@@ -44,14 +44,14 @@ printf '#!/bin/sh\\nexec %s "$@"\\n' {command} >{found} && chmod 755 {found} && 
 
 
 class ByWaneOptions(InstalledAgentOptions):  # type: ignore[misc, unused-ignore]
-    """What `--ak name=value` may set beside the agent's own.
+    """Options for `--ak name=value`, on top of the agent's own.
 
     Attributes:
         wane_strategy: how the context is kept, as `wane run --strategy`; `none` only measures.
         wane_budget: tokens that the view may hold: `80k`.
         wane_annotate: who marks episodes: `model` or `infer`.
         wane_max_cost: dollars after which no model is asked any more.
-        bundle: folder on this machine with a bundle; one of what is installed is made if it is not given.
+        bundle: folder on this machine with a bundle; by default one is made of what is installed.
     """
 
     wane_strategy: str = "cwl"
@@ -90,33 +90,33 @@ class _ByWane(BaseInstalledAgent):  # type: ignore[misc, unused-ignore]
 
 
 class ClaudeCodeByWaneOptions(ByWaneOptions, ClaudeCodeOptions):  # type: ignore[misc, unused-ignore]
-    """Those of Claude Code and of `wane run`."""
+    """Options of Claude Code and of `wane run`."""
 
 
 class CodexByWaneOptions(ByWaneOptions, CodexOptions):  # type: ignore[misc, unused-ignore]
-    """Those of Codex and of `wane run`."""
+    """Options of Codex and of `wane run`."""
 
 
 class PiByWaneOptions(ByWaneOptions, PiOptions):  # type: ignore[misc, unused-ignore]
-    """Those of pi and of `wane run`."""
+    """Options of pi and of `wane run`."""
 
 
 class ClaudeCodeByWane(_ByWane, ClaudeCode):  # type: ignore[misc, unused-ignore]
-    """Claude Code, by `wane run`."""
+    """Claude Code, started by `wane run`."""
 
     PROGRAM = "claude"
     options_model = ClaudeCodeByWaneOptions
 
 
 class CodexByWane(_ByWane, Codex):  # type: ignore[misc, unused-ignore]
-    """Codex, by `wane run`."""
+    """Codex, started by `wane run`."""
 
     PROGRAM = "codex"
     options_model = CodexByWaneOptions
 
 
 class PiByWane(_ByWane, Pi):  # type: ignore[misc, unused-ignore]
-    """pi, by `wane run`."""
+    """pi, started by `wane run`."""
 
     PROGRAM = "pi"
     options_model = PiByWaneOptions

@@ -182,7 +182,7 @@ def difference(first: Table, second: Table, margin: float) -> Difference | None:
 
     Args:
         first: scores of an arm.
-        second: scores of the arm that it is held against.
+        second: scores of the arm that it is compared with.
         margin: differences below this are held to be none; to be set before the first trial.
     """
     tasks = [task for task in first if task in second]
@@ -215,7 +215,7 @@ def bootstrap(
 
     Args:
         first: scores of an arm.
-        second: scores of the arm that it is held against; None for the score by itself.
+        second: scores of the arm that it is compared with; None for the score by itself.
         level: level of the interval.
         runs_too: whether runs within each task drawn are drawn again as well.
         seed: tells one drawing from another.
@@ -273,7 +273,7 @@ def pass_all(table: Table, k: int) -> float | None:
 def drift(table: Table, positions: Table) -> Drift | None:
     """Return the change of the score with the position, from differences within tasks.
 
-    A task is held against itself at other positions, so that hard tasks at the end are not mistaken for a loss. That
+    A task is compared with itself at other positions, so that hard tasks at the end are not mistaken for a loss. That
     needs runs of different orders.
 
     Args:

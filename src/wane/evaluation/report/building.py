@@ -18,7 +18,7 @@ from wane.journal.codec import encode
 
 @dataclass(frozen=True, slots=True)
 class PaperRow:
-    """A row of the paper, with what could be said of it.
+    """A row of the paper, with how far chance alone may move it.
 
     Attributes:
         published: the row.
@@ -35,12 +35,12 @@ class Report:
     """Everything that a report shows.
 
     Attributes:
-        rows: the arms, by benchmark and model; isolated ones ahead of the single sessions held against them.
+        rows: the arms, by benchmark and model; isolated ones ahead of the single sessions that are compared with them.
         runs: the headers of all runs.
         views: the view over the calls of single sessions.
         paper: the paper's rows.
         cannot: what these data cannot show.
-        remarks: what is incomplete or was passed over, in sentences.
+        remarks: what is incomplete or was ignored, in sentences.
     """
 
     rows: tuple[Row, ...]
@@ -109,7 +109,7 @@ def _place(arm: Arm) -> tuple[str, str, str, str, int]:
 
 
 def _distinct(runs: Sequence[RunResults], remarks: list[str]) -> list[RunResults]:
-    """Of several files of the same run, the one with the most trials."""
+    """The runs; of several files of the same run, only the one with the most trials."""
     best: dict[int, RunResults] = {}
     for it in runs:
         other = best.get(it.run.run)
@@ -121,7 +121,7 @@ def _distinct(runs: Sequence[RunResults], remarks: list[str]) -> list[RunResults
 
 
 def _baseline(arm: Arm, arms: Iterable[Arm]) -> Arm | None:
-    """The isolated sessions that an arm is held against: of the same strategy and budget, or else of none."""
+    """The isolated sessions to compare an arm with: those of its strategy and budget if possible, else of `none`."""
     if arm.protocol == "isolated":
         return None
     alike = [it for it in arms if it.protocol == "isolated" and (it.benchmark, it.model) == (arm.benchmark, arm.model)]

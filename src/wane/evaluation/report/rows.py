@@ -1,4 +1,4 @@
-"""One row of the report: an arm, what became of its trials, and what they took."""
+"""The rows of the report: an arm each, with its scores and its usage."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ WINDOW: Final = 10
 """Positions that a point of the plot over positions spans."""
 
 EDGE: Final = 0.1
-"""Scores as near as this to 0 or 1 have Wilson's interval, which heeds the ends."""
+"""Scores this close to 0 or 1 get Wilson's interval, which does not pass them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """An arm held against another.
+    """An arm compared with another.
 
     Attributes:
         to: the other arm.
-        difference: how far this one's score is from it.
-        drawn: the difference's 95 % interval with tasks, and runs within each, drawn again.
+        difference: how far this arm's score is from the other's.
+        drawn: the difference's 95 % bootstrap interval, over tasks and over the runs of each.
     """
 
     to: Arm
@@ -58,7 +58,7 @@ class Window:
         first: its first position.
         last: its last one.
         score: mean score there.
-        other: mean score of the same tasks in the arm that this one is held against; None without one.
+        other: mean score of the same tasks in the arm that this one is compared with; None without one.
         trials: number of trials.
     """
 
@@ -88,27 +88,26 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An arm and all that is known of it.
+    """An arm and all that is known about it.
 
     Attributes:
         arm: the arm.
-        margin: differences below this are held to be none.
+        margin: differences below this count as none.
         score: its score with its errors.
-        interval: 95 % interval of the score, if other tasks could have been drawn; None if it cannot be told, as of one
-            task.
-        missing: trials that its runs plan and that are not there.
-        compared: it, held against isolated sessions; None if it is one of them or there are none.
+        interval: 95 % interval of the score, over draws of tasks; None if unknown, such as for a single task.
+        missing: number of trials that its runs plan and do not have.
+        compared: its comparison with isolated sessions; None if it is one of them, or there are none.
         drift: how the score changes with the position; None if every run has the same order.
         windows: the score by position.
-        steps: of tasks of several steps, each step, in order.
+        steps: the steps of tasks that have several, in order.
         passed: by k, how likely one of k tries, and all of them, solve a task.
         errors: trials that ended in an error, by kind.
         exceptions: the same, by name.
-        usage: what all trials took.
-        abandoned: what was paid for trials that were broken off and tried again.
-        unpriced: trials whose cost is not known.
+        usage: usage of all trials.
+        abandoned: usage of trials that were stopped and tried again.
+        unpriced: number of trials whose cost is not known.
         seconds: mean seconds of a trial; None if not known.
-        context: what became of the contexts; None if that is not known.
+        context: figures of the contexts; None if they are not known.
         annotations: how the agent marked its work; None without journals.
     """
 
@@ -133,7 +132,7 @@ class Row:
 
     @property
     def cost_per_run(self) -> float | None:
-        """Mean dollars of a run, what was broken off included; None if no price is known."""
+        """Mean dollars of a run, including abandoned trials; None if no price is known."""
         if self.usage.cost is None:
             return None
         return (self.usage.cost + (self.abandoned.cost or 0)) / self.score.runs
@@ -190,7 +189,7 @@ def row_of(
     Args:
         arm: the arm.
         runs: its runs, with at least one trial.
-        baseline: the runs that it is held against; none for none.
+        baseline: the runs that it is compared with; may be empty.
         annotations: how its agent marked its work, if known.
     """
     trials = [trial for run in runs for trial in run.trials]

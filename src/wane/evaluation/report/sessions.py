@@ -41,7 +41,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    """What the journals of an arm hold.
+    """The content of an arm's journals.
 
     Attributes:
         annotations: how the agent marked its work; None without a journal.
@@ -75,7 +75,7 @@ def sessions_of(runs: Sequence[RunResults]) -> Sessions:
 
 
 def _journals(run: RunResults) -> Iterator[Path]:
-    """The journals of a run; of one session, the last, which holds the earlier tasks as well."""
+    """The journals of a run; of a single session only the last, which holds the earlier tasks as well."""
     named = [trial for trial in run.trials if trial.journal]
     folder = run.path.parent
     if run.run.arm.protocol == "single":

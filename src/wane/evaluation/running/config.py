@@ -1,4 +1,4 @@
-"""What `wane eval run` is to do: a YAML file as frozen dataclasses, with errors that name the key."""
+"""The configuration of `wane eval run`: a YAML file as frozen dataclasses, with errors that name the key."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from wane.proxy.settings import StrategyName
 from wane.strategies.registry import STRATEGY_NAMES
 
 NEW_ENVIRONMENT: Final = "This is a new task, in a fresh environment: files and processes of earlier tasks are gone."
-"""The line ahead of each task. The tasks themselves say nothing of a new machine."""
+"""The line ahead of each task. The tasks themselves do not mention a new machine."""
 
 RIVAL: Final = "agent:"
-"""Beginning of the name of another agent of Harbor's, in the place of a strategy: `agent:pi`."""
+"""Beginning of the name of another agent of Harbor, in place of a strategy: `agent:pi`."""
 
 BY_WANE: Final = "@"
 """Between the name of another agent and the strategy by which `wane run` keeps its context: `agent:pi@cwl`."""
 
-BY_WANE_AGENTS: Final = ("claude-code", "codex", "pi")
-"""Agents of Harbor's that `wane run` knows."""
+BY_WANE_AGENTS: Final = {"claude-code": "ClaudeCodeByWane", "codex": "CodexByWane", "pi": "PiByWane"}
+"""Agents of Harbor that `wane run` knows, with their classes in `wane.evaluation.rivals`."""
 
 _SECRET: Final = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL")
 _REFERENCE: Final = re.compile(r"\$\{\w+\}")
@@ -51,7 +51,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a run may take. None is no limit.
+    """Limits of time and cost. None is no limit.
 
     Attributes:
         cost_per_task: dollars; the task ends, and is graded as it is.
@@ -79,7 +79,7 @@ class Place:
     """Where the tasks run.
 
     Attributes:
-        type: `linux`, ours without containers; or the name of an environment of Harbor's, such as `docker`, `daytona`
+        type: `linux`, ours without containers; or the name of an environment of Harbor, such as `docker`, `daytona`
             or `modal`; or `module:Class`.
         mount: whether Wane's bundle is mounted, instead of copied into each environment; None to choose by the type.
         kwargs: further arguments of the environment, such as `bases` for `linux`.
@@ -109,8 +109,8 @@ class Config:
         seed: of the order of tasks, another for each run; None for the order of `tasks`, or by name.
         new_environment: the line that tells the model of a new environment, ahead of each task.
         margin: differences below this count as none; from 0 to 1.
-        limits: what it may take.
-        concurrency: how many runs go at once; of `isolated`, how many tasks.
+        limits: limits of time and cost.
+        concurrency: how many runs go on at once; with `isolated`, how many tasks.
         environment: where the tasks run.
         env: variables that the agent gets, by name; a value may be `${NAME}`, of this machine's environment.
         output: folder for results.
@@ -171,7 +171,7 @@ class Config:
         arms: dict[Arm, None] = {}
         for model in self.models or ("",):
             for strategy in self.strategies:
-                # Without a budget to keep to, all budgets are one; another agent has its own ways.
+                # Without a budget to keep, all budgets are the same; other agents do not take one.
                 free = strategy == "none" or (strategy.startswith(RIVAL) and kept_by_wane(strategy) is None)
                 for budget in self.budgets:
                     for protocol in self.protocols:
@@ -189,17 +189,17 @@ def load(path: Path) -> Config:
 
     Raises:
         ConfigError: for a file that cannot be read, or what it says; the message names the key.
-        MissingExtraError: if there is no reader of YAML.
+        MissingExtraError: if the reader of YAML is not installed.
     """
     return read(load_yaml(path), path)
 
 
 def load_yaml(path: Path) -> object:
-    """Return what a YAML file holds.
+    """Return the content of a YAML file.
 
     Raises:
         ConfigError: if it cannot be read.
-        MissingExtraError: if there is no reader of YAML.
+        MissingExtraError: if the reader of YAML is not installed.
     """
     try:
         import yaml

@@ -1,4 +1,4 @@
-"""What the journal of a session tells of a trial."""
+"""Figures of a trial, read from its session's journal."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from wane.proxy.wire.rounds import TokenUsage, cost
 
 
 def journals_in(folder: Path) -> tuple[Path, ...]:
-    """Return the session files in a folder, at any depth, the newest session last; of copies of one, the longest.
+    """Return the session files in a folder, at any depth, each session once, the newest last.
 
-    A task of several steps may have a session for each, and a copy of one after each. Journals are only appended to,
-    and their names begin with the time: so times of files, which copying and cleaning change, do not matter.
+    A task of several steps may have a session for each step, and a copy of a session after each step. The longest copy
+    counts, because journals only grow. The order is that of the names, which begin with the time, because copying and
+    cleaning change the times of files.
     """
     found = sorted(folder.rglob("*.jsonl"), key=lambda path: (path.name, path.stat().st_size))
     newest = {path.name: path for path in found}
@@ -29,7 +30,7 @@ def journals_in(folder: Path) -> tuple[Path, ...]:
 
 
 def usage_of(*journals: Path, forks: bool = False) -> Usage:
-    """Return what all model calls of sessions took; of a journal that cannot be read, the cost is not known.
+    """Return the usage of all model calls of some sessions; empty and without a cost if a journal cannot be read.
 
     Args:
         journals: the session files.
@@ -54,7 +55,7 @@ def usage_of(*journals: Path, forks: bool = False) -> Usage:
 
 
 def since(whole: Usage, before: Usage) -> Usage:
-    """Return what was used after `before`."""
+    """Return the usage after `before`."""
     known = whole.cost is not None and before.cost is not None
     return Usage(
         whole.model_calls - before.model_calls,
@@ -83,10 +84,10 @@ def item_count(journal: Path | None) -> int:
 
 
 def context_since(journals: Iterable[Path], earlier: Path | None, budget: int | None) -> ContextFigures | None:
-    """Return what became of the context after an earlier state of a session; None if that is not known.
+    """Return the figures of the context since an earlier state of a session; None if they are not known.
 
     Args:
-        journals: the session file; of a task whose steps have sessions of their own, all of them.
+        journals: the session file, or several if the task's steps have sessions of their own.
         earlier: the file as it was before; None for nothing.
         budget: tokens that the view may hold; None for no budget.
     """
@@ -98,7 +99,7 @@ def context_since(journals: Iterable[Path], earlier: Path | None, budget: int | 
 
 
 def _price(record: UsageRecord) -> float | None:
-    """The price of a call of which the journal has none, as those of the proxy."""
+    """The cost of a call whose record has none, such as those of the proxy."""
     used = TokenUsage(record.input_tokens, record.output_tokens, record.cache_read_tokens, record.cache_write_tokens)
     return cost(used, record.model)
 
@@ -112,7 +113,7 @@ def _context_since(journal: Path, earlier: Path | None, budget: int | None) -> C
 
 
 def _views(journal: Path) -> list[int]:
-    """Tokens of each request; one for a summary is no view."""
+    """Tokens of each request that shows a view; those for summaries show none."""
     return [record.input_tokens for record in read(journal).records if isinstance(record, UsageRecord)]
 
 

@@ -49,7 +49,7 @@ _LOCK: Final = ".lock"
 
 
 class EvaluationError(WaneError, RuntimeError):
-    """An evaluation that cannot run: another is at it, or what it left does not fit."""
+    """An evaluation that cannot run: another process runs it, or its folder holds other results."""
 
 
 class StoppedError(WaneError, RuntimeError):
@@ -58,7 +58,7 @@ class StoppedError(WaneError, RuntimeError):
 
 @dataclass(slots=True)
 class _OneRun:
-    """A run: its folder, its tasks in order, and what has become of them."""
+    """A run: its folder, its tasks in order, and their trials."""
 
     arm: Arm
     number: int
@@ -79,7 +79,7 @@ class _OneRun:
                 yield Attempt(self.arm, self.number, position, task, self.folder, self._earlier(position))
 
     def _earlier(self, position: int) -> Path | None:
-        """The session as the task before left it; none for the first, and where each has its own."""
+        """The session as the task before left it; None for the first task, and if each task has its own session."""
         if self.arm.protocol == "isolated":
             return None
         for task in reversed(self.tasks[: position - 1]):
@@ -98,7 +98,7 @@ class Evaluation:
         tell: told of each trial that has ended.
         try_task: does a trial; with Harbor by default.
         again: kinds of errors; isolated trials that ended in one are done again. In one session they stand, because
-            what came after them built on them.
+            later tasks built on them.
     """
 
     def __init__(self, config: Config, tell: Tell, try_task: Try = try_task, again: Collection[ErrorKind] = ()) -> None:
@@ -141,7 +141,7 @@ class Evaluation:
 
     @property
     def spent(self) -> float:
-        """Dollars that all runs took so far, with what was broken off."""
+        """Dollars that all runs have cost so far, including abandoned trials."""
         return sum(run.spent for run in self._runs)
 
     async def run(self) -> None:
@@ -180,7 +180,7 @@ class Evaluation:
         return _OneRun(arm, number, self._folder / name / f"run-{number}", tasks)
 
     def _open(self, run: _OneRun) -> None:
-        """Read what a run has left, begin it if there is nothing, and clear away what was broken off."""
+        """Read the results of a run, begin it if there are none, and clear away trials that did not end."""
         header = _header(self._config, run)
         ended: set[str] = set()
         if run.file.exists():
@@ -198,7 +198,7 @@ class Evaluation:
                 self._abandon(run, attempt, "killed" if attempt.task.name not in ended else "again")
 
     def _abandon(self, run: _OneRun, attempt: Attempt, why: str) -> None:
-        """Record what an attempt without a result took, and roll it back: what it left goes."""
+        """Record the usage of an attempt without a result, and delete what it left."""
         usage = attempt.spent()
         append(run.file, Abandoned(attempt.arm, attempt.run, attempt.task.name, why, usage))
         run.spent += usage.cost or 0.0
@@ -215,7 +215,7 @@ class Evaluation:
         async with slots:
             self._busy += 1
             try:
-                # Made anew for each: what the one before has left is part of the next.
+                # Asked again for each: an attempt begins with what the one before has left.
                 while attempt := next((it for it in run.missing() if position in (None, it.position)), None):
                     if self._stopped or run.stopped or not await self._attempt(run, attempt):
                         return
@@ -265,7 +265,7 @@ class Evaluation:
         limits = self._config.limits
         options: list[tuple[float, str]] = []
         if limits.cost_total is not None:
-            # What others at work may still take is not free, and those that are about to begin get the same.
+            # What running trials may still spend is not free, and the trials that begin next share the rest.
             free = limits.cost_total - self.spent - self._reserved
             options.append((free / max(1, self._config.concurrency - self._busy + 1), "total"))
         if limits.cost_per_run is not None:

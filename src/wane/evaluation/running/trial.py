@@ -1,4 +1,4 @@
-"""One task, tried once, as a trial of Harbor's; and what became of it as a record of ours."""
+"""Tries one task once, as a trial of Harbor, and records the result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wane.core.errors import ConfigError, WaneError
 from wane.evaluation import bundle, swe_bench
 from wane.evaluation.results import Arm, StepReward, Trial, Usage
-from wane.evaluation.running.config import RIVAL, Config, kept_by_wane
+from wane.evaluation.running.config import BY_WANE_AGENTS, RIVAL, Config, kept_by_wane
 from wane.evaluation.running.journals import context_since, item_count, journals_in, since, usage_of
 from wane.evaluation.running.tasks import Task
 
@@ -22,16 +22,13 @@ if TYPE_CHECKING:
 
 LINUX: Final = "wane.evaluation.environment:LinuxEnvironment"
 GRACE: Final = 120.0
-"""Seconds that Harbor waits longer than Wane's own time limit, so that it is Wane that ends."""
+"""Seconds that Harbor waits beyond Wane's own time limit, so that Wane ends first."""
 
 COST_LIMIT: Final = "CostLimitError"
-"""Name of the error of a trial that its cost limit ended."""
+"""Name of the error of a trial that reached its cost limit."""
 
 _MOUNTED: Final = ("linux", "docker", "podman")
 """Environments that can mount a folder of this machine."""
-
-_BY_WANE: Final = {"claude-code": "ClaudeCodeByWane", "codex": "CodexByWane", "pi": "PiByWane"}
-"""Classes of `wane.evaluation.rivals`."""
 
 _MESSAGE: Final = 500
 _REFERENCE: Final = re.compile(r"\$\{(\w+)\}")
@@ -39,7 +36,7 @@ _REFERENCE: Final = re.compile(r"\$\{(\w+)\}")
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What is about to be tried.
+    """A task to try.
 
     Attributes:
         arm: what is tried.
@@ -47,7 +44,7 @@ class Attempt:
         position: place of the task in it, from 1.
         task: the task.
         folder: the run's folder.
-        earlier: the session file, as it is now, that this trial goes on with; None for a session of its own.
+        earlier: the session file that this trial continues, as it is now; None for a session of its own.
         allowance: dollars that it may spend; None for no limit.
     """
 
@@ -71,18 +68,18 @@ class Attempt:
 
     @property
     def spent_before(self) -> Usage:
-        """What the session took before this trial."""
+        """The session's usage before this trial."""
         return usage_of(*filter(None, [self.earlier]))
 
     def spent(self) -> Usage:
-        """Return what the trial took so far, by its journal."""
-        # Where the environment did not start there is no copy of the session either.
+        """Return the trial's usage so far, by its journal."""
+        # If the environment did not start, there is no copy of the session.
         journals = journals_in(self.directory)
         return since(usage_of(*journals), self.spent_before) if journals else Usage(cost=0.0)
 
 
 async def try_task(config: Config, attempt: Attempt) -> Trial:
-    """Do a task, and return what became of it. Whatever goes wrong in it is in the record.
+    """Do a task, and return its record, which also says what went wrong.
 
     Raises:
         ConfigError: if a variable that the configuration names is not set.
@@ -121,7 +118,7 @@ def _trial_config(config: Config, attempt: Attempt) -> TrialConfig:
         trials_dir=attempt.directory.parent,
         agent=_agent(config, attempt),
         environment=_environment(config),
-        # Those of SWE-bench are graded afterwards, by its own grader.
+        # Tasks of SWE-bench are graded afterwards, by its own grader.
         verifier=VerifierConfig(disable=config.benchmark in swe_bench.BENCHMARKS),
     )
 
@@ -136,7 +133,7 @@ def _agent(config: Config, attempt: Attempt) -> Any:
     common = {"model_name": arm.model.replace(":", "/", 1) or None, "env": env}
     if kept := kept_by_wane(arm.strategy):
         return AgentConfig(
-            import_path=f"wane.evaluation.rivals:{_BY_WANE[kept[0]]}",
+            import_path=f"wane.evaluation.rivals:{BY_WANE_AGENTS[kept[0]]}",
             **common,
             override_timeout_sec=seconds,
             kwargs=_given(
@@ -175,7 +172,7 @@ def _given(**values: Any) -> dict[str, Any]:
 
 
 def _session_limit(attempt: Attempt) -> float | None:
-    # The agent's limit is of its whole session.
+    # The agent's limit is for its whole session.
     if attempt.allowance is None:
         return None
     return attempt.allowance + (attempt.spent_before.cost or 0.0)
@@ -243,7 +240,7 @@ def _line(text: str) -> str:
 
 
 def _reward(graded: Any) -> float | None:
-    """The reward that a verifier gave: the one of that name, or the only one."""
+    """The reward that a verifier gave: the one named `reward`, or the only one."""
     rewards = (graded.rewards or {}) if graded else {}
     if "reward" in rewards:
         return float(rewards["reward"])
@@ -251,7 +248,7 @@ def _reward(graded: Any) -> float | None:
 
 
 def _of_rival(attempt: Attempt, result: TrialResult) -> Usage:
-    """What another agent took: by the proxy's sessions if it went through one, or else as it says itself."""
+    """Another agent's usage: by the proxy's sessions if it used one, else by its own report."""
     if kept_by_wane(attempt.arm.strategy):
         return usage_of(*journals_in(attempt.directory / "agent" / "wane"), forks=True)
     tokens_in, cached, out, cost = result.compute_token_cost_totals()
