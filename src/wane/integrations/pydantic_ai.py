@@ -341,17 +341,17 @@ class _Run:
                 await ctx.emit(emitted)
 
 
-def _steady_framing(ctx: RunContext[Any]) -> ModelSettings:
-    # For models without system messages inside the conversation, a note is a tag in the user's turn. The explanation of
-    # the tag would enter the system prompt with a reminder and leave it again with the next request, and invalidate the
-    # cache both times.
-    said = (ctx.model_settings or {}).get("framing_announcement")
-    return ModelSettings() if said else ModelSettings(framing_announcement="always")
-
-
 def definitions_text(tools: Sequence[ToolDefinition]) -> str:
     """Return what tools add to every request, as text to count."""
     return "".join(
         f"{tool.name}{tool.description or ''}{json.dumps(tool.parameters_json_schema, separators=(',', ':'))}"
         for tool in tools
     )
+
+
+def _steady_framing(ctx: RunContext[Any]) -> ModelSettings:
+    # For models without system messages inside the conversation, a note is a tag in the user's turn. The explanation of
+    # the tag would enter the system prompt with a reminder and leave it again with the next request, and invalidate the
+    # cache both times.
+    said = (ctx.model_settings or {}).get("framing_announcement")
+    return ModelSettings() if said else ModelSettings(framing_announcement="always")

@@ -38,17 +38,6 @@ TURNS: Final = 5
 NOTE: Final = "[Automatic note"
 """How a reminder begins; reminders are not part of the history."""
 
-
-def content_of(what: str) -> str:
-    """Return the output of the host's tools `read` and `grep`, about 1,000 tokens that depend on the argument alone."""
-    return "\n".join(f"{what}, line {number}, which nobody needs for long." for number in range(90))
-
-
-def prompt_of(turn: int) -> str:
-    """Return the user's prompt of a turn, counted from 0."""
-    return f"Turn {turn}: look at it, and change it. Mind §{turn}!"
-
-
 WRONG: Final[Mapping[str, tuple[str, Mapping[str, Any] | str]]] = {
     "mark-types": (DELIMITER, {"action": 5, "name": []}),
     "mark-list": (DELIMITER, '["start"]'),
@@ -71,6 +60,16 @@ DELEGATING: Final = (1, 3)
 
 TASK: Final = "Help with this, and mind §."
 """What it tells the sub-agent."""
+
+
+def content_of(what: str) -> str:
+    """Return the output of the host's tools `read` and `grep`, about 1,000 tokens that depend on the argument alone."""
+    return "\n".join(f"{what}, line {number}, which nobody needs for long." for number in range(90))
+
+
+def prompt_of(turn: int) -> str:
+    """Return the user's prompt of a turn, counted from 0."""
+    return f"Turn {turn}: look at it, and change it. Mind §{turn}!"
 
 
 def script(*, recall: bool = False, wrong: Iterable[str] = ()) -> Iterator[Reply]:
@@ -276,7 +275,7 @@ class AdapterContract(ABC):
         assert content_of("a0")[:1_000] in served.requests[-2].results["recall"]
 
     def test_a_history_that_grows_is_not_taken_for_another(self) -> None:
-        """Neither a fork nor a replacement is told, nor another overhead, also where a new process goes on."""
+        """No event tells of a fork, a replacement or another overhead, even if a new process takes over."""
         told: list[object] = []
         with self.serving(map(self.said, self._script())) as served:
             thread = self.begin(served.url, budget=BUDGET + self.overhead, on_event=told.append)
@@ -300,7 +299,7 @@ class AdapterContract(ABC):
         assert all(result[f"look-{n}"].startswith("Started") for result in results for n in range(TURNS))
 
     def test_a_sub_agent_has_a_window_of_its_own(self) -> None:
-        """Within a call of its parent's it fills its own window, and neither's requests hold a part of the other's."""
+        """Called by its parent, it fills a window of its own; neither's requests hold a part of the other's."""
         self._needs("delegate")
         whole = enumerate(delegation(self.argument, wrong=self._wrong))
         plan = [(who, self._thought(number, reply)) for number, (who, reply) in whole]

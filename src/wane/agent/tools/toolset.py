@@ -47,6 +47,12 @@ HIDDEN_VARIABLES: Final = (*LLM_API_KEY_ENV_PATTERNS, "*_API_KEY", "AWS_BEARER_T
 NOT_UTF8: Final = "[\ufffd stands for bytes that are not valid UTF-8; edit_file cannot edit a file with such bytes]\n"
 """Note at the end of a read of a file that is not UTF-8."""
 
+_HANDLES: Final = re.compile(
+    r"PID: \d+ \([^\n]*\)\nOutput: (?P<output>[^\n]+)\nStatus: [^\n]+\n"
+    r'\{"pid": ?\d+, ?"exit_code": ?(?P<code>-?\d+)\}\s*\Z'
+)
+_SHOWN: Final = 16_000  # bytes of a log that the harness returns
+
 
 @dataclass(frozen=True, slots=True)
 class Tools:
@@ -189,13 +195,6 @@ class _ReadableResults(AbstractCapability[Any]):
             raise error  # the model failed too often, or the run has ended
         # A full disk, a missing permission, a bug in a tool: the model reads it and continues.
         raise ToolFailed(f"{call.tool_name} failed: {type(error).__name__}: {error}") from error
-
-
-_HANDLES: Final = re.compile(
-    r"PID: \d+ \([^\n]*\)\nOutput: (?P<output>[^\n]+)\nStatus: [^\n]+\n"
-    r'\{"pid": ?\d+, ?"exit_code": ?(?P<code>-?\d+)\}\s*\Z'
-)
-_SHOWN: Final = 16_000  # bytes of a log that the harness returns
 
 
 def without_handles(result: str) -> str:

@@ -16,6 +16,7 @@ from wane.agent.approval.permissions import Approval, ApprovalRequest, Effect, r
 from wane.agent.costs import Totals
 from wane.agent.events import Outcome, SessionEvent, TurnResult, Warned, event_json, usage_json
 from wane.agent.images import images_in
+from wane.agent.options import CHOOSE
 from wane.cli import failure
 from wane.cli.chat.starting import open_session
 from wane.cli.failure import UsageError
@@ -40,7 +41,7 @@ def run_print(options: AgentOptions) -> int:
     Raises:
         WaneError: for options, settings, a model or a session that cannot be used.
     """
-    if options.resume == "":
+    if options.resume == CHOOSE:
         raise UsageError("print mode cannot show a list to choose from; give the session's ID after -r, or use -c")
     prompt = with_stdin(options.prompt or "", sys.stdin)
     refusals = _Refusals()

@@ -19,7 +19,7 @@ from wane.journal import Record
 from wane.proxy.sessions.base import Facts, SessionStatus, ViewStatus
 from wane.proxy.sessions.messages import ASSISTANT, Alignment, Arrival, infers, prefix, root_of
 from wane.proxy.sessions.session import Session, View
-from wane.proxy.sessions.turn import CachedSession, SessionTurn, title
+from wane.proxy.sessions.turn import TRIES, CachedSession, SessionTurn, title
 from wane.proxy.settings import ContextSettings
 from wane.proxy.store.base import MemoryStore, SessionBusyError, SessionChangedError, Store, StoreError
 from wane.proxy.wire.base import Body, Wire
@@ -31,7 +31,6 @@ TOOLS: Final = (DELIMITER_TOOL, RECALL_TOOL)
 """The tools that the proxy may add to requests."""
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
-_TRIES: Final = 10  # to add to a session while other processes do so too
 _CANDIDATES: Final = 8  # stored sessions with one root that are opened
 _MOST_IN_MEMORY: Final = 1_000  # sessions
 _AT_ONCE: Final = 200  # new messages taken in before other requests get their turn
@@ -71,7 +70,7 @@ class SessionIndex:
         root = root_of(wire, arrivals)
         gate = self._gates.setdefault(root, asyncio.Lock())
         async with gate:
-            for _ in range(_TRIES):
+            for _ in range(TRIES):
                 cached = await self._find(wire, arrivals, root)
                 async with cached.held():
                     alignment = cached.session.align(arrivals)

@@ -28,7 +28,9 @@ _LOGGER: Final = logging.getLogger("wane.proxy")
 _UNSTORED: Final = "the session could not be stored"
 _MOST_VIEWS: Final = 240
 _MOST_WAITING: Final = 10_000  # records kept until the store can be reached
-_TRIES: Final = 10  # to add a reply to a session while other processes do so too
+
+TRIES: Final = 10
+"""Attempts to add to a session while other processes do so too."""
 
 MOST_RECALLS: Final = 4
 """Calls of `recall` answered in one reply, because a page may take a tenth of the budget."""
@@ -317,7 +319,7 @@ class SessionTurn:
 
     async def _record(self, *, over: bool) -> None:
         try:
-            for _ in range(_TRIES - 1):
+            for _ in range(TRIES - 1):
                 with suppress(SessionChangedError):
                     return await self._append(over=over)
             await self._append(over=over)

@@ -134,10 +134,6 @@ class Draft:
         """Return the received part of a text; None if there is none."""
         return self._fields.get(key)
 
-    def next_detail(self, key: str) -> int:
-        """Return the next index of a list of reasoning."""
-        return next_index(self._fields.get(key))
-
     def settle(self) -> None:
         """Treat calls whose name stayed incomplete as the client's."""
         for call in self.calls:
@@ -264,33 +260,6 @@ def next_index(entries: object) -> int:
     return max(indexed, default=-1) + 1
 
 
-def _chained(lists: Sequence[Any]) -> list[Any]:
-    chained: list[Any] = []
-    for entries in lists:
-        if isinstance(entries, list):
-            chained += shifted(entries, next_index(chained))
-    return chained
-
-
-def _is_indexed(entry: object) -> bool:
-    return isinstance(entry, Mapping) and isinstance(entry.get("index"), int)
-
-
-def _goes_on(last: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
-    """Whether an entry is the next piece of the last one."""
-    if last.get("type") != entry.get("type") or last.get("index") != entry.get("index"):
-        return False
-    other = last.get("id") and entry.get("id") and last["id"] != entry["id"]
-    return not (other or last.get("signature"))
-
-
-def _raw(value: object) -> str:
-    if isinstance(value, str):
-        return value
-    # Some servers send the object instead of its text.
-    return "" if value is None else jsons.dumps(value).decode()
-
-
 def joint(before: str, after: str) -> str:
     """Return the separator between the texts of two rounds: empty if there is white space already, or one is empty."""
     if not before or not after or before[-1].isspace() or after[0].isspace():
@@ -365,6 +334,33 @@ def list_shares(entries: object, recorded: Sequence[object]) -> list[list[Any] |
     if rest and found:
         found[-1] = [*(found[-1] or ()), *rest]
     return found
+
+
+def _chained(lists: Sequence[Any]) -> list[Any]:
+    chained: list[Any] = []
+    for entries in lists:
+        if isinstance(entries, list):
+            chained += shifted(entries, next_index(chained))
+    return chained
+
+
+def _is_indexed(entry: object) -> bool:
+    return isinstance(entry, Mapping) and isinstance(entry.get("index"), int)
+
+
+def _goes_on(last: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
+    """Whether an entry is the next piece of the last one."""
+    if last.get("type") != entry.get("type") or last.get("index") != entry.get("index"):
+        return False
+    other = last.get("id") and entry.get("id") and last["id"] != entry["id"]
+    return not (other or last.get("signature"))
+
+
+def _raw(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    # Some servers send the object instead of its text.
+    return "" if value is None else jsons.dumps(value).decode()
 
 
 def _plain(entry: object) -> object:

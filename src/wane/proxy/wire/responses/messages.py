@@ -19,8 +19,6 @@ _WORDS: Final = ("text", "refusal")
 
 _TYPE: Final = "additional_tools"
 
-_Item: TypeAlias = dict[str, Any]
-
 
 def is_own(item: object, own: Container[str]) -> bool:
     """Whether an item is a call of one of the proxy's own tools, which have no namespace."""
@@ -137,20 +135,20 @@ def offered(body: Body) -> list[Any]:
     return [*(tools if isinstance(tools, list) else ()), *(item["tools"] if item else ())]
 
 
-def tools_item(body: Body) -> _Item | None:
+def tools_item(body: Body) -> Item | None:
     """Return the first item of the input that contains tools; None if there is none."""
     items = body.get("input")
     return next(filter(_has_tools, items), None) if isinstance(items, list) else None
 
 
-def with_tools(items: Sequence[_Item], definitions: Sequence[_Item]) -> list[_Item]:
+def with_tools(items: Sequence[Item], definitions: Sequence[Item]) -> list[Item]:
     """Return input items with further tools appended to the first item that contains tools."""
     place = next(place for place, item in enumerate(items) if _has_tools(item))
     item = items[place]
     return [*items[:place], {**item, "tools": [*item["tools"], *definitions]}, *items[place + 1 :]]
 
 
-def with_tools_item(items: list[_Item], item: _Item | None) -> list[_Item]:
+def with_tools_item(items: list[Item], item: Item | None) -> list[Item]:
     """Return a view's items with an item in place of the first that contains tools."""
     if item is None:
         return items
