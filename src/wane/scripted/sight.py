@@ -1,6 +1,6 @@
 """What a scripted model sees: the messages of one request, and nothing else.
 
-Whatever it knows it has found here. What was evicted is not here to be found.
+All that the model knows is here; what was evicted is not.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _NOTE: Final = "<"
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """Words of the user's."""
+    """Words of the user."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """Words of the model's own."""
+    """Words of the model."""
 
     text: str
 
@@ -80,7 +80,7 @@ class Sight:
     """A request, as a scripted model reads it.
 
     A model begins each reply with its place in its plan, such as `9.look` or `3.5?`: the task's number and what it is
-    at. Where it is it knows only from there, and from the user's latest task.
+    at. It knows its place only from there, and from the user's latest task.
 
     Args:
         request: the request.
@@ -123,7 +123,7 @@ class Sight:
 
 
 def asks_for_summary(request: Request) -> bool:
-    """Tell whether a request is no step of the work: it offers no tools."""
+    """Whether a request asks for a summary and is no step of the work: it offers no tools."""
     return not request.tools
 
 
@@ -133,7 +133,7 @@ def is_note(part: Part) -> bool:
 
 
 def view_tokens(request: Request) -> int:
-    """Return what a request holds without its notes, in tokens."""
+    """Return the tokens of a request without its notes."""
     return request.tool_tokens + sum(part.tokens for part in request.parts if not is_note(part))
 
 

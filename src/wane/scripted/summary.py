@@ -1,8 +1,8 @@
-"""The summary that a scripted model writes when it is asked for one: bounded, and good at what counts here.
+"""The summary that a scripted model writes when it is asked for one.
 
-A summary cannot hold everything. This one holds nothing but the user's tasks, word for word, the newest first, as many
-as fit into so many tokens, and where the model is in its plan. What it costs and what it loses follows from that
-figure, and from no language model. A tool's output that is to be shortened keeps the blocks that the task names.
+A summary cannot hold everything. This one holds only the newest of the user's tasks, word for word, as many as fit into
+`SUMMARY_TOKENS`, and where the model is in its plan. What it costs and what it loses follows from that figure, and from
+no language model. A tool's output that is to be shortened keeps the blocks that the task names.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from wane.strategies.acon import OBSERVATION
 from wane.testing import Reply, Request
 
 SUMMARY_TOKENS: Final = 2_000
-"""How long a summary is at most, as long as those of common harnesses."""
+"""The most tokens of a summary: as many as those of common harnesses have."""
 
 SHARE: Final = 0.5
-"""What a shortened output keeps of its characters at most."""
+"""The largest share of its characters that a shortened output keeps."""
 
 _SAID: Final = re.compile(r"^(?:User: )?(Task (\d+)\. .*)$", re.MULTILINE)
 _AT: Final = re.compile(r"^(?:Assistant: |I am at )(\d+\.\S+) ", re.MULTILINE)

@@ -1,4 +1,4 @@
-"""What a run of the demo comes to: counts, a verdict, and the words for both."""
+"""The summary of a demo run: counts, a verdict, and the words for both."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wane.strategies.base import EPISODIC
 NO_MODEL: Final = (
     "The model was a script, not a language model: this shows the mechanism, not how well a model works with it."
 )
-"""What must be said of every figure of the demo."""
+"""The caveat on every figure of the demo."""
 
 CACHE_READ: Final = 0.1
 """Price of an input token that the provider's cache has, as a share of the price of one that it has not."""
@@ -26,14 +26,14 @@ CACHE_WRITE: Final = 1.25
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What became of one task.
+    """The result of one task.
 
     Attributes:
         number: from 1.
         title: its name.
         passed: whether all of the repository's tests passed when the agent was done.
         model_calls: requests that it took.
-        input_tokens: what they held.
+        input_tokens: tokens of these requests.
         why: why it failed; "" if it passed.
     """
 
@@ -47,13 +47,13 @@ class TaskResult:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a run came to.
+    """The summary of a run.
 
     Attributes:
         strategy: how the context was kept.
         session: id of the session.
         budget: tokens that the view may hold.
-        results: what became of each task.
+        results: the results of the tasks.
         tally: what was in the requests.
         passes: what was done to keep the budget.
         had: how the model had what was seen before; see `Witness`.
@@ -94,7 +94,7 @@ class Summary:
 
     @property
     def problems(self) -> list[str]:
-        """What must not be, as sentences. Without episodes only the tasks count: the rest is what is compared."""
+        """Violations, as sentences. Without episodes only the tasks count; the other figures are for comparison."""
         found = [f"task {result.number} failed: {result.why}" for result in self.results if not result.passed]
         if self.strategy in EPISODIC:
             if self.over_budget:
