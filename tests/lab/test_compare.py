@@ -108,11 +108,6 @@ class TestCompare:
         data = compare(studied, ["cwl"], SETTINGS, AUTOMATIC, InProcess()).to_dict()
         assert [it["annotation"] for it in data["sessions"]] == ["agent", "inferred"]
 
-    def test_sessions_that_cannot_meet_the_budget_are_known(self) -> None:
-        studied = [working(4, name="heavy").studied(overhead=2000), working(4).studied(overhead=10)]
-        beyond = compare(studied, ["cwl"], SETTINGS, AUTOMATIC, InProcess()).beyond
-        assert [it.found.session.name for it in beyond] == ["heavy"]
-
 
 class TestBudgets:
     @pytest.mark.parametrize(

@@ -51,11 +51,6 @@ class Comparison:
         """Return the figures of a strategy over all sessions."""
         return total(self.replays[name])
 
-    @property
-    def beyond(self) -> tuple[Studied, ...]:
-        """Sessions whose fixed part of each request alone exceeds the budget."""
-        return tuple(it for it in self.studied if it.subject.material.overhead >= self.budget)
-
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON-able data: the figures over all sessions, and of each one."""
         return {

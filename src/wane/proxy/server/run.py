@@ -126,11 +126,6 @@ class Running:
         """Seconds that open requests get to finish once it stops."""
         return self._server.grace
 
-    @property
-    def stopping(self) -> bool:
-        """Whether it was asked to stop."""
-        return self._stopping.is_set()
-
     def stop(self) -> None:
         """Accept no more requests, let the open ones finish for a moment, and stop. A second call stops at once."""
         self._loop.call_soon_threadsafe(self._stop)
