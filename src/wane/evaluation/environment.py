@@ -1,4 +1,4 @@
-"""An environment of Harbor's without containers: `-e wane.evaluation.environment:LinuxEnvironment`."""
+"""An environment for Harbor without containers: `-e wane.evaluation.environment:LinuxEnvironment`."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class LinuxEnvironment(BaseEnvironment):  # type: ignore[misc, unused-ignore]
 def _new_home(cache: Path) -> tuple[Path, int]:
     """Make a folder for what a trial changes, and remove those of trials whose process was killed.
 
-    A trial holds a lock in its folder. The system lets go of it when the process dies, however it does.
+    A trial holds a lock in its folder. The system releases it when the process dies, even by SIGKILL.
     """
     with (cache / "runs.lock").open("w") as one_at_a_time:
         fcntl.flock(one_at_a_time, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""LongCLI-Bench: its tasks, which are in an older format of Terminal-Bench, as tasks of Harbor's.
+"""LongCLI-Bench: its tasks, which are in an older format of Terminal-Bench, as tasks of Harbor.
 
 A task has two sets of tests: `f2p`, what was asked for, and `p2p`, what worked before. It passes if both do, as in the
 benchmark itself; the share of each set that passed is a further reward.

@@ -82,7 +82,7 @@ def write_recovery(traces: Path, tasks: Path, target: Path, messages: Messages) 
         messages: what the agent is told about the attempt.
 
     Raises:
-        ConfigError: if an attempt's task is not there, or there is no summary where one is needed.
+        ConfigError: if an attempt's task is missing, or a summary that is needed.
     """
     names: list[str] = []
     for attempt in attempts(traces):

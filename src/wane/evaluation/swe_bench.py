@@ -1,4 +1,4 @@
-"""SWE-bench: its instances as tasks of Harbor's, what agents changed as predictions, and the grader's verdicts.
+"""SWE-bench: its instances as tasks of Harbor, changes of agents as predictions, and the grader's verdicts.
 
 The grader of record is SWE-bench's own, which needs docker: `python -m swebench.harness.run_evaluation`.
 """

@@ -1,6 +1,6 @@
 """A trial's part of a session as a trajectory in Harbor's format, ATIF: what its viewer shows.
 
-What was evicted is told at the step before whose request it left. Earlier tasks of the session are not repeated.
+Evicted content is named at the step before whose request it left. Earlier tasks of the session are not repeated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a number of runs cannot show, in words."""
+"""The words of a report: verdicts, and what the runs cannot show."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VERDICTS: dict[Verdict, str] = {
     "not worse": "not worse by more than the margin",
     "undecided": "undecided",
 }
-"""What each verdict says, in a few words."""
+"""The verdicts in a few words."""
 
 
 def points(share: float) -> str:
@@ -25,7 +25,7 @@ def points(share: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What cannot be shown of some arms.
+    """What the data cannot show about some arms.
 
     Attributes:
         of: the arms, in words.

@@ -95,7 +95,7 @@ class Evaluation:
 
     Args:
         config: what to do.
-        tell: told of each trial that has ended.
+        tell: called with each trial that has ended.
         try_task: does a trial; with Harbor by default.
         again: kinds of errors; isolated trials that ended in one are done again. In one session they stand, because
             later tasks built on them.
@@ -120,7 +120,7 @@ class Evaluation:
     def __enter__(self) -> Self:
         self._folder.mkdir(parents=True, exist_ok=True)
         try:
-            # The system lets go of it when the process dies, however it does.
+            # The system releases it when the process dies, even by SIGKILL.
             self._lock.acquire(timeout=0)
         except Timeout:
             raise EvaluationError(f"another process is running the evaluation in {self._folder}") from None

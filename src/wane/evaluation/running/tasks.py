@@ -77,7 +77,7 @@ def find_tasks(folder: Path, names: tuple[str, ...], exclude: tuple[str, ...]) -
     """Return the tasks in a folder: those named, in that order, or all by name.
 
     Raises:
-        ConfigError: if the folder holds none, one is not there, or its `task.toml` cannot be read.
+        ConfigError: if the folder holds none, a named one is missing, or a `task.toml` cannot be read.
     """
     found = {path.parent.name: path.parent for path in sorted(folder.glob("*/task.toml"))}
     if (folder / "task.toml").exists():

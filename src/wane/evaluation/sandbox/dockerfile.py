@@ -46,7 +46,7 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Dockerfile:
-    """What a Dockerfile says.
+    """The content of a Dockerfile.
 
     Attributes:
         base: name of the image that it builds on.
@@ -60,7 +60,7 @@ class Dockerfile:
 
 
 def parse(text: str) -> Dockerfile:
-    """Return what a Dockerfile says.
+    """Return the content of a Dockerfile.
 
     Raises:
         DockerfileError: for an unknown instruction, a second stage, a here-document without an end, or no `FROM`.

@@ -60,7 +60,7 @@ async def get_directory(space: Namespace, source: str, target: Path) -> None:
     if (await space.run(["test", "-d", source])).code:
         raise FileNotFoundError(source)
     with tempfile.TemporaryFile() as file:
-        # What is written to while it is read makes tar complain, and is no reason to lose the rest.
+        # tar complains about files that change while it reads them; the rest is still good.
         script = f"tar -C {shlex.quote(source)} -c . 2>/dev/null; [ $? -lt 2 ]"
         if await space.call(["sh", "-c", script], file):
             raise SandboxError(f"{source} could not be read")

@@ -1,4 +1,4 @@
-"""Builds a Dockerfile into a layer on a base root file system, once: what it changes is kept and used again."""
+"""Builds a Dockerfile into a layer on a base root file system, once: the layer is kept and used again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wane.evaluation.sandbox.dockerfile import Dockerfile, Instruction
 from wane.evaluation.sandbox.namespace import SEARCH_PATH, Namespace, SandboxError
 
 VERSION: Final = 1
-"""Of the way of building; a layer of another is not used."""
+"""Version of the way of building; layers of other versions are not used."""
 
 _META: Final = "layer.json"
 _STEP_TIMEOUT: Final = 3600.0
@@ -83,7 +83,7 @@ async def build(context: Path, bases: Path, cache: Path, *, force: bool = False)
     home = cache / _key(context, base)
     cache.mkdir(parents=True, exist_ok=True)
     with Path(f"{home}.lock").open("w") as lock:
-        # Another may be building it, for minutes. The lock goes with the file, whatever becomes of this process.
+        # Another process may be building it, for minutes. The system releases the lock when the process ends.
         await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
         if force or not (home / _META).exists():
             await _build(context, described, base, home)
@@ -97,7 +97,7 @@ async def _build(context: Path, described: Dockerfile, base: Path, home: Path) -
     await space.up([base], home, network=True)
     try:
         setting = Setting()
-        # Those of `ARG` are there while it is built, and not after.
+        # Variables of `ARG` exist only during the build.
         arguments = {"DEBIAN_FRONTEND": "noninteractive"}
         for step in described.steps:
             if step.word == "ARG":
@@ -174,7 +174,7 @@ async def _must(space: Namespace, step: Instruction, command: str, setting: Sett
 
 
 def _key(context: Path, base: Path) -> str:
-    """A name for the layer, by all that it is made of."""
+    """A name for the layer, by everything it is made of."""
     digest = sha256(f"{VERSION}\0{base.resolve()}\0{base.stat().st_mtime_ns}".encode())
     for path in sorted(context.rglob("*")):
         name = path.relative_to(context).as_posix()

@@ -63,7 +63,7 @@ exec 3<&0 </dev/null
 (cat <&3 >/dev/null; kill -TERM 1) &
 echo ready
 exec >/dev/null 2>&1
-# The first process takes in orphans: `wait` lets go of those that have ended.
+# The first process adopts orphans; `wait` reaps those that have ended.
 while :; do sleep 3600 & wait $! || true; done
 """
 
@@ -83,7 +83,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What became of a command: its output, both streams together, and its exit code."""
+    """The result of a command: its output, both streams together, and its exit code."""
 
     output: str
     code: int

@@ -59,14 +59,14 @@ class LoopOptions:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What became of one task.
+    """The result of one task.
 
     Attributes:
         number: from 1.
         passed: whether its acceptance test and all tests of its area passed.
-        ties: on what it depends: kind of the link, and over how many tasks.
+        ties: what it depends on: kind of the link, and over how many tasks.
         model_calls: requests that it took.
-        input_tokens: what they held.
+        input_tokens: tokens of these requests.
         re_reads: files that it read and that had been read before in the session.
         why: why it failed; "" if it passed.
     """
@@ -82,14 +82,14 @@ class TaskResult:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a run came to.
+    """The figures of a run.
 
     Attributes:
         options: what was run.
-        results: what became of each task.
+        results: the results of the tasks.
         tally: what was counted on the wire.
         resumptions: the first request after each restart.
-        life: what became of the agent's processes.
+        life: figures of the agent's processes.
         all_tests_pass: whether all tests of the repository passed at the end.
         seconds: how long the run took.
         first_gap: median seconds between a reply and the next request, tools included, of the first 100 calls

@@ -1,4 +1,4 @@
-"""What the scripted model understands of the user's words: general grammar, and nothing about any one task."""
+"""How the scripted model understands the user's words: a general grammar that knows no particular task."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ class Turn:
 
     Attributes:
         number: the task's number.
-        target: the module that a function is to be added to.
+        target: the module to which to add a function.
         function: the function's name; None if it is the one that was agreed on in task `named_in`.
         named_in: see `function`.
-        quotas: modules whose QUOTA is to be added up.
-        surcharges: topics whose surcharge is to be added.
-        called: numbers of tasks whose function is to be called.
-        found: areas whose highest QUOTA is to be added, with the task in which it was found.
-        drawn: areas whose ticket is to be added, with the task in which it was drawn.
-        change: the value that the target's own QUOTA is to have.
-        survey: area whose highest QUOTA is to be found.
-        draw: area whose ticket is to be drawn, and whether its value is to be noted.
-        decided: topics and surcharges that the user lays down here.
-        agreed: the name that the user lays down here for a later function.
+        quotas: modules whose QUOTA to add up.
+        surcharges: topics whose surcharge to add.
+        called: numbers of tasks whose function to call.
+        found: areas whose highest QUOTA to add, with the task in which it was found.
+        drawn: areas whose ticket to add, with the task in which it was drawn.
+        change: the new value of the target's own QUOTA.
+        survey: area whose highest QUOTA to find.
+        draw: area whose ticket to draw, and whether to note its value.
+        decided: topics and surcharges that the user decides here.
+        agreed: the name that the user sets here for a later function.
     """
 
     number: int
@@ -61,7 +61,7 @@ class Turn:
 
 @lru_cache(maxsize=4096)
 def turns_in(text: str) -> tuple[Turn, ...]:
-    """Return the tasks that a text of the user's states, in order; more than one where earlier ones are quoted."""
+    """Return the tasks in a text of the user, in order; more than one if it quotes earlier ones."""
     return tuple(_turn(int(match[1]), match[0]) for match in _TURN.finditer(text))
 
 

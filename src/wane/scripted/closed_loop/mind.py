@@ -1,8 +1,8 @@
 """How the scripted model decides: a pure function from one request to a reply. It is no language model.
 
-It knows a way of working and no task: look, write, check, answer. What a task says it reads in the user's turn, what
-it needs it looks for in view, and what is not there it reads again, recalls, or runs again. What cannot be had in any
-of these ways it does not guess: it says so, and the task fails.
+It knows a way of working and no task: look, write, check, answer. It reads the task in the user's turn and looks in
+view for what it needs. If something is not there, it reads it again, recalls it, or runs it again. If all of these
+fail, it does not guess: it says so, and the task fails.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def decide(request: Request) -> Reply:
 
 
 class _GiveUpError(Exception):
-    """Something is needed that cannot be had."""
+    """Something that the task needs cannot be found."""
 
 
 class _Thought:

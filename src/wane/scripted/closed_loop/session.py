@@ -49,16 +49,16 @@ class Life:
 
 
 class Session:
-    """A session that is one for its user, over any number of processes.
+    """One session for its user, over any number of processes.
 
     Args:
         order: where and how the agent works; see `Worker`.
-        restart_every: model calls between two restarts, about; 0 for none.
+        restart_every: model calls between two restarts, roughly; 0 for none.
         seed: of when and how restarts happen.
 
     Attributes:
         state: what the process told last.
-        life: what became of the processes.
+        life: figures of the processes.
     """
 
     def __init__(self, order: dict[str, Any], *, restart_every: int, seed: int) -> None:
@@ -149,7 +149,7 @@ class Session:
         return self._every > 0 and self._calls >= self._after
 
     def _revive(self) -> How:
-        """Start the process anew and resume the session from its journal."""
+        """Start the process again and resume the session from its journal."""
         how = self._ending
         if how is None or self._stopped:
             what = "was stopped" if self._stopped else "has ended by itself; what it said is on standard error"
