@@ -23,8 +23,11 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
+from pydantic_ai.models.anthropic import AnthropicCompaction
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models.openai import OpenAICompaction
+from pydantic_ai.models.test import TestModel
 
 from tests.integrations.support import Log, delimiter, shapes_of, shapes_on_wire
 from tests.integrations.worksite import session, task, worker
@@ -529,6 +532,16 @@ def test_it_stands_aside_where_openai_keeps_the_conversation() -> None:
     assert seen == [11, 11]
     agent.run_sync("Go.", message_history=history, model_settings={"openai_conversation_id": None})
     assert seen[2] < 11
+
+
+@pytest.mark.parametrize("compaction", [AnthropicCompaction(), OpenAICompaction()], ids=["anthropic", "openai"])
+def test_a_provider_that_compacts_too_is_told_of_once(compaction: Any) -> None:
+    agent: Any = Agent(TestModel(), capabilities=[ContextLifecycle(BUDGET), compaction])
+    with pytest.warns(UserWarning, match="compacts the conversation beside it"):
+        agent.run_sync("Go.")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        agent.run_sync("Go on.")
 
 
 def test_without_pydantic_ai_the_install_command_is_said() -> None:

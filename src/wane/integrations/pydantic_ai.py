@@ -69,6 +69,12 @@ _STORED: Final = (
     "OpenAI keeps the conversation (openai_conversation_id), so nothing is evicted. Leave out that setting, and pass "
     "the message history"
 )
+_COMPACTED: Final = (
+    "the provider compacts the conversation beside it, and what it takes out cannot be recalled. Take "
+    "AnthropicCompaction and OpenAICompaction out of the agent's capabilities, and {setting} out of its model settings"
+)
+_COMPACTING: Final = ("anthropic_context_management", "openai_context_management")
+"""Settings with which a provider shortens conversations by itself."""
 
 Summarise: TypeAlias = Callable[[Model, list[ModelMessage], str], Awaitable[str]]
 """Asks a model to summarise messages, by the given instructions."""
@@ -209,9 +215,12 @@ class ContextLifecycle(AbstractCapability[Any]):
         run, parameters = self._running(), request_context.model_request_parameters
         run.describe(definitions_text([*parameters.function_tools, *parameters.output_tools]))
         run.sync(ctx.messages)
-        if (request_context.model_settings or {}).get("openai_conversation_id"):
+        settings = request_context.model_settings or {}
+        if settings.get("openai_conversation_id"):
             self._warner.warn(_STORED)
             return request_context
+        for setting in filter(settings.get, _COMPACTING):
+            self._warner.warn(_COMPACTED.format(setting=setting))
         request = run.conversation.request()
         while request.for_summary:
             request = run.conversation.summarised(await self._summary(request_context.model, request))
