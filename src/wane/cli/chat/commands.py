@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from rich.text import Text
 
 from wane.agent.tools.mcp import USER_FILE as MCP_FILE
-from wane.cli.chat.footer import short
-from wane.cli.terminal.text import local_time, printable
+from wane.cli.terminal.text import local_time, printable, short
 from wane.core.errors import ConfigError
 from wane.strategies.base import EPISODIC
 

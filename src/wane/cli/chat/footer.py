@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from wane.agent.costs import Totals, dollars
 from wane.agent.events import SessionEvent, Spent, TextDelta, ThinkingDelta, ToolCalled, ToolReturned
-from wane.cli.terminal.text import cut, printable
+from wane.cli.terminal.text import cut, printable, short
 from wane.core.report import brief
 from wane.strategies.base import ANNOTATED
 
@@ -46,15 +46,6 @@ def spent(totals: Totals) -> str:
         f"↑{short(totals.input_tokens)} ↓{short(totals.output_tokens)} R{short(totals.cache_read_tokens)}"
         f" W{short(totals.cache_write_tokens)} {dollars(totals.cost)}"
     )
-
-
-def short(tokens: int) -> str:
-    """Return a number of tokens in few characters: 950, 12.3k, 80k, 1.2M."""
-    for size, unit in ((1_000_000, "M"), (1_000, "k")):
-        if abs(tokens) >= size:
-            number = f"{tokens / size:.1f}".removesuffix(".0")
-            return f"{number}{unit}"
-    return str(tokens)
 
 
 HINT: Final = "Ctrl-C stops"

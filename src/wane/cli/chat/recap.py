@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
 from rich.text import Text
 
-from wane.cli.chat.footer import short
-from wane.cli.terminal.text import counted, cut, local_time, printable
+from wane.cli.terminal.text import counted, cut, local_time, printable, short
 from wane.journal import PassRecord
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from urllib.request import urlopen
 
 from wane.cli import failure
 from wane.cli.proxy.commands import StatuslineOptions
-from wane.cli.terminal.text import printable
+from wane.cli.terminal.text import printable, short
 
 _TIMEOUT: Final = 1.0
 """Seconds; the agent asks again soon."""
@@ -43,18 +43,14 @@ def _line(base: str) -> str:
 def line_of(session: Mapping[str, Any]) -> str:
     """Return the line about a session of `/wane/status`."""
     view, budget = session["view"], session["budget"]
-    parts = [f"wane {_short(view)}/{_short(budget)}"]
+    parts = [f"wane {short(view)}/{short(budget)}"]
     if view > budget:
         parts[0] += " over budget"
     if session["views"] and (now := session["views"][-1][2]):
-        parts.append(f"just evicted {_short(now)}")
+        parts.append(f"just evicted {short(now)}")
     if session["evicted"]:
-        parts.append(f"{_short(session['evicted'])} evicted")
+        parts.append(f"{short(session['evicted'])} evicted")
     if money := session["money"]:
         saved = money["unmanaged"] - money["spent"]
         parts.append(f"${money['spent']:.2f}" + (f", saved ${saved:.2f}" if saved >= 0.005 else ""))
     return " | ".join(parts)
-
-
-def _short(tokens: int) -> str:
-    return f"{tokens / 1000:.0f}k" if tokens >= 10_000 else f"{tokens / 1000:.1f}k" if tokens >= 1_000 else str(tokens)

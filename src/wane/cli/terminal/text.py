@@ -26,6 +26,15 @@ def printable(text: str, keep: str = "") -> str:
     return "".join(c if c.isprintable() or c in keep else ascii(c)[1:-1] for c in text)
 
 
+def short(tokens: int) -> str:
+    """Return a number of tokens in few characters: 950, 12.3k, 80k, 1.2M."""
+    for size, unit in ((1_000_000, "M"), (1_000, "k")):
+        if abs(tokens) >= size:
+            number = f"{tokens / size:.1f}".removesuffix(".0")
+            return f"{number}{unit}"
+    return str(tokens)
+
+
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun, in the plural if needed."""
     return f"{number:,} {noun}{'s' * (number != 1)}"
