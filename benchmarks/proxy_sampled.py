@@ -40,8 +40,8 @@ PARTS: Final = {
     ("turn.py", "SessionTurn.__init__"): "the view, and the body upstream",
     ("client.py", "dumped"): "the view, and the body upstream",
     ("upstream.py", "Upstream.send"): "send it upstream",
-    ("managed.py", "Managed._feed"): "relay the reply",
-    ("managed.py", "Managed._end"): "relay the reply",
+    ("managed.py", "ManagedRequest._feed"): "relay the reply",
+    ("managed.py", "ManagedRequest._end"): "relay the reply",
 }
 """Parts of a request, in order, by the functions that do them, with all that they call and is not a part itself."""
 

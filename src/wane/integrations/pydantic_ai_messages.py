@@ -71,7 +71,7 @@ class PydanticAIAdapter(Adapter[ModelMessage]):
 
 
 @dataclass(slots=True)
-class _Known:
+class _Entry:
     """A message of the history when it was taken in.
 
     Attributes:
@@ -86,26 +86,26 @@ class _Known:
 
 
 @dataclass(frozen=True, slots=True)
-class _Fresh:
+class _NewMessage:
     """A new message, or a copy of one with only its new parts; and its entry, if all of it is new."""
 
     message: ModelMessage
-    entry: _Known | None
+    entry: _Entry | None
 
 
 @dataclass(frozen=True, slots=True)
-class _Growth(Alignment[ModelMessage]):
+class _TurnAlignment(Alignment[ModelMessage]):
     """An alignment, with the history's entries from the first one that may have changed."""
 
     since: int = 0
-    entries: Sequence[_Known] = ()
+    entries: Sequence[_Entry] = ()
 
 
 class TurnAligner(Aligner[ModelMessage]):
     """Compares histories turn by turn: the requests before a response, and the response."""
 
     def __init__(self) -> None:
-        self._entries: list[_Known] = []
+        self._entries: list[_Entry] = []
         self._messages: list[ModelMessage] = []  # of the entries
         self._count = 0  # number of messages taken in, which may be parts of the history's messages
 
@@ -114,17 +114,17 @@ class TurnAligner(Aligner[ModelMessage]):
         known = self._entries
         same = self._unchanged(history)
         if same == len(known):
-            new = [_Known(message, len(message.parts), self._count + n) for n, message in enumerate(history[same:])]
-            return _Growth(self._count, history[same:], (), same, new)
+            new = [_Entry(message, len(message.parts), self._count + n) for n, message in enumerate(history[same:])]
+            return _TurnAlignment(self._count, history[same:], (), same, new)
         # Back to the end of a response, because only there are both histories surely divided alike.
         while same and isinstance(known[same - 1].message, ModelRequest):
             same -= 1
-        new = [_Known(message, len(message.parts)) for message in history[same:]]
+        new = [_Entry(message, len(message.parts)) for message in history[same:]]
         return self._compared(same, new)
 
     def accept(self, history: Sequence[ModelMessage], alignment: Alignment[ModelMessage]) -> None:  # noqa: ARG002
         """Remember a history that was taken in."""
-        assert isinstance(alignment, _Growth)
+        assert isinstance(alignment, _TurnAlignment)
         self._entries[alignment.since :] = alignment.entries
         self._messages[alignment.since :] = [entry.message for entry in alignment.entries]
         self._count = alignment.kept + len(alignment.fresh)
@@ -132,7 +132,7 @@ class TurnAligner(Aligner[ModelMessage]):
     def extend(self, messages: Sequence[ModelMessage]) -> None:
         """Remember messages that were taken in."""
         for message in messages:
-            self._entries.append(_Known(message, len(message.parts), self._count))
+            self._entries.append(_Entry(message, len(message.parts), self._count))
             self._messages.append(message)
             self._count += 1
 
@@ -148,11 +148,11 @@ class TurnAligner(Aligner[ModelMessage]):
         changed = (n for n, (entry, m) in pairs if entry.message is not m or len(m.parts) != entry.size)
         return next(changed, min(len(known), len(history)))
 
-    def _compared(self, since: int, new: list[_Known]) -> _Growth:
+    def _compared(self, since: int, new: list[_Entry]) -> _TurnAlignment:
         """Align a history that has changed after an entry, by its new entries from there on."""
         before, after = list(_turns(self._entries[since:])), list(_turns(new))
         kept = _behind(self._entries[since - 1]) if since else 0
-        renewed: list[_Known] = []
+        renewed: list[_Entry] = []
         for number, turn in enumerate(before):
             extra = _extra(turn, after[number]) if number < len(after) else None
             if extra is None:
@@ -168,21 +168,21 @@ class TurnAligner(Aligner[ModelMessage]):
 
 def _grown(
     kept: int,
-    extra: Sequence[_Fresh],
+    extra: Sequence[_NewMessage],
     turns: Sequence[_Turn],
     since: int,
-    entries: Sequence[_Known],
-    renewed: Sequence[_Known] = (),
-) -> _Growth:
+    entries: Sequence[_Entry],
+    renewed: Sequence[_Entry] = (),
+) -> _TurnAlignment:
     changed = [(entry.number, entry.message) for entry in renewed if entry.number is not None]
-    fresh = [*extra, *(_Fresh(entry.message, entry) for turn in turns for entry in turn.entries)]
+    fresh = [*extra, *(_NewMessage(entry.message, entry) for turn in turns for entry in turn.entries)]
     for number, each in enumerate(fresh, kept):
         if each.entry is not None:
             each.entry.number = number
-    return _Growth(kept, [each.message for each in fresh], changed, since, entries)
+    return _TurnAlignment(kept, [each.message for each in fresh], changed, since, entries)
 
 
-def _behind(response: _Known) -> int:
+def _behind(response: _Entry) -> int:
     """How many messages were taken in up to a response."""
     assert response.number is not None, "a response is taken in as a whole"
     return response.number + 1
@@ -192,15 +192,15 @@ def _behind(response: _Known) -> int:
 class _Turn:
     """Requests and the response to them; None if there is none yet."""
 
-    requests: list[_Known]
-    response: _Known | None = None
+    requests: list[_Entry]
+    response: _Entry | None = None
 
     @property
-    def entries(self) -> list[_Known]:
+    def entries(self) -> list[_Entry]:
         return self.requests if self.response is None else [*self.requests, self.response]
 
 
-def _turns(entries: Sequence[_Known]) -> Iterator[_Turn]:
+def _turns(entries: Sequence[_Entry]) -> Iterator[_Turn]:
     turn = _Turn([])
     for entry in entries:
         if isinstance(entry.message, ModelResponse):
@@ -213,13 +213,13 @@ def _turns(entries: Sequence[_Known]) -> Iterator[_Turn]:
         yield turn
 
 
-def _extra(before: _Turn, after: _Turn) -> list[_Fresh] | None:
+def _extra(before: _Turn, after: _Turn) -> list[_NewMessage] | None:
     """What a turn adds to the known one; None if it is another turn."""
     closed = before.response
     if closed and (after.response is None or _keys(closed) != _keys(after.response)):
         return None
     unmatched = Counter(key for entry in before.requests for key in _keys(entry))
-    fresh: list[_Fresh] = []
+    fresh: list[_NewMessage] = []
     for entry in after.requests:
         new = []
         for position, key in enumerate(_keys(entry)):
@@ -229,15 +229,17 @@ def _extra(before: _Turn, after: _Turn) -> list[_Fresh] | None:
                 new.append(position)
         if new:
             whole = len(new) == entry.size
-            fresh.append(_Fresh(entry.message if whole else _FORMAT.keep(entry.message, new), entry if whole else None))
+            fresh.append(
+                _NewMessage(entry.message if whole else _FORMAT.keep(entry.message, new), entry if whole else None)
+            )
     if unmatched.total() or (closed and fresh):
         return None
     if after.response and not closed:
-        fresh.append(_Fresh(after.response.message, after.response))
+        fresh.append(_NewMessage(after.response.message, after.response))
     return fresh
 
 
-def _carried(before: _Turn, after: _Turn) -> list[_Known]:
+def _carried(before: _Turn, after: _Turn) -> list[_Entry]:
     """Carry positions over to messages that match one to one; return those that are other objects now."""
     pairs = list(zip(before.requests, after.requests, strict=False))
     if len(pairs) != len(before.requests) or any(_keys(one) != _keys(other) for one, other in pairs):
@@ -249,7 +251,7 @@ def _carried(before: _Turn, after: _Turn) -> list[_Known]:
     return [other for one, other in pairs if other.message is not one.message]
 
 
-def _keys(entry: _Known) -> list[_Key]:
+def _keys(entry: _Entry) -> list[_Key]:
     """The content of each part, in a form that survives JSON; parts of system and harness are alike, as they change."""
     if not entry.message.parts:
         return []

@@ -21,7 +21,7 @@ from wane.proxy.http.client import (
 )
 from wane.proxy.http.head import Guard, RefusedError, Request, Scope, check, head_of
 from wane.proxy.http.upstream import STOPPED, BrokenOffError, Upstream, pass_on
-from wane.proxy.server.managed import Managed, report
+from wane.proxy.server.managed import ManagedRequest, report
 from wane.proxy.server.traffic import Exchange, Traffic
 from wane.proxy.sessions.base import Sessions
 from wane.proxy.settings import ReportedUsage, ServerSettings
@@ -210,7 +210,7 @@ class ProxyApp:
             return
         if not api.counts:
             self._check_cost(str(body.get("model", "")))
-        managed = Managed(
+        managed = ManagedRequest(
             self._upstream,
             self._sessions,
             api.wire,

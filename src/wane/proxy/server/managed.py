@@ -39,7 +39,7 @@ class OwnFailureError(Exception):
     """Something in Wane failed; `__cause__` is the error."""
 
 
-class Managed:
+class ManagedRequest:
     """A model request whose view Wane decides.
 
     Args:
