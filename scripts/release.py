@@ -22,7 +22,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 MAX_WHEEL: Final = 2**20
 """Bytes that the wheel may have, so that it does not grow unnoticed."""
 
-NEWER: Final = {"openhands": (3, 12)}
+NEWER: Final = {"openhands": (3, 12), "dev-openhands": (3, 12)}
 """Extras that need a newer Python than Wane."""
 
 # Runs in a clean environment, away from the repository.
