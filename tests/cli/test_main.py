@@ -95,6 +95,8 @@ class TestCommandLine:
             (["-p", " \n"], "the task is empty"),
             (["-p", "-"], "the task is empty"),
             (["-c", "-r"], "give -c/--continue or -r/--resume, not both"),
+            (["-c", "--no-session"], "--no-session goes with a new session: one that is resumed is written on"),
+            (["-r", "a1", "--no-session"], "--no-session goes with a new session: one that is resumed is written on"),
             (["--output-format", "json"], "--output-format goes with -p/--print"),
             (["-p", "x", "--output-format", "xml"], "invalid choice: 'xml'"),
             (["-l", "much"], "argument -l/--cost-limit: invalid float value: 'much'"),
@@ -138,13 +140,12 @@ class TestAgentOptions:
             self.options("--no-cwl", "--strategy", "compact")
 
     def test_all_that_may_be_given(self, tmp_path: Path) -> None:
-        args = ["-p", "do it", "-m", "openai:gpt-5", "-r", "5a3e", "--no-session", "--output-format", "stream-json"]
+        args = ["-p", "do it", "-m", "openai:gpt-5", "--no-session", "--output-format", "stream-json"]
         args += ["-C", str(tmp_path), "-l", "1.5", "-y", "--budget", "50%", "--policy", "paper", "--no-cwl"]
         assert self.options(*args) == AgentOptions(
             cwd=tmp_path,
             prompt="do it",
             model="openai:gpt-5",
-            resume="5a3e",
             save=False,
             output_format="stream-json",
             cost_limit=1.5,
@@ -157,6 +158,9 @@ class TestAgentOptions:
     @pytest.mark.parametrize("args", [["-r"], ["--resume"], ["-r", "-y"], ["-y", "-r"]])
     def test_resume_without_an_id_is_a_choice(self, args: list[str]) -> None:
         assert self.options(*args).resume == CHOOSE
+
+    def test_a_session_by_its_id(self) -> None:
+        assert self.options("-r", "5a3e").resume == "5a3e"
 
     def test_the_last_session(self) -> None:
         options = self.options("-c")

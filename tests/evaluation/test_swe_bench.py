@@ -68,6 +68,9 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
     path.write_text('{"instance_id": "a"}\n')
     with pytest.raises(ConfigError, match=r"line 1: not an instance.*repo"):
         instances(path)
+    path.write_text("\n")
+    with pytest.raises(ConfigError, match="holds no instances"):
+        instances(path)
 
 
 def test_predictions_have_the_graders_fields(run: Path) -> None:

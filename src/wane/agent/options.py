@@ -73,7 +73,7 @@ class AgentOptions:
             bare=CHOOSE,
         ),
     ] = None
-    save: Annotated[bool, Flag("--no-session", "Do not save the session.")] = True
+    save: Annotated[bool, Flag("--no-session", "Do not save the new session.")] = True
     output_format: Annotated[
         OutputFormat | None,
         Flag(

@@ -71,7 +71,7 @@ def instances(path: Path) -> tuple[Instance, ...]:
     """Return the instances in a file with a JSON object in each line, by id.
 
     Raises:
-        ConfigError: if it cannot be read, or a line lacks a field.
+        ConfigError: if it cannot be read, holds none, or a line lacks a field.
     """
     found: dict[str, Instance] = {}
     try:
@@ -86,6 +86,8 @@ def instances(path: Path) -> tuple[Instance, ...]:
             except (ValueError, KeyError, TypeError) as error:
                 raise ConfigError(f"{path}, line {number}: not an instance: {error!r}") from error
             found[it.instance_id] = it
+    if not found:
+        raise ConfigError(f"{path} holds no instances")
     return tuple(found[name] for name in sorted(found))
 
 
