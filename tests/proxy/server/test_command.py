@@ -310,7 +310,7 @@ def test_body_of_100_megabytes() -> None:
             assert max(got) > size
             status = Path(f"/proc/{it.process.pid}/status").read_text()
             peak = int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024  # type: ignore[index]
-            assert peak < 450_000_000
+            assert peak < 500_000_000  # the program itself, and buffers that a busy machine empties late
             assert (await ask(it, body())).whole  # type: ignore[arg-type]
 
     run(main)
