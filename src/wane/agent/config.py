@@ -21,7 +21,7 @@ from wane.conversation.request import REMIND_AT
 from wane.core import DEFAULT_BUDGET, Policy, parse_budget
 from wane.core.errors import ConfigError
 from wane.core.items import read_tool_classes
-from wane.strategies.base import Annotate
+from wane.strategies.base import Annotate, policy_of
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -81,7 +81,7 @@ class Settings:
     @property
     def eviction(self) -> Policy:
         """The policy of eviction: the strategy `paper` has its own."""
-        return Policy.paper() if self.strategy == "paper" else self.policy
+        return policy_of(self.strategy, self.policy)
 
 
 def load_settings(options: AgentOptions, environ: Mapping[str, str]) -> Settings:

@@ -13,7 +13,7 @@ from wane.conversation.request import REMIND_AT
 from wane.conversation.timeline import CACHE_LIFETIME
 from wane.core import DEFAULT_BUDGET, Policy, ToolClass
 from wane.core.errors import ConfigError
-from wane.strategies.base import Annotate
+from wane.strategies.base import Annotate, policy_of
 
 DEFAULT_PORT: Final = 8484
 
@@ -335,4 +335,4 @@ class ContextSettings:
     @property
     def passes(self) -> Policy:
         """The policy of passes: the paper's Algorithm 1 with R6 under `paper`, else `policy`."""
-        return Policy.paper() if self.strategy == "paper" else self.policy
+        return policy_of(self.strategy, self.policy)

@@ -26,6 +26,11 @@ ANNOTATED: Final = EPISODIC | {"fold"}
 """Strategies based on episodes, for which the model marks its work."""
 
 
+def policy_of(strategy: str, policy: Policy) -> Policy:
+    """Return the policy that a strategy evicts by: `paper` has its own, all others the one given."""
+    return Policy.paper() if strategy == "paper" else policy
+
+
 @dataclass(frozen=True, slots=True)
 class Substitute:
     """Text in a view that is not in the history: a placeholder, a shortened result, a summary.

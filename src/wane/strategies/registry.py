@@ -8,10 +8,9 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Final
 
-from wane.core import Policy
 from wane.core.errors import ConfigError, MissingExtraError
 from wane.core.policy import check_budget
-from wane.strategies.base import Settings, Strategy
+from wane.strategies.base import Settings, Strategy, policy_of
 
 _OURS: Final = {
     "none": ("none", "Uncapped", "everything is sent, whatever the budget"),
@@ -101,7 +100,7 @@ def _maker(module: str, made: str) -> Callable[[Settings], Strategy]:
 def _by_episode(name: str, settings: Settings) -> Strategy:
     from wane.strategies.window import WindowStrategy
 
-    policy = Policy.paper() if name == "paper" else settings.policy
+    policy = policy_of(name, settings.policy)
     if settings.low_water is not None and name == "cwl":
         policy = replace(policy, low_water=settings.low_water)
     return WindowStrategy(name, settings, policy)
