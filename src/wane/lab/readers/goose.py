@@ -6,10 +6,8 @@ and puts a summary after them that the person does not see.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Final
 
 from wane.core import Kind
@@ -20,7 +18,7 @@ from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.coupled import couple_signed
 from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.building.messages import settle
-from wane.lab.readers.building.values import count, items, mapping, seconds, text
+from wane.lab.readers.building.values import count, decoded, items, mapping, seconds, text
 from wane.lab.readers.databases import Listed
 from wane.lab.readers.documents import Value
 from wane.lab.session import RecordedSession, Usage
@@ -93,9 +91,9 @@ def exported(database: sqlite3.Connection, session: str) -> _Data | None:
     return {
         "id": session,
         "working_dir": info.get("working_dir"),
-        "model_config": _decoded(info.get("model_config_json")),
+        "model_config": decoded(info.get("model_config_json")),
         "conversation": [
-            {"role": role, "content": _decoded(written), "created": created, "metadata": _decoded(about)}
+            {"role": role, "content": decoded(written), "created": created, "metadata": decoded(about)}
             for role, written, created, about in messages
         ],
         "children": [exported(database, name) for (name,) in children if name != session],
@@ -104,12 +102,6 @@ def exported(database: sqlite3.Connection, session: str) -> _Data | None:
 
 def _columns(database: sqlite3.Connection) -> set[str]:
     return {name for _, name, *_ in database.execute("PRAGMA table_info(sessions)")}
-
-
-def _decoded(data: object) -> object:
-    with suppress(ValueError, RecursionError):
-        return json.loads(data) if isinstance(data, str) else None
-    return None
 
 
 def _is_export(value: object) -> bool:

@@ -6,10 +6,8 @@ words, and the model's summary after it.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Final
 
 from wane.core import Kind
@@ -21,7 +19,7 @@ from wane.lab.readers.building.coupled import couple_signed
 from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.building.messages import settle
 from wane.lab.readers.building.tree import LEFT
-from wane.lab.readers.building.values import count, items, mapping, seconds, text
+from wane.lab.readers.building.values import count, decoded, items, mapping, seconds, text
 from wane.lab.readers.databases import Listed
 from wane.lab.readers.documents import Value
 from wane.lab.session import RecordedSession, Usage
@@ -91,15 +89,15 @@ def exported(database: sqlite3.Connection, session: str) -> _Data | None:
     for message, data in database.execute(
         "SELECT message_id, data FROM part WHERE session_id = ? ORDER BY message_id, id", (session,)
     ):
-        parts.setdefault(message, []).append(_decoded(data))
+        parts.setdefault(message, []).append(decoded(data))
     messages = database.execute(
         "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id", (session,)
     )
     children = database.execute("SELECT id FROM session WHERE parent_id = ? ORDER BY time_created, id", (session,))
     return {
-        "info": {**info, "revert": _decoded(info.get("revert"))},
+        "info": {**info, "revert": decoded(info.get("revert"))},
         "messages": [
-            {"info": {**mapping(_decoded(data)), "id": name}, "parts": parts.get(name, [])} for name, data in messages
+            {"info": {**mapping(decoded(data)), "id": name}, "parts": parts.get(name, [])} for name, data in messages
         ],
         "children": [exported(database, name) for (name,) in children.fetchall() if name != session],
     }
@@ -109,12 +107,6 @@ def _row(database: sqlite3.Connection, query: str, *values: str) -> dict[str, An
     cursor = database.execute(query, values)
     row = cursor.fetchone()
     return None if row is None else dict(zip((column[0] for column in cursor.description), row, strict=True))
-
-
-def _decoded(data: object) -> object:
-    with suppress(ValueError, RecursionError):
-        return json.loads(data) if isinstance(data, str) else None
-    return None
 
 
 def _is_export(value: object) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -19,6 +21,13 @@ def mapping(value: object) -> Mapping[str, Any]:
 def items(value: object) -> list[Any]:
     """Return a JSON list; an empty one for anything else."""
     return value if isinstance(value, list) else []
+
+
+def decoded(value: object) -> object:
+    """Return what a string of JSON holds; None for anything else."""
+    with suppress(ValueError, RecursionError):
+        return json.loads(value) if isinstance(value, str) else None
+    return None
 
 
 def text(value: object) -> str:
