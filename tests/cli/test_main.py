@@ -95,8 +95,11 @@ class TestCommandLine:
             (["-p", " \n"], "the task is empty"),
             (["-p", "-"], "the task is empty"),
             (["-c", "-r"], "give -c/--continue or -r/--resume, not both"),
-            (["-c", "--no-session"], "--no-session goes with a new session: one that is resumed is written on"),
-            (["-r", "a1", "--no-session"], "--no-session goes with a new session: one that is resumed is written on"),
+            (["-c", "--no-session"], "--no-session cannot be used with -c or -r: a resumed session is always saved"),
+            (
+                ["-r", "a1", "--no-session"],
+                "--no-session cannot be used with -c or -r: a resumed session is always saved",
+            ),
             (["--output-format", "json"], "--output-format goes with -p/--print"),
             (["-p", "x", "--output-format", "xml"], "invalid choice: 'xml'"),
             (["-l", "much"], "argument -l/--cost-limit: invalid float value: 'much'"),

@@ -89,7 +89,7 @@ def agent_options(given: AgentOptions) -> AgentOptions:
     if given.continue_last and given.resume is not None:
         raise UsageError("give -c/--continue or -r/--resume, not both")
     if not given.save and (given.continue_last or given.resume is not None):
-        raise UsageError("--no-session goes with a new session: one that is resumed is written on")
+        raise UsageError("--no-session cannot be used with -c or -r: a resumed session is always saved")
     if given.output_format is not None and given.prompt is None:
         raise UsageError("--output-format goes with -p/--print")
     if not given.cwd.is_dir():

@@ -19,7 +19,7 @@ _TrialsAsJson: TypeAlias = Annotated[bool, Flag("--json", "Print each trial as a
 _Places: TypeAlias = Annotated[Sequence[Path], Flag("DIR...", "Folders with results, at any depth.", "DIR...")]
 
 EVAL: Final = """\
-Run a benchmark with the agent, in one session or in isolated ones, and tell what the scores show.
+Run a benchmark with the agent, in one session or in isolated ones, and report what the scores show.
 """
 
 
@@ -76,10 +76,10 @@ class ResumeOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportOptions:
-    """Tell what the results of runs show, and what they cannot: scores with errors, one session against isolated ones.
+    """Report what the results of runs show and cannot show: scores with errors, one session against isolated ones.
 
     It prints Markdown, and needs no key, no network and no Harbor. Runs may be in several folders, of any benchmarks,
-    models, strategies and budgets. One session through all tasks is held against isolated sessions of the same
+    models, strategies and budgets. One session through all tasks is compared with isolated sessions of the same
     benchmark and model: of the same strategy and budget, or else of the strategy none. The verdict is at the margin
     that the runs set before their first trial.
 
