@@ -37,7 +37,16 @@ BUDGET = 80_000
 SIZES = (1_000, 10_000)
 TURNS = 300
 FORMATS = ("openai", "anthropic", "openai_responses")
-PATTERNS = ("TOKEN-4711", r"TOKEN-\d+", "token-4711", "no such thing", r"port\s+\d{4}", r"\w+_handler", "error|TOKEN")
+PATTERNS = (
+    "TOKEN-4711",
+    r"TOKEN-\d+",
+    "token-4711",
+    "no such thing",
+    r"port\s+\d{4}",
+    r"\w+_handler",
+    "error|TOKEN",
+    r"\d{3}-?\d{4}",
+)
 
 Message = dict[str, Any]
 

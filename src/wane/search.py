@@ -80,7 +80,9 @@ def search(pattern: str, texts: Sequence[str], order: Sequence[int] | None = Non
     ways = [(plan, True)]
     if not pattern.startswith(_ANY_CASE):
         as_text = [(_as_text(pattern, "nothing matches it as a regular expression"), False)]
-        ways = [(plan, False), *(as_text if plan.plain is None else []), (plan, True)]
+        # Without a letter of its own, a pattern has nothing else to find if case is ignored.
+        any_case = ways if re.search(r"[^\W\d_]", re.sub(r"\\[dDwWsSbB\W]", "", pattern)) else []
+        ways = [(plan, False), *(as_text if plan.plain is None else []), *any_case]
     outcomes = (_Run(way, any_case=any_case).over(texts, order) for way, any_case in ways)
     first = next(outcomes)
     return first if first.found else next((other for other in outcomes if other.found), first)
@@ -231,6 +233,11 @@ class _Run:
         if self._plan.plain is not None:
             yield from (match.span() for match in self._regex.finditer(text))
             return
+        if not self._plan.open_ended:
+            # The steps grow with the length only, so one look at all lines saves most of them their own.
+            self._left -= self._plan.steps(len(text))
+            if self._left > 0 and self._regex.search(text) is None:
+                return
         reached = 0
         for begin, end in self._windows(text):
             self._left -= self._plan.steps(end - begin)
