@@ -1,7 +1,7 @@
-"""Speed and memory of the proxy. Run with `python benchmarks/proxy.py [--quick] [SECTION...]`.
+"""Speed and memory of the proxy. Run with `python benchmarks/proxy/run.py [--quick] [SECTION...]`.
 
 The proxy, the provider and the clients are processes of their own on loopback. Each request goes to the provider
-directly and through the proxy, in turn, so that what is told apart is the proxy and not the weather.
+directly and through the proxy, in turn, so that a busy machine slows both alike.
 
 Sections:
   new     what a new session of 20,000 tokens takes of the processor, by part
@@ -14,6 +14,7 @@ Sections:
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import os
@@ -30,12 +31,11 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+from client import PIECES, Answer, Connection, middle
 from rich.console import Console
 from rich.table import Table
-
-from proxy_client import PIECES, Answer, Connection, middle
-from proxy_sampled import PARTS, REST
-from proxy_sessions import SHAPES, Session
+from sampled import PARTS, REST
+from sessions import SHAPES, Session
 
 HERE = Path(__file__).parent
 NAMES = {"anthropic": "Messages", "openai": "Chat", "openai_responses": "Responses"}
@@ -91,7 +91,7 @@ def parties(*more: str, program: Sequence[str] = ("-m", "wane.cli.main")) -> Ite
         more: further options of the proxy; without `--store`, sessions are in a directory.
         program: what runs in place of `wane`.
     """
-    with tempfile.TemporaryDirectory() as folder, started("proxy_upstream.py") as (_, port):
+    with tempfile.TemporaryDirectory() as folder, started("upstream.py") as (_, port):
         upstream = f"http://127.0.0.1:{int(port)}"
         command = (*program, "proxy", "--upstream", upstream, "--listen", "127.0.0.1:0", "--store", folder)
         with started(*command, *more) as (pid, line):
@@ -180,7 +180,7 @@ def new(effort: Effort) -> Table:
             whole = 1e3 * (cpu(pid) - before) / effort.begun
         with tempfile.TemporaryDirectory() as folder:
             samples = Path(folder) / "samples"
-            with parties(program=("proxy_sampled.py", str(samples))) as (_, proxy, pid):
+            with parties(program=("sampled.py", str(samples))) as (_, proxy, pid):
                 asyncio.run(begin(wire, proxy, range(-WARM, 0)))
                 os.kill(pid, signal.SIGUSR1)
                 asyncio.run(begin(wire, proxy, range(effort.begun)))
@@ -274,7 +274,7 @@ def load(effort: Effort) -> Table:
         with parties() as (direct, proxy, pid):
             for way, url in (("direct", direct), ("proxy", proxy)) if wire == "anthropic" else (("proxy", proxy),):
                 before = cpu(pid)
-                command = [str(HERE / "proxy_client.py"), url, wire, str(effort.sessions), "2", "20000"]
+                command = [str(HERE / "client.py"), url, wire, str(effort.sessions), "2", "20000"]
                 done = subprocess.run([sys.executable, *command], check=True, capture_output=True, text=True, cwd=HERE)
                 came: dict[str, Any] = json.loads(done.stdout)
                 problems += came["errors"]
@@ -393,15 +393,18 @@ SECTIONS: dict[str, Callable[[Effort], Table]] = {
 }
 
 
-def main(arguments: list[str]) -> None:
+def main() -> None:
     """Print the tables of some sections, by default of all."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sections", nargs="*", metavar="SECTION", choices=SECTIONS, default=list(SECTIONS))
+    parser.add_argument("--quick", action="store_true", help="measure less of each")
+    options = parser.parse_args()
     console = Console()
-    effort = QUICK if "--quick" in arguments else Effort()
     start = time.monotonic()
-    for name in [it for it in arguments if it != "--quick"] or SECTIONS:
-        console.print(SECTIONS[name](effort))
+    for name in options.sections:
+        console.print(SECTIONS[name](QUICK if options.quick else Effort()))
     console.print(f"{time.monotonic() - start:.0f} s in all")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -2,7 +2,7 @@
 
 Each piece of text is the time at which it was written, so that a client sees how long it was on its way.
 
-    python benchmarks/proxy_upstream.py
+    python benchmarks/proxy/upstream.py
 
 prints the port that it listens on, and serves until it is ended. A request's header `x-bench-pace: 40/0.025` asks for
 40 pieces, 0.025 seconds apart.
@@ -18,7 +18,8 @@ from functools import cache
 from itertools import count
 from typing import Final
 
-from proxy_sessions import ARGUMENTS, SHAPES
+from sessions import ARGUMENTS, SHAPES
+
 from wane.testing.anthropic import Anthropic
 from wane.testing.openai_chat import OpenAIChat
 from wane.testing.openai_responses import OpenAIResponses

@@ -1,18 +1,19 @@
-"""Two workers of the proxy on Redis against one. Run with `python benchmarks/proxy_workers.py [--quick] [URL]`.
+"""Two workers of the proxy on Redis against one. Run with `python benchmarks/proxy/workers.py [--quick] [URL]`.
 
 Clients at once, each with a session that grows by each of its requests:
 
   full   each sends its next request as soon as it has the answer: requests a second
-  paced  at a rate that one worker bears: what the proxy adds to the time of a request
-  kill   as in full, while one of two workers is killed (`kill -9`): a client sends what broke off once more. Then each
-         session is read from the store, and compared with what its client sent and was answered.
+  paced  at a rate that one worker can serve: what the proxy adds to the time of a request
+  kill   as in full, while one of two workers is killed (`kill -9`): a client repeats a request that broke off. Then
+         each session in the store is compared with what its client sent and received.
 
-Redis is started for this, unless a URL is given; what is written there lives for an hour. Everything is repeated, one
-worker and two in turn, and told as the median.
+Starts a Redis for this, unless a URL is given; what is written there lives for an hour. Everything is repeated, one
+worker and two in turn; the tables show medians.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import os
@@ -20,22 +21,21 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from statistics import median
 
+from client import Answer, Connection, middle
 from rich.console import Console
 from rich.table import Table
+from run import check, cpu, ms, parties
+from sessions import ARGUMENTS, SHAPES, Session
 
-from proxy import check, cpu, ms, parties
-from proxy_client import Answer, Connection, middle
-from proxy_sessions import ARGUMENTS, SHAPES, Session
 from wane.formats.anthropic import AnthropicFormat
 from wane.journal import MessageRecord, NoteRecord
 from wane.proxy.sessions.messages import REPLY, reply_of, shape_of
@@ -266,15 +266,14 @@ def session_of(answer: Answer) -> str:
     return answer.head.partition(b"x-wane-session: ")[2].partition(b"\r\n")[0].decode()
 
 
-def main(arguments: list[str]) -> None:
-    """Measure, and print what came of it."""
-    effort = Effort(8, 6, 1) if "--quick" in arguments else Effort()
-    urls = [it for it in arguments if it != "--quick"]
-    if urls:
-        tell(urls[0], effort)
-        return
-    with redis() as url:
-        tell(url, effort)
+def main() -> None:
+    """Measure, and print tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("url", nargs="?", help="a Redis to use")
+    parser.add_argument("--quick", action="store_true", help="measure less of each")
+    options = parser.parse_args()
+    with redis() if options.url is None else nullcontext(options.url) as url:
+        tell(url, Effort(8, 6, 1) if options.quick else Effort())
 
 
 def tell(store: str, effort: Effort) -> None:
@@ -310,4 +309,4 @@ def tell(store: str, effort: Effort) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

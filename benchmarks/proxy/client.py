@@ -2,7 +2,7 @@
 
 As a program, it runs many streaming sessions at once, in a process of its own:
 
-    python benchmarks/proxy_client.py URL WIRE SESSIONS TURNS TOKENS
+    python benchmarks/proxy/client.py URL WIRE SESSIONS TURNS TOKENS
 
 prints a `Load` as JSON.
 """
@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass
 from urllib.parse import urlsplit
 
-from proxy_sessions import Session
+from sessions import Session
 
 _STAMP = re.compile(rb"t(\d{18}) ")
 _CALL = re.compile(rb"call_\d+")

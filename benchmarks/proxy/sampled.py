@@ -1,6 +1,6 @@
 """`wane` with a look at where its processor time goes, in a process of its own.
 
-    python benchmarks/proxy_sampled.py FILE proxy --upstream …
+    python benchmarks/proxy/sampled.py FILE proxy --upstream …
 
 looks at the stack whenever some milliseconds of processor time have passed (4 on most kernels), and counts in which
 part of a request it is. When it ends, it writes the counts to FILE, as JSON. Each SIGUSR1 sets them to 0.
