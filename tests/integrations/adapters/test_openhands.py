@@ -7,6 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -34,6 +35,7 @@ from openhands.sdk import (
 from openhands.sdk.context.condenser import LLMSummarizingCondenser
 from openhands.sdk.event import AgentErrorEvent, MessageEvent, ObservationEvent
 from openhands.sdk.event.condenser import Condensation
+from openhands.sdk.subagent import register_agent
 from openhands.sdk.tool import ToolExecutor
 
 from wane.core import Kind, Policy
@@ -111,17 +113,19 @@ def begun(agent: Agent, folder: Path, identity: UUID | None = None) -> Any:
     )
 
 
-def agent_of(llm: LLM, **more: Any) -> Agent:
-    return Agent(llm=llm, tools=TOOLS, include_default_tools=[], system_prompt="Be good.", **more)
+def agent_of(llm: LLM, tools: Sequence[Tool] = TOOLS, **more: Any) -> Agent:
+    return Agent(llm=llm, tools=[*tools], include_default_tools=[], system_prompt="Be good.", **more)
 
 
 class OpenHandsThread:
     """A conversation that is kept in files."""
 
-    def __init__(self, llm: LLM, settings: dict[str, Any], folder: Path, identity: UUID) -> None:
-        self._made: tuple[Any, ...] = (llm, settings, folder, identity)
+    def __init__(
+        self, llm: LLM, settings: dict[str, Any], folder: Path, identity: UUID, tools: Sequence[Tool] = TOOLS
+    ) -> None:
+        self._made: tuple[Any, ...] = (llm, settings, folder, identity, tools)
         # Parallel tools, which are not the default.
-        agent = ContextLifecycle(**settings).equip(agent_of(llm, tool_concurrency_limit=4))
+        agent = ContextLifecycle(**settings).equip(agent_of(llm, tools=tools, tool_concurrency_limit=4))
         self._conversation = begun(agent, folder, identity)
 
     def turn(self, prompt: str, *, stream: bool = False) -> str:
@@ -144,17 +148,15 @@ class OpenHandsThread:
         return OpenHandsThread(fresh, *rest)
 
 
-CANNOT = {"delegate": "tools that make sub-agents are in another package"}
-
-
 class TestChat(adapters.AdapterContract):
     """Chat Completions."""
 
-    cannot: Mapping[str, str] = CANNOT
+    cannot: Mapping[str, str] = {}
 
     @pytest.fixture(autouse=True)
     def _places(self, tmp_path: Path) -> None:
         self.folder = tmp_path
+        self.helper = f"helper-{uuid4()}"  # agents are registered for the process
 
     def model(self, url: str) -> LLM:
         return model_at(url)
@@ -162,11 +164,28 @@ class TestChat(adapters.AdapterContract):
     def begin(self, url: str, **settings: Any) -> OpenHandsThread:
         return OpenHandsThread(self.model(url), settings, self.folder, uuid4())
 
+    def delegate(self, url: str, **settings: Any) -> OpenHandsThread:
+        task = pytest.importorskip("openhands.tools.task", reason="needs the package openhands-tools")
+        register_agent(self.helper, lambda llm: ContextLifecycle(**settings).equip(agent_of(llm)), "Helps with a task.")
+        tools = [*TOOLS, Tool(name=task.TaskToolSet.name)]
+        return OpenHandsThread(self.model(url), settings, self.folder, uuid4(), tools)
+
+    def said(self, reply: Reply) -> Reply:
+        """Call the SDK's own tool for sub-agents."""
+        return replace(reply, calls=tuple(self._task(call) if call.tool == "helper" else call for call in reply.calls))
+
+    def _task(self, call: Call) -> Call:
+        assert isinstance(call.arguments, Mapping)
+        return replace(call, tool="task", arguments={"prompt": call.arguments["task"], "subagent_type": self.helper})
+
 
 @pytest.mark.full
 class TestResponses(TestChat):
     """Responses, with reasoning."""
 
+    cannot: Mapping[str, str] = {
+        "delegate": "the SDK sends a task's result as two outputs of its call, also without Wane"
+    }
     reasoning = True
 
     def model(self, url: str) -> LLM:
@@ -178,7 +197,6 @@ class TestAnthropic(TestChat):
     """Messages, with thinking."""
 
     cannot: Mapping[str, str] = {
-        **CANNOT,
         **adapters.ONLY_OBJECTS,
         "stream": "streamed thinking is refused in the next request, also without Wane",
     }
