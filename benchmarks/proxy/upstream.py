@@ -21,8 +21,7 @@ from typing import Final
 from sessions import ARGUMENTS, SHAPES
 
 from wane.testing.anthropic import Anthropic
-from wane.testing.openai_chat import OpenAIChat
-from wane.testing.openai_responses import OpenAIResponses
+from wane.testing.openai import OpenAIChat, OpenAIResponses
 from wane.testing.request import Request
 from wane.testing.script import Call, Reply, Usage
 from wane.testing.wire import Event, Provider

@@ -20,9 +20,8 @@ from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
 from wane.proxy.wire.rounds import Tally, summed
 from wane.testing import Reply, Request, Usage
 from wane.testing.anthropic import Anthropic
-from wane.testing.openai_chat import OpenAIChat
-from wane.testing.openai_responses import OpenAIResponses
-from wane.testing.wire import Checks, Provider
+from wane.testing.openai import OpenAIChat, OpenAIResponses
+from wane.testing.wire import Provider
 
 Model = Callable[[Request], Reply]
 
@@ -38,7 +37,7 @@ class Upstream:
     def ask(self, body: Mapping[str, Any]) -> bytes:
         raw = json.dumps(body).encode()
         request = self.provider.parse(raw, json.loads(raw), {}, len(self.requests))
-        request = self.provider.check(request, Checks())
+        request = self.provider.check(request)
         self.requests.append(request)
         reply = self.model(request)
         usage = reply.usage or Usage(request.tokens, reply.tokens)

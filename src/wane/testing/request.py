@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from wane.core.items import Kind
@@ -119,11 +119,3 @@ class Request:
     def texts(self, kind: Kind) -> tuple[str, ...]:
         """Return the texts of the parts of one kind, in order."""
         return tuple(part.text for part in self.parts if part.kind is kind)
-
-    def numbered(self, number: int) -> Request:
-        """Return this request with its `number` set."""
-        return replace(self, number=number)
-
-    def dropping(self, reasoning: tuple[str, ...]) -> Request:
-        """Return this request with its `dropped_reasoning` set."""
-        return replace(self, dropped_reasoning=reasoning)

@@ -6,18 +6,16 @@ import json
 import threading
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.server import ThreadingHTTPServer
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from wane.testing.anthropic import Anthropic
 from wane.testing.handler import Handler, HttpServer
-from wane.testing.lookups import look_up
-from wane.testing.openai_chat import OpenAIChat
-from wane.testing.openai_responses import OpenAIResponses
+from wane.testing.openai import OpenAIChat, OpenAIResponses
 from wane.testing.script import Reply, Script, Usage
-from wane.testing.wire import Checks, Provider, Refused
+from wane.testing.wire import CREATED, Provider, Refused
 
 if TYPE_CHECKING:
     from pydantic_ai.models.anthropic import AnthropicModel
@@ -34,6 +32,10 @@ _COUNTERS: Final[Mapping[str, Provider]] = {
     "/v1/responses/input_tokens": _PROVIDERS["/v1/responses"],
     "/v1/messages/count_tokens": _PROVIDERS["/v1/messages"],
 }
+_MODELS: Final = "/v1/models"
+_MODEL: Final = "scripted"
+"""The listed model. The server answers to every name."""
+
 _SECRETS: Final = frozenset({"authorization", "proxy-authorization", "x-api-key", "api-key", "cookie"})
 
 
@@ -82,7 +84,7 @@ class ScriptedServer:
         self._function = script if callable(script) else None
         self._replies = () if callable(script) else tuple(script)
         self._context_limit = context_limit
-        self._checks = Checks(preserved_reasoning)
+        self._preserved_reasoning = preserved_reasoning
         # Reentrant, because a function as script may read what the server has recorded.
         self._lock = threading.RLock()
         self._requests: deque[Request] = deque(maxlen=keep)
@@ -178,7 +180,7 @@ class ScriptedServer:
     def _respond(self, handler: Handler, path: str, raw: bytes | None, headers: Mapping[str, str]) -> None:
         """Answer one request; the handler calls this in a thread of its own."""
         if raw is None:
-            handler.send_json(*look_up(path, {name.lower(): value for name, value in headers.items()}))
+            handler.send_json(*_look_up(path, {name.lower(): value for name, value in headers.items()}))
             return
         counts = path in _COUNTERS
         provider = (_COUNTERS if counts else _PROVIDERS).get(path)
@@ -189,7 +191,7 @@ class ScriptedServer:
         request: Request | None = None
         try:
             request = self._parse(provider, raw, headers)
-            request = provider.check(request, self._checks)
+            request = provider.check(request, preserved_reasoning=self._preserved_reasoning)
             if self._context_limit is not None and request.tokens > self._context_limit:
                 raise provider.too_long(request.tokens, self._context_limit)
             if counts:
@@ -223,7 +225,7 @@ class ScriptedServer:
     def _take(self, request: Request) -> tuple[Request, Reply]:
         """Return the request with its final number, and the next reply; one thread at a time."""
         with self._lock:
-            request = request.numbered(self._answered)
+            request = replace(request, number=self._answered)
             if self._function is None:
                 if request.number >= len(self._replies):
                     raise Refused(
@@ -253,3 +255,23 @@ class ScriptedServer:
             handler.send_events(provider.stream(request, reply, usage))
         else:
             handler.send_json(200, provider.answer(request, reply, usage))
+
+
+def _look_up(path: str, headers: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
+    """Return status and body of the answer to a GET or HEAD; names of headers are in lower case."""
+    error = OpenAIChat().error
+    if "websocket" in headers.get("upgrade", "").lower():
+        # Clients then use a plain request at once, and do not try a websocket again.
+        return 426, error(426, "the scripted server speaks no websocket; send a POST")
+    if "anthropic-version" in headers:
+        released = {"created_at": "2026-01-01T00:00:00Z", "lifecycle": "active"}
+        model = {"type": "model", "id": _MODEL, "display_name": "Scripted", **released}
+        models = {"data": [model], "has_more": False, "first_id": _MODEL, "last_id": _MODEL}
+    else:
+        model = {"id": _MODEL, "object": "model", "created": CREATED, "owned_by": "wane"}
+        models = {"object": "list", "data": [model]}
+    if path == _MODELS:
+        return 200, models
+    if path == f"{_MODELS}/{_MODEL}":
+        return 200, model
+    return 404, error(404, f"the scripted server has no {path} to read; it lists {_MODELS}")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from wane.core.items import Kind
-from wane.testing.request import Api, Part, Request, count_chars
+from wane.testing.request import Api, Message, Part, Request, count_chars
 
 if TYPE_CHECKING:
     from wane.testing.script import Reply, Usage
@@ -37,13 +38,6 @@ class Refused(Exception):  # noqa: N818 - an answer of the server, which never l
 
 
 @dataclass(frozen=True, slots=True)
-class Checks:
-    """Rules that the server enforces only if asked to."""
-
-    preserved_reasoning: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Event:
     """One server-sent event; a string is sent unchanged, an object as JSON."""
 
@@ -57,31 +51,66 @@ class Event:
         return b"%bdata: %b\n\n" % (head, data)
 
 
-class Provider(Protocol):
+class Provider(ABC):
     """A wire protocol: parses requests, checks them, and builds answers."""
 
     api: Api
 
     def parse(self, raw: bytes, body: Mapping[str, Any], headers: Mapping[str, str], number: int) -> Request:
         """Return the request; raise `Refused` if it does not follow this protocol."""
+        messages = tuple(self.messages(body))
+        tools, tool_tokens = self.tools(body)
+        return Request(
+            number=number,
+            api=self.api,
+            model=body["model"],
+            messages=messages,
+            tools=tools,
+            tool_tokens=tool_tokens,
+            stream=bool(body.get("stream")),
+            body=body,
+            raw=raw,
+            headers=headers,
+        )
 
-    def check(self, request: Request, checks: Checks) -> Request:
-        """Return the request as the provider would accept it; raise `Refused` if it would not."""
+    @abstractmethod
+    def messages(self, body: Mapping[str, Any]) -> Iterator[Message]:
+        """Yield the messages of a body, a system prompt first; raise `Refused` if a required field is missing."""
 
+    def tools(self, body: Mapping[str, Any]) -> tuple[tuple[str, ...], int]:
+        """Return the names of the tools in a body, and the tokens of their definitions."""
+        tools: Sequence[Mapping[str, Any]] = body.get("tools") or ()
+        names = tuple(str((tool.get("function") or tool).get("name") or tool.get("type")) for tool in tools)
+        return names, sum(count_chars(canonical(tool)) for tool in tools)
+
+    @abstractmethod
+    def check(self, request: Request, *, preserved_reasoning: bool = False) -> Request:
+        """Return the request as the provider would accept it; raise `Refused` if it would not.
+
+        Args:
+            request: the request.
+            preserved_reasoning: whether reasoning is accepted only if the conversation before it is unchanged.
+        """
+
+    @abstractmethod
     def answer(self, request: Request, reply: Reply, usage: Usage) -> dict[str, Any]:
         """Return the body of a whole answer."""
 
+    @abstractmethod
     def stream(self, request: Request, reply: Reply, usage: Usage) -> Iterator[Event]:
         """Yield the events of a streamed answer."""
 
+    @abstractmethod
     def error(self, status: int, message: str, param: str | None = None, code: str | None = None) -> dict[str, Any]:
         """Return the body of an error."""
 
-    def count(self, request: Request) -> dict[str, Any]:
-        """Return the answer of the protocol's token-counting endpoint."""
-
+    @abstractmethod
     def too_long(self, tokens: int, limit: int) -> Refused:
         """Return the refusal of a request that exceeds the context window."""
+
+    def count(self, request: Request) -> dict[str, Any]:
+        """Return the answer of the protocol's token-counting endpoint."""
+        return {"input_tokens": request.tokens}
 
 
 def json_bytes(body: object) -> bytes:
@@ -113,13 +142,6 @@ def canonical(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
-def tools_of(body: Mapping[str, Any]) -> tuple[tuple[str, ...], int]:
-    """Return the names of the tools in a request body, and the tokens of their definitions."""
-    tools: Sequence[Mapping[str, Any]] = body.get("tools") or ()
-    names = tuple(str((tool.get("function") or tool).get("name") or tool.get("type")) for tool in tools)
-    return names, sum(count_chars(canonical(tool)) for tool in tools)
-
-
 def content_parts(kind: Kind, content: object, **fields: Any) -> Iterator[Part]:
     """Yield the parts of content, a string or a list of blocks; blocks without text give empty parts."""
     if isinstance(content, str):
@@ -134,13 +156,3 @@ def content_parts(kind: Kind, content: object, **fields: Any) -> Iterator[Part]:
 def content_text(content: object) -> str:
     """Return the text of content, a string or a list of blocks."""
     return content if isinstance(content, str) else "".join(part.text for part in content_parts(Kind.RESULT, content))
-
-
-def require(body: Mapping[str, Any], name: str, kind: type | tuple[type, ...]) -> Any:
-    """Return a required field of the body; raise `Refused` if it is missing or of another type."""
-    value = body.get(name)
-    if value is None:
-        raise Refused(f"Missing required parameter: '{name}'.", param=name, code="missing_required_parameter")
-    if not isinstance(value, kind):
-        raise Refused(f"Invalid type for '{name}': got {type(value).__name__}.", param=name, code="invalid_type")
-    return value

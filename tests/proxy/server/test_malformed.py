@@ -14,8 +14,7 @@ from tests.marks import first_quick
 from tests.proxy.server.support import MARK, Answer, Asked, ask, provider, proxy, response, run
 from wane.testing import Call, Reply, Usage
 from wane.testing.anthropic import Anthropic
-from wane.testing.openai_chat import OpenAIChat
-from wane.testing.openai_responses import OpenAIResponses
+from wane.testing.openai import OpenAIChat, OpenAIResponses
 from wane.testing.wire import Provider
 
 TOOL: dict[str, Any] = {"name": "read", "parameters": {"type": "object"}}

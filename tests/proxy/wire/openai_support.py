@@ -12,7 +12,7 @@ from wane.proxy.wire.base import Body, Reply, Wire
 from wane.proxy.wire.rounds import Round, WovenRound
 from wane.testing import Call, Usage
 from wane.testing import Reply as Scripted
-from wane.testing.wire import Checks, Provider
+from wane.testing.wire import Provider
 
 DELIMITER = Tool("delimiter", "Mark episodes.", {"type": "object", "properties": {"action": {"type": "string"}}})
 OWN = frozenset({"delimiter"})
@@ -34,7 +34,7 @@ class Upstream:
     def ask(self, body: Body, reply: Scripted | None = None) -> bytes:
         raw = json.dumps(body).encode()
         request = self.provider.parse(raw, body, {}, len(self.bodies))
-        request = self.provider.check(request, Checks())
+        request = self.provider.check(request)
         self.bodies.append(body)
         reply = reply or next(self.replies)
         usage = reply.usage or Usage(input=request.tokens, output=reply.tokens)

@@ -20,7 +20,7 @@ from wane.proxy.wire.anthropic.protocol import BINDING_BETA
 from wane.proxy.wire.base import Body
 from wane.proxy.wire.rounds import Message, OwnCall
 from wane.testing.anthropic import Anthropic
-from wane.testing.wire import Checks, Refused
+from wane.testing.wire import Refused
 
 MARK = {"type": "ephemeral"}
 LONG = {"type": "ephemeral", "ttl": "1h"}
@@ -330,7 +330,7 @@ def test_a_view_is_a_history_that_the_provider_takes(given_: tuple[Body, list[Me
     body, view = given_
     placed = WIRE.place(body, view)
     provider = Anthropic()
-    provider.check(provider.parse(json.dumps(placed).encode(), placed, {}, 0), Checks())
+    provider.check(provider.parse(json.dumps(placed).encode(), placed, {}, 0))
     roles = [message["role"] for message in placed["messages"]]
     assert all(one != other for one, other in pairwise(roles))
     assert len(list(marks(placed))) <= len(list(marks(body)))
@@ -415,7 +415,7 @@ def test_the_scripted_provider_takes_what_drops_thinking() -> None:
     provider = Anthropic()
 
     def check(body: Body) -> None:
-        provider.check(provider.parse(json.dumps(body).encode(), body, {}, 0), Checks(preserved_reasoning=True))
+        provider.check(provider.parse(json.dumps(body).encode(), body, {}, 0), preserved_reasoning=True)
 
     sealed = thinking("t", "wane.0.0.e3b98a4da31a127d")
     body = {"model": "m", "messages": [said("Hi"), model(sealed, call("c")), user(result("c"))]}

@@ -29,7 +29,6 @@ from tests.proxy.wire.anthropic_replies import (
 from tests.strategies import times
 from wane.proxy.wire.rounds import Message, Round, WovenRound
 from wane.testing.anthropic import Anthropic
-from wane.testing.wire import Checks
 
 THINKING = ("thinking", "redacted_thinking")
 
@@ -54,7 +53,7 @@ def check(history: list[Message], **body: Any) -> None:
     """Fail if the provider would refuse the history."""
     full = {"model": "claude", "messages": history, **body}
     provider = Anthropic()
-    provider.check(provider.parse(json.dumps(full).encode(), full, {}, 0), Checks())
+    provider.check(provider.parse(json.dumps(full).encode(), full, {}, 0))
 
 
 def around(message: Message, between: list[Message], calls: list[str]) -> list[Message]:

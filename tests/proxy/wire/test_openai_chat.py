@@ -15,7 +15,7 @@ from wane.proxy.wire.base import BrokenReplyError, Wire
 from wane.proxy.wire.chat.protocol import OpenAIChatWire
 from wane.testing import Call, Usage
 from wane.testing import Reply as Scripted
-from wane.testing.openai_chat import OpenAIChat
+from wane.testing.openai import OpenAIChat
 
 WIRE = OpenAIChatWire()
 TOOLS = [{"type": "function", "function": {"name": "read", "parameters": {"type": "object"}}}]

@@ -12,8 +12,7 @@ from wane.proxy.wire.chat.protocol import OpenAIChatWire
 from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
 from wane.testing import Call
 from wane.testing import Reply as Scripted
-from wane.testing.openai_chat import OpenAIChat
-from wane.testing.openai_responses import OpenAIResponses
+from wane.testing.openai import OpenAIChat, OpenAIResponses
 from wane.testing.wire import Provider
 
 TOOL: dict[str, Any] = {"name": "read", "parameters": {"type": "object"}}

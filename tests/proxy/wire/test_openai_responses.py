@@ -16,7 +16,7 @@ from wane.proxy.wire.reply import encode
 from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
 from wane.testing import Call, Usage
 from wane.testing import Reply as Scripted
-from wane.testing.openai_responses import OpenAIResponses
+from wane.testing.openai import OpenAIResponses
 
 WIRE = OpenAIResponsesWire()
 TOOLS = [{"type": "function", "name": "read", "parameters": {"type": "object"}}]

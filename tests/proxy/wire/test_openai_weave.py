@@ -19,8 +19,7 @@ from wane.proxy.wire.responses.protocol import OpenAIResponsesWire
 from wane.proxy.wire.rounds import Message, Round, WovenRound
 from wane.testing import Call
 from wane.testing import Reply as Scripted
-from wane.testing.openai_chat import OpenAIChat
-from wane.testing.openai_responses import OpenAIResponses
+from wane.testing.openai import OpenAIChat, OpenAIResponses
 
 CHAT, RESPONSES = OpenAIChatWire(), OpenAIResponsesWire()
 WIRES: list[tuple[Wire, Any]] = [(CHAT, OpenAIChat), (RESPONSES, OpenAIResponses)]

@@ -6,19 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from wane.core.items import Kind
-from wane.testing.request import Api, Message, Part, Request
-from wane.testing.wire import (
-    CREATED,
-    Checks,
-    Event,
-    Refused,
-    content_parts,
-    content_text,
-    pieces,
-    require,
-    token_of,
-    tools_of,
-)
+from wane.testing.openai.base import OpenAI, require
+from wane.testing.request import Message, Part, Request
+from wane.testing.wire import CREATED, Event, Refused, content_parts, content_text, pieces, token_of
 
 if TYPE_CHECKING:
     from wane.testing.script import Call, Reply, Usage
@@ -26,30 +16,19 @@ if TYPE_CHECKING:
 _KINDS: Final = {"system": Kind.SYSTEM, "developer": Kind.SYSTEM, "user": Kind.USER, "assistant": Kind.TEXT}
 
 
-class OpenAIChat:
+class OpenAIChat(OpenAI):
     """The Chat Completions protocol, with the `reasoning_content` that many compatible services add to it."""
 
-    api: Api = "openai-chat"
+    api = "openai-chat"
+    holds = "messages"
 
-    def parse(self, raw: bytes, body: Mapping[str, Any], headers: Mapping[str, str], number: int) -> Request:
-        """Return the request; raise `Refused` if it does not follow this protocol."""
-        model = require(body, "model", str)
-        messages = require(body, "messages", list)
-        tools, tool_tokens = tools_of(body)
-        return Request(
-            number=number,
-            api=self.api,
-            model=model,
-            messages=tuple(_message(index, message) for index, message in enumerate(messages)),
-            tools=tools,
-            tool_tokens=tool_tokens,
-            stream=bool(body.get("stream")),
-            body=body,
-            raw=raw,
-            headers=headers,
-        )
+    def messages(self, body: Mapping[str, Any]) -> Iterator[Message]:
+        """Yield the messages; raise `Refused` if one does not follow this protocol."""
+        require(body, "model", str)
+        for index, message in enumerate(require(body, "messages", list)):
+            yield _message(index, message)
 
-    def check(self, request: Request, checks: Checks) -> Request:  # noqa: ARG002 - reasoning is not sealed here
+    def check(self, request: Request, *, preserved_reasoning: bool = False) -> Request:  # noqa: ARG002 - not sealed here
         """Return the request; raise `Refused` if OpenAI would not take its messages."""
         if not request.messages:
             raise Refused(
@@ -90,35 +69,6 @@ class OpenAIChat:
         if wants_usage:
             yield Event({**head, "choices": [], "usage": _usage(reply, usage)})
         yield Event("[DONE]")
-
-    def error(self, status: int, message: str, param: str | None = None, code: str | None = None) -> dict[str, Any]:
-        """Return OpenAI's error shape."""
-        return openai_error(status, message, param, code)
-
-    def count(self, request: Request) -> dict[str, Any]:
-        """Refuse: the protocol has no counting endpoint."""
-        raise Refused(f"{request.api} counts no tokens", status=404)
-
-    def too_long(self, tokens: int, limit: int) -> Refused:
-        """Return OpenAI's refusal of a request that exceeds the context window."""
-        return openai_too_long(tokens, limit, "messages")
-
-
-def openai_error(status: int, message: str, param: str | None, code: str | None) -> dict[str, Any]:
-    """Return the error shape of both OpenAI protocols."""
-    kind = {401: "authentication_error", 429: "rate_limit_error"}.get(status)
-    kind = kind or ("server_error" if status >= 500 else "invalid_request_error")
-    return {"error": {"message": message, "type": kind, "param": param, "code": code}}
-
-
-def openai_too_long(tokens: int, limit: int, param: str) -> Refused:
-    """Return the refusal of a request that exceeds the context window."""
-    return Refused(
-        f"This model's maximum context length is {limit} tokens. However, your messages resulted in {tokens} tokens."
-        " Please reduce the length of the messages.",
-        param=param,
-        code="context_length_exceeded",
-    )
 
 
 def _message(index: int, message: Mapping[str, Any]) -> Message:

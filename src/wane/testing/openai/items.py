@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from wane.core.items import Kind
+from wane.testing.openai.tools import qualified
 from wane.testing.request import Message, Part, compact
-from wane.testing.responses_tools import qualified
 from wane.testing.wire import Refused, content_parts, content_text
 
 _KINDS: Final = {"system": Kind.SYSTEM, "developer": Kind.SYSTEM, "user": Kind.USER, "assistant": Kind.TEXT}

@@ -3,50 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from wane.core.items import Kind
-from wane.testing.openai_chat import openai_error, openai_too_long
+from wane.testing.openai.base import OpenAI, require
+from wane.testing.openai.items import STEMS, check_pairs, check_reasoning, message_of
+from wane.testing.openai.tools import catalogue
 from wane.testing.preserved import Prefix
-from wane.testing.request import Api, Message, Request
-from wane.testing.responses_items import STEMS, check_pairs, check_reasoning, message_of
-from wane.testing.responses_tools import catalogue
-from wane.testing.wire import CREATED, Checks, Event, Refused, content_parts, pieces, require, token_of
+from wane.testing.request import Message, Request
+from wane.testing.wire import CREATED, Event, Refused, content_parts, pieces, token_of
 
 if TYPE_CHECKING:
     from wane.testing.script import Reply, Usage
 
 
-class OpenAIResponses:
+class OpenAIResponses(OpenAI):
     """The Responses protocol without state on the server: every request carries its whole input."""
 
-    api: Api = "openai-responses"
+    api = "openai-responses"
+    holds = "input"
 
-    def parse(self, raw: bytes, body: Mapping[str, Any], headers: Mapping[str, str], number: int) -> Request:
-        """Return the request; raise `Refused` if it does not follow this protocol or relies on stored responses."""
-        model = require(body, "model", str)
+    def messages(self, body: Mapping[str, Any]) -> Iterator[Message]:
+        """Yield the instructions and the items of the input as messages.
+
+        Raises:
+            Refused: if one does not follow this protocol, or the request relies on stored responses.
+        """
+        require(body, "model", str)
         given = require(body, "input", (str, list))
         for stored in ("previous_response_id", "conversation"):
             if body.get(stored):
                 raise Refused(f"The scripted server stores no responses: send the whole input, not '{stored}'.")
-        messages = [message_of(index, item) for index, item in enumerate(_items(given))]
         if instructions := body.get("instructions"):
-            messages.insert(0, Message("system", tuple(content_parts(Kind.SYSTEM, instructions))))
-        tools = catalogue(body)
-        return Request(
-            number=number,
-            api=self.api,
-            model=model,
-            messages=tuple(messages),
-            tools=tuple(tools.kinds),
-            tool_tokens=tools.tokens,
-            stream=bool(body.get("stream")),
-            body=body,
-            raw=raw,
-            headers=headers,
-        )
+            yield Message("system", tuple(content_parts(Kind.SYSTEM, instructions)))
+        for index, item in enumerate(_items(given)):
+            yield message_of(index, item)
 
-    def check(self, request: Request, checks: Checks) -> Request:
+    def tools(self, body: Mapping[str, Any]) -> tuple[tuple[str, ...], int]:
+        """Return the names of the tools, wherever the body has them, and the tokens of their definitions."""
+        tools = catalogue(body)
+        return tuple(tools.kinds), tools.tokens
+
+    def check(self, request: Request, *, preserved_reasoning: bool = False) -> Request:
         """Return the request; raise `Refused` if OpenAI would not take its input."""
         items = request.body["input"]
         if not items:
@@ -58,7 +57,7 @@ class OpenAIResponses:
             said = any(part.text or part.kind is not Kind.TEXT for part in message.parts)
             if message.role == "assistant" and not said:
                 raise Refused("Invalid value: an assistant message has no content.", param="input")
-        return request.dropping(_prefix(request)[1]) if checks.preserved_reasoning else request
+        return replace(request, dropped_reasoning=_prefix(request)[1]) if preserved_reasoning else request
 
     def answer(self, request: Request, reply: Reply, usage: Usage) -> dict[str, Any]:
         """Return a completed `response`."""
@@ -78,17 +77,9 @@ class OpenAIResponses:
         for number, (name, data) in enumerate(events):
             yield Event({"type": name, "sequence_number": number, **data}, name)
 
-    def error(self, status: int, message: str, param: str | None = None, code: str | None = None) -> dict[str, Any]:
-        """Return OpenAI's error shape."""
-        return openai_error(status, message, param, code)
-
     def count(self, request: Request) -> dict[str, Any]:
         """Return the tokens of the input."""
-        return {"object": "response.input_tokens", "input_tokens": request.tokens}
-
-    def too_long(self, tokens: int, limit: int) -> Refused:
-        """Return OpenAI's refusal of a request that exceeds the context window."""
-        return openai_too_long(tokens, limit, "input")
+        return {"object": "response.input_tokens", **super().count(request)}
 
 
 _NamedEvent = tuple[str, dict[str, Any]]
