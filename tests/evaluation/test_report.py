@@ -41,9 +41,20 @@ Scored = Callable[[str, int], float | None]
 
 
 def write(
-    folder: Path, arm: Arm, scores: Scored, *, tasks: int = 4, runs: int = 2, margin: float = 0.03, **trial: Any
+    folder: Path,
+    arm: Arm,
+    scores: Scored,
+    *,
+    tasks: int = 4,
+    runs: int = 2,
+    margin: float = 0.03,
+    whole: int | None = None,
+    **trial: Any,
 ) -> list[Path]:
-    """Write the runs of an arm, each in an order of its own; `scores` gives the reward by task and run."""
+    """Write the runs of an arm, each in an order of its own; `scores` gives the reward by task and run.
+
+    `whole` is how many tasks the benchmark has.
+    """
     paths = []
     for number in range(1, runs + 1):
         order = [f"task-{task}" for task in range(tasks)]
@@ -51,7 +62,8 @@ def write(
         place = f"{arm.model}-{arm.strategy}-{arm.budget}-{arm.protocol}-{number}".replace(":", "-")
         path = folder / place / "results.jsonl"
         begun = datetime(2026, 11, 22, tzinfo=UTC)
-        begin(path, Run(VERSION, arm, number, tuple(order), number, "A new task.", margin, begun, {"wane": "0.1.0"}))
+        header = Run(VERSION, arm, number, tuple(order), number, "A new task.", margin, begun, {"wane": "0.1.0"})
+        begin(path, replace(header, benchmark_tasks=whole))
         for position, task in enumerate(order, start=1):
             append(path, Trial(arm, number, position, task, scores(task, number), **trial))
         paths.append(path)
@@ -174,6 +186,19 @@ def test_what_is_incomplete_is_said(tmp_path: Path) -> None:
     assert "no trial yet" in said
     assert "planned trials without a result: 1; the score is of the others" in said
     assert row(found)["runs"] == 2
+
+
+def test_some_of_a_benchmark_is_not_taken_for_the_whole(tmp_path: Path) -> None:
+    write(tmp_path / "some", SINGLE, rewards(0.5), tasks=23, whole=89)
+    some = report([tmp_path / "some"])
+    assert (row(some)["tasks"], row(some)["benchmark_tasks"]) == (23, 89)
+    assert "The score is of 23 of 89 tasks of the benchmark" in some.cannot[0].text
+    assert "| 23 of 89 x 2 |" in to_markdown(some)
+    for name, whole in (("all", 23), ("unknown", None)):
+        write(tmp_path / name, SINGLE, rewards(0.5), tasks=23, whole=whole)
+        found = report([tmp_path / name])
+        assert "| 23 x 2 |" in to_markdown(found)
+        assert not any("of the benchmark" in it.text for it in found.cannot)
 
 
 def test_one_run_and_one_order_are_told_for_what_they_are(tmp_path: Path) -> None:
@@ -317,7 +342,15 @@ def test_the_page_draws_everything(browser: Browser, tmp_path: Path, width: int,
     steps = tuple(StepReward(f"a-step-with-a-name-{number}", number / 3) for number in range(4))
     for arm in (hostile, replace(hostile, protocol="isolated"), replace(hostile, budget=40_000)):
         write(
-            tmp_path / "runs", arm, rewards(0.5), tasks=30, runs=3, journal=journal, usage=Usage(cost=0.1), steps=steps
+            tmp_path / "runs",
+            arm,
+            rewards(0.5),
+            tasks=30,
+            runs=3,
+            whole=89,
+            journal=journal,
+            usage=Usage(cost=0.1),
+            steps=steps,
         )
     page = tmp_path / "report.html"
     write_page(page, report([tmp_path / "runs"]))
@@ -326,6 +359,8 @@ def test_the_page_draws_everything(browser: Browser, tmp_path: Path, width: int,
     browser.open(page)
     assert not browser.errors
     assert not browser.run("window.hurt")
+    assert "30 of 89 × 3" in browser.run("document.getElementById('scores').textContent")
+    assert "of 30 of 89 tasks of the benchmark" in browser.run("document.getElementById('limits').textContent")
     assert [
         browser.run(f"document.querySelectorAll('#{name} svg circle').length") for name in ("scores", "differences")
     ] == [

@@ -13,7 +13,7 @@ pytest.importorskip("pydantic_ai")
 from wane.core import Policy
 from wane.core.errors import ConfigError
 from wane.evaluation.results import FILE_NAME, RunResults, Trial, read
-from wane.evaluation.running.config import Config, Limits
+from wane.evaluation.running.config import Config, Limits, Sample
 from wane.evaluation.running.journals import usage_of
 from wane.evaluation.running.runner import Evaluation, EvaluationError, StoppedError
 from wane.evaluation.running.tasks import find_tasks
@@ -116,6 +116,19 @@ def test_one_session_goes_through_all_tasks_in_the_order_of_the_run(config: Conf
     assert [tasks.calls[name] for name in tasks.tried] == [0, 1, 2, 3]
     assert [trial.usage.cost for trial in found.trials] == [COST] * 4
     assert (evaluation.done, evaluation.total, evaluation.spent) == (4, 4, 4 * COST)
+
+
+@pytest.mark.parametrize("changes", [{"tasks": ("a", "c")}, {"exclude": ("b", "d")}, {"sample": Sample(2, 1)}])
+def test_how_many_tasks_the_benchmark_has_is_kept(config: Config, changes: dict[str, Any]) -> None:
+    run(replace(config, **changes), Tasks())
+    (found,) = results(config)
+    assert (len(found.run.order), found.run.benchmark_tasks) == (2, 4)
+
+
+def test_a_known_benchmark_may_be_on_disk_in_part(config: Config) -> None:
+    run(replace(config, benchmark="swe-bench-lite"), Tasks())
+    (found,) = results(config)
+    assert (len(found.run.order), found.run.benchmark_tasks) == (4, 300)
 
 
 def test_isolated_tasks_have_sessions_of_their_own(config: Config) -> None:

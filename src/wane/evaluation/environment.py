@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import shutil
 import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from filelock import FileLock
 from typing_extensions import override
 
 from wane.evaluation.needed import need_harbor
@@ -42,7 +41,7 @@ class LinuxEnvironment(BaseEnvironment):  # type: ignore[misc, unused-ignore]
         self._space = Namespace()
         self._setting = Setting()
         self._home: Path | None = None
-        self._held: int | None = None
+        self._held: FileLock | None = None
         super().__init__(*args, **kwargs)
 
     @staticmethod
@@ -89,7 +88,7 @@ class LinuxEnvironment(BaseEnvironment):  # type: ignore[misc, unused-ignore]
         else:
             # A folder without a lock file is kept.
             (home / "lock").unlink(missing_ok=True)
-        os.close(self._held)
+        self._held.release()
 
     @override
     async def exec(
@@ -126,19 +125,17 @@ class LinuxEnvironment(BaseEnvironment):  # type: ignore[misc, unused-ignore]
         await files.get_directory(self._space, str(source_dir), Path(target_dir))
 
 
-def _new_home(cache: Path) -> tuple[Path, int]:
+def _new_home(cache: Path) -> tuple[Path, FileLock]:
     """Make a folder for what a trial changes, and remove those of trials whose process was killed.
 
     A trial holds a lock in its folder. The system releases it when the process dies, even by SIGKILL.
     """
-    with (cache / "runs.lock").open("w") as one_at_a_time:
-        fcntl.flock(one_at_a_time, fcntl.LOCK_EX)
+    with FileLock(cache / "runs.lock"):
         for lock in cache.glob("run-*/lock"):
             # Held by a trial at work, or another user's.
-            with suppress(OSError), lock.open("w") as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with suppress(OSError), FileLock(lock, timeout=0):
                 shutil.rmtree(lock.parent, ignore_errors=True)
         home = Path(tempfile.mkdtemp(prefix="run-", dir=cache))
-        held = os.open(home / "lock", os.O_CREAT | os.O_RDWR, 0o600)
-        fcntl.flock(held, fcntl.LOCK_EX)
+        held = FileLock(home / "lock")
+        held.acquire()
         return home, held

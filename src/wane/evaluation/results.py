@@ -208,6 +208,7 @@ class Run:
         created: when it began, in UTC.
         versions: versions of the programs and of the benchmark, by name: `wane`, `harbor`, `python`.
         settings: further settings of the run, such as limits, as JSON data; only to be read by people.
+        benchmark_tasks: number of the benchmark's tasks, of which `order` may have only some; None if not known.
     """
 
     kind: ClassVar[str] = "run"
@@ -222,6 +223,7 @@ class Run:
     created: datetime
     versions: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    benchmark_tasks: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ def _budget(arm: Arm) -> str:
 
 def _score(row: Row) -> Iterator[str]:
     score = row.score
-    yield f"{score.tasks:,} x {score.runs:,}"
+    yield f"{row.tasks_text} x {score.runs:,}"
     yield f"{100 * score.value:.2f}"
     for error in (score.by_task, score.by_run):
         yield _NONE if error is None else f"{100 * error.se:.2f}"

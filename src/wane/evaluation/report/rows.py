@@ -94,6 +94,7 @@ class Row:
         arm: the arm.
         margin: differences below this count as none.
         score: its score with its errors.
+        benchmark_tasks: tasks that the benchmark has, of which only some may have been chosen; None if not known.
         interval: 95 % interval of the score, over draws of tasks; None if unknown, such as for a single task.
         missing: number of trials that its runs plan and do not have.
         compared: its comparison with isolated sessions; None if it is one of them, or there are none.
@@ -114,6 +115,7 @@ class Row:
     arm: Arm
     margin: float
     score: Score
+    benchmark_tasks: int | None
     interval: Interval | None
     missing: int
     compared: Compared | None
@@ -131,6 +133,12 @@ class Row:
     annotations: Annotations | None
 
     @property
+    def tasks_text(self) -> str:
+        """How many tasks were tried, and of how many if not of all: `23 of 89`."""
+        whole = self.benchmark_tasks or 0
+        return f"{self.score.tasks:,} of {whole:,}" if self.score.tasks < whole else f"{self.score.tasks:,}"
+
+    @property
     def cost_per_run(self) -> float | None:
         """Mean dollars of a run, including abandoned trials; None if no price is known."""
         if self.usage.cost is None:
@@ -144,6 +152,7 @@ class Row:
         return {
             **arm,
             "tasks": self.score.tasks,
+            "benchmark_tasks": self.benchmark_tasks,
             "runs": self.score.runs,
             "trials": self.score.trials,
             "missing": self.missing,
@@ -203,6 +212,7 @@ def row_of(
         arm=arm,
         margin=margin,
         score=found,
+        benchmark_tasks=max((run.run.benchmark_tasks or 0 for run in runs), default=0) or None,
         interval=_interval(found, table),
         missing=sum(len(run.missing) for run in runs),
         compared=_compared(table, other, baseline, margin),

@@ -61,6 +61,8 @@ def cannot_show(rows: Sequence[Row]) -> Iterator[Limits]:
 
 def _of_score(row: Row) -> Iterator[str]:
     score = row.score
+    if score.tasks < (row.benchmark_tasks or 0):
+        yield f"The score is of {row.tasks_text} tasks of the benchmark, and not of the whole benchmark."
     if score.by_run is None:
         yield "With one run, it is not known how far runs lie apart."
     elif (again := score.by_run.interval(score.value)).width:

@@ -32,7 +32,7 @@ from wane.evaluation.results import (
     read,
 )
 from wane.evaluation.running.config import RIVAL, Config, drawn, in_order
-from wane.evaluation.running.tasks import Task, find_tasks
+from wane.evaluation.running.tasks import Task, find_tasks, size_of
 from wane.evaluation.running.trial import COST_LIMIT, Attempt, try_task
 from wane.journal.codec import encode
 
@@ -286,6 +286,7 @@ def _header(config: Config, run: _OneRun) -> Run:
         new_environment="" if run.arm.strategy.startswith(RIVAL) else config.new_environment,
         margin=config.margin,
         created=datetime.now(UTC),
+        benchmark_tasks=size_of(config.benchmark, Path(config.path)),
         versions={"wane": wane.__version__, "harbor": _harbor(), "python": platform.python_version()},
         settings={
             "limits": encode(config.limits),

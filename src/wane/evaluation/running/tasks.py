@@ -79,9 +79,7 @@ def find_tasks(folder: Path, names: tuple[str, ...], exclude: tuple[str, ...]) -
     Raises:
         ConfigError: if the folder holds none, a named one is missing, or a `task.toml` cannot be read.
     """
-    found = {path.parent.name: path.parent for path in sorted(folder.glob("*/task.toml"))}
-    if (folder / "task.toml").exists():
-        found = {folder.name: folder}
+    found = _folders(folder)
     if not found:
         raise ConfigError(
             f"path: there are no tasks in {folder}: a task is a folder with a task.toml. "
@@ -93,6 +91,19 @@ def find_tasks(folder: Path, names: tuple[str, ...], exclude: tuple[str, ...]) -
     if len(set(chosen)) != len(chosen):
         raise ConfigError("tasks: a task is named twice")
     return tuple(_read(name, found[name]) for name in chosen)
+
+
+def size_of(benchmark: str, folder: Path) -> int:
+    """Return how many tasks a benchmark has: as many as are known by its name, or those in its folder if more."""
+    known = next((it.tasks for it in BENCHMARKS if it.name == benchmark), 0)
+    return max(known, len(_folders(folder)))
+
+
+def _folders(folder: Path) -> dict[str, Path]:
+    """The folders of tasks by name; a folder may itself be the one task."""
+    if (folder / "task.toml").exists():
+        return {folder.name: folder}
+    return {path.parent.name: path.parent for path in sorted(folder.glob("*/task.toml"))}
 
 
 def _read(name: str, path: Path) -> Task:

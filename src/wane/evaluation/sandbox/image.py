@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import json
 import os
 import shlex
@@ -13,6 +12,8 @@ from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
+
+from filelock import AsyncFileLock
 
 from wane.evaluation.sandbox import dockerfile, files
 from wane.evaluation.sandbox.dockerfile import Dockerfile, Instruction
@@ -82,9 +83,8 @@ async def build(context: Path, bases: Path, cache: Path, *, force: bool = False)
     base = base_folder(bases, described.base)
     home = cache / _key(context, base)
     cache.mkdir(parents=True, exist_ok=True)
-    with Path(f"{home}.lock").open("w") as lock:
-        # Another process may be building it, for minutes. The system releases the lock when the process ends.
-        await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
+    # Another process may be building it, for minutes.
+    async with AsyncFileLock(f"{home}.lock"):
         if force or not (home / _META).exists():
             await _build(context, described, base, home)
         data = json.loads((home / _META).read_text(encoding="utf-8"))

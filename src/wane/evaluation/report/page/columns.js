@@ -13,7 +13,7 @@ const most = (row) => Math.max(1, ...Object.keys(row.pass_at).map(Number));
 const SCORES = [
   ["Score", "Mean over tasks of the mean over runs. A trial that ended in an error counts as it was graded, or 0.", (row) => percentOf(row.score)],
   ["95%", "Interval of the score if other tasks of this kind could have been drawn. Near 0 and 100% it is Wilson's.", (row) => row.ci95 && span(row.ci95)],
-  ["Tasks × runs", "How many tasks, and how many runs through all of them.", (row) => `${n0(row.tasks)} × ${n0(row.runs)}`],
+  ["Tasks × runs", "How many tasks, of how many that the benchmark has if not all were tried, and how many runs through all of them.", (row) => `${n0(row.tasks)}${row.benchmark_tasks > row.tasks ? ` of ${n0(row.benchmark_tasks)}` : ""} × ${n0(row.runs)}`],
   ["SE, tasks", "Standard error clustered by task, in points: for other tasks of this kind.", (row) => row.se_by_task !== null && pointsOf(row.se_by_task)],
   ["SE, runs", "Standard error of the runs' means, in points: for these tasks, run again.", (row) => row.se_by_run !== null && pointsOf(row.se_by_run)],
   ["To isolated", "Score minus that of isolated sessions, paired by task, in points.", (row) => row.difference && signed(row.difference.value, 2)],
