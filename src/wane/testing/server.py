@@ -260,6 +260,8 @@ class ScriptedServer:
 def _look_up(path: str, headers: Mapping[str, str]) -> tuple[int, dict[str, Any]]:
     """Return status and body of the answer to a GET or HEAD; names of headers are in lower case."""
     error = OpenAIChat().error
+    model: dict[str, Any]
+    models: dict[str, Any]
     if "websocket" in headers.get("upgrade", "").lower():
         # Clients then use a plain request at once, and do not try a websocket again.
         return 426, error(426, "the scripted server speaks no websocket; send a POST")

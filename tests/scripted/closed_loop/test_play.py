@@ -12,21 +12,16 @@ import pytest
 
 from wane.cli.main import main
 from wane.core.errors import ConfigError
-from wane.scripted.closed_loop.figures import Figures, LoopOptions, TaskResult
-from wane.scripted.closed_loop.play import ClosedLoop
-from wane.scripted.closed_loop.rivals import loops, play_all
+from wane.scripted.closed_loop.figures import Figures, LoopOptions
+from wane.scripted.closed_loop.play import ClosedLoop, loops, play_all
 
 pytest.importorskip("anthropic", reason="the anthropic extra is not installed")
 
 SMALL = LoopOptions(tasks=6, budget=11_000, tokens=1)
 
 
-class Quiet:
-    def task_ended(self, run: str, result: TaskResult) -> None:
-        pass
-
-    def run_ended(self, figures: Figures) -> None:
-        pass
+def quietly(_: object) -> None:
+    pass
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +30,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Figures]:
     options = replace(SMALL, keep=tmp_path_factory.mktemp("loop"))
     cwl, truncate, isolated = loops(options, ["cwl", "truncate"], isolated=True)
     chosen = [replace(cwl, kill_every=22), truncate, isolated]
-    return {run.name: run for run in play_all(chosen, Quiet(), workers=2)}
+    return {run.name: run for run in play_all(chosen, quietly, quietly, workers=2)}
 
 
 @pytest.mark.full

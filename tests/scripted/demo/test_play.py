@@ -17,22 +17,23 @@ from wane.cli.demo.show import LineShow, LiveShow
 from wane.core import FitReport
 from wane.core.errors import ConfigError
 from wane.scripted.calls import write
+from wane.scripted.demo.mind import Decision
 from wane.scripted.demo.moves import Replace, Step, Task
-from wane.scripted.demo.play import DemoOptions, Exchange, Show, play
+from wane.scripted.demo.play import DemoOptions, Show, play
 from wane.scripted.demo.script import TASKS
 from wane.scripted.demo.summary import Summary, TaskResult
-from wane.scripted.demo.witness import Witness
+from wane.scripted.demo.witness import Passes, Witness
 from wane.scripted.demo.workspace import NOISE_FILES, Workspace
 from wane.scripted.repository import ScriptedError, python_for_commands
-from wane.scripted.watch import Passes
 from wane.scripted.witness import Tally
+from wane.testing import Request
 
 
 class Silent:
     def begins(self, session: AgentSession, witness: Witness, options: DemoOptions) -> None: ...
     def task_begins(self, number: int, task: Task) -> None: ...
     def evicted(self, report: FitReport) -> None: ...
-    async def exchanged(self, exchange: Exchange) -> None: ...
+    async def exchanged(self, request: Request, decision: Decision | None) -> None: ...
     def task_ends(self, result: TaskResult) -> None: ...
 
 

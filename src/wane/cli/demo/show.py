@@ -21,7 +21,7 @@ from wane.cli.terminal.text import is_unicode, printable
 from wane.core import EpisodeType, FitReport, Kind
 from wane.scripted.demo.mind import Decision
 from wane.scripted.demo.moves import Task
-from wane.scripted.demo.play import DemoOptions, Exchange
+from wane.scripted.demo.play import DemoOptions
 from wane.scripted.demo.summary import TaskResult
 from wane.scripted.demo.witness import Witness
 from wane.scripted.sight import is_note, view_tokens
@@ -71,7 +71,7 @@ class LineShow:
         self._passes += 1
         self._say(f"  pass {self._passes}: {_pass_text(report)}")
 
-    async def exchanged(self, exchange: Exchange) -> None:
+    async def exchanged(self, request: Request, decision: Decision | None) -> None:
         """Print nothing: a line for each call would be too much."""
 
     def task_ends(self, result: TaskResult) -> None:
@@ -127,20 +127,20 @@ class LiveShow:
         scene.report = report
         scene.log.append(Text(f" pass {_pass_text(report)}", style="bold yellow"))
 
-    async def exchanged(self, exchange: Exchange) -> None:
+    async def exchanged(self, request: Request, decision: Decision | None) -> None:
         """Draw the request, and then the model's reply."""
         scene = self._scene
         assert scene is not None
-        if exchange.decision is None:
+        if decision is None:
             scene.log.append(Text(" the model is asked for a summary", style="bold yellow"))
             return
-        scene.sizes.append(view_tokens(exchange.request))
-        scene.request = exchange.request
+        scene.sizes.append(view_tokens(request))
+        scene.request = request
         if scene.report is not None:
             self._draw()
             await asyncio.sleep(SECONDS_A_PASS)
             scene.report = None
-        scene.log.extend(_said(exchange.decision))
+        scene.log.extend(_said(decision))
         self._draw()
         await asyncio.sleep(SECONDS_A_CALL)
 
@@ -218,7 +218,7 @@ class _Scene:
         visible = window.visible
         removed = [index for step in self.report.steps for index in step.removed] if self.report else []
         shown = sorted({*visible, *removed})
-        items = self.witness.watch.items
+        items = self.witness.items
         kinds, tokens = [item.kind for item in items], [item.tokens for item in items]
         wanted = [i in set(shown) for i in range(len(kinds))]
         counted = [tokens[i] if wanted[i] else 0 for i in range(len(tokens))]
@@ -231,7 +231,7 @@ class _Scene:
         reuse = tally.cache_read_tokens / tally.input_tokens if tally.input_tokens else 0
         parts = [f"calls {tally.model_calls}", f"in {tally.input_tokens // 1000:,}k", f"reused {reuse:.0%}"]
         if self.options.strategy in EPISODIC:
-            parts += [f"passes {witness.watch.passes.ran}", f"kept {witness.had['kept']}", f"recalled {tally.recalls}"]
+            parts += [f"passes {witness.passes.ran}", f"kept {witness.had['kept']}", f"recalled {tally.recalls}"]
         parts += [f"read again {tally.re_reads}"]
         return Text(f"{' so far':{_LABEL}}" + "  ".join(parts), style="bold", no_wrap=True)
 

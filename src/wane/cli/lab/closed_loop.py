@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from wane.cli import failure
@@ -41,7 +42,7 @@ def run_closed_loop(options: ClosedLoopOptions) -> int:
     """
     need("the closed loop", "agent,anthropic", "pydantic_ai", "pydantic_ai_harness", "anthropic", "genai_prices")
     from wane.scripted.closed_loop.figures import NO_MODEL, LoopOptions, to_json
-    from wane.scripted.closed_loop.rivals import loops, play_all
+    from wane.scripted.closed_loop.play import loops, play_all
     from wane.scripted.witness import MODEL
 
     if options.workers is not None and options.workers < 1:
@@ -58,8 +59,8 @@ def run_closed_loop(options: ClosedLoopOptions) -> int:
     chosen = loops(common, _strategies(options.strategy), isolated=options.isolated)
     say(NO_MODEL)
     with Bar() as bar:
-        watcher = _Watcher(bar, len(chosen) * options.tasks)
-        runs = play_all(chosen, watcher, workers=options.workers or os.cpu_count() or 1)
+        on_task = _counting(bar.stage("Doing tasks"), len(chosen) * options.tasks)
+        runs = play_all(chosen, on_task, _tell, workers=options.workers or os.cpu_count() or 1)
     if options.as_json:
         sys.stdout.write(f"{json.dumps(to_json(runs, options.seed))}\n")
     else:
@@ -88,25 +89,21 @@ def problems(runs: Sequence[Figures]) -> Iterator[str]:
             yield f"{run.name}: at the end, not all tests of the repository pass"
 
 
-class _Watcher:
-    """Shows the progress of the runs."""
+def _counting(told: Callable[[int, int], None], total: int) -> Callable[[TaskResult], None]:
+    """Return what advances a bar at each task that has ended, in whichever run."""
+    done, lock = itertools.count(1), threading.Lock()
 
-    def __init__(self, bar: Bar, total: int) -> None:
-        self._told = bar.stage("Doing tasks")
-        self._total = total
-        self._done = 0
-        self._lock = threading.Lock()
+    def on_task(_: TaskResult) -> None:
+        with lock:
+            told(next(done), total)
 
-    def task_ended(self, run: str, result: TaskResult) -> None:  # noqa: ARG002 - the interface's
-        """Advance the bar."""
-        with self._lock:
-            self._done += 1
-            self._told(self._done, self._total)
+    return on_task
 
-    def run_ended(self, figures: Figures) -> None:
-        """Print the result of a run, because the others may take long."""
-        passed = f"{len(figures.passed)} of {counted(len(figures.results), 'task')} passed"
-        say(f"{figures.name}: {passed}, {figures.tally.input_tokens:,} input tokens, {figures.seconds:.0f} s")
+
+def _tell(figures: Figures) -> None:
+    """Print the result of a run, because the others may take long."""
+    passed = f"{len(figures.passed)} of {counted(len(figures.results), 'task')} passed"
+    say(f"{figures.name}: {passed}, {figures.tally.input_tokens:,} input tokens, {figures.seconds:.0f} s")
 
 
 def _strategies(names: str) -> list[str]:

@@ -14,8 +14,7 @@ from typing import Final
 
 from wane.core import DELIMITER
 from wane.scripted.calls import act, edit, end, explore, listing, offered, put_right, read, search, shell
-from wane.scripted.closed_loop.job import Turn
-from wane.scripted.closed_loop.sight import Need, Sight
+from wane.scripted.closed_loop.sight import Need, Sight, Turn
 from wane.scripted.closed_loop.world import PACKAGE
 from wane.scripted.sight import Seen
 from wane.testing import Call, Reply, Request

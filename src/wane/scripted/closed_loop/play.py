@@ -1,23 +1,24 @@
-"""One run of a closed loop: all tasks in one session of the real agent, or each in a session of its own."""
+"""Runs of a closed loop: all tasks in one session of the real agent, or each in a session of its own."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final, TypeAlias, get_args
 
 from wane.agent.options import Strategy
 from wane.core.errors import ConfigError
-from wane.scripted.closed_loop.depot import Owner
 from wane.scripted.closed_loop.figures import Figures, LoopOptions, TaskResult
 from wane.scripted.closed_loop.mind import decide
 from wane.scripted.closed_loop.session import InterruptedTurnError, Session
 from wane.scripted.closed_loop.sight import Sight
 from wane.scripted.closed_loop.witness import Witness
 from wane.scripted.closed_loop.work import Task, make_work
-from wane.scripted.repository import ScriptedError, place
+from wane.scripted.closed_loop.world import PACKAGE, World
+from wane.scripted.repository import Checked, Repository, ScriptedError, place
 from wane.scripted.witness import MODEL
 from wane.testing import Reply, Request, ScriptedServer
 
@@ -31,8 +32,46 @@ GO_ON: Final = "Go on."
 """What the user says after a restart in the middle of a task."""
 
 
-OnTask = Callable[[TaskResult], None]
+OnTask: TypeAlias = Callable[[TaskResult], None]
 """Told of each task that has ended."""
+
+
+class Owner(Repository):
+    """Owns the repository that the agent works in.
+
+    Args:
+        directory: where; it is made, or must be empty.
+        world: what stands in it.
+
+    Raises:
+        ScriptedError: if there is no git, or it fails.
+        ConfigError: if the directory is there and not empty, or cannot be made.
+    """
+
+    def __init__(self, directory: Path, world: World) -> None:
+        super().__init__(directory, world.files(), name=PACKAGE, run="closed loop")
+
+    def verify(self, task: Task) -> Checked:
+        """Give the acceptance test of a task, and run all tests that its area has by now.
+
+        The test comes when the work is done, so that nothing of what the user said can be read from it before.
+        """
+        if changed := self.changed("tests", "tools", "check", "draw"):
+            return Checked(False, f"tests or tools were changed: {changed}")
+        test = self.directory / "tests" / task.area / f"test_task_{task.number:03}.py"
+        test.write_text(task.test(), encoding="utf-8")
+        return self.python("tools/check.py", task.area)
+
+    def verify_all(self) -> Checked:
+        """Run every test that there is, those of all tasks among them."""
+        return self.python("tools/check.py")
+
+    def accept(self, task: Task, *, passed: bool) -> None:
+        """Commit what a task has left. What does not pass its tests is taken back, and so is its test."""
+        if not passed:
+            self.git("checkout", "--quiet", "--", ".")
+            self.git("clean", "--quiet", "-fd")
+        self.commit(f"Task {task.number}: {'add ' + task.function if passed else 'not done'}")
 
 
 class ClosedLoop:
@@ -181,3 +220,51 @@ def _why(answer: dict[str, Any], output: str) -> str:
     if "not done" in said or "stopped" in said or "do not see" in said:
         return said
     return next((line for line in output.splitlines() if line.startswith("FAILED")), "the tests fail")
+
+
+def loops(options: LoopOptions, strategies: Sequence[str], *, isolated: bool) -> list[LoopOptions]:
+    """Return what to run: each strategy, and the tasks in sessions of their own to compare with.
+
+    Args:
+        options: what all have in common.
+        strategies: names of the strategies.
+        isolated: whether to compare.
+    """
+    chosen = [replace(options, strategy=name, isolated=False) for name in strategies]
+    if isolated:
+        # Sessions of one task stay far below the budget, where the strategy makes no difference.
+        chosen.append(replace(options, strategy=strategies[0], isolated=True, kill_every=0))
+    if options.keep is None:
+        return chosen
+    return [replace(it, keep=options.keep / (it.name)) for it in chosen]
+
+
+def play_all(
+    chosen: Sequence[LoopOptions], on_task: OnTask, on_run: Callable[[Figures], None], *, workers: int
+) -> list[Figures]:
+    """Run all, as many at a time as there are workers, and return the figures in order.
+
+    The first error ends all of them, and so does Ctrl-C. Each has an agent's process of its own.
+
+    Args:
+        chosen: what to run.
+        on_task: told of each task that has ended, from one thread for each run.
+        on_run: told of each run that has ended.
+        workers: how many at a time.
+
+    Raises:
+        ScriptedError: as `ClosedLoop.play` does.
+        ConfigError: likewise.
+    """
+    runs = [ClosedLoop(it, on_task) for it in chosen]
+    with ThreadPoolExecutor(workers) as pool:
+        futures = [pool.submit(run.play) for run in runs]
+        try:
+            for future in as_completed(futures):
+                on_run(future.result())
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for run in runs:
+                run.stop()
+            raise
+    return [future.result() for future in futures]

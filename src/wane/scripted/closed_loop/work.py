@@ -8,14 +8,13 @@ printed that can be run once. The acceptance test of a task knows the number fro
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
 from wane.core.errors import ConfigError
-from wane.scripted.closed_loop.words import FIRST, SECOND, TOPICS
-from wane.scripted.closed_loop.world import PACKAGE, World, make_world
+from wane.scripted.closed_loop.world import FIRST, PACKAGE, SECOND, TOPICS, World, make_world
 
 MOST_TASKS: Final = 200
 """Tasks that a run may have."""
@@ -347,8 +346,3 @@ class _Writer:
             case _:
                 draw = f"Before that, draw the ticket for the {tie.about} with `sh draw {tie.about}`"
                 return f"{draw}, and go on." if tie.link is Link.RECALLED else f"{draw}, and note what it says."
-
-
-def longest(tasks: Sequence[Task]) -> int:
-    """Return over how many tasks the longest dependency reaches."""
-    return max((tie.distance for task in tasks for tie in task.ties), default=0)

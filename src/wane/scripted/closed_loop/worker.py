@@ -11,14 +11,15 @@ import json
 import os
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from wane.agent.config import Settings
 from wane.agent.session import AgentSession, SessionConfig
+from wane.conversation.events import BudgetUnmet, PassRan
 from wane.journal import SessionStore
 from wane.scripted.repository import python_for_commands
-from wane.scripted.watch import Passes, Watch
 from wane.testing.models import anthropic_model
 
 
@@ -35,7 +36,7 @@ class Worker:
         model = anthropic_model(order["url"], order["model"], 0)
         self.settings = Settings(model=model, budget=order["budget"], strategy=order["strategy"], yolo=True)
         self.session: AgentSession | None = None
-        self.watch: Watch
+        self.events: Counter[type] = Counter()
 
     def open(self, journal: str | None) -> dict[str, Any]:
         """Begin a session, or go on with one."""
@@ -44,7 +45,7 @@ class Worker:
         # What a session has is for its journal to say; so all is chosen that the journal does not name.
         config = SessionConfig(self.cwd, self.settings, self.store)
         self.session = AgentSession.resume(Path(journal), config) if journal else AgentSession.create(config)
-        self.watch = Watch(self.session)
+        self.session.conversation.listeners.append(lambda event: self.events.update([type(event)]))
         assert self.session.journal is not None
         path = str(self.session.journal.path)
         return {"journal": path, "seconds": time.perf_counter() - started, **self._state(self.session)}
@@ -69,15 +70,15 @@ class Worker:
 
     def _state(self, session: AgentSession) -> dict[str, Any]:
         # What has come since this was told last.
-        passes, self.watch.passes = self.watch.passes, Passes()
+        events, self.events = self.events, Counter()
         visible = list(session.window.visible)
         digest = hashlib.sha256(json.dumps(visible).encode()).hexdigest()[:16]
         return {
             "view": f"{len(visible)}:{session.tokens}:{digest}",
             "items": session.window.item_count,
             "memory": peak_memory(),
-            "passes": passes.ran,
-            "unmet": passes.unmet,
+            "passes": events[PassRan],
+            "unmet": events[BudgetUnmet],
         }
 
 

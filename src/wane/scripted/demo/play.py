@@ -21,7 +21,6 @@ from wane.scripted.demo.witness import Witness
 from wane.scripted.demo.workspace import Workspace
 from wane.scripted.model import ScriptedModel
 from wane.scripted.repository import place, python_for_commands
-from wane.scripted.watch import Watch
 from wane.testing import Reply, Request
 
 BUDGET: Final = 18_000
@@ -52,19 +51,6 @@ class DemoOptions:
     most_calls: int = MOST_CALLS
 
 
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """One model call.
-
-    Attributes:
-        request: what the model was sent.
-        decision: what it makes of it; None if it was asked for a summary, which is no step of the work.
-    """
-
-    request: Request
-    decision: Decision | None
-
-
 class Show(Protocol):
     """Shows a run as it goes on."""
 
@@ -80,8 +66,13 @@ class Show(Protocol):
         """A pass ran."""
         ...
 
-    async def exchanged(self, exchange: Exchange) -> None:
-        """The model is about to answer; it waits for this."""
+    async def exchanged(self, request: Request, decision: Decision | None) -> None:
+        """The model is about to answer; it waits for this.
+
+        Args:
+            request: what the model was sent.
+            decision: what it makes of it; None if it was asked for a summary, which is no step of the work.
+        """
         ...
 
     def task_ends(self, result: TaskResult) -> None:
@@ -115,7 +106,7 @@ async def play(options: DemoOptions, show: Show) -> Summary:
             budget=options.budget,
             results=tuple(run.results),
             tally=run.witness.tally,
-            passes=run.witness.watch.passes,
+            passes=run.witness.passes,
             had=run.witness.had,
             seconds=time.monotonic() - started,
             repository=options.keep and directory.resolve(),
@@ -140,7 +131,7 @@ class _Run:
         )
         config = SessionConfig(cwd=workspace.directory, settings=settings, store=options.store)
         self.session = AgentSession.create(config)
-        self.witness = Witness(options.budget, Watch(self.session, show.evicted))
+        self.witness = Witness(options.budget, self.session, show.evicted)
         show.begins(self.session, self.witness, options)
 
     async def task(self, number: int, task: Task) -> TaskResult:
@@ -171,7 +162,7 @@ class _Run:
             self.session.cancel()
         self.decision = None
         reply = self.witness.answer(request, self.decide)
-        await self.show.exchanged(Exchange(request, self.decision))
+        await self.show.exchanged(request, self.decision)
         return reply
 
     def decide(self, request: Request) -> Reply:

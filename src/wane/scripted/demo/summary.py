@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wane.agent.options import Strategy
-from wane.scripted.watch import Passes
+from wane.scripted.demo.witness import Passes
 from wane.scripted.witness import Tally
 from wane.strategies.base import EPISODIC
 

@@ -1,39 +1,70 @@
-"""How the demo's model came by what had been seen before, which the whole history tells, and the model does not see.
+"""What happens in the demo's session, and how its model came by what it had seen before. The model sees none of it.
 
-It is still in view, it is known from the description of an exploration that was evicted, it is read again, or it is
-recalled.
+What had been seen before is still in view, or known from the description of an exploration that was evicted, or it is
+read again or recalled.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
-from wane.core import Level
+from wane.agent.session import AgentSession
+from wane.conversation.events import BudgetUnmet, Event, MessageTaken, PassRan
+from wane.core import Episode, EpisodeType, FitReport, Item, Level
 from wane.scripted import witness as scripted
 from wane.scripted.demo.mind import Decision
 from wane.scripted.demo.sight import Found
-from wane.scripted.watch import Watch
 from wane.testing import Request
 
 
+@dataclass(slots=True)
+class Passes:
+    """What was done to keep a budget.
+
+    Attributes:
+        ran: passes that ran.
+        evicted_tokens: what they took.
+        unmet: requests that went out over the budget because nothing more could be evicted (R13).
+        rejected: `delimiter` calls that were refused.
+    """
+
+    ran: int = 0
+    evicted_tokens: int = 0
+    unmet: int = 0
+    rejected: int = 0
+
+
 class Witness(scripted.Witness):
-    """Watches the requests of a run, and the session that they come from.
+    """Watches the requests of a run, and listens to the session that they come from.
 
     Args:
         budget: tokens that a view may hold.
-        watch: listens to the session.
+        session: the session.
+        on_pass: told of each pass.
 
     Attributes:
+        passes: what was done to keep the budget.
+        items: the history's items, in order.
         had: times that a step used what had been seen before: `kept`, in view only because the unfinished act builds
             on it; `in view`, still there from an earlier task; `described`, from the description of an exploration
             that was stripped.
     """
 
-    def __init__(self, budget: int, watch: Watch) -> None:
+    def __init__(self, budget: int, session: AgentSession, on_pass: Callable[[FitReport], None]) -> None:
         super().__init__(budget)
-        self.watch = watch
+        self.passes = Passes()
+        self.items: list[Item] = []
         self.had: Counter[str] = Counter()
+        self._session = session
+        self._on_pass = on_pass
         self._tasks: dict[str, int] = {}
+        # By call id, the episode that a call belongs to.
+        self._owners: dict[str, Episode | None] = {}
+        # Explorations that stayed, though younger ones were stripped, because the active act builds on them (R7).
+        self._spared: set[int] = set()
+        session.conversation.listeners.append(self._note)
 
     def decided(self, request: Request, decision: Decision) -> None:
         """Take in what the model makes of a request."""
@@ -44,9 +75,37 @@ class Witness(scripted.Witness):
         self.had.update(how for found in sources.values() if (how := self._how(found)))
 
     def _how(self, found: Found) -> str:
-        owner, active = self.watch.owners.get(found.call_id), self.watch.session.window.active
+        owner, active = self._owners.get(found.call_id), self._session.window.active
         if found.described:
             return "described" if owner is not None and owner.level is not Level.NONE else ""
-        if owner and active and owner.number in self.watch.spared and owner.name in active.dependencies:
+        if owner and active and owner.number in self._spared and owner.name in active.dependencies:
             return "kept"
         return "in view" if self._tasks[found.call_id] < len(self.turns) else ""
+
+    def _note(self, event: Event) -> None:
+        match event:
+            case MessageTaken(_, _, items, added):
+                self.items += items
+                for item, outcome in zip(items, added, strict=True):
+                    if item.tool is not None and item.call_id is not None:
+                        self._owners[item.call_id] = outcome.episode
+                    self.passes.rejected += outcome.verdict is not None and not outcome.verdict.accepted
+            case PassRan(report):
+                self.passes.ran += 1
+                self.passes.evicted_tokens += report.tokens_before - report.tokens_after
+                self._spared |= set(self._spared_by(report))
+                self._on_pass(report)
+            case BudgetUnmet():
+                self.passes.unmet += 1
+
+    def _spared_by(self, report: FitReport) -> Iterable[int]:
+        window = self._session.window
+        if window.active is None:
+            return
+        explorations = {it.number for it in self._session.episodes if it.type is EpisodeType.EXPL}
+        stripped = {step.number for step in report.steps} & explorations
+        live = {episode.name: episode for episode in window.episodes}
+        for name in window.active.dependencies:
+            episode = live.get(name)
+            if episode and episode.level is Level.NONE and any(number > episode.number for number in stripped):
+                yield episode.number
