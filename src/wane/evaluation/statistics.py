@@ -206,7 +206,6 @@ def bootstrap(
     first: Table,
     second: Table | None = None,
     *,
-    level: float = LEVEL,
     runs_too: bool = False,
     seed: int = 0,
     resamples: int = RESAMPLES,
@@ -216,7 +215,6 @@ def bootstrap(
     Args:
         first: scores of an arm.
         second: scores of the arm that it is compared with; None for the score by itself.
-        level: level of the interval.
         runs_too: whether runs within each task drawn are drawn again as well.
         seed: tells one drawing from another.
         resamples: how many samples to draw.
@@ -238,18 +236,17 @@ def bootstrap(
             total += _redrawn(ours[place], random) - (_redrawn(theirs[place], random) if theirs else 0.0)
         found.append(total / len(tasks))
     found.sort()
-    return Interval(_percentile(found, (1 - level) / 2), _percentile(found, (1 + level) / 2))
+    return Interval(_percentile(found, (1 - LEVEL) / 2), _percentile(found, (1 + LEVEL) / 2))
 
 
-def wilson(passed: float, trials: float, level: float = LEVEL) -> Interval:
+def wilson(passed: float, trials: float) -> Interval:
     """Return Wilson's interval of a share, which stays within 0 and 1 and has a width even at its ends.
 
     Args:
         passed: how many passed.
         trials: of how many; of dependent trials, how many independent ones they are worth.
-        level: level of the interval.
     """
-    z = NormalDist().inv_cdf((1 + level) / 2)
+    z = NormalDist().inv_cdf((1 + LEVEL) / 2)
     share = passed / trials
     middle = share + z * z / (2 * trials)
     half = z * sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
@@ -311,21 +308,20 @@ def within_variance(table: Table) -> float | None:
     return fmean(known) if known else None
 
 
-def chance(spread: float, tasks: int, runs: int, level: float = LEVEL) -> float:
-    """Return within what distance of each other two equal arms land, with the probability `level`.
+def chance(spread: float, tasks: int, runs: int) -> float:
+    """Return within what distance of each other two equal arms land in 95 of 100 cases.
 
     Args:
         spread: variance of a trial's score around its task's mean, as of `within_variance`.
         tasks: number of tasks.
         runs: runs of each arm.
-        level: the probability.
     """
-    return NormalDist().inv_cdf((1 + level) / 2) * sqrt(2 * spread / runs / tasks)
+    return NormalDist().inv_cdf((1 + LEVEL) / 2) * sqrt(2 * spread / runs / tasks)
 
 
-def detectable(error: Error, level: float = LEVEL) -> float:
+def detectable(error: Error) -> float:
     """Return the smallest true difference that an experiment of this error finds in four of five cases."""
-    return (t_quantile((1 + level) / 2, error.df) + t_quantile(_POWER, error.df)) * error.se
+    return (t_quantile((1 + LEVEL) / 2, error.df) + t_quantile(_POWER, error.df)) * error.se
 
 
 def t_quantile(share: float, df: float) -> float:

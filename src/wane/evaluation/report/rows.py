@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import reduce
 from operator import add
@@ -205,7 +205,6 @@ def row_of(
     table, other = table_of(runs), table_of(baseline)
     found = score(table)
     margin = min(run.run.margin for run in runs)
-    positions: Table = {task: {run: float(place) for run, place in row.items()} for task, row in _places(runs).items()}
     contexts = [trial.context for trial in trials if trial.context is not None]
     seconds = [trial.seconds for trial in trials if trial.seconds is not None]
     return Row(
@@ -216,7 +215,7 @@ def row_of(
         interval=_interval(found, table),
         missing=sum(len(run.missing) for run in runs),
         compared=_compared(table, other, baseline, margin),
-        drift=drift(table, positions),
+        drift=drift(table, table_of(runs, lambda trial: trial.position)),
         windows=tuple(_windows(trials, other)),
         steps=tuple(_steps(trials)),
         passed=_passed(table),
@@ -231,21 +230,13 @@ def row_of(
     )
 
 
-def table_of(runs: Sequence[RunResults]) -> Table:
-    """Return the scores of some runs by task and run."""
+def table_of(runs: Sequence[RunResults], of: Callable[[Trial], float] = lambda trial: trial.score) -> Table:
+    """Return the scores of some runs, or another figure of their trials, by task and run."""
     table: dict[str, dict[int, float]] = {}
     for run in runs:
         for trial in run.trials:
-            table.setdefault(trial.task, {})[trial.run] = trial.score
+            table.setdefault(trial.task, {})[trial.run] = of(trial)
     return table
-
-
-def _places(runs: Sequence[RunResults]) -> dict[str, dict[int, int]]:
-    places: dict[str, dict[int, int]] = {}
-    for run in runs:
-        for trial in run.trials:
-            places.setdefault(trial.task, {})[trial.run] = trial.position
-    return places
 
 
 def _interval(found: Score, table: Table) -> Interval | None:

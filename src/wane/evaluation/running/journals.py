@@ -67,19 +67,16 @@ def since(whole: Usage, before: Usage) -> Usage:
     )
 
 
-def item_count(journal: Path | None) -> int:
-    """Return how many items of the history a session holds.
-
-    Raises:
-        WaneError: if the journal cannot be read.
-    """
-    if journal is None:
+def item_count(journal: Path) -> int:
+    """Return how many items of the history a session holds; 0 if its journal cannot be read."""
+    try:
+        file = read(journal)
+        format_ = get_format(file.header.format)
+        transcript = Transcript(format_)
+        for message in format_.load([record.message for record in file.records if isinstance(record, MessageRecord)]):
+            transcript.take(message)
+    except WaneError:
         return 0
-    file = read(journal)
-    format_ = get_format(file.header.format)
-    transcript = Transcript(format_)
-    for message in format_.load([record.message for record in file.records if isinstance(record, MessageRecord)]):
-        transcript.take(message)
     return transcript.item_count
 
 

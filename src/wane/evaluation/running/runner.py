@@ -276,6 +276,10 @@ class Evaluation:
 
 
 def _header(config: Config, run: _OneRun) -> Run:
+    try:
+        harbor = version("harbor")
+    except PackageNotFoundError:
+        harbor = ""
     return Run(
         version=VERSION,
         arm=run.arm,
@@ -287,7 +291,7 @@ def _header(config: Config, run: _OneRun) -> Run:
         margin=config.margin,
         created=datetime.now(UTC),
         benchmark_tasks=size_of(config.benchmark, Path(config.path)),
-        versions={"wane": wane.__version__, "harbor": _harbor(), "python": platform.python_version()},
+        versions={"wane": wane.__version__, "harbor": harbor, "python": platform.python_version()},
         settings={
             "limits": encode(config.limits),
             "environment": config.environment.type,
@@ -295,13 +299,6 @@ def _header(config: Config, run: _OneRun) -> Run:
             "path": config.path,
         },
     )
-
-
-def _harbor() -> str:
-    try:
-        return version("harbor")
-    except PackageNotFoundError:
-        return ""
 
 
 def _check_same(found: RunResults, header: Run) -> None:

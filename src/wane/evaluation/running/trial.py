@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from wane.core.errors import ConfigError, WaneError
+from wane.core.errors import ConfigError
 from wane.evaluation import bundle, swe_bench
 from wane.evaluation.results import Arm, StepReward, Trial, Usage
 from wane.evaluation.running.config import BY_WANE_AGENTS, RIVAL, Config, kept_by_wane
@@ -104,11 +104,6 @@ async def try_task(config: Config, attempt: Attempt) -> Trial:
     return _record(attempt, await trial.run())
 
 
-def sessions_of(journal: Path) -> Path:
-    """Return the folder of sessions that a session file is in, below a folder for its directory."""
-    return journal.parent.parent
-
-
 def _trial_config(config: Config, attempt: Attempt) -> TrialConfig:
     from harbor.models.trial.config import TaskConfig, TrialConfig, VerifierConfig
 
@@ -153,9 +148,11 @@ def _agent(config: Config, attempt: Attempt) -> Any:
         annotate=config.annotate,
         new_environment=config.new_environment,
         time_limit=seconds,
-        cost_limit=_session_limit(attempt),
+        # The agent's limit is for its whole session.
+        cost_limit=None if attempt.allowance is None else attempt.allowance + (attempt.spent_before.cost or 0.0),
         patch=swe_bench.CHECKOUT if config.benchmark in swe_bench.BENCHMARKS else None,
-        session=str(sessions_of(attempt.earlier)) if attempt.earlier else None,
+        # A session file is in a folder for its directory, below that of all sessions.
+        session=str(attempt.earlier.parents[1]) if attempt.earlier else None,
     )
     return AgentConfig(
         import_path="wane.evaluation.harbor:WaneAgent",
@@ -169,13 +166,6 @@ def _agent(config: Config, attempt: Attempt) -> Any:
 
 def _given(**values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
-
-
-def _session_limit(attempt: Attempt) -> float | None:
-    # The agent's limit is for its whole session.
-    if attempt.allowance is None:
-        return None
-    return attempt.allowance + (attempt.spent_before.cost or 0.0)
 
 
 def _environment(config: Config) -> Any:
@@ -230,7 +220,7 @@ def _record(attempt: Attempt, result: TrialResult) -> Trial:
         context=context_since(journals, attempt.earlier, attempt.arm.budget),
         steps=tuple(StepReward(it.step_name, _reward(it.verifier_result)) for it in steps),
         journal=journal.relative_to(attempt.folder).as_posix() if journal else "",
-        items_before=_items(attempt.earlier),
+        items_before=item_count(attempt.earlier) if attempt.earlier else 0,
         directory=attempt.directory.relative_to(attempt.folder).as_posix(),
     )
 
@@ -253,10 +243,3 @@ def _of_rival(attempt: Attempt, result: TrialResult) -> Usage:
         return usage_of(*journals_in(attempt.directory / "agent" / "wane"), forks=True)
     tokens_in, cached, out, cost = result.compute_token_cost_totals()
     return Usage(input_tokens=tokens_in or 0, cached_tokens=cached or 0, output_tokens=out or 0, cost=cost)
-
-
-def _items(journal: Path | None) -> int:
-    try:
-        return item_count(journal)
-    except WaneError:
-        return 0

@@ -79,7 +79,8 @@ class _Thought:
         missing = [need for need in needs if need not in self.sight.facts]
         if missing:
             phase = self.sight.at
-            return self._say(phase, f"I do not see the {_named(missing[0])}.", self._seek(missing[0]))
+            about, of = missing[0]
+            return self._say(phase, f"I do not see the {about} of {of}.", self._seek(missing[0]))
         return self._write()
 
     def _write(self) -> Reply:
@@ -248,8 +249,3 @@ class _Thought:
     def _ends(self, learned: str = "") -> Call:
         """End what was started last; of an exploration, say what was learned."""
         return end(self.look_name, learned) if self.sight.at == "look" else end(self.act_name)
-
-
-def _named(need: Need) -> str:
-    about, of = need
-    return f"{about} of {of}"

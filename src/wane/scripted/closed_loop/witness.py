@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -98,9 +98,16 @@ class Witness(scripted.Witness):
         """Hold the first request after a restart against the last one before it."""
         before, self._last = self._last, ids
         same = ids[: len(before)] == before
-        passed = not same and self._due(before, ids, request.tool_tokens)
+        # Whether a pass was due: all that was in view, with what has come since, is over the budget. The agent goes by
+        # its own count of what has come since the last report, which may differ a little.
+        whole = [*before, *(number for number in ids if number > max(before, default=-1))]
+        tokens = request.tool_tokens + sum(self._tokens[number] for number in whole)
+        passed = not same and tokens > 0.995 * self.budget
         # By calls and results, which have ids: words may be said twice.
-        known, now = (list(filter(self._has_id, numbers)) for numbers in (before, ids))
+        known, now = (
+            [number for number in numbers if self._kinds[number] in (Kind.CALL, Kind.RESULT)]
+            for numbers in (before, ids)
+        )
         newest = max(known, default=-1)
         old = [number for number in now if number <= newest]
         gone = set(known) - set(old)
@@ -108,15 +115,3 @@ class Witness(scripted.Witness):
         sound = ordered and (same or passed)
         self.resumptions.append(Resumption(request.number, self._restarted, same, passed, sound))
         self._restarted = ""
-
-    def _has_id(self, number: int) -> bool:
-        return self._kinds[number] in (Kind.CALL, Kind.RESULT)
-
-    def _due(self, before: Sequence[int], ids: Sequence[int], tool_tokens: int) -> bool:
-        """Whether a pass was due: all that was in view, with what has come since, is over the budget."""
-        fresh = [number for number in ids if number > max(before, default=-1)]
-        # The agent goes by its own count of what has come since the last report, which may differ a little.
-        return tool_tokens + self._sum(before) + self._sum(fresh) > 0.995 * self.budget
-
-    def _sum(self, numbers: Sequence[int]) -> int:
-        return sum(self._tokens[number] for number in numbers)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -155,18 +155,14 @@ class Work:
                 elif tie.giver not in needed:
                     needed.add(tie.giver)
                     # What the earlier function returns need not be known, but what it is called must.
-                    todo.append(self._named_only(self.tasks[tie.giver - 1]))
+                    giver = self.tasks[tie.giver - 1]
+                    todo.append(replace(giver, ties=tuple(it for it in giver.ties if it.link is Link.NAME)))
         earlier = [self.tasks[number - 1].prompt for number in sorted(needed)]
         if not earlier and not handed:
             return task.prompt
         return "\n\n".join(
             ["What was said and done before, in other sessions:", *earlier, *handed, "Now:", task.prompt]
         )
-
-    @staticmethod
-    def _named_only(task: Task) -> Task:
-        ties = tuple(tie for tie in task.ties if tie.link is Link.NAME)
-        return Task(task.number, task.prompt, task.path, task.function, task.result, ties)
 
 
 def make_work(seed: int, *, tasks: int, budget: int, tokens: int) -> Work:
@@ -236,8 +232,11 @@ class _Writer:
     def _tie(self) -> None:
         topics = iter(self.pick.sample(TOPICS, len(TOPICS)))
         surveys = iter(self.surveyed)
+        least, most = min(5, max(1, self.count // 4)), max(1, min(80, self.count - 1))
         for link, share in _PLENTY.items():
-            for distance in self._distances(max(1, round(share * self.count))):
+            many = max(1, round(share * self.count))
+            for place in range(many):
+                distance = max(1, most - (most - least) * place // max(1, many - 1))
                 if (ends := self._ends(link, distance)) is None:
                     continue
                 giver, user = ends
@@ -249,10 +248,6 @@ class _Writer:
                 self.drafts[user].uses.append(tie)
         for draft in self.drafts[2:]:
             draft.changes = not draft.gives and self.pick.random() < 0.4
-
-    def _distances(self, many: int) -> list[int]:
-        least, most = min(5, max(1, self.count // 4)), max(1, min(80, self.count - 1))
-        return [max(1, most - (most - least) * place // max(1, many - 1)) for place in range(many)]
 
     def _ends(self, link: Link, distance: int) -> tuple[int, int] | None:
         """Return two tasks so far apart that have room for the link; the nearest distance that has any."""

@@ -81,16 +81,12 @@ def _react(sight: Sight, place: Place, task: Task) -> Decision | None:
             # What I saw of the file is no longer what it is.
             say = f"{seen.path} has changed since I saw it: read it again."
             return Decision(Place(place.task, place.step, "?"), say, (read(seen.path),))
-    for seen in () if place.detour else sight.latest:
-        if seen.arguments.get("command") in _musts(task, place) and "[exit code:" in (seen.result or ""):
-            return Decision(Place(place.task, len(task.steps)), "The tests fail, and my script knows no way on.")
+    if place.step and not place.detour:
+        checks = {move.command for move in task.steps[place.step - 1].moves if isinstance(move, Check)}
+        for seen in sight.latest:
+            if seen.arguments.get("command") in checks and "[exit code:" in (seen.result or ""):
+                return Decision(Place(place.task, len(task.steps)), "The tests fail, and my script knows no way on.")
     return None
-
-
-def _musts(task: Task, place: Place) -> set[str]:
-    """The commands of a step that must not fail."""
-    steps = task.steps[place.step - 1 : place.step] if place.step else ()
-    return {move.command for step in steps for move in step.moves if isinstance(move, Check)}
 
 
 def _go_on(sight: Sight, place: Place, task: Task) -> Decision:
@@ -101,7 +97,9 @@ def _go_on(sight: Sight, place: Place, task: Task) -> Decision:
         needs = _needs(sight, step)
         found |= {need: seen for need in needs if (seen := find(sight, need)) is not None}
         missing = tuple(need for need in needs if need not in found)
-        if not all(need in _looks(step) for need in missing):
+        # What the step itself looks at need not be known before it.
+        looks = {need for move in step.moves if isinstance(move, Look) for need in move.needs}
+        if not looks.issuperset(missing):
             here = place if number == place.step else Place(place.task, number)
             return _look_up(sight, here, missing, found)
         made = offered(_calls(sight, step, found), sight.tools)
@@ -119,10 +117,6 @@ def _look_up(sight: Sight, place: Place, missing: tuple[Need, ...], found: Knowl
     here = Place(place.task, place.step, f"{place.detour}?")
     say = f"I do not see {names} any more: look it up."
     return Decision(here, say, tuple(made.values()), "", found, missing)
-
-
-def _looks(step: Step) -> set[Need]:
-    return {need for move in step.moves if isinstance(move, Look) for need in move.needs}
 
 
 def _needs(sight: Sight, step: Step) -> list[Need]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from wane.core import DELIMITER
-from wane.scripted.demo.moves import Block, Fact, Line, Need
+from wane.scripted.demo.moves import Block, Fact, Need
 from wane.scripted.sight import Seen, Sight
 
 _AT: Final = re.compile(r"(\d*)([?!]*)")
@@ -75,7 +75,9 @@ def _answer(need: Need, seen: Seen) -> str | None:
     texts = list(_texts(seen, need.path))
     if isinstance(need, Block):
         return next((text for it in texts if (text := _block(it, need.anchor)) is not None), None)
-    return need.text if any(_shows(text, need) for text in (*texts, *_hits(seen, need.path))) else None
+    if seen.tool in ("grep", "search_files") and seen.result is not None:
+        texts += re.findall(rf"^{re.escape(need.path)}:\d+:(.*)", seen.result, re.MULTILINE)
+    return need.text if any(f"\n{need.text}\n" in f"\n{text}\n" for text in texts) else None
 
 
 def _fact(need: Fact, seen: Seen) -> str | None:
@@ -105,13 +107,6 @@ def _plain(seen: Seen) -> str:
     return "\n".join(_NUMBERED.sub("", line, count=1) for line in seen.result.splitlines()[1:])
 
 
-def _hits(seen: Seen, path: str) -> list[str]:
-    """The lines of a file that a search shows, one by one."""
-    if seen.tool not in ("grep", "search_files") or seen.result is None:
-        return []
-    return re.findall(rf"^{re.escape(path)}:\d+:(.*)", seen.result, re.MULTILINE)
-
-
 def _written(seen: Seen) -> list[str]:
     """What a call wrote into a file."""
     arguments = seen.arguments
@@ -129,10 +124,6 @@ def _block(text: str, anchor: str) -> str | None:
                 stop += 1
             return "\n".join(lines[start:stop]).rstrip()
     return None
-
-
-def _shows(text: str, need: Line) -> bool:
-    return f"\n{need.text}\n" in f"\n{text}\n"
 
 
 def _indent(line: str) -> int:
