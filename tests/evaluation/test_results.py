@@ -20,7 +20,6 @@ from wane.evaluation.results import (
     Usage,
     append,
     begin,
-    error_kind,
     find,
     read,
 )
@@ -157,7 +156,6 @@ def test_files_are_found_at_any_depth_and_once(tmp_path: Path) -> None:
     ],
 )
 def test_errors_have_kinds(name: str, kind: str) -> None:
-    assert error_kind(name) == kind
     assert Trial(ARM, 1, 1, "a", None, error=name).error_kind == kind
 
 

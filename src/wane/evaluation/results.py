@@ -166,8 +166,11 @@ class Trial:
 
     @property
     def error_kind(self) -> ErrorKind | None:
-        """What kind of error ended it; None if none did."""
-        return error_kind(self.error) if self.error else None
+        """What kind of error ended it, by its name; None if none did. An unknown one is the agent's."""
+        if not self.error:
+            return None
+        kinds = (kind for kind, words in _ERROR_WORDS.items() if any(word in self.error for word in words))
+        return next(kinds, "agent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,14 +252,6 @@ class RunResults:
         """Tasks of the order that have no trial."""
         done = {trial.task for trial in self.trials}
         return tuple(task for task in self.run.order if task not in done)
-
-
-def error_kind(name: str) -> ErrorKind:
-    """Return what kind of error an exception is, by its class name; an unknown one is the agent's."""
-    for kind, words in _ERROR_WORDS.items():
-        if any(word in name for word in words):
-            return kind
-    return "agent"
 
 
 # In order: a VerifierTimeoutError is the verifier's, an EnvironmentStartTimeoutError the environment's.

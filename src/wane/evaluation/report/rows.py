@@ -148,9 +148,8 @@ class Row:
     def to_dict(self) -> dict[str, Any]:
         """Return the row as JSON-able data: shares from 0 to 1, dollars, tokens and seconds."""
         by_task, by_run, sinking = self.score.by_task, self.score.by_run, self.drift
-        arm = arm_dict(self.arm)
         return {
-            **arm,
+            **asdict(self.arm),
             "tasks": self.score.tasks,
             "benchmark_tasks": self.benchmark_tasks,
             "runs": self.score.runs,
@@ -183,11 +182,6 @@ class Row:
             **{it.name: self.context and getattr(self.context, it.name) for it in fields(ContextFigures)},
             "annotations": self.annotations and self.annotations.to_dict(),
         }
-
-
-def arm_dict(arm: Arm) -> dict[str, Any]:
-    """Return an arm as JSON-able data."""
-    return {it.name: getattr(arm, it.name) for it in fields(arm)}
 
 
 def row_of(
@@ -300,7 +294,7 @@ def _compared_dict(it: Compared) -> dict[str, Any]:
     apart = it.difference
     known = [error for error in (apart.by_task, apart.by_run) if error is not None]
     return {
-        "to": arm_dict(it.to),
+        "to": asdict(it.to),
         "value": apart.value,
         "tasks": apart.tasks,
         "se_paired": apart.by_task and apart.by_task.se,

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from wane.core.errors import WaneError
-from wane.evaluation.report.rows import arm_dict
 from wane.evaluation.results import Arm, RunResults
 from wane.evaluation.running.journals import journals_in
 from wane.lab.annotations import Annotations, annotations_of
@@ -36,7 +35,7 @@ class View:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON-able data."""
-        return {**arm_dict(self.arm), "run": self.run, "tokens": list(self.tokens), "passes": list(self.passes)}
+        return {**asdict(self.arm), "run": self.run, "tokens": list(self.tokens), "passes": list(self.passes)}
 
 
 @dataclass(frozen=True, slots=True)

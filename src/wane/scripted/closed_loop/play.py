@@ -40,12 +40,8 @@ class Owner(Repository):
     """Owns the repository that the agent works in.
 
     Args:
-        directory: where; it is made, or must be empty.
+        directory: see `Repository`, for the errors too.
         world: what stands in it.
-
-    Raises:
-        ScriptedError: if there is no git, or it fails.
-        ConfigError: if the directory is there and not empty, or cannot be made.
     """
 
     def __init__(self, directory: Path, world: World) -> None:

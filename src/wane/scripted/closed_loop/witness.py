@@ -96,7 +96,7 @@ class Witness(scripted.Witness):
 
     def _compare(self, ids: list[int], request: Request) -> None:
         """Hold the first request after a restart against the last one before it."""
-        before, self._last = self._last, ids
+        before = self._last
         same = ids[: len(before)] == before
         # Whether a pass was due: all that was in view, with what has come since, is over the budget. The agent goes by
         # its own count of what has come since the last report, which may differ a little.

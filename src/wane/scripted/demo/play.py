@@ -14,12 +14,12 @@ from wane.agent.session import AgentSession, Outcome, SessionConfig, TurnResult
 from wane.core import FitReport
 from wane.journal import SessionStore
 from wane.scripted.demo.mind import Decision, decide
+from wane.scripted.demo.model import ScriptedModel
 from wane.scripted.demo.moves import Task
 from wane.scripted.demo.script import TASKS
 from wane.scripted.demo.summary import Summary, TaskResult
 from wane.scripted.demo.witness import Witness
 from wane.scripted.demo.workspace import Workspace
-from wane.scripted.model import ScriptedModel
 from wane.scripted.repository import place, python_for_commands
 from wane.testing import Reply, Request
 

@@ -23,11 +23,7 @@ class Workspace(Repository):
     """The repository, and what its owner does in the demo.
 
     Args:
-        directory: its directory, which is created or must be empty.
-
-    Raises:
-        ScriptedError: if there is no git, or it fails.
-        ConfigError: if the directory is not empty, or cannot be created.
+        directory: see `Repository`, for the errors too.
     """
 
     def __init__(self, directory: Path) -> None:
