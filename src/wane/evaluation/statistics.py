@@ -36,12 +36,7 @@ _POWER: Final = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A confidence interval.
-
-    Attributes:
-        low: its lower end.
-        high: its upper end.
-    """
+    """A confidence interval."""
 
     low: float
     high: float

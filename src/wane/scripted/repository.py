@@ -32,12 +32,7 @@ class ScriptedError(WaneError, RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What the repository's tests said.
-
-    Attributes:
-        passed: whether all passed.
-        output: what they printed.
-    """
+    """Whether the repository's tests passed, and what they printed."""
 
     passed: bool
     output: str

@@ -42,8 +42,6 @@ class Seen:
     """A call with its result, as far as it is in view.
 
     Attributes:
-        call_id: the call's id.
-        tool: its tool.
         raw: its arguments, as JSON text.
         result: what came back; None if nothing did.
         said: what the model said along with it.
@@ -82,13 +80,10 @@ class Sight:
     A model begins each reply with its place in its plan, such as `9.look` or `3.5?`: the task's number and what it is
     at. It knows its place only from there, and from the user's latest task.
 
-    Args:
-        request: the request.
-
     Attributes:
         tools: names of the tools that it may call.
         entries: what was said and done, in order.
-        seen: the calls.
+        seen: the calls among them.
         tried: the calls since the latest task was given.
         number: number of the task that it is at; 0 if it sees none.
         at: what it is at in that task, by its own latest words; "" if it has not begun.

@@ -55,9 +55,7 @@ class Window:
     """A stretch of positions in a session.
 
     Attributes:
-        first: its first position.
-        last: its last one.
-        score: mean score there.
+        score: mean score from position `first` to `last`.
         other: mean score of the same tasks in the arm that this one is compared with; None without one.
         trials: number of trials.
     """

@@ -35,12 +35,7 @@ _NAME: Final = re.compile(r"[\w.:/+-]+")
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Some of a benchmark's tasks, drawn by a seed.
-
-    Attributes:
-        count: how many.
-        seed: of the draw.
-    """
+    """So many of a benchmark's tasks, drawn by a seed."""
 
     count: int
     seed: int

@@ -29,13 +29,7 @@ _TOLD: Final = 3000
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What commands run in.
-
-    Attributes:
-        env: environment variables.
-        workdir: the directory.
-        user: name or number of the user.
-    """
+    """What commands run in: environment variables, a directory, and a user by name or number."""
 
     env: Mapping[str, str] = field(default_factory=lambda: {"PATH": SEARCH_PATH, "HOME": "/root"})
     workdir: str = "/"

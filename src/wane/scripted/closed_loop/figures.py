@@ -65,8 +65,7 @@ class TaskResult:
         number: from 1.
         passed: whether its acceptance test and all tests of its area passed.
         ties: what it depends on: kind of the link, and over how many tasks.
-        model_calls: requests that it took.
-        input_tokens: tokens of these requests.
+        input_tokens: tokens of its model calls.
         re_reads: files that it read and that had been read before in the session.
         why: why it failed; "" if it passed.
     """
@@ -85,8 +84,6 @@ class Figures:
     """The figures of a run.
 
     Attributes:
-        options: what was run.
-        results: the results of the tasks.
         tally: what was counted on the wire.
         resumptions: the first request after each restart.
         life: figures of the agent's processes.

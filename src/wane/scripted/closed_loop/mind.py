@@ -39,12 +39,7 @@ class _GiveUpError(Exception):
 
 
 class _Thought:
-    """One decision.
-
-    Args:
-        sight: what is in view.
-        task: the task in hand.
-    """
+    """One decision about the task in hand, from what is in view."""
 
     def __init__(self, sight: Sight, task: Turn) -> None:
         self.sight = sight

@@ -73,10 +73,6 @@ class Owner(Repository):
 class ClosedLoop:
     """One run, not begun yet.
 
-    Args:
-        options: what to run.
-        on_task: told of each task.
-
     Raises:
         ConfigError: for options that make no sense.
     """
@@ -219,13 +215,7 @@ def _why(answer: dict[str, Any], output: str) -> str:
 
 
 def loops(options: LoopOptions, strategies: Sequence[str], *, isolated: bool) -> list[LoopOptions]:
-    """Return what to run: each strategy, and the tasks in sessions of their own to compare with.
-
-    Args:
-        options: what all have in common.
-        strategies: names of the strategies.
-        isolated: whether to compare.
-    """
+    """Return what to run: each strategy and, if `isolated`, the tasks in sessions of their own to compare with."""
     chosen = [replace(options, strategy=name, isolated=False) for name in strategies]
     if isolated:
         # Sessions of one task stay far below the budget, where the strategy makes no difference.

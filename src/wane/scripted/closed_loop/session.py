@@ -130,7 +130,7 @@ class Session:
 
     Attributes:
         state: what the process told last.
-        life: figures of the processes.
+        life: what became of its processes.
     """
 
     def __init__(self, order: dict[str, Any], *, restart_every: int, seed: int) -> None:

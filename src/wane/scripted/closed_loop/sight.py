@@ -88,9 +88,6 @@ class Turn:
 class Sight(scripted.Sight):
     """A request, as the closed loop's model reads it.
 
-    Args:
-        request: the request.
-
     Attributes:
         facts: what it knows, by need.
         turns: the user's tasks that are in view, by number.

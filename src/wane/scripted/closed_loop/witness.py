@@ -42,11 +42,7 @@ class Resumption:
 
 
 class Witness(scripted.Witness):
-    """Watches the requests of a run.
-
-    Args:
-        budget: tokens that a view may hold.
-    """
+    """Watches the requests of a run."""
 
     def __init__(self, budget: int) -> None:
         self.resumptions: list[Resumption] = []

@@ -65,9 +65,8 @@ class Tie:
     """One dependency of a task.
 
     Attributes:
-        link: what ties it.
         giver: number of the earlier task.
-        user: number of the task.
+        user: number of the task that depends on it.
         about: the topic, the name or the area that it is about.
         value: the figure; 0 for a name and for code, whose value follows from the tasks.
     """
@@ -129,12 +128,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Repository and tasks of one run.
-
-    Attributes:
-        world: the repository at the beginning.
-        tasks: the tasks, in order.
-    """
+    """The repository of one run as it is at the beginning, and the tasks in order."""
 
     world: World
     tasks: tuple[Task, ...]

@@ -68,9 +68,7 @@ class Module:
 
     Attributes:
         area: the sub-package that it stands in.
-        name: its name.
         quota: the value of its constant `QUOTA`.
-        text: the file.
         checks: calls of its functions with what they return, for its tests.
     """
 

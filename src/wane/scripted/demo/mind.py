@@ -55,12 +55,7 @@ class Decision:
 
 
 def decide(request: Request, tasks: Sequence[Task]) -> Decision:
-    """Return what to answer to a request.
-
-    Args:
-        request: what the model sees.
-        tasks: the script.
-    """
+    """Return what to answer to a request, by a script of tasks."""
     sight = Sight(request)
     place = place_in(sight)
     if not 1 <= place.task <= len(tasks):

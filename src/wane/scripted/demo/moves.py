@@ -99,8 +99,6 @@ class Step:
     """One reply of the model: what it says, and the calls that it makes along with it.
 
     Attributes:
-        say: what it says.
-        moves: what it does.
         think: what it thinks before, if that is told.
         needs: what it must know, besides what its edits and looks ask for.
     """

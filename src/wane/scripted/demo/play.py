@@ -83,10 +83,6 @@ class Show(Protocol):
 async def play(options: DemoOptions, show: Show) -> Summary:
     """Run the demo and return what it came to.
 
-    Args:
-        options: how to run it.
-        show: shows it.
-
     Raises:
         ScriptedError: if there is no git, or the repository cannot be used.
         ConfigError: if the place for the repository cannot be used.

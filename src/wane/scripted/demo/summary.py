@@ -30,10 +30,8 @@ class TaskResult:
 
     Attributes:
         number: from 1.
-        title: its name.
         passed: whether all of the repository's tests passed when the agent was done.
-        model_calls: requests that it took.
-        input_tokens: tokens of these requests.
+        input_tokens: tokens of its model calls.
         why: why it failed; "" if it passed.
     """
 
@@ -50,14 +48,11 @@ class Summary:
     """The summary of a run.
 
     Attributes:
-        strategy: how the context was kept.
-        session: id of the session.
+        session: its id; None if it was not kept.
         budget: tokens that the view may hold.
-        results: the results of the tasks.
         tally: what was in the requests.
         passes: what was done to keep the budget.
         had: how the model had what was seen before; see `Witness`.
-        seconds: how long it took.
         repository: where the repository was kept; None if it was not.
     """
 

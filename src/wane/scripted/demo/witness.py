@@ -39,13 +39,8 @@ class Passes:
 class Witness(scripted.Witness):
     """Watches the requests of a run, and listens to the session that they come from.
 
-    Args:
-        budget: tokens that a view may hold.
-        session: the session.
-        on_pass: told of each pass.
-
     Attributes:
-        passes: what was done to keep the budget.
+        passes: what was done to keep the budget; `on_pass` is told of each pass.
         items: the history's items, in order.
         had: times that a step used what had been seen before: `kept`, in view only because the unfinished act builds
             on it; `in view`, still there from an earlier task; `described`, from the description of an exploration

@@ -27,11 +27,7 @@ _FOLLOWER: Final = re.compile(rf"(?:{'|'.join(STEMS.values())})_(r[0-9a-f]+)_0")
 
 
 def message_of(index: int, item: Mapping[str, Any]) -> Message:
-    """Return an input item as a message.
-
-    Args:
-        index: its place in the input.
-        item: the item.
+    """Return an input item, the one at `index`, as a message.
 
     Raises:
         Refused: for an item that OpenAI or this server does not know.
