@@ -15,7 +15,6 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Iterator
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
@@ -191,7 +190,7 @@ def _add_libraries(new: Path) -> None:
     """Copy the shared libraries that the Python and its packages are linked with, and the loader."""
     needed: dict[str, Path] = {}
     loader: Path | None = None
-    for path in _binaries(new):
+    for path in (new / "bin" / _PYTHON, *(found for found in new.rglob("*.so*") if found.is_file())):
         done = subprocess.run(["ldd", str(path)], capture_output=True, text=True, check=False)  # noqa: S603, S607
         for name, place in _LIBRARY.findall(done.stdout):
             if not name:
@@ -203,11 +202,6 @@ def _add_libraries(new: Path) -> None:
     shutil.copy2(loader.resolve(), new / "lib" / "loader")
     for name, place in needed.items():
         shutil.copy2(place.resolve(), new / "lib" / name)
-
-
-def _binaries(new: Path) -> Iterator[Path]:
-    yield new / "bin" / _PYTHON
-    yield from (path for path in new.rglob("*.so*") if path.is_file())
 
 
 def _check(new: Path) -> None:

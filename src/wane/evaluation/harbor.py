@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -207,14 +208,8 @@ class WaneAgent(BaseAgent):  # type: ignore[misc, unused-ignore]
         # Harbor writes provider/model.
         model = self.model_name if ":" in self.model_name else self.model_name.replace("/", ":", 1)
         words = [bundle.COMMAND, "-p", "-", "-y", "--output-format", "json", "-m", model]
-        words += ["--strategy", chosen.strategy]
-        for flag, value in (
-            ("--budget", chosen.budget),
-            ("--annotate", chosen.annotate),
-            ("-l", chosen.cost_limit),
-            ("-r", self._session_id),
-        ):
-            words += [flag, str(value)] if value is not None else []
+        words += flags({"--strategy": chosen.strategy, "--budget": chosen.budget, "--annotate": chosen.annotate})
+        words += flags({"-l": chosen.cost_limit, "-r": self._session_id})
         if chosen.time_limit is not None:
             # Wane alone is told, and it ends the commands that it runs.
             words = ["timeout", "--foreground", f"--kill-after={GRACE:g}", f"{chosen.time_limit:g}", *words]
@@ -243,6 +238,11 @@ async def put_bundle(environment: BaseEnvironment, folder: str | None) -> None:
     started = await environment.exec(f"{bundle.COMMAND} --version")
     if started.return_code:
         raise RuntimeError(f"wane does not start in this environment: {_told(started.stdout, started.stderr)}")
+
+
+def flags(values: Mapping[str, object]) -> list[str]:
+    """Return the words of a command for its flags, without those that have no value."""
+    return [word for flag, value in values.items() if value is not None for word in (flag, str(value))]
 
 
 def session_id(folder: Path) -> str:

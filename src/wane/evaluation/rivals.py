@@ -24,7 +24,7 @@ from harbor.agents.options import InstalledAgentOptions  # noqa: E402
 from harbor.environments.base import BaseEnvironment  # noqa: E402
 
 from wane.evaluation import bundle  # noqa: E402
-from wane.evaluation.harbor import put_bundle  # noqa: E402
+from wane.evaluation.harbor import flags, put_bundle  # noqa: E402
 
 STORE: Final = "wane"
 """Folder of the proxy's sessions, in the agent's folder for logs."""
@@ -79,13 +79,8 @@ class _ByWane(BaseInstalledAgent):  # type: ignore[misc, unused-ignore]
     def _command(self) -> str:
         chosen, logs = self.options, self.environment_logs_dir
         words = [bundle.COMMAND, "run", "--quiet", "--store", f"{logs}/{STORE}", "--log", f"{logs}/{LOG}"]
-        for flag, value in (
-            ("--strategy", chosen.wane_strategy),
-            ("--budget", chosen.wane_budget),
-            ("--annotate", chosen.wane_annotate),
-            ("--max-cost", chosen.wane_max_cost),
-        ):
-            words += [flag, str(value)] if value is not None else []
+        words += flags({"--strategy": chosen.wane_strategy, "--budget": chosen.wane_budget})
+        words += flags({"--annotate": chosen.wane_annotate, "--max-cost": chosen.wane_max_cost})
         return shlex.join([*words, f"{_REAL}/{self.PROGRAM}"])
 
 
