@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
+from wane.core.items import Kind
 from wane.testing.wire import Provider, Refused
+
+_KINDS: Final = {"system": Kind.SYSTEM, "developer": Kind.SYSTEM, "user": Kind.USER, "assistant": Kind.TEXT}
 
 
 class OpenAI(Provider):
@@ -31,6 +34,13 @@ class OpenAI(Provider):
             param=self.holds,
             code="context_length_exceeded",
         )
+
+
+def kind_of(role: str, param: str) -> Kind:
+    """Return the kind of the text in a message of a role; raise `Refused` for an unknown one, at `param`."""
+    if role not in _KINDS:
+        raise Refused(f"Invalid value: '{role}'.", param=param, code="invalid_value")
+    return _KINDS[role]
 
 
 def require(body: Mapping[str, Any], name: str, kind: type | tuple[type, ...]) -> Any:

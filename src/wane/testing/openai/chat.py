@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from wane.core.items import Kind
-from wane.testing.openai.base import OpenAI, require
+from wane.testing.openai.base import OpenAI, kind_of, require
 from wane.testing.request import Message, Part, Request
 from wane.testing.wire import CREATED, Event, Refused, content_parts, content_text, pieces, token_of
 
 if TYPE_CHECKING:
     from wane.testing.script import Call, Reply, Usage
-
-_KINDS: Final = {"system": Kind.SYSTEM, "developer": Kind.SYSTEM, "user": Kind.USER, "assistant": Kind.TEXT}
 
 
 class OpenAIChat(OpenAI):
@@ -77,18 +75,17 @@ def _message(index: int, message: Mapping[str, Any]) -> Message:
     if role == "tool":
         result = Part(Kind.RESULT, content_text(content), call_id=str(message.get("tool_call_id")), wire=message)
         return Message("tool", (result,))
-    if role not in _KINDS:
-        raise Refused(f"Invalid value: '{role}'.", param=f"messages[{index}].role", code="invalid_value")
+    kind = kind_of(role, f"messages[{index}].role")
     parts: list[Part] = []
     reasoning = message.get("reasoning_content") or message.get("reasoning")
     if role == "assistant" and reasoning:
         parts.append(Part(Kind.REASONING, str(reasoning), wire=message))
-    parts.extend(content_parts(_KINDS[role], content))
+    parts.extend(content_parts(kind, content))
     for call in message.get("tool_calls") or ():
         function = call.get("function") or {}
         arguments = str(function.get("arguments") or "")
         parts.append(Part(Kind.CALL, arguments, call_id=str(call.get("id")), tool=str(function.get("name")), wire=call))
-    return Message("system" if role == "developer" else role, tuple(parts))
+    return Message("system" if kind is Kind.SYSTEM else role, tuple(parts))
 
 
 def _check_result(index: int, message: Message, unanswered: list[str]) -> None:

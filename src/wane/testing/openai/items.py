@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from wane.core.items import Kind
+from wane.testing.openai.base import kind_of
 from wane.testing.openai.tools import qualified
 from wane.testing.request import Message, Part, compact
 from wane.testing.wire import Refused, content_parts, content_text
-
-_KINDS: Final = {"system": Kind.SYSTEM, "developer": Kind.SYSTEM, "user": Kind.USER, "assistant": Kind.TEXT}
 
 _OUTPUT_OF: Final = {
     "function_call": "function_call_output",
@@ -35,10 +34,9 @@ def message_of(index: int, item: Mapping[str, Any]) -> Message:
     kind = item.get("type") or "message"
     if kind == "message":
         role = str(item.get("role"))
-        if role not in _KINDS:
-            raise Refused(f"Invalid value: '{role}'.", param=f"input[{index}].role", code="invalid_value")
-        parts = tuple(content_parts(_KINDS[role], item.get("content"), id=item.get("id")))
-        return Message("system" if role == "developer" else role, parts)
+        said = kind_of(role, f"input[{index}].role")
+        parts = tuple(content_parts(said, item.get("content"), id=item.get("id")))
+        return Message("system" if said is Kind.SYSTEM else role, parts)
     if kind in ("additional_tools", "configuration_update", "compaction_trigger"):
         if kind == "additional_tools" and item.get("role") != "developer":
             raise Refused(f"Invalid value: '{item.get('role')}'.", param=f"input[{index}].role", code="invalid_value")
