@@ -28,8 +28,7 @@ from tests.proxy.wire.anthropic_replies import (
 )
 from tests.proxy.wire.cuts import cuts, pieces, single
 from tests.strategies import times
-from wane.proxy.wire.base import BrokenReplyError
-from wane.proxy.wire.reply import Splitter
+from wane.proxy.wire.reply import BrokenReplyError, Splitter
 from wane.proxy.wire.rounds import OwnCall, Round, TokenUsage
 
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from tests.proxy.wire.cuts import cuts, pieces, single
 from tests.strategies import times
-from wane.proxy.wire.base import BrokenReplyError
-from wane.proxy.wire.reply import Event, Splitter, encode
+from wane.proxy.wire.reply import BrokenReplyError, Event, Splitter, encode
 
 LINES = (
     "data: a",
@@ -135,6 +134,7 @@ def test_many_events_in_one_piece_are_not_one_long_event() -> None:
 
 
 def test_an_event_is_written_as_it_is_read() -> None:
-    for event in (encode(b'{"a":1}', "message_start"), encode(b"[DONE]")):
+    for event in (encode(b'{"a":1}', "message_start"), encode(b'{"a":1}')):
         (read,) = Splitter().feed(event)
-        assert read.with_data(read.data) == read.raw == event
+        assert read.changed({"a": 1}) == read
+        assert read.raw == event

@@ -20,7 +20,8 @@ from wane.proxy.http.upstream import Answer, BrokenOffError, Upstream, from_firs
 from wane.proxy.server.traffic import Exchange
 from wane.proxy.sessions.base import Sessions, Turn
 from wane.proxy.settings import secrets_of
-from wane.proxy.wire.base import MAX_ROUNDS, Body, BrokenReplyError, Reply, Wire
+from wane.proxy.wire.base import MAX_ROUNDS, Body, Wire
+from wane.proxy.wire.reply import BrokenReplyError, Reply
 from wane.proxy.wire.rounds import NO_USAGE, Round, Tally
 
 _LOGGER: Final = logging.getLogger("wane.proxy")

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from wane.conversation.request import Tool
-from wane.core.errors import WaneError
 from wane.formats.writing import WritingFormat
+from wane.proxy.wire.reply import Reply
 from wane.proxy.wire.rounds import Message, OwnCall, Round, Tally, WovenRound, summed
 
 Body = dict[str, Any]
@@ -26,85 +26,6 @@ same if it needs no correction."""
 
 MAX_ROUNDS: Final = 8
 """The most rounds of one reply, for a model that keeps calling only own tools; the last is without these tools."""
-
-
-class BrokenReplyError(WaneError):
-    """A provider's reply violates its protocol, or stops before its end.
-
-    Args:
-        message: what is wrong with it.
-        reported: whether the provider reported an error itself, which the client gets as part of the reply.
-    """
-
-    def __init__(self, message: str, *, reported: bool = False) -> None:
-        super().__init__(message)
-        self.reported = reported
-
-
-class Reply(Protocol):
-    """Makes one reply for the client from the provider's replies of one or more rounds. Sans I/O.
-
-    The server calls `feed` with the provider's data and `end` at the end of its body. If the round was alone, it starts
-    again with `feed` for the next round; at last it calls `finish`. Events that need no change are passed on as the
-    same bytes. The client sees only the content of later rounds, under the head of the first: indexes and sequence
-    numbers continue, and the usage is the sum of all rounds, field by field, or that of the last one.
-    """
-
-    @property
-    def started(self) -> bool:
-        """Whether anything was sent, so that the reply's status can no longer change.
-
-        A streamed reply holds its head back until the first round has something that the client may see (text,
-        reasoning, a call of its own). So if the model first calls only an own tool and the next round fails, the
-        provider's error can still be passed on unchanged.
-        """
-        ...
-
-    @property
-    def hides(self) -> bool:
-        """Whether this round has, or may have, part of an own call, which the client must not see.
-
-        If such a round breaks, the rest of it is useless to the client.
-        """
-        ...
-
-    def feed(self, data: bytes) -> bytes:
-        """Take in a piece of the provider's body, cut anywhere, and return what the client gets now.
-
-        A streamed reply never delays what the client may see; only its closing events (`message_delta` and
-        `message_stop`, the chunk with the `finish_reason`, `response.completed`, `[DONE]`) wait for `finish`. Unknown
-        data is passed on unchanged.
-        """
-        ...
-
-    def end(self) -> Round:
-        """Return the round, at the end of the provider's body.
-
-        Raises:
-            BrokenReplyError: if the body stopped before its end, was an error event, or violated the protocol. The
-                server then sends `rest` to the client, if anything, and ends this reply.
-        """
-        ...
-
-    def rest(self) -> bytes:
-        """Return the data that was held back, unchanged: what the client gets if a reply breaks.
-
-        In a stream it contains nothing of own calls, nor a cut-off event that could be part of one.
-        """
-        ...
-
-    def finish(self) -> bytes:
-        """Return the end of the client's reply, after the last round."""
-        ...
-
-    def fail(self, status: int, body: bytes) -> bytes:
-        """Return the error for a client whose reply has started when a later round is refused.
-
-        Args:
-            status: the provider's HTTP status.
-            body: the provider's error body.
-        """
-        ...
 
 
 class Wire(Protocol):

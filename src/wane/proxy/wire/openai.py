@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from wane.proxy import jsons
 from wane.proxy.wire.base import Body, Correction
+from wane.proxy.wire.reply import parsed
 from wane.proxy.wire.rounds import Message, TokenUsage, count
 
 _LONGEST: Final = 2_000  # characters of an error body that is not JSON
@@ -65,7 +66,7 @@ class OpenAIWire(ABC):
 
     def error(self, status: int, message: str) -> bytes:
         """Return an error body in OpenAI's format."""
-        return error_body(status, message)
+        return jsons.dumps({"error": _error(status, message)})
 
     @abstractmethod
     def _seals(self, body: Body) -> set[int]:
@@ -76,17 +77,6 @@ class OpenAIWire(ABC):
         """Return a body without some of its reasoning."""
 
 
-def error_body(status: int, message: str) -> bytes:
-    """Return an error body in OpenAI's format.
-
-    Args:
-        status: the HTTP status.
-        message: what is wrong, and what to do.
-    """
-    kind = _TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
-    return jsons.dumps({"error": {"message": message, "type": kind, "param": None, "code": None}})
-
-
 def error_of(status: int, body: bytes) -> dict[str, Any]:
     """Return the error object in a provider's error body, or one made from its text if it has none.
 
@@ -94,31 +84,16 @@ def error_of(status: int, body: bytes) -> dict[str, Any]:
         status: the HTTP status.
         body: the body.
     """
-    try:
-        data = jsons.loads(body)
-    except ValueError:
-        data = None
-    error = data.get("error") if isinstance(data, dict) else None
+    error = (parsed(body) or {}).get("error")
     if isinstance(error, dict):
         return error
     text = error if isinstance(error, str) else body.decode("utf-8", "replace")[:_LONGEST]
-    message = text.strip() or f"the provider answered with HTTP {status}"
-    made: dict[str, Any] = jsons.loads(error_body(status, message))["error"]
-    return made
+    return _error(status, text.strip() or f"the provider answered with HTTP {status}")
 
 
 def is_about_reasoning(status: int, body: bytes) -> bool:
     """Whether a request was refused because its reasoning does not belong to the conversation before it."""
     return status in (400, 404, 422) and _REASONING.search(body.decode("utf-8", "replace")) is not None
-
-
-def is_json(text: str) -> bool:
-    """Whether a text is complete JSON."""
-    try:
-        jsons.loads(text.encode("utf-8", "surrogatepass"))
-    except ValueError:
-        return False
-    return True
 
 
 def without_markers(entry: dict[str, Any], *, content: str = "content") -> dict[str, Any]:
@@ -157,6 +132,11 @@ def token_usage(usage: object, given: str, made: str) -> TokenUsage | None:
     read = count(usage, details, "cached_tokens") or count(usage, "prompt_cache_hit_tokens")
     write = count(usage, details, "cache_write_tokens")
     return TokenUsage(count(usage, f"{given}_tokens"), count(usage, f"{made}_tokens"), read, write)
+
+
+def _error(status: int, message: str) -> dict[str, Any]:
+    kind = _TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
+    return {"message": message, "type": kind, "param": None, "code": None}
 
 
 def _is_marked(value: object) -> bool:

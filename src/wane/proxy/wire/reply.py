@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
+from wane.core.errors import WaneError
 from wane.proxy import jsons
-from wane.proxy.wire.base import BrokenReplyError
-from wane.proxy.wire.rounds import Round
+from wane.proxy.wire.rounds import Round, Rounds
 
 MAX_EVENT: Final = 64 * 1024 * 1024
 """Bytes that one event may have; the largest hold a picture."""
 
+_DONE: Final = b"[DONE]"
 _BOM: Final = b"\xef\xbb\xbf"
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
 # A blank line: the end of the line before it, and its own. The groups are atomic, because half of a `\r\n` is no line
@@ -22,6 +24,19 @@ _EVENT_END: Final = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r(?=[^\n]))")
 _EVENT_END_CR: Final = re.compile(rb"(?>\r\n|\n|\r)[\n\r]")
 # Bytes of an incomplete event's end that may be in the buffer already.
 _LOOK_BACK: Final = 3
+
+
+class BrokenReplyError(WaneError):
+    """A provider's reply violates its protocol, or stops before its end.
+
+    Args:
+        message: what is wrong with it.
+        reported: whether the provider reported an error itself, which the client gets as part of the reply.
+    """
+
+    def __init__(self, message: str, *, reported: bool = False) -> None:
+        super().__init__(message)
+        self.reported = reported
 
 
 class Event(NamedTuple):
@@ -37,9 +52,10 @@ class Event(NamedTuple):
     name: str
     data: bytes
 
-    def with_data(self, data: bytes) -> bytes:
-        """Return the bytes of this event with other data, which must have no line ends."""
-        return encode(data, self.name)
+    def changed(self, said: dict[str, Any]) -> Event:
+        """Return this event with other data."""
+        data = jsons.dumps(said)
+        return Event(encode(data, self.name), self.name, data)
 
 
 def encode(data: bytes, name: str = "") -> bytes:
@@ -153,21 +169,102 @@ class Splitter:
         return Event(raw, name.decode("utf-8", "replace"), data or b"")
 
 
-class StreamedReply(ABC):
-    """A streamed reply; see `wane.proxy.wire.base.Reply`.
+class Reply(ABC):
+    """Makes one reply for the client from the provider's replies of one or more rounds. Sans I/O.
+
+    The server calls `feed` with the provider's data and `end` at the end of its body. If the round was alone, it starts
+    again with `feed` for the next round; at last it calls `finish`. Events that need no change are passed on as the
+    same bytes. The client sees only the content of later rounds, under the head of the first: indexes and sequence
+    numbers continue, and the usage is the sum of all rounds, field by field, or that of the last one.
+
+    Args:
+        rounds: has no rounds yet.
 
     Attributes:
-        started: whether anything was sent to the client.
+        started: whether anything was sent, so that the reply's status can no longer change. A streamed reply holds its
+            head back until the first round has something that the client may see (text, reasoning, a call of its own).
+            So if the model first calls only an own tool and the next round fails, the provider's error can still be
+            passed on unchanged.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rounds: Rounds) -> None:
         self.started = False
+        self._rounds, self._own = rounds, rounds.own
+        self._over = False
+
+    @property
+    @abstractmethod
+    def hides(self) -> bool:
+        """Whether this round has, or may have, part of an own call, which the client must not see.
+
+        If such a round breaks, the rest of it is useless to the client.
+        """
+
+    @abstractmethod
+    def feed(self, data: bytes) -> bytes:
+        """Take in a piece of the provider's body, cut anywhere, and return what the client gets now.
+
+        A streamed reply never delays what the client may see; only its closing events (`message_delta` and
+        `message_stop`, the chunk with the `finish_reason`, `response.completed`, `[DONE]`) wait for `finish`. Unknown
+        data is passed on unchanged.
+        """
+
+    @abstractmethod
+    def end(self) -> Round:
+        """Return the round, at the end of the provider's body.
+
+        Raises:
+            BrokenReplyError: if the body stopped before its end, was an error event, or violated the protocol. The
+                server then sends `rest` to the client, if anything, and ends this reply.
+        """
+
+    @abstractmethod
+    def rest(self) -> bytes:
+        """Return the data that was held back, unchanged: what the client gets if a reply breaks.
+
+        In a stream it contains nothing of own calls, nor a cut-off event that could be part of one.
+        """
+
+    @abstractmethod
+    def finish(self) -> bytes:
+        """Return the end of the client's reply, after the last round."""
+
+    @abstractmethod
+    def fail(self, status: int, body: bytes) -> bytes:
+        """Return the error for a client whose reply has started when a later round is refused.
+
+        Args:
+            status: the provider's HTTP status.
+            body: the provider's error body.
+        """
+
+    @abstractmethod
+    def _next_round(self) -> None:
+        """Reset for the next round."""
+
+    def _begin_round(self) -> None:
+        """Reset for the next round if the previous one is over. Until then `finish` needs it."""
+        if self._over:
+            self._over = False
+            self._next_round()
+
+
+class StreamedReply(Reply):
+    """A streamed reply.
+
+    A protocol says what each event means (`_event`), what may not be shown, and what a whole round is. Closing events
+    go into `_tail`, and wait there for `finish`.
+    """
+
+    def __init__(self, rounds: Rounds) -> None:
+        super().__init__(rounds)
         self._splitter = Splitter()
+        self._tail: list[Event] = []  # the closing events
+        self._done = False  # whether `[DONE]` was received
         self._held: list[bytes] = []  # waits until there is something for the client to see
         self._late = b""  # output of the end of a round
         self._failure = ""  # why the reply is broken
         self._reported = False  # whether the provider reported an error itself
-        self._over = False
         self._unsplit = False
         self._lost = ""  # what is wrong with an event that was not understood
         self._obscured = False  # whether an event that was not understood may be part of an own call
@@ -210,15 +307,17 @@ class StreamedReply(ABC):
         """Return the data that was held back, for a client whose reply breaks here."""
         self._begin_round()  # the end of a round that was answered is not for the client
         begun = self._splitter.rest
-        shown = b"" if self._may_hide(begun) else begun
-        return self._late + b"".join(self._held) + self._closing_held() + shown
+        closing = b"".join(event.raw for event in self._tail)
+        return self._late + b"".join(self._held) + closing + (b"" if self._may_hide(begun) else begun)
 
-    def _begin_round(self) -> None:
-        """Reset for the next round if the previous one is over."""
-        if self._over:
-            self._over = False
-            self._splitter = Splitter()
-            self._next_round()
+    def finish(self) -> bytes:
+        """Return the end of the client's stream."""
+        return self._late + self._show(b"".join(self._closing()))
+
+    def _next_round(self) -> None:
+        self._splitter = Splitter()
+        self._tail = []
+        self._done = False
 
     def _take_last(self) -> None:
         """Take in a last event without the blank line after it, which some servers omit."""
@@ -226,6 +325,20 @@ class StreamedReply(ABC):
         if event is not None:
             # More rounds may follow, so the event gets its blank line.
             self._late += self._take(event._replace(raw=event.raw.rstrip(b"\r\n") + b"\n\n"))
+
+    def _take(self, event: Event) -> bytes:
+        """Take in an event, and return what the client gets now."""
+        if not event.data:
+            return self._pass(event.raw)
+        said = parsed(event.data)
+        if said is not None:
+            return self._event(event, said)
+        if event.data.strip() == _DONE:
+            # The end of OpenAI's chat streams. Some gateways end others like them.
+            self._done = True
+            return self._close(event)
+        self._lost = self._lost or f"an event of the provider's stream is not a JSON object: {event.data!r:.200}"
+        return self._strange(event)
 
     def _show(self, data: bytes) -> bytes:
         """Return data that the client sees, after everything held back for it."""
@@ -243,9 +356,17 @@ class StreamedReply(ABC):
         self._held.append(data)
         return b""
 
+    def _close(self, event: Event) -> bytes:
+        """Hold back a closing event."""
+        self._tail.append(event)
+        return b""
+
+    def _broken(self, why: str) -> None:
+        """Take in that the provider reports an error in its stream."""
+        self._failure, self._reported = self._failure or why, True
+
     def _strange(self, event: Event) -> bytes:
         """Take in an event that is not a JSON object."""
-        self._lost = self._lost or f"an event of the provider's stream is not a JSON object: {event.data!r:.200}"
         return self._obscure() if self._may_hide(event.raw) else self._pass(event.raw)
 
     def _obscure(self) -> bytes:
@@ -254,47 +375,33 @@ class StreamedReply(ABC):
         self._failure = self._failure or self._lost
         return b""
 
+    def _closing(self) -> Iterable[bytes]:
+        """Return the closing events as the client gets them, after the last round."""
+        return (event.raw for event in self._tail)
+
+    @abstractmethod
+    def _event(self, event: Event, said: dict[str, Any]) -> bytes:
+        """Take in an event with its data, and return what the client gets now."""
+
     @abstractmethod
     def _hides(self) -> bool:
         """Whether part of an own call was recognised in this round."""
-
-    @abstractmethod
-    def _take(self, event: Event) -> bytes:
-        """Take in an event, and return what the client gets now."""
-
-    @abstractmethod
-    def _round(self) -> Round:
-        """Return the completed round; raise `BrokenReplyError` if it is incomplete."""
-
-    @abstractmethod
-    def _next_round(self) -> None:
-        """Reset for the next round."""
 
     @abstractmethod
     def _may_hide(self, begun: bytes) -> bool:
         """Whether an event with this beginning may be part of an own call."""
 
     @abstractmethod
-    def _closing_held(self) -> bytes:
-        """Return the closing events that wait for `finish`, for a client whose reply breaks."""
+    def _round(self) -> Round:
+        """Return the completed round; raise `BrokenReplyError` if it is incomplete."""
 
 
-class WholeReply(ABC):
-    """A reply in one piece; see `wane.proxy.wire.base.Reply`.
+class WholeReply(Reply):
+    """A reply in one piece, of which nothing is sent before the end."""
 
-    Args:
-        own: names of the proxy's own tools.
-
-    Attributes:
-        started: False, because nothing is sent before the end.
-    """
-
-    started = False
-
-    def __init__(self, own: frozenset[str]) -> None:
-        self._own = own
+    def __init__(self, rounds: Rounds) -> None:
+        super().__init__(rounds)
         self._pieces: list[bytes] = []
-        self._over = False
 
     @property
     def hides(self) -> bool:
@@ -307,12 +414,6 @@ class WholeReply(ABC):
         self._begin_round()
         self._pieces.append(data)
         return b""
-
-    def _begin_round(self) -> None:
-        """Reset for the next round if the previous one is over."""
-        if self._over:
-            self._over = False
-            self._pieces.clear()
 
     def end(self) -> Round:
         """Return the round, at the end of the provider's body.
@@ -339,15 +440,18 @@ class WholeReply(ABC):
         """Return the provider's error body."""
         return body
 
+    def _next_round(self) -> None:
+        self._pieces.clear()
+
     @abstractmethod
     def _round(self, body: dict[str, Any]) -> Round:
         """Return the round; raise `BrokenReplyError` if it violates the protocol."""
 
 
-def parsed(data: bytes) -> dict[str, Any] | None:
-    """Return the JSON object in some bytes; None if there is none."""
+def parsed(data: bytes | str) -> dict[str, Any] | None:
+    """Return the JSON object that some text is; None if it is none."""
     try:
-        value = jsons.loads(data)
+        value = jsons.loads(data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data)
     except ValueError:
         return None
     return value if isinstance(value, dict) else None

@@ -87,6 +87,52 @@ class Round:
         return bool(self.own) and not self.calls and self.complete
 
 
+class Rounds:
+    """The completed rounds of one reply for the client.
+
+    Args:
+        own: names of the proxy's own tools.
+        tally: combines the usage of several rounds.
+        head: keys of a reply, such as its id, that the client gets from the first round.
+
+    Attributes:
+        own: see above.
+        done: the rounds.
+        usage: their combined usage, as the provider reports it; None if it reported none.
+    """
+
+    def __init__(self, own: frozenset[str], tally: Tally, head: tuple[str, ...]) -> None:
+        self.own = own
+        self.done: list[Round] = []
+        self.usage: Any = None
+        self._tally, self._keys = tally, head
+        self._head: dict[str, Any] = {}
+
+    @property
+    def id(self) -> object:
+        """The reply's id, which is that of the first round; None if it is unknown."""
+        return self._head.get("id")
+
+    def identify(self, said: dict[str, Any]) -> None:
+        """Take the head from the beginning of a reply; the very first may have an empty one."""
+        if not self._head and said.get("id"):
+            self._head = {key: said[key] for key in self._keys if key in said}
+
+    def under_head(self, said: dict[str, Any]) -> dict[str, Any]:
+        """Return part of a later round's reply with the head of the first."""
+        return {**said, **{key: value for key, value in self._head.items() if key in said}}
+
+    def usage_with(self, usage: Any) -> Any:
+        """Return the usage of the completed rounds and of one more."""
+        return self._tally(self.usage, usage)
+
+    def add(self, round_: Round, usage: Any) -> Round:
+        """Complete a round with the usage that the provider reported for it, and return it."""
+        self.done.append(round_)
+        self.usage = self.usage_with(usage)
+        return round_
+
+
 @dataclass(frozen=True, slots=True)
 class WovenRound:
     """One round in the history that the provider sees.

@@ -28,7 +28,8 @@ from wane.proxy.wire.anthropic.messages import (
     without,
 )
 from wane.proxy.wire.anthropic.reply import StreamedMessage, WholeMessage, error_body
-from wane.proxy.wire.base import Body, Correction, Reply
+from wane.proxy.wire.base import Body, Correction
+from wane.proxy.wire.reply import Reply
 from wane.proxy.wire.rounds import Message, OwnCall, Round, Tally, WovenRound, summed
 
 BINDING_BETA: Final = "thinking-binding-controls-2026-08-01"

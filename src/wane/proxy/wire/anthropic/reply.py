@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from wane.proxy import jsons
 from wane.proxy.wire.anthropic.messages import Block, is_blank
-from wane.proxy.wire.base import BrokenReplyError
-from wane.proxy.wire.reply import Event, Splitter, StreamedReply, WholeReply, encode, parsed
-from wane.proxy.wire.rounds import OwnCall, Round, Tally, TokenUsage, count
+from wane.proxy.wire.reply import BrokenReplyError, Event, Splitter, StreamedReply, WholeReply, encode, parsed
+from wane.proxy.wire.rounds import OwnCall, Round, Rounds, Tally, TokenUsage, count
 
 # Stop reasons of a model that ended by itself; others are a limit, a pause, a refusal, or unknown.
 _COMPLETE: Final = ("end_turn", "tool_use", "stop_sequence")
+_HEAD: Final = ("id", "model")
 _INVALID: Final = "INVALID_JSON"
 # The field that a delta extends, by its type: the same in the delta and, except for arguments, in the block.
 _GROWING: Final = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
@@ -40,61 +40,27 @@ class StreamedMessage(StreamedReply):
     """
 
     def __init__(self, own: frozenset[str], tally: Tally) -> None:
-        super().__init__()
-        self._own, self._tally = own, tally
+        super().__init__(Rounds(own, tally, _HEAD))
         self._shown = 0  # number of blocks sent to the client
-        self._rounds: list[Round] = []
-        self._usage: Any = None  # of the completed rounds
-        self._handlers: Mapping[str, Callable[[Event, dict[str, Any]], bytes]] = {
-            "content_block_delta": self._delta,
-            "content_block_start": self._start,
-            "content_block_stop": self._stop,
-            "message_delta": self._close,
-            "message_start": self._head,
-            "message_stop": self._close,
-            "ping": self._ping,
-            "error": self._error,
-        }
         self._next_round()
-
-    def finish(self) -> bytes:
-        """Return the end of the client's reply."""
-        stops_for_own_calls = (
-            _object(self._ending.get("delta")).get("stop_reason") == "tool_use"
-            and self._hides()
-            and not self._rounds[-1].calls
-        )
-        if len(self._rounds) == 1 and not stops_for_own_calls:
-            return self._show(self._closing_held())
-        ending = self._ending
-        if stops_for_own_calls:
-            ending["delta"]["stop_reason"] = "end_turn"
-        if len(self._rounds) > 1:
-            ending["usage"] = self._usage
-        deltas = [event for event in self._closing if _kind(event) == "message_delta"]
-        others = (event.raw for event in self._closing if event not in deltas)
-        return self._show(b"".join([encode(jsons.dumps(ending), deltas[0].name), *others]))
 
     def fail(self, status: int, body: bytes) -> bytes:
         """Return the event with the provider's error."""
         return encode(as_error(status, body), "error")
 
     def _next_round(self) -> None:
+        super()._next_round()
         self._slots: dict[int, Slot] = {}  # by the provider's index
-        self._given: dict[str, Any] = {}  # usage, as the provider reported it
-        self._deltas: list[dict[str, Any]] = []  # `message_delta` events, parsed; usually one
-        self._closing: list[Event] = []  # the events from these on
+        self._usage: dict[str, Any] = {}
+        self._ending: dict[str, Any] = {}  # the `message_delta`; several are merged
         self._stopped = False  # whether `message_stop` was received
 
     def _round(self) -> Round:
-        if not self._deltas or not self._stopped:
-            missing = "message_stop" if self._deltas else "message_delta"
-            raise BrokenReplyError(f"the provider's stream ended without {missing}")
-        stop = _object(self._ending.get("delta")).get("stop_reason")
-        round_ = make_round([slot.made() for slot in self._slots.values()], self._own, stop, self._given)
-        self._usage = self._tally(self._usage, self._given)
-        self._rounds.append(round_)
-        return round_
+        if not self._ending or not self._stopped:
+            raise BrokenReplyError(f"the provider's stream ended without message_{'stop' if self._ending else 'delta'}")
+        made = [slot.made() for slot in self._slots.values()]
+        stop = self._ending["delta"].get("stop_reason")
+        return self._rounds.add(make_round(made, self._own, stop, self._usage), self._usage)
 
     def _take_last(self) -> None:
         # Anything else than the message's end was cut off.
@@ -104,8 +70,19 @@ class StreamedMessage(StreamedReply):
             self._splitter = Splitter()
             self._take(last[0])
 
-    def _closing_held(self) -> bytes:
-        return b"".join(event.raw for event in self._closing)
+    def _closing(self) -> Iterator[bytes]:
+        rounds, ending, delta = self._rounds, self._ending, self._ending["delta"]
+        stops_for_own_calls = delta.get("stop_reason") == "tool_use" and self._hides() and not rounds.done[-1].calls
+        if len(rounds.done) == 1 and not stops_for_own_calls:
+            yield from super()._closing()
+            return
+        if stops_for_own_calls:
+            ending = {**ending, "delta": {**delta, "stop_reason": "end_turn"}}
+        if len(rounds.done) > 1:
+            ending = {**ending, "usage": rounds.usage}
+        deltas = [event for event in self._tail if _kind(event) == "message_delta"]
+        yield deltas[0].changed(ending).raw
+        yield from (event.raw for event in self._tail if event not in deltas)
 
     def _hides(self) -> bool:
         return any(slot.index is None for slot in self._slots.values())
@@ -115,29 +92,30 @@ class StreamedMessage(StreamedReply):
             return True
         return b"content_block" in begun and any(it in begun for it in (b"tool_use", *map(str.encode, self._own)))
 
-    @property
-    def _ending(self) -> dict[str, Any]:
-        """The round's `message_delta`; several are merged."""
-        ending: dict[str, Any] = {}
-        for said in self._deltas:
-            ending = {**ending, **said, "delta": {**_object(ending.get("delta")), **_object(said.get("delta"))}}
-        return ending
-
-    # Events
-
-    def _take(self, event: Event) -> bytes:
-        if not event.data:
-            return self._pass(event.raw)
-        said = parsed(event.data)
-        if said is None:
-            return self._strange(event)
-        kind = said.get("type") or event.name
-        handler = self._handlers.get(kind) if isinstance(kind, str) else None
-        return handler(event, said) if handler is not None else self._show(event.raw)
-
-    def _head(self, event: Event, said: dict[str, Any]) -> bytes:
-        self._report(_object(said.get("message")).get("usage"))
-        return b"" if self._rounds else self._pass(event.raw)
+    def _event(self, event: Event, said: dict[str, Any]) -> bytes:
+        match said.get("type") or event.name:
+            case "content_block_delta":
+                return self._go_on(event, said)
+            case "content_block_start":
+                return self._start(event, said)
+            case "content_block_stop":
+                return self._go_on(event, said, ends=True)
+            case "message_start":
+                self._report(_object(said.get("message")).get("usage"))
+                return b"" if self._rounds.done else self._pass(event.raw)
+            case "message_delta":
+                delta = {**_object(self._ending.get("delta")), **_object(said.get("delta"))}
+                self._ending = {**self._ending, **said, "delta": delta}
+                self._report(said.get("usage"))
+                return self._close(event)
+            case "message_stop":
+                self._stopped = True
+                return self._close(event)
+            case "ping":
+                return self._pass(event.raw)
+            case "error":
+                self._broken(f"the provider ended its stream with an error: {said.get('error')!s:.80}")
+        return self._show(event.raw)
 
     def _start(self, event: Event, said: dict[str, Any]) -> bytes:
         index, block = said.get("index"), said.get("content_block")
@@ -147,60 +125,32 @@ class StreamedMessage(StreamedReply):
         self._shown += slot.index is not None
         return self._of_block(event, said, slot)
 
-    def _delta(self, event: Event, said: dict[str, Any]) -> bytes:
-        slot = self._slot(said)
-        if slot is not None and isinstance(delta := said.get("delta"), dict):
+    def _go_on(self, event: Event, said: dict[str, Any], *, ends: bool = False) -> bytes:
+        """Take in a delta of a block, or its end."""
+        index = said.get("index")
+        slot = self._slots.get(index) if isinstance(index, int) else None
+        if slot is None:
+            # If its start was not understood, the block may be an own call.
+            return self._obscure() if self._failure else self._show(event.raw)
+        slot.ended = slot.ended or ends
+        if isinstance(delta := said.get("delta"), dict):
             slot.add(delta)
         return self._of_block(event, said, slot)
 
-    def _stop(self, event: Event, said: dict[str, Any]) -> bytes:
-        slot = self._slot(said)
-        if slot is not None:
-            slot.ended = True
-        return self._of_block(event, said, slot)
-
-    def _close(self, event: Event, said: dict[str, Any]) -> bytes:
-        self._closing.append(event)
-        if (said.get("type") or event.name) == "message_stop":
-            self._stopped = True
-        else:
-            self._deltas.append(said)
-            self._report(said.get("usage"))
-        return b""
-
-    def _ping(self, event: Event, said: dict[str, Any]) -> bytes:  # noqa: ARG002 - the signature of handlers
-        return self._pass(event.raw)
-
-    def _error(self, event: Event, said: dict[str, Any]) -> bytes:
-        self._failure = self._failure or f"the provider ended its stream with an error: {said.get('error')!s:.80}"
-        self._reported = True
-        return self._show(event.raw)
+    def _of_block(self, event: Event, said: dict[str, Any], slot: Slot) -> bytes:
+        """Return an event of a block with the client's index; nothing if the block is hidden."""
+        if slot.index is None:
+            return b""
+        same = slot.index == said["index"]
+        return self._show(event.raw if same else event.changed({**said, "index": slot.index}).raw)
 
     def _strange(self, event: Event) -> bytes:
-        if event.data == b"[DONE]":
-            # Some gateways end their streams like OpenAI.
-            self._closing.append(event)
-            return b""
-        shown = super()._strange(event)
         self._failure = self._failure or self._lost
-        return shown
-
-    def _of_block(self, event: Event, said: dict[str, Any], slot: Slot | None) -> bytes:
-        """Return an event of a block with the client's index; nothing if the block is hidden."""
-        if slot is None and self._failure:
-            # The start of the block was not understood, so it may be an own call.
-            return self._obscure()
-        if slot is None or slot.index == said["index"]:
-            return self._show(event.raw)
-        return b"" if slot.index is None else self._show(event.with_data(jsons.dumps({**said, "index": slot.index})))
-
-    def _slot(self, said: dict[str, Any]) -> Slot | None:
-        index = said.get("index")
-        return self._slots.get(index) if isinstance(index, int) else None
+        return super()._strange(event)
 
     def _report(self, usage: object) -> None:
         # Counts are totals, not increments; values that a later event omits stay.
-        self._given.update({key: value for key, value in _object(usage).items() if value is not None})
+        self._usage.update({key: value for key, value in _object(usage).items() if value is not None})
 
 
 class WholeMessage(WholeReply):
@@ -212,27 +162,19 @@ class WholeMessage(WholeReply):
     """
 
     def __init__(self, own: frozenset[str], tally: Tally) -> None:
-        super().__init__(own)
-        self._tally = tally
+        super().__init__(Rounds(own, tally, _HEAD))
         self._messages: list[dict[str, Any]] = []
-        self._calls = 0  # of the last round, for the client
-        self._usage: Any = None
 
     def finish(self) -> bytes:
         """Return the client's reply; for a single round that needs no change, the same bytes."""
-        first, last = self._messages[0], self._messages[-1]
+        rounds, first, last = self._rounds, self._messages[0], self._messages[-1]
         hides = any(is_own(block, self._own) for block in last["content"])
         if len(self._messages) == 1 and not hides:
             return self.rest()
         blocks = (block for message in self._messages for block in message["content"])
-        reply: dict[str, Any] = {
-            **first,
-            **last,
-            **{key: first[key] for key in ("id", "model") if key in first},
-            "content": [block for block in blocks if not is_own(block, self._own)],
-            "usage": self._usage,
-        }
-        if hides and last.get("stop_reason") == "tool_use" and not self._calls:
+        content = [block for block in blocks if not is_own(block, self._own)]
+        reply = rounds.under_head({**first, **last, "content": content, "usage": rounds.usage})
+        if hides and last.get("stop_reason") == "tool_use" and not rounds.done[-1].calls:
             reply["stop_reason"] = "end_turn"
         return jsons.dumps(reply)
 
@@ -242,9 +184,8 @@ class WholeMessage(WholeReply):
             raise BrokenReplyError(f"the provider's reply is not a message with blocks: {self.rest()[:80]!r}")
         round_ = make_round(list(map(_made, content)), self._own, body.get("stop_reason"), body.get("usage"))
         self._messages.append(body)
-        self._calls = round_.calls
-        self._usage = self._tally(self._usage, body.get("usage"))
-        return round_
+        self._rounds.identify(body)
+        return self._rounds.add(round_, body.get("usage"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,8 +264,8 @@ def arguments_of(raw: str) -> dict[str, Any]:
     """
     if not raw.strip():
         return {}
-    given = _loaded(raw)
-    return given if isinstance(given, dict) else {_INVALID: raw}
+    given = parsed(raw)
+    return {_INVALID: raw} if given is None else given
 
 
 def given_arguments(given: object) -> str:
@@ -350,7 +291,8 @@ def make_round(made: Sequence[Made], own: frozenset[str], stop: object, usage: o
     for number, one in enumerate(made):
         block = one.block
         if is_own(block, own):
-            if not _is_whole(one, sure=complete or number + 1 < len(made)):
+            # A limit that cuts off a block still ends it like any other.
+            if not one.ended or (not complete and number + 1 == len(made) and parsed(one.raw) is None):
                 continue
             calls.append(OwnCall(block["id"], block["name"], one.raw if one.raw.strip() else "{}"))
         elif is_blank(block):
@@ -375,25 +317,10 @@ def error_body(status: int, message: str) -> bytes:
 
 def as_error(status: int, body: bytes) -> bytes:
     """Return a provider's error body as one line of JSON in Anthropic's format, whatever format it has."""
-    try:
-        said = jsons.loads(body)
-    except ValueError:
-        said = None
-    if isinstance(said, dict) and isinstance(said.get("error"), dict):
+    said = parsed(body)
+    if said is not None and isinstance(said.get("error"), dict):
         return jsons.dumps(said)
     return error_body(status, body.decode("utf-8", "replace").strip() or f"the provider answered with HTTP {status}")
-
-
-def _is_whole(one: Made, *, sure: bool) -> bool:
-    """Whether an own call is complete; a limit that cuts off a block still ends it like any other."""
-    return one.ended and (sure or isinstance(_loaded(one.raw), dict))
-
-
-def _loaded(raw: str) -> object:
-    try:
-        return jsons.loads(raw.encode("utf-8", "surrogatepass"))
-    except ValueError:
-        return None
 
 
 def _made(block: Block) -> Made:

@@ -7,8 +7,9 @@ from hashlib import blake2b
 from typing import Any, Final, TypeAlias
 
 from wane.proxy import jsons
-from wane.proxy.wire.openai import is_json, unmarked
-from wane.proxy.wire.rounds import Message, OwnCall
+from wane.proxy.wire.openai import token_usage, unmarked
+from wane.proxy.wire.reply import parsed
+from wane.proxy.wire.rounds import Message, OwnCall, Round
 
 REASONING_TEXTS: Final = ("reasoning_content", "reasoning")
 """Keys of reasoning as text."""
@@ -139,37 +140,25 @@ class Draft:
         for call in self.calls:
             call.own = bool(call.own)
 
-    @property
-    def complete(self) -> bool:
-        """Whether the model ended by itself."""
-        return self.finish not in ("length", "content_filter", "error")
-
-    def own_calls(self) -> tuple[OwnCall, ...]:
-        """Return the complete own calls."""
-        return tuple(OwnCall(call.id, call.name, call.arguments) for call in self._whole_calls() if call.own)
-
-    def client_calls(self) -> int:
-        """Return how many calls the client must answer."""
-        return sum(not call.own for call in self.calls)
-
-    def message(self, seed: str) -> Message:
-        """Return the message for later requests, without own calls that were cut off.
+    def round(self, seed: str, usage: Any) -> Round:
+        """Return the completed round; own calls that were cut off are left out.
 
         Args:
             seed: seed of the ids for calls without one.
+            usage: the usage that the provider reported.
         """
+        self.settle()
+        complete = self.finish not in ("length", "content_filter", "error")
         for number, call in enumerate(self.calls):
             call.id = call.id or "call_" + blake2b(f"{seed}:{number}".encode(), digest_size=12).hexdigest()
-        calls = [call.whole() for call in self._whole_calls()]
-        fields = dict(self._fields)
-        content = fields.pop("content", None)
-        if content is None and not calls and "refusal" not in fields:
-            content = ""
-        message = {"role": "assistant", "content": content, **fields}
-        return {**message, "tool_calls": calls} if calls else message
-
-    def _whole_calls(self) -> list[Call]:
-        return [call for call in self.calls if self.complete or not call.own or is_json(call.arguments)]
+        calls = [call for call in self.calls if complete or not call.own or parsed(call.arguments) is not None]
+        own = tuple(OwnCall(call.id, call.name, call.arguments) for call in calls if call.own)
+        message: Message = {"role": "assistant", "content": None, **self._fields}
+        if calls:
+            message["tool_calls"] = [call.whole() for call in calls]
+        elif message["content"] is None and "refusal" not in message:
+            message["content"] = ""
+        return Round(message, own, len(calls) - len(own), complete, token_usage(usage, "prompt", "completion"))
 
     def _take_call(self, entry: Mapping[str, Any], *, whole: bool) -> Call:
         call = None if whole else self._call_of(entry)
@@ -225,13 +214,9 @@ def entries_of(delta: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
 
 
-def merged(messages: Sequence[Message], own: Container[str]) -> Message:
-    """Return the client's message for the messages of several rounds.
-
-    Args:
-        messages: the rounds' messages.
-        own: ids of own calls, which are left out.
-    """
+def merged(rounds: Sequence[Round]) -> Message:
+    """Return the client's message for the messages of several rounds: without own calls."""
+    messages, own = [each.message for each in rounds], {call.id for each in rounds for call in each.own}
     result: Message = {"role": "assistant", "content": joined([message.get("content") for message in messages])}
     result |= {k: v for k, v in messages[-1].items() if k not in (*result, *REASONING_TEXTS, *REASONING_LISTS)}
     for key in REASONING_TEXTS:

@@ -10,10 +10,11 @@ from wane.core.errors import FormatError
 from wane.formats.openai import OpenAIFormat
 from wane.formats.writing import WritingFormat
 from wane.proxy import jsons
-from wane.proxy.wire.base import Body, Reply
+from wane.proxy.wire.base import Body
 from wane.proxy.wire.chat.messages import REASONING_LISTS, TEXTS, entries_of, list_shares, merged, shares, text_of
 from wane.proxy.wire.chat.reply import StreamedChat, WholeChat
 from wane.proxy.wire.openai import OpenAIWire, without_markers
+from wane.proxy.wire.reply import Reply
 from wane.proxy.wire.rounds import Message, OwnCall, Round, Tally, WovenRound, summed
 
 _SYSTEM: Final = ("system", "developer")
@@ -158,7 +159,7 @@ class OpenAIChatWire(OpenAIWire):
 
     def visible(self, rounds: Sequence[Round]) -> Message:
         """Return the client's assistant message for a reply of these rounds."""
-        return merged([each.message for each in rounds], {call.id for each in rounds for call in each.own})
+        return merged(rounds)
 
     def results(self, answers: Sequence[tuple[OwnCall, str]]) -> tuple[Message, ...]:
         """Return the messages that answer own calls, one each."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 from wane.proxy import jsons
-from wane.proxy.wire.base import BrokenReplyError
 from wane.proxy.wire.chat.messages import (
     REASONING_LISTS,
     REASONING_TEXTS,
@@ -19,54 +18,16 @@ from wane.proxy.wire.chat.messages import (
     next_index,
     shifted,
 )
-from wane.proxy.wire.openai import error_of, token_usage
-from wane.proxy.wire.reply import Event, StreamedReply, WholeReply, encode, parsed
-from wane.proxy.wire.rounds import Message, Round, Tally
+from wane.proxy.wire.openai import error_of
+from wane.proxy.wire.reply import BrokenReplyError, Event, StreamedReply, WholeReply, encode, parsed
+from wane.proxy.wire.rounds import Round, Rounds, Tally
 
 Chunk: TypeAlias = dict[str, Any]
 
-_DONE: Final = b"[DONE]"
 _HEAD: Final = ("id", "created", "model")
 _CALLING: Final = ("tool_calls", "function_call")
 # Fields of a delta without visible content.
 _UNSEEN: Final = frozenset({"role", "obfuscation"})
-
-
-class _Rounds:
-    """The completed rounds of a reply.
-
-    Attributes:
-        messages: their messages.
-        own: ids of own calls in them.
-        usage: their combined usage, as the provider reports it.
-        head: id, time and model of the reply for the client, from the first round.
-    """
-
-    def __init__(self, tally: Tally) -> None:
-        self.tally = tally
-        self.messages: list[Message] = []
-        self.own: set[str] = set()
-        self.usage: Any = None
-        self.head: dict[str, Any] = {}
-
-    def identify(self, chunk: Mapping[str, Any]) -> None:
-        """Take the head from a chunk; the very first may have an empty one."""
-        if not self.head and chunk.get("id"):
-            self.head = {key: chunk[key] for key in _HEAD if key in chunk}
-
-    def under_head(self, chunk: Chunk) -> Chunk:
-        """Return a chunk of a later round with the head of the first."""
-        return {**chunk, **{key: value for key, value in self.head.items() if key in chunk}}
-
-    def close(self, draft: Draft, usage: Any) -> Round:
-        """Complete a round, and return it."""
-        draft.settle()
-        message = draft.message(f"{self.head.get('id')}:{len(self.messages)}")
-        own = draft.own_calls()
-        self.messages.append(message)
-        self.own.update(call.id for call in own)
-        self.usage = self.tally(self.usage, usage)
-        return Round(message, own, draft.client_calls(), draft.complete, token_usage(usage, "prompt", "completion"))
 
 
 class StreamedChat(StreamedReply):
@@ -74,20 +35,15 @@ class StreamedChat(StreamedReply):
 
     Args:
         own: names of the proxy's own tools.
+        tally: combines the usage of several rounds.
         wants_usage: whether the client asked for usage, in a chunk without choices at the end.
     """
 
     def __init__(self, own: frozenset[str], tally: Tally, *, wants_usage: bool) -> None:
-        super().__init__()
-        self._own = own
+        super().__init__(Rounds(own, tally, _HEAD))
         self._wants_usage = wants_usage
-        self._rounds = _Rounds(tally)
         self._has_role = False
         self._next_round()
-
-    def finish(self) -> bytes:
-        """Return the end of the client's stream."""
-        return self._late + b"".join(self._held) + b"".join(map(self._closing, self._tail))
 
     def fail(self, status: int, body: bytes) -> bytes:
         """Return an error in the form of streams: an object in place of a chunk."""
@@ -95,21 +51,36 @@ class StreamedChat(StreamedReply):
         return encode(jsons.dumps({"error": {**error, "code": error.get("code") or status}}))
 
     def _next_round(self) -> None:
+        super()._next_round()
         self._draft = Draft(self._own)
         self._usage: Any = None
-        self._done = False
-        self._tail: list[_Closing] = []
-        self._later = bool(self._rounds.messages)
+        self._later = bool(self._rounds.done)
         # What the client has seen of earlier rounds, until this round adds to it.
-        self._seen = merged(self._rounds.messages, self._rounds.own) if self._later else {}
+        self._seen = merged(self._rounds.done) if self._later else {}
 
     def _round(self) -> Round:
         if self._draft.finish is None and not self._done:
             raise BrokenReplyError("the provider's stream stopped before its end")
-        return self._rounds.close(self._draft, self._usage)
+        return self._rounds.add(self._draft.round(_seed(self._rounds), self._usage), self._usage)
 
-    def _closing_held(self) -> bytes:
-        return b"".join(it.event.with_data(jsons.dumps(it.chunk)) if it.changed else it.event.raw for it in self._tail)
+    def _closing(self) -> Iterator[bytes]:
+        hides_all = bool(self._draft.calls) and all(call.own for call in self._draft.calls)
+        for event in self._tail:
+            chunk = parsed(event.data)
+            if chunk is None:
+                yield event.raw  # `[DONE]`
+                continue
+            choice = _choice(chunk)
+            if choice is None and not self._wants_usage and not chunk.get("choices"):
+                continue
+            changed = self._later
+            if hides_all and choice and choice.get("finish_reason") in _CALLING:
+                chunk, changed = _with_choice(chunk, {**choice, "finish_reason": "stop"}), True
+            if self._later:
+                chunk = self._rounds.under_head(chunk)
+                if chunk.get("usage"):
+                    chunk["usage"] = self._rounds.usage
+            yield event.changed(chunk).raw if changed else event.raw
 
     def _hides(self) -> bool:
         return any(call.own is not False for call in self._draft.calls)
@@ -119,29 +90,18 @@ class StreamedChat(StreamedReply):
 
     # Events
 
-    def _take(self, event: Event) -> bytes:
-        if not event.data:
+    def _event(self, event: Event, said: Chunk) -> bytes:
+        if said.get("error"):
+            self._broken(f"the provider's stream holds an error: {said['error']!r:.500}")
             return self._pass(event.raw)
-        if event.data.strip() == _DONE:
-            self._done = True
-            self._tail.append(_Closing(event, None))
-            return b""
-        chunk = parsed(event.data)
-        if chunk is None:
-            return self._strange(event)
-        if chunk.get("error"):
-            self._failure = f"the provider's stream holds an error: {chunk['error']!r:.500}"
-            self._reported = True
-            return self._pass(event.raw)
-        self._rounds.identify(chunk)
-        self._usage = chunk.get("usage") or self._usage
-        choice = _choice(chunk)
-        if self._draft.finish is not None or (choice is None and chunk.get("usage")):
-            self._tail.append(_Closing(event, chunk))
-            return b""
+        self._rounds.identify(said)
+        self._usage = said.get("usage") or self._usage
+        choice = _choice(said)
+        if self._draft.finish is not None or (choice is None and said.get("usage")):
+            return self._close(event)
         if choice is None:
-            return self._pass(self._encoded(event, chunk, changed=False))
-        return self._take_choice(event, chunk, choice)
+            return self._pass(self._encoded(event, said, changed=False))
+        return self._take_choice(event, said, choice)
 
     def _take_choice(self, event: Event, chunk: Chunk, choice: dict[str, Any]) -> bytes:
         delta = choice.get("delta")
@@ -156,25 +116,26 @@ class StreamedChat(StreamedReply):
         shown = self._shown(delta, calls)
         changed = shown is not delta
         seen = any(value for key, value in shown.items() if key not in _UNSEEN)
+        if changed:
+            chunk = _with_choice(chunk, {**choice, "delta": shown})
         if reason:
-            return self._end_choice(event, chunk, {**choice, "delta": shown}, seen=seen, changed=changed)
+            return self._end_choice(event, chunk, seen=seen, changed=changed)
         if not seen and "role" not in shown and (self._later or changed):
             return b""
         self._has_role = self._has_role or "role" in shown
-        if changed:
-            chunk = _with_choice(chunk, {**choice, "delta": shown})
         encoded = self._encoded(event, chunk, changed=changed)
         return self._show(encoded) if seen else self._pass(encoded)
 
-    def _end_choice(self, event: Event, chunk: Chunk, choice: dict[str, Any], *, seen: bool, changed: bool) -> bytes:
+    def _end_choice(self, event: Event, chunk: Chunk, *, seen: bool, changed: bool) -> bytes:
         """Hold back the chunk with the `finish_reason`; its visible content is sent at once."""
         if not seen:
-            self._tail.append(_Closing(event, _with_choice(chunk, choice) if changed else chunk, changed))
-            return b""
+            return self._close(event.changed(chunk) if changed else event)
+        choice = _choice(chunk)
+        assert choice is not None
         now = _with_choice(chunk, {**choice, "finish_reason": None})
         now.pop("usage", None)
         then = {key: value for key, value in choice.items() if key != "logprobs"}
-        self._tail.append(_Closing(event, _with_choice(chunk, {**then, "delta": {}}), changed=True))
+        self._close(event.changed(_with_choice(chunk, {**then, "delta": {}})))
         return self._show(self._encoded(event, now, changed=True))
 
     def _encoded(self, event: Event, chunk: Chunk, *, changed: bool) -> bytes:
@@ -182,31 +143,10 @@ class StreamedChat(StreamedReply):
         if self._later:
             chunk = self._rounds.under_head(chunk)
             if chunk.get("usage"):
-                chunk["usage"] = self._rounds.tally(self._rounds.usage, chunk["usage"])
+                chunk["usage"] = self._rounds.usage_with(chunk["usage"])
         elif not changed:
             return event.raw
-        return event.with_data(jsons.dumps(chunk))
-
-    def _closing(self, closing: _Closing) -> bytes:
-        """Return the bytes of a closing event, after the last round."""
-        event, chunk, changed = closing
-        if chunk is None:
-            return event.raw
-        choice = _choice(chunk)
-        if choice is None and not self._wants_usage and not chunk.get("choices"):
-            return b""
-        if choice and choice.get("finish_reason") in _CALLING and self._hides_all:
-            chunk, changed = _with_choice(chunk, {**choice, "finish_reason": "stop"}), True
-        if self._later:
-            chunk = self._rounds.under_head(chunk)
-            if chunk.get("usage"):
-                chunk["usage"] = self._rounds.usage
-        return event.with_data(jsons.dumps(chunk)) if changed or self._later else event.raw
-
-    @property
-    def _hides_all(self) -> bool:
-        """Whether the last round made calls, and none that the client sees."""
-        return bool(self._draft.calls) and not self._draft.client_calls()
+        return event.changed(chunk).raw
 
     # Deltas
 
@@ -264,21 +204,21 @@ class WholeChat(WholeReply):
 
     Args:
         own: names of the proxy's own tools.
+        tally: combines the usage of several rounds.
     """
 
     def __init__(self, own: frozenset[str], tally: Tally) -> None:
-        super().__init__(own)
-        self._rounds = _Rounds(tally)
+        super().__init__(Rounds(own, tally, _HEAD))
         self._last: Chunk = {}
 
     def finish(self) -> bytes:
         """Return the client's reply."""
         rounds, last = self._rounds, self._last
-        if len(rounds.messages) == 1 and not rounds.own:
+        if len(rounds.done) == 1 and not rounds.done[0].own:
             return self.rest()
         choice = _choice(last)
         assert choice is not None
-        shown = merged(rounds.messages, rounds.own)
+        shown = merged(rounds.done)
         keys = [key for key in ("content", "tool_calls", *REASONING_TEXTS, *REASONING_LISTS) if key in shown]
         message = {**choice["message"], **{key: shown[key] for key in keys}}
         if "tool_calls" not in shown:
@@ -298,15 +238,12 @@ class WholeChat(WholeReply):
         draft = Draft(self._own)
         draft.take(message, whole=True)
         draft.finish = choice.get("finish_reason")
-        return self._rounds.close(draft, body.get("usage"))
+        return self._rounds.add(draft.round(_seed(self._rounds), body.get("usage")), body.get("usage"))
 
 
-class _Closing(NamedTuple):
-    """An event that waits for the end of the reply, its chunk, and whether the chunk was changed."""
-
-    event: Event
-    chunk: Chunk | None
-    changed: bool = False
+def _seed(rounds: Rounds) -> str:
+    """The seed of ids in a round."""
+    return f"{rounds.id}:{len(rounds.done)}"
 
 
 def _choice(chunk: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from wane.proxy.wire.base import Body
-from wane.proxy.wire.openai import is_json
+from wane.proxy.wire.reply import parsed
 from wane.proxy.wire.rounds import OwnCall
 
 Item: TypeAlias = dict[str, Any]
@@ -36,13 +36,8 @@ def own_calls(items: Iterable[Item], own: Container[str], *, complete: bool) -> 
         own: names of the proxy's own tools.
         complete: whether the model ended by itself; else the last call may be cut off.
     """
-    return tuple(
-        OwnCall(call_id, str(item["name"]), str(item.get("arguments") or ""))
-        for item in items
-        if is_own(item, own)
-        and (call_id := call_id_of(item))
-        and (complete or is_json(str(item.get("arguments") or "")))
-    )
+    calls = [(call_id_of(item), item["name"], str(item.get("arguments") or "")) for item in items if is_own(item, own)]
+    return tuple(OwnCall(id_, name, raw) for id_, name, raw in calls if id_ and (complete or parsed(raw) is not None))
 
 
 def client_calls(items: Sequence[Item], own: Container[str]) -> int:

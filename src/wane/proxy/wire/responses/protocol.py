@@ -10,8 +10,9 @@ from wane.conversation.request import Tool
 from wane.core.errors import FormatError
 from wane.formats.openai_responses import OpenAIResponsesFormat, group
 from wane.formats.writing import WritingFormat
-from wane.proxy.wire.base import Body, Reply
+from wane.proxy.wire.base import Body
 from wane.proxy.wire.openai import OpenAIWire, without_markers
+from wane.proxy.wire.reply import Reply
 from wane.proxy.wire.responses.messages import (
     Item,
     call_id_of,

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 from wane.proxy import jsons
-from wane.proxy.wire.base import Body, BrokenReplyError
+from wane.proxy.wire.base import Body
 from wane.proxy.wire.openai import error_of, token_usage
-from wane.proxy.wire.reply import Event, StreamedReply, WholeReply, encode, parsed
+from wane.proxy.wire.reply import BrokenReplyError, Event, StreamedReply, WholeReply, encode
 from wane.proxy.wire.responses.messages import Item, call_id_of, client_calls, is_own, own_calls, returnable
-from wane.proxy.wire.rounds import Round, Tally
+from wane.proxy.wire.rounds import Round, Rounds, Tally
 
 Data: TypeAlias = dict[str, Any]
 
@@ -19,27 +19,21 @@ _END: Final = frozenset({"response.completed", "response.incomplete", "response.
 _HEAD: Final = ("id", "created_at")
 
 
-class _Rounds:
+class _Rounds(Rounds):
     """The rounds of a reply.
 
     Args:
         body: the client's request.
         own: names of the proxy's own tools.
+        tally: combines the usage of several rounds.
 
     Attributes:
-        count: number of completed rounds.
-        output: their output items that the client sees.
-        usage: their combined usage, as the provider reports it.
-        head: id and time of the response for the client, from the first round.
+        output: output items of the completed rounds that the client sees.
     """
 
     def __init__(self, body: Body, own: frozenset[str], tally: Tally) -> None:
-        self.tally = tally
-        self.count = 0
+        super().__init__(own, tally, _HEAD)
         self.output: list[Item] = []
-        self.usage: Any = None
-        self.head: Data = {}
-        self._own = own
         self._instructions = body.get("instructions")
         self._stored = body.get("store") is not False
 
@@ -47,28 +41,20 @@ class _Rounds:
         """Return a response that repeats the client's own tools and instructions, not those sent upstream."""
         echoed: Data = {}
         tools = response.get("tools")
-        if isinstance(tools, list) and any(is_own(_as_call(tool), self._own) for tool in tools):
-            echoed["tools"] = [tool for tool in tools if not is_own(_as_call(tool), self._own)]
+        if isinstance(tools, list) and any(is_own(_as_call(tool), self.own) for tool in tools):
+            echoed["tools"] = [tool for tool in tools if not is_own(_as_call(tool), self.own)]
         if response.get("instructions") != self._instructions and "instructions" in response:
             echoed["instructions"] = self._instructions
         return {**response, **echoed} if echoed else response
 
-    def identify(self, response: Data) -> None:
-        """Take the head from a response."""
-        if not self.head:
-            self.head = {key: response[key] for key in _HEAD if key in response}
-
     def merged(self, response: Data) -> Data:
         """Return the last round's response as that of all rounds; the same object if nothing changes."""
-        output = response.get("output")
-        seen = [item for item in output if not is_own(item, self._own)] if isinstance(output, list) else []
-        echoed = self.echo(response)
-        if not self.count:
-            hidden = isinstance(output, list) and len(seen) < len(output)
+        seen, echoed = self._seen(response), self.echo(response)
+        if not self.done:
+            hidden = isinstance(response.get("output"), list) and len(seen) < len(response["output"])
             return {**echoed, "output": seen} if hidden else echoed
-        usage = {"usage": self.tally(self.usage, echoed.get("usage"))} if "usage" in echoed or self.usage else {}
-        head = {key: value for key, value in self.head.items() if key in echoed}
-        return {**echoed, **head, "output": [*self.output, *seen], **usage}
+        usage = {"usage": self.usage_with(echoed.get("usage"))} if "usage" in echoed or self.usage else {}
+        return {**self.under_head(echoed), "output": [*self.output, *seen], **usage}
 
     def close(self, response: Data, items: list[Item]) -> Round:
         """Complete a round, and return it.
@@ -81,15 +67,17 @@ class _Rounds:
         output = [item for item in given if isinstance(item, dict)] if isinstance(given, list) else []
         items = output or items
         complete = response.get("status", "completed") == "completed"
-        own = own_calls(items, self._own, complete=complete)
+        own = own_calls(items, self.own, complete=complete)
         ids = {call.id for call in own}
-        whole = [item for item in items if not is_own(item, self._own) or call_id_of(item) in ids]
-        self.count += 1
-        self.output += [item for item in output if not is_own(item, self._own)]
-        usage = response.get("usage")
-        self.usage = self.tally(self.usage, usage)
-        message = {"items": returnable(whole, stored=self._stored)}
-        return Round(message, own, client_calls(items, self._own), complete, token_usage(usage, "input", "output"))
+        whole = [item for item in items if not is_own(item, self.own) or call_id_of(item) in ids]
+        self.output += self._seen(response)
+        message, usage = {"items": returnable(whole, stored=self._stored)}, response.get("usage")
+        tokens = token_usage(usage, "input", "output")
+        return self.add(Round(message, own, client_calls(items, self.own), complete, tokens), usage)
+
+    def _seen(self, response: Data) -> list[Any]:
+        output = response.get("output")
+        return [item for item in output if not is_own(item, self.own)] if isinstance(output, list) else []
 
 
 class StreamedResponse(StreamedReply):
@@ -98,21 +86,18 @@ class StreamedResponse(StreamedReply):
     Args:
         body: the client's request.
         own: names of the proxy's own tools.
+        tally: combines the usage of several rounds.
     """
 
+    _rounds: _Rounds
+
     def __init__(self, body: Body, own: frozenset[str], tally: Tally) -> None:
-        super().__init__()
-        self._own = own
-        self._rounds = _Rounds(body, own, tally)
+        super().__init__(_Rounds(body, own, tally))
         self._opening: Data = {}
         self._top = 0  # the next output index for the client
         self._last: int | None = None  # the last sequence number sent to the client
         self._shift = 0
         self._next_round()
-
-    def finish(self) -> bytes:
-        """Return the end of the client's stream."""
-        return self._late + b"".join(self._held) + b"".join(self._tail)
 
     def fail(self, status: int, body: bytes) -> bytes:
         """Return the event of a failed response."""
@@ -125,21 +110,18 @@ class StreamedResponse(StreamedReply):
         return encode(jsons.dumps(data), "response.failed")
 
     def _next_round(self) -> None:
+        super()._next_round()
         self._base = self._top
         self._hidden: set[int] = set()
         self._begun: set[int] = set()
         self._items: dict[int, Item] = {}
         self._terminal: Data | None = None
-        self._tail: list[bytes] = []
-        self._gap = self._rounds.count > 0
+        self._gap = bool(self._rounds.done)
 
     def _round(self) -> Round:
         if self._terminal is None:
             raise BrokenReplyError("the provider's stream stopped before its end")
         return self._rounds.close(self._terminal, [self._items[index] for index in sorted(self._items)])
-
-    def _closing_held(self) -> bytes:
-        return b"".join(self._tail)
 
     def _hides(self) -> bool:
         return bool(self._hidden)
@@ -150,50 +132,36 @@ class StreamedResponse(StreamedReply):
 
     # Events
 
-    def _take(self, event: Event) -> bytes:
-        if not event.data:
-            return self._pass(event.raw)
-        data = parsed(event.data)
-        if data is None:
-            if event.data.strip() != b"[DONE]":
-                return self._strange(event)
-            self._tail.append(event.raw)
-            return b""
-        kind = str(data.get("type") or event.name)
-        response = data.get("response")
+    def _event(self, event: Event, said: Data) -> bytes:
+        kind = str(said.get("type") or event.name)
+        response = said.get("response")
         if kind in _BEGIN and isinstance(response, dict):
-            return self._begin(event, data, response)
+            return self._begin(event, said, response)
         if kind in _END and isinstance(response, dict):
-            return self._end(event, data, response)
-        if kind == "error" or (kind == "" and data.get("error")):
-            self._failure = f"the provider's stream holds an error: {data.get('error') or data.get('message')!r:.500}"
-            self._reported = True
-            return self._pass(self._encoded(event, data))
-        index = data.get("output_index")
-        if not isinstance(index, int):
-            return self._pass(self._encoded(event, data))
-        return self._take_item(event, data, index)
+            return self._end(event, said, response)
+        if kind == "error" or (kind == "" and said.get("error")):
+            self._broken(f"the provider's stream holds an error: {said.get('error') or said.get('message')!r:.500}")
+        elif isinstance(index := said.get("output_index"), int):
+            return self._take_item(event, said, index)
+        return self._pass(self._numbered(event, said).raw)
 
     def _begin(self, event: Event, data: Data, response: Data) -> bytes:
         """Take in an event that starts a response; the client gets only those of the first round."""
-        if self._rounds.count:
+        if self._rounds.done:
             self._gap = True
             return b""
         self._rounds.identify(response)
-        echoed = self._rounds.echo(response)
-        self._opening = echoed
-        return self._pass(self._encoded(event, data, {} if echoed is response else {"response": echoed}))
+        self._opening = self._rounds.echo(response)
+        return self._pass(self._numbered(event, data, response=self._opening).raw)
 
     def _end(self, event: Event, data: Data, response: Data) -> bytes:
         """Take in the event that ends a response, and hold it back."""
         self._terminal = response
         self._rounds.identify(response)
         if response.get("status") == "failed" or data.get("type") == "response.failed":
-            self._failure = f"the provider's response failed: {response.get('error')!r:.500}"
-            self._reported = True
-        merged = self._rounds.merged(response)
+            self._broken(f"the provider's response failed: {response.get('error')!r:.500}")
         last, shift, gap = self._last, self._shift, self._gap
-        self._tail.append(self._encoded(event, data, {} if merged is response else {"response": merged}))
+        self._close(self._numbered(event, data, response=self._rounds.merged(response)))
         # If the model is asked again, the client does not get this event.
         self._last, self._shift, self._gap = last, shift, gap
         return b""
@@ -214,23 +182,21 @@ class StreamedResponse(StreamedReply):
             return self._obscure()
         place = self._base + index - sum(other < index for other in self._hidden)
         self._top = max(self._top, place + 1)
-        return self._show(self._encoded(event, data, {} if place == index else {"output_index": place}))
+        return self._show(self._numbered(event, data, output_index=place).raw)
 
-    def _encoded(self, event: Event, data: Data, changes: Mapping[str, Any] | None = None) -> bytes:
-        """Return an event's bytes with changes to its data and sequence number; unchanged if there are none.
+    def _numbered(self, event: Event, data: Data, **changes: Any) -> Event:
+        """Return an event with the client's sequence number and other changes; the same if nothing changes.
 
         Sequence numbers are the provider's, without gaps for events that the client does not get.
         """
-        changed = dict(changes or {})
         number = data.get("sequence_number")
         if isinstance(number, int):
             if self._gap:
                 self._shift = 0 if self._last is None else self._last + 1 - number
                 self._gap = False
-            self._last = number + self._shift
-            if self._shift:
-                changed["sequence_number"] = self._last
-        return event.with_data(jsons.dumps({**data, **changed})) if changed else event.raw
+            self._last = changes["sequence_number"] = number + self._shift
+        changed = any(value != data[key] for key, value in changes.items())
+        return event.changed({**data, **changes}) if changed else event
 
 
 class WholeResponse(WholeReply):
@@ -239,11 +205,13 @@ class WholeResponse(WholeReply):
     Args:
         body: the client's request.
         own: names of the proxy's own tools.
+        tally: combines the usage of several rounds.
     """
 
+    _rounds: _Rounds
+
     def __init__(self, body: Body, own: frozenset[str], tally: Tally) -> None:
-        super().__init__(own)
-        self._rounds = _Rounds(body, own, tally)
+        super().__init__(_Rounds(body, own, tally))
         self._reply: bytes | None = None
 
     def finish(self) -> bytes:
