@@ -34,32 +34,21 @@ def loads(data: bytes) -> Any:
         raise ValueError("the JSON is nested too deeply") from error
 
 
-def canonical(data: object) -> bytes:
-    """Return data as JSON with sorted keys, so that equal data gives equal bytes.
-
-    Raises:
-        ValueError: if it is not JSON data.
-    """
-    try:
-        return orjson.dumps(data, option=orjson.OPT_SORT_KEYS)
-    except TypeError:
-        try:
-            return json.dumps(data, separators=(",", ":"), sort_keys=True).encode()
-        except (TypeError, RecursionError) as error:
-            raise ValueError(f"not JSON data: {error}") from error
-
-
-def dumps(data: object) -> bytes:
+def dumps(data: object, *, canonical: bool = False) -> bytes:
     """Return data as JSON in UTF-8, without spaces.
 
+    Args:
+        data: JSON data.
+        canonical: whether to sort keys, so that equal data gives equal bytes.
+
     Raises:
         ValueError: if it is not JSON data.
     """
     try:
-        return orjson.dumps(data)
+        return orjson.dumps(data, option=orjson.OPT_SORT_KEYS if canonical else None)
     except TypeError:
         try:
-            return json.dumps(data, separators=(",", ":")).encode()
+            return json.dumps(data, separators=(",", ":"), sort_keys=canonical).encode()
         except (TypeError, RecursionError) as error:
             raise ValueError(f"not JSON data: {error}") from error
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import tomllib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 from wane.core.errors import ConfigError
 from wane.proxy.settings import UpstreamUrl
@@ -52,15 +53,20 @@ class Command:
         named = self.environ.get(variable)
         return Path(named).expanduser() if named else self.home / default
 
-    def option(self, *names: str) -> str | None:
-        """Return the value of an option of the agent, written `--name value` or `--name=value`; None if not given."""
-        found = None
+    def options(self, *names: str) -> list[str]:
+        """Return the values of an option of the agent, written `--name value` or `--name=value`, in order."""
+        found = []
         for argument, after in zip(self.arguments, (*self.arguments[1:], None), strict=False):
-            if argument in names:
-                found = after
-            elif argument.startswith("--") and argument.partition("=")[0] in names and "=" in argument:
-                found = argument.partition("=")[2]
+            name, equals, value = argument.partition("=")
+            if argument in names and after is not None:
+                found.append(after)
+            elif equals and argument.startswith("--") and name in names:
+                found.append(value)
         return found
+
+    def option(self, *names: str) -> str | None:
+        """Return the last value of an option; None if it is not given."""
+        return next(reversed(self.options(*names)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +84,7 @@ class Start:
     note: str = ""
 
 
-class Agent(Protocol):
+class Agent(ABC):
     """An agent.
 
     Attributes:
@@ -89,17 +95,18 @@ class Agent(Protocol):
     """
 
     program: str
-    install: str
-    user_agents: tuple[str, ...]
+    install = ""
+    user_agents: tuple[str, ...] = ()
 
+    @abstractmethod
     def upstream(self, command: Command) -> str:
         """Return the base URL of the provider that it would use by itself.
 
         Raises:
             ConfigError: if that provider is unknown, or cannot be used through a proxy.
         """
-        ...
 
+    @abstractmethod
     def start(self, command: Command, proxy: str, upstream: UpstreamUrl, private: Path) -> Start:
         """Return how to start it.
 
@@ -112,7 +119,6 @@ class Agent(Protocol):
         Raises:
             ConfigError: if it cannot be pointed at the proxy.
         """
-        ...
 
 
 def openai_base(proxy: str, upstream: UpstreamUrl) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from wane.proxy.agents.base import ANTHROPIC, Command, Start, cannot, read_json, table, text
+from wane.proxy.agents.base import ANTHROPIC, Agent, Command, Start, cannot, read_json, table, text
 from wane.proxy.settings import UpstreamUrl
 
 _VARIABLE: Final = "ANTHROPIC_BASE_URL"
@@ -19,12 +19,12 @@ _ELSEWHERE: Final = {
 _OFF: Final = ("", "0", "false", "no", "off")
 
 
-class ClaudeCode:
+class ClaudeCode(Agent):
     """Claude Code, with a login or a key."""
 
     program = "claude"
     install = "npm install -g @anthropic-ai/claude-code"
-    user_agents: tuple[str, ...] = ("claude-cli/",)
+    user_agents = ("claude-cli/",)
 
     def upstream(self, command: Command) -> str:
         """Return the provider, by the settings files or the environment; Anthropic by default."""

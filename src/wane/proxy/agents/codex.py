@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from wane.proxy.agents.base import OPENAI, Command, Start, cannot, openai_base, read_json, read_toml, table, text
+from wane.proxy.agents.base import OPENAI, Agent, Command, Start, cannot, openai_base, read_json, read_toml, table, text
 from wane.proxy.settings import UpstreamUrl
 
 _CHATGPT: Final = "https://chatgpt.com/backend-api/codex"
@@ -17,12 +17,12 @@ _UNREACHABLE: Final = ("oss", "ollama", "lmstudio", "amazon-bedrock")
 """Built-in providers whose address no setting changes."""
 
 
-class Codex:
+class Codex(Agent):
     """Codex, with a ChatGPT login, a key, or a provider from its configuration."""
 
     program = "codex"
     install = "npm install -g @openai/codex"
-    user_agents: tuple[str, ...] = ("codex_", "codex-")
+    user_agents = ("codex_", "codex-")
 
     def upstream(self, command: Command) -> str:
         """Return the configured provider, or else ChatGPT if the user is logged in there, or else OpenAI."""
@@ -63,10 +63,7 @@ def _provider(command: Command) -> str:
 
 def _overrides(command: Command) -> Iterator[tuple[str, str]]:
     """The settings that the command line gives as `-c name=value`."""
-    for argument, after in zip(command.arguments, (*command.arguments[1:], ""), strict=False):
-        given = after if argument in ("-c", "--config") else argument.removeprefix("--config=")
-        if given is argument:
-            continue
+    for given in command.options("-c", "--config"):
         name, _, value = given.partition("=")
         yield name.strip(), value.strip().strip("\"'")
 

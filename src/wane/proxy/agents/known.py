@@ -26,15 +26,12 @@ _VARIABLES: Final[dict[Api, tuple[str, ...]]] = {
 _DEFAULTS: Final[dict[Api, str]] = {"anthropic": ANTHROPIC, "openai": OPENAI}
 
 
-class Other:
+class Other(Agent):
     """Any other agent.
 
     Args:
         program: name of its program.
     """
-
-    install = ""
-    user_agents: tuple[str, ...] = ()
 
     def __init__(self, program: str) -> None:
         self.program = program

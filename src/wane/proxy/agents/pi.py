@@ -6,7 +6,19 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from wane.proxy.agents.base import ANTHROPIC, OPENAI, Api, Command, Start, cannot, openai_base, read_json, table, text
+from wane.proxy.agents.base import (
+    ANTHROPIC,
+    OPENAI,
+    Agent,
+    Api,
+    Command,
+    Start,
+    cannot,
+    openai_base,
+    read_json,
+    table,
+    text,
+)
 from wane.proxy.settings import UpstreamUrl
 
 _COMMANDS: Final = ("install", "remove", "uninstall", "update", "list", "config", "auth")
@@ -36,12 +48,12 @@ _APIS: Final[dict[str, Api]] = {
 }
 
 
-class Pi:
+class Pi(Agent):
     """pi, with a built-in provider or one from its `models.json`."""
 
     program = "pi"
     install = "npm install -g @earendil-works/pi-coding-agent"
-    user_agents: tuple[str, ...] = ("pi (", "pi/")
+    user_agents = ("pi (", "pi/")
 
     def upstream(self, command: Command) -> str:
         """Return the address of its model's provider."""

@@ -83,19 +83,20 @@ class Client:
         exchange: counts bytes.
 
     Attributes:
+        timeouts: see above.
         gone: whether the client disconnected before the end.
         status: HTTP status of the reply; 0 before it starts.
         ended: whether the reply is complete.
         whole: whether the request's body is complete.
     """
 
-    __slots__ = ("_exchange", "_receive", "_send", "_task", "_timeouts", "_watcher", "ended", "gone", "status", "whole")
+    __slots__ = ("_exchange", "_receive", "_send", "_task", "_watcher", "ended", "gone", "status", "timeouts", "whole")
 
     def __init__(self, receive: Receive, send: Send, timeouts: Timeouts, exchange: Exchange) -> None:
         self.gone = self.ended = self.whole = False
         self.status = 0
         self._receive, self._send = receive, send
-        self._timeouts, self._exchange = timeouts, exchange
+        self.timeouts, self._exchange = timeouts, exchange
         self._task: asyncio.Task[object] | None = None
         self._watcher: asyncio.Task[None] | None = None
 
@@ -110,7 +111,7 @@ class Client:
         """
         while not self.whole:
             try:
-                async with asyncio.timeout(self._timeouts.body):
+                async with asyncio.timeout(self.timeouts.body):
                     event: Event = await self._receive()
             except TimeoutError:
                 raise RefusedError(408, "the request's body takes too long to arrive", close=True) from None
@@ -171,7 +172,7 @@ class Client:
 
     async def _send_event(self, event: Event) -> None:
         try:
-            async with asyncio.timeout(self._timeouts.client):
+            async with asyncio.timeout(self.timeouts.client):
                 await self._send(event)
         except TimeoutError:
             raise ClientGoneError from None
@@ -187,17 +188,16 @@ class UnknownEncodingError(Exception):
     """A body cannot be decoded: its encoding is unknown, or it is damaged."""
 
 
-async def read_body(client: Client, sent: Headers, most: int, seconds: float) -> bytes:
+async def read_body(client: Client, sent: Headers, most: int) -> bytes:
     """Read a request's body.
 
     Args:
         client: the client.
         sent: the request's headers.
         most: bytes that it may have.
-        seconds: how long it may take.
 
     Raises:
-        RefusedError: if it is longer, or takes longer.
+        RefusedError: if it is longer, or takes too long.
         ClientGoneError: if the client disconnects.
     """
     declared = first(sent, b"content-length")
@@ -206,7 +206,7 @@ async def read_body(client: Client, sent: Headers, most: int, seconds: float) ->
             await _linger(client)
         raise _too_large(most)
     pieces: list[bytes] = []
-    size = 0
+    size, seconds = 0, client.timeouts.body
     try:
         async with asyncio.timeout(seconds):
             async for piece in client.pieces():
@@ -243,7 +243,7 @@ async def decode_body(body: bytes, sent: Headers, most: int) -> bytes:
     decode, name = _DECODERS[names[0]], names[0].decode()
     try:
         plain = await asyncio.to_thread(decode, body, most) if len(body) > LARGE // 16 else decode(body, most)
-    except (UnknownEncodingError, RefusedError):
+    except UnknownEncodingError:
         raise
     except Exception as error:
         raise UnknownEncodingError(f"it is not valid {name}") from error

@@ -194,7 +194,7 @@ class ProxyApp:
     async def _model(self, api: Api, request: Request, client: Client, exchange: Exchange) -> None:
         """Answer a request to a model."""
         settings = self._settings
-        raw = await read_body(client, request.headers, settings.max_body, settings.timeouts.body)
+        raw = await read_body(client, request.headers, settings.max_body)
         reason = ""
         try:
             body = await parsed(await decode_body(raw, request.headers, settings.max_body))

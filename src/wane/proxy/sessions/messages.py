@@ -58,7 +58,7 @@ class Arrival:
     def __init__(self, wire: Wire, message: Message) -> None:
         self._wire = wire
         self.message = message
-        self.digest = blake2b(jsons.canonical(wire.canonical(message)), digest_size=16).digest()
+        self.digest = blake2b(jsons.dumps(wire.canonical(message), canonical=True), digest_size=16).digest()
 
     @cached_property
     def parts(self) -> list[Part]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any, Final
 
 from wane.proxy import jsons
-from wane.proxy.wire.base import Body, Correction
+from wane.proxy.wire.base import Body, Correction, Wire
 from wane.proxy.wire.reply import parsed
-from wane.proxy.wire.rounds import Message, TokenUsage, count
+from wane.proxy.wire.rounds import TokenUsage, count
 
 _LONGEST: Final = 2_000  # characters of an error body that is not JSON
 _TYPES: Final = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
@@ -27,21 +27,10 @@ MARKERS: Final = frozenset({"cache_control", "prompt_cache_breakpoint"})
 """Keys by which clients mark how far a provider should cache. They are not content, and move between requests."""
 
 
-class OpenAIWire(ABC):
-    """The part of a protocol that both of OpenAI's share: neither demands anything of a view."""
+class OpenAIWire(Wire):
+    """The part of a protocol that both of OpenAI's share."""
 
-    def required(
-        self,
-        body: Body,  # noqa: ARG002 - the protocol demands nothing
-        history: Sequence[Message],  # noqa: ARG002
-        shown: Sequence[tuple[int, Message]],  # noqa: ARG002
-    ) -> Mapping[int, Sequence[int]]:
-        """Return nothing: any view is valid."""
-        return {}
-
-    def correction_ahead(self, body: Body, sent: Body) -> Correction | None:  # noqa: ARG002 - any view is valid
-        """Return None: any view is valid."""
-        return None
+    _history = "messages"  # key of the history in a body
 
     def correction(
         self,
@@ -51,8 +40,8 @@ class OpenAIWire(ABC):
         sent: Body,  # noqa: ARG002 - the refused body is enough
     ) -> Correction | None:
         """Return the correction that leaves out refused reasoning, which some models check."""
-        seals = self._seals(body) if is_about_reasoning(status, error) else set()
-        if not seals:
+        seals = self._seals(body) if status in (400, 404, 422) else set()
+        if not seals or not _REASONING.search(error.decode("utf-8", "replace")):
             return None
 
         def corrected(body: Body, sent: Body) -> Body:  # noqa: ARG001 - the signature of corrections
@@ -60,17 +49,18 @@ class OpenAIWire(ABC):
 
         return corrected
 
-    def headers(self, body: Body) -> Mapping[str, str]:  # noqa: ARG002 - the protocol has none
-        """Return no headers: none depends on the body."""
-        return {}
-
     def error(self, status: int, message: str) -> bytes:
         """Return an error body in OpenAI's format."""
         return jsons.dumps({"error": _error(status, message)})
 
-    @abstractmethod
     def _seals(self, body: Body) -> set[int]:
-        """Return hashes that identify the signed or encrypted reasoning in a body."""
+        entries = body.get(self._history)
+        found = map(self._seal, entries) if isinstance(entries, list) else ()
+        return {seal for seal in found if seal is not None}
+
+    @abstractmethod
+    def _seal(self, entry: object) -> int | None:
+        """Return a hash that identifies the signed or encrypted reasoning of a message or an item; None for none."""
 
     @abstractmethod
     def _without(self, body: Body, seals: set[int]) -> Body:
@@ -89,11 +79,6 @@ def error_of(status: int, body: bytes) -> dict[str, Any]:
         return error
     text = error if isinstance(error, str) else body.decode("utf-8", "replace")[:_LONGEST]
     return _error(status, text.strip() or f"the provider answered with HTTP {status}")
-
-
-def is_about_reasoning(status: int, body: bytes) -> bool:
-    """Whether a request was refused because its reasoning does not belong to the conversation before it."""
-    return status in (400, 404, 422) and _REASONING.search(body.decode("utf-8", "replace")) is not None
 
 
 def without_markers(entry: dict[str, Any], *, content: str = "content") -> dict[str, Any]:

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from wane.conversation.request import Tool
-from wane.core.errors import FormatError
 from wane.formats.anthropic import AnthropicFormat
 from wane.formats.writing import WritingFormat
 from wane.proxy import jsons
@@ -28,8 +27,8 @@ from wane.proxy.wire.anthropic.messages import (
     without,
 )
 from wane.proxy.wire.anthropic.reply import StreamedMessage, WholeMessage, error_body
-from wane.proxy.wire.base import Body, Correction
-from wane.proxy.wire.reply import Reply
+from wane.proxy.wire.base import Body, Correction, Wire
+from wane.proxy.wire.reply import Reply, parsed
 from wane.proxy.wire.rounds import Message, OwnCall, Round, Tally, WovenRound, summed
 
 BINDING_BETA: Final = "thinking-binding-controls-2026-08-01"
@@ -50,7 +49,7 @@ _Placed: TypeAlias = tuple[_Place, Block]
 _START: Final = -1
 
 
-class AnthropicWire:
+class AnthropicWire(Wire):
     """The Messages API."""
 
     name = "anthropic"
@@ -67,30 +66,20 @@ class AnthropicWire:
             return "its tools are not a list"
         return None if self.tools(body) else "it has no tools that the client runs"
 
-    def refusal(self, body: Body) -> str | None:  # noqa: ARG002 - this API has nothing to refuse
-        """Return None: no request must be refused."""
-        return None
-
     def tools(self, body: Body) -> frozenset[str]:
         """Return the names of the tools that the client runs; for a toolset, its type."""
         tools = [tool for tool in body.get("tools") or () if isinstance(tool, dict)]
         names = (tool.get("name") or tool.get("type") for tool in tools if not _SERVED.match(str(tool.get("type"))))
         return frozenset(name for name in names if isinstance(name, str))
 
-    def messages(self, body: Body) -> list[Message]:
-        """Return the messages of a request.
-
-        Raises:
-            FormatError: if they are not a list of objects.
-        """
-        messages = body.get("messages")
-        if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
-            raise FormatError("messages must be a list of objects, each with a role and a content")
-        return list(messages)
-
     def fixed(self, body: Body) -> object:
         """Return the system prompt and the tools, without breakpoints."""
-        return {key: _bare(body[key]) for key in ("system", "tools") if body.get(key)}
+        fixed = {"system": blocks_of({"content": body.get("system")}), "tools": body.get("tools") or ()}
+        return {
+            key: [plain(each) if isinstance(each, dict) else each for each in entries]
+            for key, entries in fixed.items()
+            if entries
+        }
 
     def canonical(self, message: Message) -> object:
         """Return a message without breakpoints, and with plain text always as a string, because clients send both.
@@ -108,14 +97,9 @@ class AnthropicWire:
 
         Neither carries a breakpoint: the client's come before them, and there are enough after them.
         """
-        equipped = dict(body)
-        if tools:
-            ours = [self.format.tool(it.name, it.description, it.schema) for it in tools]
-            equipped["tools"] = [*(body.get("tools") or ()), *ours]
+        equipped = self._with_tools(body, tools)
         if guidance:
-            system = body.get("system")
-            theirs = [{"type": "text", "text": system}] if isinstance(system, str) and system else system or ()
-            equipped["system"] = [*theirs, {"type": "text", "text": guidance}]
+            equipped["system"] = [*blocks_of({"content": body.get("system")}), {"type": "text", "text": guidance}]
         return equipped
 
     def place(self, body: Body, messages: Sequence[Message]) -> Body:
@@ -190,7 +174,8 @@ class AnthropicWire:
         - If thinking has a budget (`enabled`), the turn must begin with it. If it does not, the turn continues without
           thinking.
         """
-        message = _message_of(error) if status == 400 else ""
+        said = (parsed(error) or {}).get("error") if status == 400 else None
+        message = str(said.get("message")) if isinstance(said, dict) else ""
         thinking = body.get("thinking") or {}
         kind = thinking.get("type", "adaptive")
         if _BEGINS_WITHOUT in message and kind == "enabled":
@@ -233,32 +218,6 @@ def _canonical(content: list[Any]) -> object:
 def _canonical_block(block: Block) -> Block:
     block, content = plain(block), block.get("content")
     return {**block, "content": _canonical(content)} if isinstance(content, list) else block
-
-
-def _bare(content: object) -> object:
-    """Blocks or tools without breakpoints, on themselves or on inner blocks; text as a block."""
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}] if content else []
-    if not isinstance(content, list):
-        return content
-    return [_bare_block(block) if isinstance(block, dict) else block for block in content]
-
-
-def _bare_block(block: Block) -> Block:
-    block = plain(block)
-    return (
-        {**block, "content": _bare(block["content"])}
-        if block.get("type") == "tool_result" and "content" in block
-        else block
-    )
-
-
-def _message_of(error: bytes) -> str:
-    try:
-        said: Any = jsons.loads(error)
-        return str(said["error"]["message"])
-    except (ValueError, TypeError, KeyError):
-        return ""
 
 
 def _thinks(message: Message) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from wane.proxy import jsons
@@ -58,9 +57,9 @@ class StreamedMessage(StreamedReply):
     def _round(self) -> Round:
         if not self._ending or not self._stopped:
             raise BrokenReplyError(f"the provider's stream ended without message_{'stop' if self._ending else 'delta'}")
-        made = [slot.made() for slot in self._slots.values()]
         stop = self._ending["delta"].get("stop_reason")
-        return self._rounds.add(make_round(made, self._own, stop, self._usage), self._usage)
+        round_ = make_round(list(self._slots.values()), self._own, stop, self._usage)
+        return self._rounds.add(round_, self._usage)
 
     def _take_last(self) -> None:
         # Anything else than the message's end was cut off.
@@ -182,25 +181,13 @@ class WholeMessage(WholeReply):
         content = body.get("content")
         if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
             raise BrokenReplyError(f"the provider's reply is not a message with blocks: {self.rest()[:80]!r}")
-        round_ = make_round(list(map(_made, content)), self._own, body.get("stop_reason"), body.get("usage"))
+        slots = [Slot(block, 0) for block in content]
+        for slot in slots:
+            slot.ended = True
+        round_ = make_round(slots, self._own, body.get("stop_reason"), body.get("usage"))
         self._messages.append(body)
         self._rounds.identify(body)
         return self._rounds.add(round_, body.get("usage"))
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """A block that a model made.
-
-    Attributes:
-        block: the whole block.
-        raw: for a call, its JSON arguments as the model wrote them.
-        ended: whether the provider marked it as complete.
-    """
-
-    block: Block
-    raw: str = ""
-    ended: bool = True
 
 
 class Slot:
@@ -215,12 +202,11 @@ class Slot:
         ended: whether the provider marked it as complete.
     """
 
-    __slots__ = ("_grown", "_set", "_start", "ended", "index")
+    __slots__ = ("_block", "_grown", "ended", "index")
 
     def __init__(self, start: Block, index: int | None) -> None:
-        self._start = start
+        self._block = dict(start)
         self._grown: dict[str, list[str]] = {}
-        self._set: Block = {}
         self.index = index
         self.ended = False
 
@@ -232,24 +218,26 @@ class Slot:
             if isinstance(piece := delta.get(field), str):
                 self._grown.setdefault(field, []).append(piece)
         elif kind == "citations_delta":
-            self._set["citations"] = [*self._cited(), delta.get("citation")]
+            cited = self._block.get("citations")
+            self._block["citations"] = [*(cited if isinstance(cited, list) else ()), delta.get("citation")]
         elif kind in ("signature_delta", "compaction_delta"):
-            self._set.update({key: value for key, value in delta.items() if key != "type" and value is not None})
+            self._block.update({key: value for key, value in delta.items() if key != "type" and value is not None})
 
-    def made(self) -> Made:
-        """Return the received block, with its arguments as an object."""
-        block = {**self._start, **self._set}
+    def made(self) -> tuple[Block, str]:
+        """Return the received block and, for a call, its JSON arguments as the model wrote them."""
+        block, raw = dict(self._block), "".join(self._grown.get(_ARGUMENTS, ()))
         for field, pieces in self._grown.items():
             if field != _ARGUMENTS:
                 block[field] = str(block.get(field) or "") + "".join(pieces)
         if not str(block.get("type")).endswith("tool_use"):
-            return Made(block, ended=self.ended)
-        raw = "".join(self._grown.get(_ARGUMENTS, ())) or given_arguments(block.get("input"))
-        return Made({**block, "input": arguments_of(raw)}, raw, self.ended)
-
-    def _cited(self) -> list[Any]:
-        cited = self._set.get("citations", self._start.get("citations"))
-        return cited if isinstance(cited, list) else []
+            return block, ""
+        given = block.get("input")
+        if given and not raw:
+            raw = given if isinstance(given, str) else jsons.dumps(given).decode("utf-8", "surrogatepass")
+        arguments = parsed(raw) if raw.strip() else {}
+        # Requests must have an object. Anthropic recommends to wrap anything else in one.
+        block["input"] = {_INVALID: raw} if arguments is None else arguments
+        return block, raw
 
 
 def is_own(block: Block, own: frozenset[str]) -> bool:
@@ -257,29 +245,11 @@ def is_own(block: Block, own: frozenset[str]) -> bool:
     return block.get("type") == "tool_use" and block.get("name") in own and isinstance(block.get("id"), str)
 
 
-def arguments_of(raw: str) -> dict[str, Any]:
-    """Return a call's `input`, which must be an object in requests.
-
-    Anything else is wrapped in an object, as Anthropic recommends.
-    """
-    if not raw.strip():
-        return {}
-    given = parsed(raw)
-    return {_INVALID: raw} if given is None else given
-
-
-def given_arguments(given: object) -> str:
-    """Return the JSON of a call's `input` in a whole reply, where a malformed one is text; empty for none."""
-    if isinstance(given, str):
-        return given
-    return jsons.dumps(given).decode("utf-8", "surrogatepass") if given else ""
-
-
-def make_round(made: Sequence[Made], own: frozenset[str], stop: object, usage: object) -> Round:
+def make_round(slots: Sequence[Slot], own: frozenset[str], stop: object, usage: object) -> Round:
     """Return the round of a reply.
 
     Args:
-        made: its blocks, in order.
+        slots: its blocks, in order.
         own: names of the proxy's own tools.
         stop: its `stop_reason`.
         usage: its usage, as the provider reported it.
@@ -288,16 +258,18 @@ def make_round(made: Sequence[Made], own: frozenset[str], stop: object, usage: o
     content: list[Block] = []
     calls: list[OwnCall] = []
     theirs = 0
-    for number, one in enumerate(made):
-        block = one.block
+    for number, slot in enumerate(slots):
+        block, raw = slot.made()
         if is_own(block, own):
             # A limit that cuts off a block still ends it like any other.
-            if not one.ended or (not complete and number + 1 == len(made) and parsed(one.raw) is None):
+            cut = not complete and number + 1 == len(slots) and parsed(raw) is None
+            if cut or not slot.ended:
                 continue
-            calls.append(OwnCall(block["id"], block["name"], one.raw if one.raw.strip() else "{}"))
+            calls.append(OwnCall(block["id"], block["name"], raw if raw.strip() else "{}"))
         elif is_blank(block):
             continue
-        theirs += block.get("type") == "tool_use" and not is_own(block, own)
+        else:
+            theirs += block.get("type") == "tool_use"
         content.append(block)
     return Round({"role": "assistant", "content": content}, tuple(calls), theirs, complete, tokens_of(usage))
 
@@ -321,14 +293,6 @@ def as_error(status: int, body: bytes) -> bytes:
     if said is not None and isinstance(said.get("error"), dict):
         return jsons.dumps(said)
     return error_body(status, body.decode("utf-8", "replace").strip() or f"the provider answered with HTTP {status}")
-
-
-def _made(block: Block) -> Made:
-    """A block of a whole reply."""
-    if not str(block.get("type")).endswith("tool_use"):
-        return Made(block)
-    raw = given_arguments(block.get("input"))
-    return Made(block if isinstance(block.get("input"), dict) else {**block, "input": arguments_of(raw)}, raw)
 
 
 def _object(value: object) -> dict[str, Any]:

@@ -81,22 +81,17 @@ class Call:
                 self.name += name
             self.arguments += _raw(body.get("arguments", body.get("input")))
         self.extras.update({key: value for key, value in entry.items() if key not in _KNOWN and value is not None})
-        if self.own is None:
-            self._decide(own, prefixes)
+        if self.own is None and self.kind == _FUNCTION and self.name in own:
+            self.own = True
+        elif self.own is None:
+            certain = self.kind != _FUNCTION or (self.name and (self.arguments or self.name not in prefixes))
+            self.own = False if certain else None
 
     def whole(self) -> dict[str, Any]:
         """Return the call in the form of a message."""
         written = "arguments" if self.kind == _FUNCTION else "input"
         body = {"name": self.name, written: self.arguments}
         return {"id": self.id, "type": self.kind, self.kind: body, **self.extras}
-
-    def _decide(self, own: Container[str], prefixes: Container[str]) -> None:
-        if self.kind != _FUNCTION:
-            self.own = False
-        elif self.name in own:
-            self.own = True
-        elif self.name and (self.arguments or self.name not in prefixes):
-            self.own = False
 
 
 class Draft:
@@ -122,18 +117,22 @@ class Draft:
         for key in (*TEXTS, "refusal"):
             value = delta.get(key)
             if value and isinstance(value, str | list):
-                self._fields[key] = joined_pieces(self._fields.get(key), value)
+                self._fields[key] = _grown(self._fields.get(key), value)
         for key in REASONING_LISTS:
             entries = delta.get(key)
             for entry in entries if isinstance(entries, list) else ():
                 self._detail(self._fields.setdefault(key, []), entry, whole=whole)
         if isinstance(delta.get("audio"), Mapping):
             self._fields["audio"] = {**self._fields.get("audio", {}), **delta["audio"]}
-        return [self._take_call(entry, whole=whole) for entry in entries_of(delta)]
-
-    def text(self, key: str) -> Any:
-        """Return the received part of a text; None if there is none."""
-        return self._fields.get(key)
+        calls = []
+        for entry in entries_of(delta):
+            call = None if whole else self._call_of(entry)
+            if call is None:
+                call = Call(entry.get("index"))
+                self.calls.append(call)
+            call.take(entry, self._own, self._prefixes)
+            calls.append(call)
+        return calls
 
     def settle(self) -> None:
         """Treat calls whose name stayed incomplete as the client's."""
@@ -160,14 +159,6 @@ class Draft:
             message["content"] = ""
         return Round(message, own, len(calls) - len(own), complete, token_usage(usage, "prompt", "completion"))
 
-    def _take_call(self, entry: Mapping[str, Any], *, whole: bool) -> Call:
-        call = None if whole else self._call_of(entry)
-        if call is None:
-            call = Call(entry.get("index"))
-            self.calls.append(call)
-        call.take(entry, self._own, self._prefixes)
-        return call
-
     def _call_of(self, entry: Mapping[str, Any]) -> Call | None:
         """The call that a piece continues; None if it starts a new one.
 
@@ -189,23 +180,13 @@ class Draft:
     def _detail(entries: list[Any], entry: Any, *, whole: bool) -> None:
         last = entries[-1] if entries and not whole else None
         if not isinstance(entry, Mapping) or not isinstance(last, Mapping) or not _goes_on(last, entry):
-            entries.append(dict(entry) if isinstance(entry, Mapping) else entry)
+            entries.append(entry)
             return
         more = {key: value for key, value in entry.items() if value is not None}
         for key in _WORDS:
             if isinstance(last.get(key), str) and isinstance(more.get(key), str):
                 more[key] = last[key] + more[key]
         entries[-1] = {**last, **more}
-
-
-def joined_pieces(before: Any, piece: Any) -> Any:
-    """Return a text with its next piece; if either is a list of parts, the result is a list."""
-    if before is None:
-        return piece
-    if isinstance(before, str) and isinstance(piece, str):
-        return before + piece
-    parts = [[{"type": "text", "text": each}] if isinstance(each, str) else each for each in (before, piece)]
-    return [part for each in parts if isinstance(each, list) for part in each]
 
 
 def entries_of(delta: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -319,6 +300,15 @@ def list_shares(entries: object, recorded: Sequence[object]) -> list[list[Any] |
     if rest and found:
         found[-1] = [*(found[-1] or ()), *rest]
     return found
+
+
+def _grown(before: Content, piece: Content) -> Content:
+    """A text with its next piece; if either is a list of parts, a list."""
+    if before is None:
+        return piece
+    if isinstance(before, str) and isinstance(piece, str):
+        return before + piece
+    return [*_as_parts(before), *_as_parts(piece)]
 
 
 def _chained(lists: Sequence[Any]) -> list[Any]:

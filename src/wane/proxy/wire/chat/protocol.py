@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from wane.conversation.request import Tool
-from wane.core.errors import FormatError
 from wane.formats.openai import OpenAIFormat
 from wane.formats.writing import WritingFormat
 from wane.proxy import jsons
@@ -33,9 +32,7 @@ class OpenAIChatWire(OpenAIWire):
     """The Chat Completions protocol, with the additions of compatible services."""
 
     name = "openai"
-
-    def __init__(self) -> None:
-        self.format: WritingFormat[Message] = OpenAIFormat()
+    format: WritingFormat[Message] = OpenAIFormat()
 
     def unmanaged(self, body: Body) -> str | None:
         """Return why a request cannot or need not be managed; None if it can be."""
@@ -55,28 +52,10 @@ class OpenAIChatWire(OpenAIWire):
             return "it asks for sound"
         return None
 
-    def refusal(self, body: Body) -> str | None:  # noqa: ARG002 - the provider stores no history
-        """Return None: every request carries its whole history."""
-        return None
-
     def tools(self, body: Body) -> frozenset[str]:
         """Return the names of the client's own tools."""
         tools = body.get("tools")
         return frozenset(filter(None, map(_tool_name, tools))) if isinstance(tools, list) else frozenset()
-
-    def messages(self, body: Body) -> list[Message]:
-        """Return the history in a request.
-
-        Raises:
-            FormatError: if it is not a list of messages.
-        """
-        messages = body.get("messages")
-        if not isinstance(messages, list):
-            raise FormatError(f"messages must be a list, found {type(messages).__name__}")
-        for number, message in enumerate(messages):
-            if not isinstance(message, dict):
-                raise FormatError(f"message {number} must be an object, found {type(message).__name__}")
-        return messages
 
     def fixed(self, body: Body) -> object:
         """Return what every request carries besides its messages, as JSON data: tools, and the format of answers.
@@ -95,30 +74,25 @@ class OpenAIChatWire(OpenAIWire):
 
         Streams are always asked to report usage, because token counts depend on it.
         """
-        equipped = _Equipped(body)
-        if tools:
-            equipped["tools"] = [
-                *(body.get("tools") or ()),
-                *(self.format.tool(it.name, it.description, it.schema) for it in tools),
-            ]
+        equipped = _Equipped(self._with_tools(body, tools))
         if body.get("stream"):
             equipped["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
         equipped.guidance = guidance
-        return self.place(equipped, body["messages"]) if guidance else equipped
+        equipped["messages"] = _guided(body["messages"], guidance)
+        return equipped
 
     def place(self, body: Body, messages: Sequence[Message]) -> Body:
         """Return a body with these messages in place of its own, and with its guidance.
 
         Messages of which eviction left only reasoning are dropped, because providers refuse them.
         """
-        placed = _Equipped(body)
-        silent = [message for message in messages if message.get("role") == "assistant" and not says_something(message)]
-        if silent:
-            gone = {id(message) for message in silent} - set(map(id, body["messages"]))
-            messages = [message for message in messages if id(message) not in gone]
-        placed.guidance = body.guidance if isinstance(body, _Equipped) else ""
-        placed["messages"] = self._guided(messages, placed.guidance) if placed.guidance else list(messages)
-        return placed
+        theirs = set(map(id, body["messages"]))
+        shown = [
+            message
+            for message in messages
+            if message.get("role") != "assistant" or says_something(message) or id(message) in theirs
+        ]
+        return {**body, "messages": _guided(shown, body.guidance if isinstance(body, _Equipped) else "")}
 
     def noted(self, body: Body, text: str) -> Body:
         """Return a body with a note at the end of its last message, which is the user's or a tool's.
@@ -172,31 +146,31 @@ class OpenAIChatWire(OpenAIWire):
         options = body.get("stream_options")
         return StreamedChat(own, tally, wants_usage=bool(isinstance(options, Mapping) and options.get("include_usage")))
 
-    def _seals(self, body: Body) -> set[int]:
-        messages = body.get("messages")
-        found = map(_seal, messages) if isinstance(messages, list) else ()
-        return {seal for seal in found if seal is not None}
+    def _seal(self, entry: object) -> int | None:
+        found = [entry[key] for key in REASONING_LISTS if entry.get(key)] if isinstance(entry, Mapping) else []
+        return hash(jsons.dumps(found)) if found else None
 
     def _without(self, body: Body, seals: set[int]) -> Body:
         messages = [
             {key: value for key, value in message.items() if key not in REASONING_LISTS}
-            if _seal(message) in seals
+            if self._seal(message) in seals
             else message
             for message in body["messages"]
         ]
-        corrected = _Equipped({**body, "messages": messages})
-        corrected.guidance = body.guidance if isinstance(body, _Equipped) else ""
-        return corrected
+        return {**body, "messages": messages}
 
-    def _guided(self, messages: Sequence[Message], guidance: str) -> list[Message]:
-        lead = 0
-        while lead < len(messages) and messages[lead].get("role") in _SYSTEM:
-            lead += 1
-        if not lead:
-            return [{"role": "system", "content": guidance}, *messages]
-        # Not a separate message: some models' chat templates refuse a second system message.
-        last = messages[lead - 1]
-        return [*messages[: lead - 1], {**last, "content": _appended(last.get("content"), guidance)}, *messages[lead:]]
+
+def _guided(messages: Sequence[Message], guidance: str) -> list[Message]:
+    if not guidance:
+        return list(messages)
+    lead = 0
+    while lead < len(messages) and messages[lead].get("role") in _SYSTEM:
+        lead += 1
+    if not lead:
+        return [{"role": "system", "content": guidance}, *messages]
+    # Not a separate message: some models' chat templates refuse a second system message.
+    last = messages[lead - 1]
+    return [*messages[: lead - 1], {**last, "content": _appended(last.get("content"), guidance)}, *messages[lead:]]
 
 
 def says_something(message: Message) -> bool:
@@ -218,12 +192,6 @@ def _tool_name(tool: object) -> str | None:
     body = tool.get(kind) if kind in ("function", "custom") else None
     name = body.get("name") if isinstance(body, Mapping) else None
     return name if isinstance(name, str) else None
-
-
-def _seal(message: object) -> int | None:
-    """A hash that identifies the signed reasoning of a message; None if it has none."""
-    found = [message[key] for key in REASONING_LISTS if message.get(key)] if isinstance(message, Mapping) else []
-    return hash(jsons.dumps(found)) if found else None
 
 
 def _parts_of(message: Message, rounds: Sequence[WovenRound]) -> dict[str, tuple[Sequence[Any], bool]]:

@@ -15,8 +15,6 @@ Item: TypeAlias = dict[str, Any]
 _HOSTED: Final = frozenset(
     {"web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call"}
 )
-_WORDS: Final = ("text", "refusal")
-
 _TYPE: Final = "additional_tools"
 
 
@@ -104,23 +102,11 @@ def without_id(item: Item) -> Item:
     return {key: value for key, value in item.items() if key != "id"} if "id" in item else item
 
 
-def said(item: Mapping[str, Any]) -> str:
-    """Return the text of a message or of reasoning."""
-    return "\n".join(filter(None, (_words(item.get(key)) for key in ("summary", "content"))))
-
-
 def _is_call(item: Mapping[str, Any]) -> bool:
     kind = str(item.get("type"))
     if kind == "tool_search_call":
         return bool(item.get("call_id"))
     return kind == "mcp_approval_request" or (kind.endswith("_call") and kind not in _HOSTED)
-
-
-def _words(content: object) -> str:
-    if isinstance(content, str):
-        return content
-    parts = [part for part in content if isinstance(part, Mapping)] if isinstance(content, list) else []
-    return "".join(next((part[key] for key in _WORDS if isinstance(part.get(key), str)), "") for part in parts)
 
 
 def offered(body: Body) -> list[Any]:

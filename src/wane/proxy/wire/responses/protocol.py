@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from wane.conversation.request import Tool
 from wane.core.errors import FormatError
 from wane.formats.openai_responses import OpenAIResponsesFormat, group
+from wane.formats.response_items import part_of
 from wane.formats.writing import WritingFormat
 from wane.proxy.wire.base import Body
 from wane.proxy.wire.openai import OpenAIWire, without_markers
@@ -17,7 +18,6 @@ from wane.proxy.wire.responses.messages import (
     Item,
     call_id_of,
     offered,
-    said,
     seal_of,
     tools_item,
     with_tools,
@@ -44,9 +44,8 @@ class OpenAIResponsesWire(OpenAIWire):
     """The Responses protocol, for clients that send their whole input with every request."""
 
     name = "openai_responses"
-
-    def __init__(self) -> None:
-        self.format: WritingFormat[Message] = OpenAIResponsesFormat()
+    format: WritingFormat[Message] = OpenAIResponsesFormat()
+    _history = "input"
 
     def unmanaged(self, body: Body) -> str | None:
         """Return why a request cannot or need not be managed; None if it can be."""
@@ -105,12 +104,10 @@ class OpenAIResponsesWire(OpenAIWire):
         A request without instructions gets the guidance as its instructions: they come before all input and stay the
         same in every request, whatever is evicted.
         """
-        equipped = dict(body)
-        definitions = [self.format.tool(it.name, it.description, it.schema) for it in tools]
         if tools and body.get("tools") is None and tools_item(body) is not None:
-            equipped["input"] = with_tools(body["input"], definitions)
-        elif tools:
-            equipped["tools"] = [*(body.get("tools") or ()), *definitions]
+            equipped = {**body, "input": with_tools(body["input"], self._with_tools({}, tools)["tools"])}
+        else:
+            equipped = self._with_tools(body, tools)
         if guidance:
             instructions = body.get("instructions")
             equipped["instructions"] = f"{instructions}\n\n{guidance}" if instructions else guidance
@@ -170,10 +167,8 @@ class OpenAIResponsesWire(OpenAIWire):
         """Return the object that makes the client's reply."""
         return StreamedResponse(body, own, tally) if body.get("stream") else WholeResponse(body, own, tally)
 
-    def _seals(self, body: Body) -> set[int]:
-        items = body.get("input")
-        found = map(seal_of, items) if isinstance(items, list) else ()
-        return {seal for seal in found if seal is not None}
+    def _seal(self, entry: object) -> int | None:
+        return seal_of(entry)
 
     def _without(self, body: Body, seals: set[int]) -> Body:
         return {**body, "input": without_reasoning(body["input"], seals)}
@@ -296,8 +291,8 @@ def _same(item: Item, shown: Item) -> bool:
         return bool(item["id"] == shown["id"])
     if item.get("encrypted_content") and shown.get("encrypted_content"):
         return bool(item["encrypted_content"] == shown["encrypted_content"])
-    text = said(item).strip()
-    return bool(text) and text == said(shown).strip()
+    part, other = part_of(item), part_of(shown)
+    return part is not None and other is not None and part.text.strip() == other.text.strip() != ""
 
 
 def _kind(item: Item) -> str:
