@@ -29,7 +29,7 @@ from wane.proxy.wire.anthropic.messages import (
 from wane.proxy.wire.anthropic.reply import StreamedMessage, WholeMessage, error_body
 from wane.proxy.wire.base import Body, Correction, Wire
 from wane.proxy.wire.reply import Reply, parsed
-from wane.proxy.wire.rounds import Message, OwnCall, Round, Tally, WovenRound, summed
+from wane.proxy.wire.rounds import Message, OwnCall, Round, Rounds, Tally, WovenRound, summed
 
 BINDING_BETA: Final = "thinking-binding-controls-2026-08-01"
 """Beta feature with `thinking.block_binding`."""
@@ -194,7 +194,8 @@ class AnthropicWire(Wire):
 
     def reply(self, body: Body, own: frozenset[str], tally: Tally = summed) -> Reply:
         """Return the object that makes the client's reply, streamed or whole."""
-        return StreamedMessage(own, tally) if body.get("stream") is True else WholeMessage(own, tally)
+        rounds = Rounds(own, tally, head=("id", "model"))
+        return StreamedMessage(rounds) if body.get("stream") is True else WholeMessage(rounds)
 
     def error(self, status: int, message: str) -> bytes:
         """Return an error body in Anthropic's format."""

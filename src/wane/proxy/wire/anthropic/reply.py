@@ -8,11 +8,10 @@ from typing import Any, Final
 from wane.proxy import jsons
 from wane.proxy.wire.anthropic.messages import Block, is_blank
 from wane.proxy.wire.reply import BrokenReplyError, Event, Splitter, StreamedReply, WholeReply, encode, parsed
-from wane.proxy.wire.rounds import OwnCall, Round, Rounds, Tally, TokenUsage, count
+from wane.proxy.wire.rounds import OwnCall, Round, Rounds, TokenUsage, count
 
 # Stop reasons of a model that ended by itself; others are a limit, a pause, a refusal, or unknown.
 _COMPLETE: Final = ("end_turn", "tool_use", "stop_sequence")
-_HEAD: Final = ("id", "model")
 _INVALID: Final = "INVALID_JSON"
 # The field that a delta extends, by its type: the same in the delta and, except for arguments, in the block.
 _GROWING: Final = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
@@ -31,15 +30,10 @@ _ERRORS: Final = {
 
 
 class StreamedMessage(StreamedReply):
-    """A reply as server-sent events; see `Reply`.
+    """A reply as server-sent events."""
 
-    Args:
-        own: names of the proxy's own tools.
-        tally: combines the usage of several rounds.
-    """
-
-    def __init__(self, own: frozenset[str], tally: Tally) -> None:
-        super().__init__(Rounds(own, tally, _HEAD))
+    def __init__(self, rounds: Rounds) -> None:
+        super().__init__(rounds)
         self._shown = 0  # number of blocks sent to the client
         self._next_round()
 
@@ -153,15 +147,10 @@ class StreamedMessage(StreamedReply):
 
 
 class WholeMessage(WholeReply):
-    """A reply in one piece of JSON; see `Reply`.
+    """A reply in one piece of JSON."""
 
-    Args:
-        own: names of the proxy's own tools.
-        tally: combines the usage of several rounds.
-    """
-
-    def __init__(self, own: frozenset[str], tally: Tally) -> None:
-        super().__init__(Rounds(own, tally, _HEAD))
+    def __init__(self, rounds: Rounds) -> None:
+        super().__init__(rounds)
         self._messages: list[dict[str, Any]] = []
 
     def finish(self) -> bytes:

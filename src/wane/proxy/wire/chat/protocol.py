@@ -14,7 +14,7 @@ from wane.proxy.wire.chat.messages import REASONING_LISTS, TEXTS, entries_of, li
 from wane.proxy.wire.chat.reply import StreamedChat, WholeChat
 from wane.proxy.wire.openai import OpenAIWire, without_markers
 from wane.proxy.wire.reply import Reply
-from wane.proxy.wire.rounds import Message, OwnCall, Round, Tally, WovenRound, summed
+from wane.proxy.wire.rounds import Message, OwnCall, Round, Rounds, Tally, WovenRound, summed
 
 _SYSTEM: Final = ("system", "developer")
 _FIXED: Final = ("tools", "response_format")
@@ -141,10 +141,11 @@ class OpenAIChatWire(OpenAIWire):
 
     def reply(self, body: Body, own: frozenset[str], tally: Tally = summed) -> Reply:
         """Return the object that makes the client's reply."""
+        rounds = Rounds(own, tally, head=("id", "created", "model"))
         if not body.get("stream"):
-            return WholeChat(own, tally)
+            return WholeChat(rounds)
         options = body.get("stream_options")
-        return StreamedChat(own, tally, wants_usage=bool(isinstance(options, Mapping) and options.get("include_usage")))
+        return StreamedChat(rounds, wants_usage=bool(isinstance(options, Mapping) and options.get("include_usage")))
 
     def _seal(self, entry: object) -> int | None:
         found = [entry[key] for key in REASONING_LISTS if entry.get(key)] if isinstance(entry, Mapping) else []

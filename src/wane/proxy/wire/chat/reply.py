@@ -20,27 +20,25 @@ from wane.proxy.wire.chat.messages import (
 )
 from wane.proxy.wire.openai import error_of
 from wane.proxy.wire.reply import BrokenReplyError, Event, StreamedReply, WholeReply, encode, parsed
-from wane.proxy.wire.rounds import Round, Rounds, Tally
+from wane.proxy.wire.rounds import Round, Rounds
 
 Chunk: TypeAlias = dict[str, Any]
 
-_HEAD: Final = ("id", "created", "model")
 _CALLING: Final = ("tool_calls", "function_call")
 # Fields of a delta without visible content.
 _UNSEEN: Final = frozenset({"role", "obfuscation"})
 
 
 class StreamedChat(StreamedReply):
-    """A streamed reply; see `Reply`.
+    """A streamed reply.
 
     Args:
-        own: names of the proxy's own tools.
-        tally: combines the usage of several rounds.
+        rounds: has no rounds yet.
         wants_usage: whether the client asked for usage, in a chunk without choices at the end.
     """
 
-    def __init__(self, own: frozenset[str], tally: Tally, *, wants_usage: bool) -> None:
-        super().__init__(Rounds(own, tally, _HEAD))
+    def __init__(self, rounds: Rounds, *, wants_usage: bool) -> None:
+        super().__init__(rounds)
         self._wants_usage = wants_usage
         self._has_role = False
         self._next_round()
@@ -200,15 +198,10 @@ class StreamedChat(StreamedReply):
 
 
 class WholeChat(WholeReply):
-    """A reply in one piece; see `Reply`.
+    """A reply in one piece."""
 
-    Args:
-        own: names of the proxy's own tools.
-        tally: combines the usage of several rounds.
-    """
-
-    def __init__(self, own: frozenset[str], tally: Tally) -> None:
-        super().__init__(Rounds(own, tally, _HEAD))
+    def __init__(self, rounds: Rounds) -> None:
+        super().__init__(rounds)
         self._last: Chunk = {}
 
     def finish(self) -> bytes:

@@ -25,7 +25,7 @@ from wane.proxy.wire.responses.messages import (
     without_id,
     without_reasoning,
 )
-from wane.proxy.wire.responses.reply import StreamedResponse, WholeResponse
+from wane.proxy.wire.responses.reply import ResponseRounds, StreamedResponse, WholeResponse
 from wane.proxy.wire.rounds import Message, OwnCall, Round, Tally, WovenRound, summed
 
 _STORED: Final = ("previous_response_id", "conversation")
@@ -165,7 +165,8 @@ class OpenAIResponsesWire(OpenAIWire):
 
     def reply(self, body: Body, own: frozenset[str], tally: Tally = summed) -> Reply:
         """Return the object that makes the client's reply."""
-        return StreamedResponse(body, own, tally) if body.get("stream") else WholeResponse(body, own, tally)
+        rounds = ResponseRounds(body, own, tally)
+        return StreamedResponse(rounds) if body.get("stream") else WholeResponse(rounds)
 
     def _seal(self, entry: object) -> int | None:
         return seal_of(entry)

@@ -16,10 +16,9 @@ Data: TypeAlias = dict[str, Any]
 
 _BEGIN: Final = frozenset({"response.created", "response.queued", "response.in_progress"})
 _END: Final = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
-_HEAD: Final = ("id", "created_at")
 
 
-class _Rounds(Rounds):
+class ResponseRounds(Rounds):
     """The rounds of a reply.
 
     Args:
@@ -32,7 +31,7 @@ class _Rounds(Rounds):
     """
 
     def __init__(self, body: Body, own: frozenset[str], tally: Tally) -> None:
-        super().__init__(own, tally, _HEAD)
+        super().__init__(own, tally, head=("id", "created_at"))
         self.output: list[Item] = []
         self._instructions = body.get("instructions")
         self._stored = body.get("store") is not False
@@ -81,18 +80,12 @@ class _Rounds(Rounds):
 
 
 class StreamedResponse(StreamedReply):
-    """A streamed reply; see `Reply`.
+    """A streamed reply."""
 
-    Args:
-        body: the client's request.
-        own: names of the proxy's own tools.
-        tally: combines the usage of several rounds.
-    """
+    _rounds: ResponseRounds
 
-    _rounds: _Rounds
-
-    def __init__(self, body: Body, own: frozenset[str], tally: Tally) -> None:
-        super().__init__(_Rounds(body, own, tally))
+    def __init__(self, rounds: ResponseRounds) -> None:
+        super().__init__(rounds)
         self._opening: Data = {}
         self._top = 0  # the next output index for the client
         self._last: int | None = None  # the last sequence number sent to the client
@@ -200,18 +193,12 @@ class StreamedResponse(StreamedReply):
 
 
 class WholeResponse(WholeReply):
-    """A reply in one piece; see `Reply`.
+    """A reply in one piece."""
 
-    Args:
-        body: the client's request.
-        own: names of the proxy's own tools.
-        tally: combines the usage of several rounds.
-    """
+    _rounds: ResponseRounds
 
-    _rounds: _Rounds
-
-    def __init__(self, body: Body, own: frozenset[str], tally: Tally) -> None:
-        super().__init__(_Rounds(body, own, tally))
+    def __init__(self, rounds: ResponseRounds) -> None:
+        super().__init__(rounds)
         self._reply: bytes | None = None
 
     def finish(self) -> bytes:
