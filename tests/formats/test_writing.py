@@ -83,6 +83,8 @@ def test_what_no_provider_takes_back_is_not_sent_as_it_came() -> None:
     assert isinstance(chat, WritingFormat)
     assert isinstance(anthropic, WritingFormat)
     assert chat.wire([asked, silent, {**silent, "content": "Yes."}]) == [asked, {**silent, "content": "Yes."}]
+    spoken = {**silent, "audio": {"id": "audio_1"}}
+    assert chat.wire([asked, spoken]) == [asked, spoken]
     calls = [
         {"type": "tool_use", "id": f"c{n}", "name": "read", "input": given} for n, given in enumerate(["{", "", {}])
     ]

@@ -101,11 +101,7 @@ class OpenAIFormat:
 
     def wire(self, messages: Sequence[Message]) -> list[Any]:
         """Return the messages of a request without answers that are empty or all reasoning: providers refuse them."""
-        return [
-            message
-            for message in messages
-            if message.get("role") != "assistant" or any(message.get(k) for k in ("content", "tool_calls", "refusal"))
-        ]
+        return [message for message in messages if message.get("role") != "assistant" or says_something(message)]
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         """Return the definition of a function tool."""
@@ -129,6 +125,11 @@ class OpenAIFormat:
     def cleared(self, message: Message, position: int, text: str) -> Message:  # noqa: ARG002 - it has one part
         """Return a message of role `tool` with its content replaced by a text."""
         return {**message, "content": text}
+
+
+def says_something(message: Message) -> bool:
+    """Whether an assistant's message has content that a provider accepts; reasoning alone is not enough."""
+    return any(message.get(key) for key in ("content", "tool_calls", "refusal", "audio"))
 
 
 def _told(message: Message) -> list[Placed]:

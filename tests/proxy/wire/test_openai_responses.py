@@ -382,7 +382,7 @@ def test_cache_markers_are_no_content() -> None:
     output = {"items": [{"type": "function_call_output", "call_id": "a", "output": [{**part, "cache_control": {}}]}]}
     assert WIRE.canonical(output) == {"items": [{"type": "function_call_output", "call_id": "a", "output": [part]}]}
     plain = {"items": [USER]}
-    assert WIRE.canonical(plain) is plain
+    assert WIRE.canonical(plain) == plain
 
 
 def test_a_cleared_result() -> None:

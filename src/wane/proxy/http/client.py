@@ -26,6 +26,7 @@ LARGE: Final = 1024 * 1024
 """Bytes above which a body is processed in a thread, not in the event loop."""
 
 _LINGER: Final = 2.0  # seconds for which a refused client may still send, so that it reads the answer
+_GZIP: Final = 31  # zlib's number for it
 _WINDOW: Final = 8 * 1024 * 1024  # bytes, the largest zstd window over HTTP (RFC 9659)
 
 
@@ -291,10 +292,6 @@ def _too_large(most: int) -> RefusedError:
 # Each decoder returns at most one byte more than is allowed, and takes no more memory than that.
 
 
-def _gzip(body: bytes, most: int) -> bytes:
-    return _inflated(body, most, 31)
-
-
 def _deflate(body: bytes, most: int) -> bytes:
     # The standard says zlib's format, but some clients send raw deflate.
     try:
@@ -303,7 +300,7 @@ def _deflate(body: bytes, most: int) -> bytes:
         return _inflated(body, most, -15)
 
 
-def _inflated(body: bytes, most: int, form: int) -> bytes:
+def _inflated(body: bytes, most: int, form: int = _GZIP) -> bytes:
     plain = bytearray()
     # A gzip body may have several members.
     while True:
@@ -314,7 +311,7 @@ def _inflated(body: bytes, most: int, form: int) -> bytes:
         if not decoder.eof:
             raise UnknownEncodingError("it is cut off")
         body = decoder.unused_data
-        if not body or form != 31:
+        if not body or form != _GZIP:
             return bytes(plain)
 
 
@@ -342,8 +339,8 @@ def _module(name: str) -> Any:
 
 
 _DECODERS: Final[dict[bytes, Callable[[bytes, int], bytes]]] = {
-    b"gzip": _gzip,
-    b"x-gzip": _gzip,
+    b"gzip": _inflated,
+    b"x-gzip": _inflated,
     b"deflate": _deflate,
     b"zstd": _zstd,
     b"br": _brotli,

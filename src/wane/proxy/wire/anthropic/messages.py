@@ -87,17 +87,12 @@ def noted(body: Body, text: str) -> Body:
     if messages[-1].get("role") == "assistant":
         return body
     noted = {key: value for key, value in body.items() if key != "cache_control"}
-    if "cache_control" in body and (place := _last_carrier(messages)) is not None:
-        messages = _marked(messages, {place: body["cache_control"]})
+    if "cache_control" in body:
+        blocks = ((n, place, block) for n, each in enumerate(messages) for place, block in enumerate(blocks_of(each)))
+        carriers = [(number, place) for number, place, block in blocks if _may_carry(block)]
+        messages = _marked(messages, dict.fromkeys(carriers[-1:], body["cache_control"]))
     content = [*blocks_of(messages[-1]), {"type": "text", "text": text}]
     return {**noted, "messages": [*messages[:-1], {**messages[-1], "content": content}]}
-
-
-def _last_carrier(messages: Sequence[Message]) -> _Place | None:
-    """The last block that may carry a breakpoint."""
-    blocks = ((n, place, block) for n, each in enumerate(messages) for place, block in enumerate(blocks_of(each)))
-    carriers = [(number, place) for number, place, block in blocks if _may_carry(block)]
-    return carriers[-1] if carriers else None
 
 
 def _seated(messages: Sequence[Message]) -> Sequence[Message]:
@@ -155,7 +150,12 @@ def _rescued(messages: Sequence[Message], sent: Sequence[Message]) -> Sequence[M
     marked = (each for each in sent if any(_breakpoint(block) is not None for block in _listed(each)))
     if all(id(message) in shown for message in marked):
         return messages
-    where = _whereabouts(messages)
+    # A message of plain text counts as its block.
+    where = {
+        _key(block): (number, place)
+        for number, message in enumerate(messages)
+        for place, block in enumerate(_listed(message) or [message])
+    }
     marks: dict[_Place, object] = {}
     carrier: _Place | None = None
     for message in sent:
@@ -171,15 +171,6 @@ def _rescued(messages: Sequence[Message], sent: Sequence[Message]) -> Sequence[M
 def _listed(message: Message) -> list[Block]:
     content = message.get("content")
     return content if isinstance(content, list) else []
-
-
-def _whereabouts(messages: Sequence[Message]) -> dict[object, _Place]:
-    """The place of each block in the view; a message of plain text counts as its block."""
-    return {
-        _key(block): (number, place)
-        for number, message in enumerate(messages)
-        for place, block in enumerate(_listed(message) or [message])
-    }
 
 
 def _key(block: Block) -> object:

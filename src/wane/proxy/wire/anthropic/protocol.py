@@ -82,15 +82,9 @@ class AnthropicWire(Wire):
         }
 
     def canonical(self, message: Message) -> object:
-        """Return a message without breakpoints, and with plain text always as a string, because clients send both.
-
-        It copies as little as possible, because it runs for every message of every request.
-        """
+        """Return a message without breakpoints, and with plain text always as a string, because clients send both."""
         content = message.get("content")
-        if not isinstance(content, list):
-            return message
-        canonical = _canonical(content)
-        return message if canonical is content else {**message, "content": canonical}
+        return {**message, "content": _canonical(content)} if isinstance(content, list) else message
 
     def equip(self, body: Body, tools: Sequence[Tool], guidance: str) -> Body:
         """Return a body with the proxy's own tools last, and the guidance as the last block of the system prompt.
@@ -133,14 +127,11 @@ class AnthropicWire(Wire):
             for place, block in enumerate(blocks_of(woven.message))
             if not _calls(block, own)
         ]
-        theirs: list[list[_Placed]] = [[] for _ in rounds]
+        theirs: list[list[tuple[int, Block]]] = [[] for _ in rounds]
         for (number, place), block in _Aligner(shown, len(rounds) - 1).placed(given):
-            theirs[number].append(((number, place), block))
-        return [
-            each
-            for number, woven in enumerate(rounds)
-            for each in _woven(woven, [(place, block) for (_, place), block in theirs[number]], own, thinks=thinks)
-        ]
+            theirs[number].append((place, block))
+        woven = (_woven(one, kept, own, thinks=thinks) for one, kept in zip(rounds, theirs, strict=True))
+        return [each for messages in woven for each in messages]
 
     def visible(self, rounds: Sequence[Round]) -> Message:
         """Return the client's assistant message for a reply of these rounds."""

@@ -170,9 +170,7 @@ class WholeMessage(WholeReply):
         content = body.get("content")
         if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
             raise BrokenReplyError(f"the provider's reply is not a message with blocks: {self.rest()[:80]!r}")
-        slots = [Slot(block, 0) for block in content]
-        for slot in slots:
-            slot.ended = True
+        slots = [Slot(block, 0, ended=True) for block in content]
         round_ = make_round(slots, self._own, body.get("stop_reason"), body.get("usage"))
         self._messages.append(body)
         self._rounds.identify(body)
@@ -186,18 +184,20 @@ class Slot:
         start: the block in its first event.
         index: its index for the client; None if it is hidden.
 
+        ended: whether the provider marked it as complete.
+
     Attributes:
         index: see above.
-        ended: whether the provider marked it as complete.
+        ended: see above.
     """
 
     __slots__ = ("_block", "_grown", "ended", "index")
 
-    def __init__(self, start: Block, index: int | None) -> None:
+    def __init__(self, start: Block, index: int | None, *, ended: bool = False) -> None:
         self._block = dict(start)
         self._grown: dict[str, list[str]] = {}
         self.index = index
-        self.ended = False
+        self.ended = ended
 
     def add(self, delta: Mapping[str, Any]) -> None:
         """Take in a delta; one of an unknown type leaves the block as it is."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from wane.conversation.request import Tool
-from wane.formats.openai import OpenAIFormat
+from wane.formats.openai import OpenAIFormat, says_something
 from wane.formats.writing import WritingFormat
 from wane.proxy import jsons
 from wane.proxy.wire.base import Body
@@ -174,11 +174,6 @@ def _guided(messages: Sequence[Message], guidance: str) -> list[Message]:
     return [*messages[: lead - 1], {**last, "content": _appended(last.get("content"), guidance)}, *messages[lead:]]
 
 
-def says_something(message: Message) -> bool:
-    """Whether an assistant's message has content that a provider accepts; reasoning alone is not enough."""
-    return bool(message.get("content") or message.get("tool_calls") or message.get("refusal") or message.get("audio"))
-
-
 def _appended(content: Any, text: str) -> Any:
     if isinstance(content, list):
         return [*content, {"type": "text", "text": text}]
@@ -197,15 +192,9 @@ def _tool_name(tool: object) -> str | None:
 
 def _parts_of(message: Message, rounds: Sequence[WovenRound]) -> dict[str, tuple[Sequence[Any], bool]]:
     """Return each round's share of each text or list, by key, and whether the client has changed it."""
-    found: dict[str, tuple[Sequence[Any], bool]] = {}
-    for key in _SHARED:
-        recorded = [woven.message.get(key) for woven in rounds]
-        value = message.get(key)
-        if key in TEXTS:
-            found[key] = shares(value, recorded) if value else ([None] * len(rounds), False)
-        else:
-            found[key] = list_shares(value, recorded), False
-    return found
+    recorded = {key: [woven.message.get(key) for woven in rounds] for key in _SHARED}
+    found: dict[str, tuple[Sequence[Any], bool]] = {key: shares(message.get(key), recorded[key]) for key in TEXTS}
+    return found | {key: (list_shares(message.get(key), recorded[key]), False) for key in REASONING_LISTS}
 
 
 def _calls_of(message: Message, rounds: Sequence[WovenRound]) -> list[list[dict[str, Any]]]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from wane.formats.response_items import is_model_made
 from wane.proxy.wire.base import Body
 from wane.proxy.wire.reply import parsed
 from wane.proxy.wire.rounds import OwnCall
@@ -51,25 +52,6 @@ def call_id_of(item: Mapping[str, Any]) -> str | None:
     return call_id if isinstance(call_id, str) and call_id else None
 
 
-def returnable(items: Sequence[Item], *, stored: bool) -> list[Item]:
-    """Return output items in a form that the provider accepts in later requests.
-
-    Args:
-        items: output of a round.
-        stored: whether the provider stores them. If not, it accepts reasoning only by its encrypted content: other
-            reasoning is left out, and the items after it lose their ids, which would refer to it.
-    """
-    kept: list[Item] = []
-    orphaned = False
-    for item in items:
-        if item.get("type") == "reasoning":
-            orphaned = not stored and not item.get("encrypted_content") and not item.get("content")
-            if orphaned:
-                continue
-        kept.append(without_id(item) if orphaned else item)
-    return kept
-
-
 def seal_of(item: object) -> int | None:
     """Return a hash that identifies an item of reasoning; None for any other item."""
     if not isinstance(item, Mapping) or item.get("type") != "reasoning":
@@ -77,22 +59,21 @@ def seal_of(item: object) -> int | None:
     return hash((str(item.get("id")), str(item.get("encrypted_content"))))
 
 
-def without_reasoning(items: Sequence[Any], seals: set[int]) -> list[Any]:
-    """Return input items without some reasoning, and without the ids that refer to it.
+def without_reasoning(items: Sequence[Any], gone: Callable[[Item], bool]) -> list[Any]:
+    """Return items without some reasoning; what came of it loses its ids, which would refer to it.
 
     Args:
-        items: the items.
-        seals: the reasoning to leave out, by `seal_of`.
+        items: items of the input, or of an output.
+        gone: whether to leave out an item of reasoning.
     """
     kept: list[Any] = []
     orphaned = False
     for item in items:
-        seal = seal_of(item)
-        if seal in seals:
-            orphaned = True
-            continue
-        made = isinstance(item, Mapping) and (_is_call(item) or item.get("role") == "assistant")
-        orphaned = orphaned and made
+        if isinstance(item, dict) and item.get("type") == "reasoning":
+            orphaned = gone(item)
+            if orphaned:
+                continue
+        orphaned = orphaned and is_model_made(item)
         kept.append(without_id(item) if orphaned else item)
     return kept
 
@@ -120,13 +101,6 @@ def tools_item(body: Body) -> Item | None:
     """Return the first item of the input that contains tools; None if there is none."""
     items = body.get("input")
     return next(filter(_has_tools, items), None) if isinstance(items, list) else None
-
-
-def with_tools(items: Sequence[Item], definitions: Sequence[Item]) -> list[Item]:
-    """Return input items with further tools appended to the first item that contains tools."""
-    place = next(place for place, item in enumerate(items) if _has_tools(item))
-    item = items[place]
-    return [*items[:place], {**item, "tools": [*item["tools"], *definitions]}, *items[place + 1 :]]
 
 
 def with_tools_item(items: list[Item], item: Item | None) -> list[Item]:

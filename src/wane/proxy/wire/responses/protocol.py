@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from operator import is_
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from wane.conversation.request import Tool
@@ -20,7 +19,6 @@ from wane.proxy.wire.responses.messages import (
     offered,
     seal_of,
     tools_item,
-    with_tools,
     with_tools_item,
     without_id,
     without_reasoning,
@@ -76,7 +74,10 @@ class OpenAIResponsesWire(OpenAIWire):
 
     def tools(self, body: Body) -> frozenset[str]:
         """Return the names of the client's own tools."""
-        return frozenset(_names(offered(body)))
+        # Those in a namespace cannot conflict with others.
+        tools = [tool for tool in offered(body) if isinstance(tool, Mapping)]
+        names = (tool.get("name") for tool in tools if tool.get("type") in ("function", "custom"))
+        return frozenset(name for name in names if isinstance(name, str))
 
     def messages(self, body: Body) -> list[Message]:
         """Return the history in a request; consecutive items of the model are one message.
@@ -92,9 +93,7 @@ class OpenAIResponsesWire(OpenAIWire):
 
     def canonical(self, message: Message) -> object:
         """Return a message without cache markers."""
-        items = message["items"]
-        plain = [_unmarked(item) for item in items]
-        return message if all(map(is_, plain, items)) else {"items": plain}
+        return {"items": [_unmarked(item) for item in message["items"]]}
 
     def equip(self, body: Body, tools: Sequence[Tool], guidance: str) -> Body:
         """Return a body with own tools after the client's, and guidance after its instructions.
@@ -104,10 +103,11 @@ class OpenAIResponsesWire(OpenAIWire):
         A request without instructions gets the guidance as its instructions: they come before all input and stay the
         same in every request, whatever is evicted.
         """
-        if tools and body.get("tools") is None and tools_item(body) is not None:
-            equipped = {**body, "input": with_tools(body["input"], self._with_tools({}, tools)["tools"])}
-        else:
+        item = tools_item(body)
+        if item is None or body.get("tools") is not None:
             equipped = self._with_tools(body, tools)
+        else:
+            equipped = {**body, "input": with_tools_item(body["input"], self._with_tools(item, tools))}
         if guidance:
             instructions = body.get("instructions")
             equipped["instructions"] = f"{instructions}\n\n{guidance}" if instructions else guidance
@@ -172,7 +172,7 @@ class OpenAIResponsesWire(OpenAIWire):
         return seal_of(entry)
 
     def _without(self, body: Body, seals: set[int]) -> Body:
-        return {**body, "input": without_reasoning(body["input"], seals)}
+        return {**body, "input": without_reasoning(body["input"], lambda item: seal_of(item) in seals)}
 
 
 def _items(body: Body) -> list[dict[str, Any]]:
@@ -195,15 +195,6 @@ def _unmarked(item: dict[str, Any]) -> dict[str, Any]:
 def _is_clients(tool: object) -> bool:
     """Whether the client runs a tool."""
     return isinstance(tool, Mapping) and not str(tool.get("type")).startswith(_HOSTED)
-
-
-def _names(tools: Iterable[Any]) -> Iterable[str]:
-    """Yield the names of tools; those in a namespace cannot conflict with others."""
-    for tool in tools:
-        if isinstance(tool, Mapping) and tool.get("type") in ("function", "custom"):
-            name = tool.get("name")
-            if isinstance(name, str):
-                yield name
 
 
 def _is_reference(item: object) -> bool:

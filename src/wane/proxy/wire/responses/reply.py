@@ -9,7 +9,7 @@ from wane.proxy import jsons
 from wane.proxy.wire.base import Body
 from wane.proxy.wire.openai import error_of, token_usage
 from wane.proxy.wire.reply import BrokenReplyError, Event, StreamedReply, WholeReply, encode
-from wane.proxy.wire.responses.messages import Item, call_id_of, client_calls, is_own, own_calls, returnable
+from wane.proxy.wire.responses.messages import Item, call_id_of, client_calls, is_own, own_calls, without_reasoning
 from wane.proxy.wire.rounds import Round, Rounds, Tally
 
 Data: TypeAlias = dict[str, Any]
@@ -70,9 +70,13 @@ class ResponseRounds(Rounds):
         ids = {call.id for call in own}
         whole = [item for item in items if not is_own(item, self.own) or call_id_of(item) in ids]
         self.output += self._seen(response)
-        message, usage = {"items": returnable(whole, stored=self._stored)}, response.get("usage")
+        message, usage = {"items": without_reasoning(whole, self._is_refused)}, response.get("usage")
         tokens = token_usage(usage, "input", "output")
         return self.add(Round(message, own, client_calls(items, self.own), complete, tokens), usage)
+
+    def _is_refused(self, reasoning: Item) -> bool:
+        """Whether later requests cannot have some reasoning: what is not stored needs its content, encrypted or not."""
+        return not (self._stored or reasoning.get("encrypted_content") or reasoning.get("content"))
 
     def _seen(self, response: Data) -> list[Any]:
         output = response.get("output")
@@ -187,9 +191,13 @@ class StreamedResponse(StreamedReply):
             if self._gap:
                 self._shift = 0 if self._last is None else self._last + 1 - number
                 self._gap = False
-            self._last = changes["sequence_number"] = number + self._shift
-        changed = any(value != data[key] for key, value in changes.items())
-        return event.changed({**data, **changes}) if changed else event
+            self._last = number + self._shift
+            if self._shift:
+                changes["sequence_number"] = self._last
+        for key, value in changes.items():
+            if value != data[key]:
+                return event.changed({**data, **changes})
+        return event
 
 
 class WholeResponse(WholeReply):
