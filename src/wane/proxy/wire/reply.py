@@ -290,11 +290,7 @@ class StreamedReply(Reply):
         return out + b"".join(map(self._take, events))
 
     def end(self) -> Round:
-        """Return the round, at the end of the provider's stream.
-
-        Raises:
-            BrokenReplyError: if the stream stopped before its end, or with an error.
-        """
+        """Return the round, at the end of the provider's stream."""
         self._begin_round()
         self._take_last()
         if self._failure:
@@ -416,11 +412,7 @@ class WholeReply(Reply):
         return b""
 
     def end(self) -> Round:
-        """Return the round, at the end of the provider's body.
-
-        Raises:
-            BrokenReplyError: if the body violates the protocol.
-        """
+        """Return the round, at the end of the provider's body."""
         self._begin_round()
         self._over = True
         body = parsed(self.rest())

@@ -27,8 +27,7 @@ _FUNCTION: Final = "function"
 Content: TypeAlias = Any
 """A message's content: text, a list of parts, or None."""
 
-SEPARATOR: Final = "\n\n"
-"""Separates the text of one round from that of the next."""
+_SEPARATOR: Final = "\n\n"  # between the text of one round and that of the next
 
 _TEXT_TYPES: Final = frozenset({"text", "input_text", "output_text", None})
 
@@ -199,7 +198,8 @@ def merged(rounds: Sequence[Round]) -> Message:
     """Return the client's message for the messages of several rounds: without own calls."""
     messages, own = [each.message for each in rounds], {call.id for each in rounds for call in each.own}
     result: Message = {"role": "assistant", "content": joined([message.get("content") for message in messages])}
-    result |= {k: v for k, v in messages[-1].items() if k not in (*result, *REASONING_TEXTS, *REASONING_LISTS)}
+    elsewhere = {*result, *REASONING_TEXTS, *REASONING_LISTS, "tool_calls"}
+    result |= {key: value for key, value in messages[-1].items() if key not in elsewhere}
     for key in REASONING_TEXTS:
         if text := joined([message.get(key) for message in messages]):
             result[key] = text
@@ -207,7 +207,6 @@ def merged(rounds: Sequence[Round]) -> Message:
         if entries := _chained([message.get(key) for message in messages]):
             result[key] = entries
     calls = [call for message in messages for call in entries_of(message) if call.get("id") not in own]
-    result.pop("tool_calls", None)
     if calls:
         return {**result, "tool_calls": calls}
     if result["content"] is None and not result.get("refusal"):
@@ -230,7 +229,7 @@ def joint(before: str, after: str) -> str:
     """Return the separator between the texts of two rounds: empty if there is white space already, or one is empty."""
     if not before or not after or before[-1].isspace() or after[0].isspace():
         return ""
-    return SEPARATOR
+    return _SEPARATOR
 
 
 def text_of(content: Content) -> str:

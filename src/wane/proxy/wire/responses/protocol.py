@@ -80,11 +80,7 @@ class OpenAIResponsesWire(OpenAIWire):
         return frozenset(name for name in names if isinstance(name, str))
 
     def messages(self, body: Body) -> list[Message]:
-        """Return the history in a request; consecutive items of the model are one message.
-
-        Raises:
-            FormatError: if the input is not a list of items.
-        """
+        """Return the history in a request; consecutive items of the model are one message."""
         return group(_items(body))
 
     def fixed(self, body: Body) -> object:
