@@ -15,6 +15,7 @@ from wane import Kind, chars
 from wane.formats.base import Part
 from wane.lab.counting import LEAST_RATIO, MOST_RATIO, WRAPPING, Material, breaks, count, relative_errors, reported
 from wane.lab.readers import join, read_session
+from wane.lab.readers.building.blocks import Content
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.session import Compaction, Eviction, RecordedSession, Usage
 
@@ -22,13 +23,13 @@ from wane.lab.session import Compaction, Eviction, RecordedSession, Usage
 def session(*totals: int | None, size: int = 100, output: int | None = None) -> RecordedSession:
     """A session with a turn of `size` tokens and, for each total, an answer and a result of twice as many."""
     builder = SessionBuilder("s", "test")
-    builder.user("u" * 4 * size)
+    builder.user(Content("u" * 4 * size))
     for number, total in enumerate(totals):
         said = Part(Kind.TEXT, "t" * 4 * size)
         call = Part(Kind.CALL, call_id=f"c{number}", tool="bash", arguments="a" * (4 * size - 4))
         usage = None if total is None else Usage(total, output=output)
         builder.answer([said, call], usage=usage)
-        builder.result(f"c{number}", "r" * 8 * size)
+        builder.result(f"c{number}", Content("r" * 8 * size))
     return builder.build()
 
 
@@ -98,9 +99,9 @@ def test_the_overhead_is_what_the_first_request_held_besides_its_parts_and_a_sum
 
 def test_errors_leave_out_reasoning_that_the_provider_left_out() -> None:
     builder = SessionBuilder("s", "test")
-    builder.user("u" * 400)
+    builder.user(Content("u" * 400))
     builder.answer([Part(Kind.REASONING, "h" * 400), Part(Kind.TEXT, "t" * 400)], usage=Usage(1_000))
-    builder.user("u" * 400)
+    builder.user(Content("u" * 400))
     builder.answer([Part(Kind.TEXT, "t" * 400)], usage=Usage(1_200))
     recorded = builder.build()
     recorded.reasoning_cleared = [4]

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from wane.core.errors import FormatError
-from wane.lab.readers import copilot, databases, gemini_cli, pi
+from wane.lab.readers import codex, copilot, databases, gemini_cli, pi
 from wane.lab.readers.building.values import first_words, sound
 from wane.lab.readers.claude_code import reader as claude_code
-from wane.lab.readers.codex import reader as codex
 
 LOOKED_AT: Final = 1 << 18
 """Bytes at the start of a file that are searched for its title and directory."""

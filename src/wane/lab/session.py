@@ -26,18 +26,6 @@ class Usage:
     output: int | None = None
     cache_write_hour: int = 0
 
-    @classmethod
-    def of_total(cls, total: int, *, cache_read: int = 0, cache_write: int = 0, output: int | None = None) -> Usage:
-        """Return the usage of a provider that reports the whole input, cached tokens included.
-
-        Args:
-            total: all input tokens.
-            cache_read: those that came from the cache.
-            cache_write: those that were written to it.
-            output: output tokens.
-        """
-        return cls(max(0, total - cache_read - cache_write), cache_read, cache_write, output)
-
     @property
     def total_input(self) -> int:
         """All input tokens of the request."""

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.lab.readers.promises import check, problems
 from wane import Kind
 from wane.formats.base import Part
+from wane.lab.readers.building.blocks import Content
 from wane.lab.readers.building.builder import UNKNOWN_TOOL, SessionBuilder
 
 
@@ -20,8 +21,8 @@ def test_ids_that_are_used_again_are_made_unique_and_results_find_the_latest_cal
     builder = SessionBuilder("s", "test")
     for number in range(3):
         builder.answer([call("0"), call("0")])
-        builder.result("0", f"first {number}")
-        builder.result("0", f"second {number}")
+        builder.result("0", Content(f"first {number}"))
+        builder.result("0", Content(f"second {number}"))
     session = check(builder.build())
     calls = {part.call_id: number // 4 for number, part in enumerate(session.parts) if part.kind is Kind.CALL}
     assert list(calls) == ["0", "0#2", "0#3", "0#4", "0#5", "0#6"]
@@ -33,11 +34,11 @@ def test_ids_that_are_used_again_are_made_unique_and_results_find_the_latest_cal
 
 def test_results_without_a_call_and_second_results_are_left_out_and_named() -> None:
     builder = SessionBuilder("s", "test")
-    builder.user("go")
-    assert not builder.result("never", "x", line=2)
+    builder.user(Content("go"))
+    assert not builder.result("never", Content("x"), line=2)
     builder.answer([call("a")])
-    assert builder.result("a", "x")
-    assert not builder.result("a", "y", line=5)
+    assert builder.result("a", Content("x"))
+    assert not builder.result("a", Content("y"), line=5)
     session = check(builder.build())
     assert problems(session) == ["2: a result of the unknown call 'never'", "5: a second result of the call 'a'"]
 
@@ -45,8 +46,8 @@ def test_results_without_a_call_and_second_results_are_left_out_and_named() -> N
 def test_calls_without_an_id_get_one() -> None:
     builder = SessionBuilder("s", "test")
     builder.answer([call(""), call("")])
-    builder.result("", "x")
-    builder.result("", "y")
+    builder.result("", Content("x"))
+    builder.result("", Content("y"))
     session = check(builder.build())
     assert [part.call_id for part in session.parts] == ["call#1", "call#2", "call#1", "call#2"]
 
@@ -61,7 +62,7 @@ def test_open_calls_are_settled_but_for_those_whose_result_is_coming() -> None:
     builder = SessionBuilder("s", "test")
     builder.answer([call("a"), call("b")])
     builder.settle("aborted", coming={"b"})
-    builder.result("b", "done")
+    builder.result("b", Content("done"))
     assert [part.text for part in check(builder.build()).parts[2:]] == ["aborted", "done"]
 
 
@@ -75,9 +76,9 @@ def test_what_a_message_needs_is_kept_where_a_part_of_it_is_left_out() -> None:
 
 def test_lone_surrogates_leave_with_all_text() -> None:
     builder = SessionBuilder("s\udcff", "test")
-    builder.user("a\ud800")
+    builder.user(Content("a\ud800"))
     builder.answer([Part(Kind.CALL, call_id="\ud800", tool="t\ud800", arguments="\ud800")])
-    builder.result("\ud800", "\ud800")
+    builder.result("\ud800", Content("\ud800"))
     builder.compaction("\ud800")
     builder.cwd = "/\udcff"
     session = check(builder.build())
@@ -96,7 +97,7 @@ def test_parts_go_where_they_belong() -> None:
 
 def test_reasoning_is_cleared_only_where_there_is_some() -> None:
     builder = SessionBuilder("s", "test")
-    builder.user("go")
+    builder.user(Content("go"))
     builder.clear_reasoning()
     builder.answer([Part(Kind.REASONING, "hm")])
     builder.clear_reasoning()
@@ -125,9 +126,9 @@ def test_whatever_happens_the_session_keeps_its_promises(steps: list[tuple[str, 
             assert isinstance(what, list)
             builder.answer([call(call_id) for call_id in what])
         elif kind == "result":
-            results += not builder.result(str(what), "x", line=1)
+            results += not builder.result(str(what), Content("x"), line=1)
         elif kind == "user":
-            builder.user("hi")
+            builder.user(Content("hi"))
         else:
             builder.settle("")
             assert builder.unanswered == []
@@ -139,7 +140,7 @@ def test_whatever_happens_the_session_keeps_its_promises(steps: list[tuple[str, 
 def test_words_in_the_systems_place_are_the_systems_until_a_model_has_said_something() -> None:
     builder = SessionBuilder("s", "test")
     told = Part(Kind.NOTICE, "be brief", system=True)
-    builder.user("go")
+    builder.user(Content("go"))
     builder.add(told)
     builder.answer(())  # a call whose answer was lost
     builder.add(told)

@@ -10,9 +10,8 @@ import pytest
 from tests.lab.readers.promises import SESSIONS, check, kinds, needs_sessions, problems, texts
 from tests.lab.readers.writing import Line, write_lines
 from wane import Kind
-from wane.lab.readers import read_session
+from wane.lab.readers import codex, read_session
 from wane.lab.readers.building.lines import head
-from wane.lab.readers.codex import reader as codex
 from wane.lab.session import RecordedSession, Usage
 
 META: Line = {

@@ -17,10 +17,9 @@ from tests.lab.readers import test_codex, test_copilot, test_pi
 from tests.lab.readers.promises import check
 from tests.lab.readers.test_claude_code import Transcript, said, sub_agent, thought, tool
 from tests.lab.readers.writing import Line, write_lines
-from wane.lab.readers import copilot, pi
+from wane.lab.readers import codex, copilot, pi
 from wane.lab.readers.building.lines import head
 from wane.lab.readers.claude_code import reader as claude_code
-from wane.lab.readers.codex import reader as codex
 
 
 def claude_lines() -> list[Line]:

@@ -8,6 +8,7 @@ from tests.lab.readers.promises import check, kinds, texts
 from wane import ConfigError, Kind
 from wane.formats.base import Part
 from wane.lab.readers import join
+from wane.lab.readers.building.blocks import Content
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.session import Compaction, Eviction, Problem, RecordedSession, Usage
 
@@ -17,15 +18,15 @@ def session(
 ) -> RecordedSession:
     builder = SessionBuilder(name, "openai")
     builder.cwd = "/repo"
-    builder.system(prompt)
-    builder.user(f"do {name}")
+    builder.add(Part(Kind.SYSTEM, prompt))
+    builder.user(Content(f"do {name}"))
     call = Part(Kind.CALL, call_id="c1", tool="bash", arguments="{}")
     builder.answer([Part(Kind.TEXT, "I look"), call], usage=Usage(10), at=at)
-    builder.result("c1", "seen")
+    builder.result("c1", Content("seen"))
     builder.compaction("so far", kept=1, at=at)
     builder.answer([Part(Kind.CALL, call_id="c2", tool="bash", arguments="{}")], at=at)
     if not open_call:
-        builder.result("c2", "seen")
+        builder.result("c2", Content("seen"))
     builder.problems.add(3, "odd")
     made = builder.build()
     made.evictions = [Eviction(5, (0, 2, 3), 90, 60, at)]

@@ -132,6 +132,14 @@ def test_an_answer_that_broke_off_keeps_its_words_and_not_its_calls(tmp_path: Pa
     assert problems(session) == ["3: 1 calls of an answer that broke off"]
 
 
+def test_signed_thinking_of_an_answer_that_broke_off_needs_nothing_of_what_follows(tmp_path: Path) -> None:
+    thinking = {"type": "thinking", "thinking": "hm", "thinkingSignature": "s" * 900}
+    lines = chain(user("go"), answer(thinking, tool("c"), stopReason="aborted"), user("go on"), answer(said("done")))
+    session = read(tmp_path, HEADER, *lines)
+    assert kinds(session) == ["user", "reasoning", "user", "text"]
+    assert [part.needs for part in session.parts] == [()] * 4
+
+
 def test_a_call_without_a_result_gets_the_one_that_pi_sends(tmp_path: Path) -> None:
     session = read(tmp_path, HEADER, *chain(user("go"), answer(tool("c"), tool("d")), result("d", "x"), user("on")))
     assert kinds(session) == ["user", "call", "call", "result", "result", "user"]

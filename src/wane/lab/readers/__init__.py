@@ -55,9 +55,9 @@ READER_NAMES: Final = (
 """Formats that `read_session` takes, besides `auto`."""
 
 _OF_LINES: Final = {
-    "journal": "journal",
+    "journal": "journal.reader",
     "pi": "pi",
-    "codex": "codex.reader",
+    "codex": "codex",
     "claude-code": "claude_code.reader",
     "copilot-cli": "copilot",
 }

@@ -14,7 +14,9 @@ from typing import Final, NamedTuple
 
 from wane.core import Kind
 from wane.formats.base import Part
+from wane.lab.readers.building.blocks import Content
 from wane.lab.readers.building.builder import SessionBuilder
+from wane.lab.readers.building.values import usage_of
 from wane.lab.session import RecordedSession, Usage
 
 NAME: Final = "aider"
@@ -98,12 +100,12 @@ def _session(blocks: Iterable[_Block]) -> RecordedSession:
         if block.kind == "started" and (match := _STARTED.match(block.text)):
             builder = SessionBuilder(f"aider {match[1]}", NAME)
         elif block.kind == "typed" and (asked := _asked(block.text)):
-            builder.user(asked)
+            builder.user(Content(asked))
         elif match := _MODEL.match(block.text):
             model = match[1].rpartition("/")[2]
         elif block.kind == "printed" and block.text.startswith("# "):
             # Why an edit failed, or what the linter or the tests say; aider sends it to the model.
-            builder.user(block.text, notice=True)
+            builder.user(Content(block.text), notice=True)
     if answer is not None:
         builder.answer([Part(Kind.TEXT, answer.text)], model=model, line=answer.line)
     return builder.build()
@@ -123,13 +125,8 @@ def _usage(printed: str) -> Usage | None:
     if match is None:
         return None
     cache = {what: _number(amount) for amount, what in _CACHE.findall(match[2])}
-    sent, read = _number(match[1]), cache.get("hit", 0)
-    return Usage.of_total(
-        max(sent, read + cache.get("write", 0)),
-        cache_read=read,
-        cache_write=cache.get("write", 0),
-        output=_number(match[3]),
-    )
+    read, written = cache.get("hit", 0), cache.get("write", 0)
+    return usage_of(max(_number(match[1]), read + written), read=read, written=written, output=_number(match[3]))
 
 
 def _number(printed: str) -> int:

@@ -15,12 +15,13 @@ from wane.core.errors import FormatError
 from wane.formats.base import Part
 from wane.formats.notices import is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.lab.readers.building.builder import SessionBuilder
+from wane.lab.readers.building.answer import Answer
+from wane.lab.readers.building.blocks import Content
+from wane.lab.readers.building.builder import SessionBuilder, builders
 from wane.lab.readers.building.lines import Problems
-from wane.lab.readers.building.messages import builders, take
-from wane.lab.readers.building.values import count, items, mapping, seconds, text
+from wane.lab.readers.building.values import count, items, mapping, seconds, text, usage_of
 from wane.lab.readers.documents import Value
-from wane.lab.session import RecordedSession, Usage
+from wane.lab.session import RecordedSession
 
 NAME: Final = "atif"
 
@@ -89,29 +90,31 @@ class _Step:
             )
 
     def _told(self, kind: Kind) -> None:
-        calls = [f"{call.tool}{call.arguments}" for call in self._calls()]
-        message, extra = _content(self._step.get("message"))
-        results = [_content(result.get("content")) for result in self._results]
-        whole = "\n".join(filter(None, [message, *calls, *(content for content, _ in results)]))
-        extra += sum(tokens for _, tokens in results)
-        if whole or extra or kind is Kind.USER:
+        calls = [Content(f"{call.tool}{call.arguments}") for call in self._calls()]
+        results = (_content(result.get("content")) for result in self._results)
+        whole = Content.joined([_content(self._step.get("message")), *calls, *results])
+        if whole or kind is Kind.USER:
             system = kind is Kind.SYSTEM
-            notice = not extra and is_notice(whole, system=system)
-            told = Part(Kind.NOTICE, whole, system=system) if notice else Part(kind, whole, extra_tokens=extra)
-            take(self._builder, [told], answer=False)
+            notice = not whole.extra_tokens and is_notice(whole.text, system=system)
+            self._builder.message([whole.part(Kind.NOTICE, system=system) if notice else whole.part(kind)])
 
     def _agent(self) -> None:
-        message, extra = _content(self._step.get("message"))
-        said = [
-            Part(Kind.REASONING, text(self._step.get("reasoning_content"))),
-            Part(Kind.TEXT, message, extra_tokens=extra),
-        ]
+        made = Answer()
+        made.reasoning(text(self._step.get("reasoning_content")))
+        made.text(_content(self._step.get("message")))
         calls = self._calls()
-        parts = [part for part in said if part.text or part.extra_tokens] + calls
+        metrics = mapping(self._step.get("metrics"))
+        usage = usage_of(
+            metrics.get("prompt_tokens"),
+            read=metrics.get("cached_tokens"),
+            # The prompt is all of the input; what was written to a cache has no field of its own.
+            written=mapping(metrics.get("extra")).get("cache_creation_input_tokens"),
+            output=metrics.get("completion_tokens") or None,
+        )
         # A sum over several calls says nothing about one.
         alone = self._step.get("llm_call_count") in (None, 1)
-        usage = _usage(mapping(self._step.get("metrics"))) if alone else None
-        take(self._builder, parts, answer=True, usage=usage, at=self._at, model=self._model)
+        self._builder.settle()
+        self._builder.answer([*made.parts, *calls], usage=usage if alone else None, at=self._at, model=self._model)
         self._observe([call.call_id or "" for call in calls])
 
     def _calls(self) -> list[Part]:
@@ -134,40 +137,28 @@ class _Step:
         answered = waiting[-len(unnamed) :] if unnamed else []
         if self._results:
             for call_id in waiting[: len(waiting) - len(answered)]:
-                self._builder.result(call_id, "")
+                self._builder.result(call_id, Content(""))
         for result in self._results:
-            content, extra = _content(result.get("content"))
+            output = _content(result.get("content"))
             if call_id := text(result.get("source_call_id")) or (answered.pop(0) if answered else ""):
-                self._builder.result(call_id, content, extra_tokens=extra)
-            elif content or extra:
+                self._builder.result(call_id, output)
+            elif output:
                 # No call asked for it: such an agent reads the outcome of its action as the next user turn.
-                self._builder.user(content, extra_tokens=extra)
+                self._builder.user(output)
 
     def _compaction(self, management: Mapping[str, Any]) -> None:
-        seen = [_content(result.get("content"))[0] for result in self._results]
-        summary = "\n".join(filter(None, seen))
+        summary = Content.joined(_content(result.get("content")) for result in self._results).text
         self._builder.compaction(summary, tokens_before=count(management.get("tokens_before")), at=self._at)
 
     def _problem(self, what: str, kind: str) -> None:
         self._builder.problems.add(None, f"step {self._number}: {what}", kind)
 
 
-def _content(content: object) -> tuple[str, int]:
-    """Return the text of a message or result, and an estimate for its other content."""
+def _content(content: object) -> Content:
+    """Return the content of a message or result."""
     if content is None or isinstance(content, str):
-        return content or "", 0
+        return Content(content or "")
     if not isinstance(content, list):
-        return json.dumps(content, ensure_ascii=False), 0
+        return Content(json.dumps(content, ensure_ascii=False))
     texts = [part if isinstance(part, str) else mapping(part).get("text") for part in content]
-    return "".join(map(text, texts)), NON_TEXT_TOKENS * sum(not isinstance(entry, str) for entry in texts)
-
-
-def _usage(metrics: Mapping[str, Any]) -> Usage | None:
-    prompt = count(metrics.get("prompt_tokens"))
-    if not prompt:
-        return None
-    read = min(prompt, count(metrics.get("cached_tokens")) or 0)
-    # The prompt is all of the input; what was written to a cache has no field of its own.
-    written = count(mapping(metrics.get("extra")).get("cache_creation_input_tokens")) or 0
-    output = count(metrics.get("completion_tokens")) or None
-    return Usage.of_total(prompt, cache_read=read, cache_write=min(written, prompt - read), output=output)
+    return Content("".join(map(text, texts)), NON_TEXT_TOKENS * sum(not isinstance(entry, str) for entry in texts))

@@ -6,20 +6,17 @@ input tokens: Copilot does not keep its `assistant.usage` events.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from wane.core import Kind
-from wane.formats.anthropic import SEAL
 from wane.formats.base import Part
 from wane.formats.recordings import is_copilot
-from wane.formats.values import raw_text, sealed_tokens
-from wane.lab.readers.building.blocks import content
+from wane.lab.readers.building.answer import Answer
+from wane.lab.readers.building.blocks import Content, content
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.readers.building.coupled import couple_signed
 from wane.lab.readers.building.lines import records
-from wane.lab.readers.building.messages import settle
 from wane.lab.readers.building.tree import name_left
 from wane.lab.readers.building.values import count, items, mapping, seconds, text
 from wane.lab.session import RecordedSession
@@ -114,12 +111,12 @@ class _Assembly:
             self._told(kind, data)
         elif kind == "session.compaction_complete" and data.get("success"):
             self._flush()
-            settle(self._builder)
+            self._builder.settle()
             before, at = count(data.get("preCompactionTokens")), seconds(event.get("timestamp"))
             self._builder.compaction(text(data.get("summaryContent")), tokens_before=before, at=at)
         elif kind == "session.context_cleared":
             self._flush()
-            settle(self._builder)
+            self._builder.settle()
             self._builder.compaction(text(data.get("initialMessage")), at=seconds(event.get("timestamp")))
         elif kind == "session.truncation" and (removed := count(data.get("messagesRemovedDuringTruncation"))):
             self._builder.problems.add(line, f"{removed} messages left the context here; which ones is not recorded")
@@ -132,14 +129,15 @@ class _Assembly:
 
     def _told(self, kind: str, data: Mapping[str, Any]) -> None:
         if kind == "system.message":
-            self._builder.system(text(data.get("content")))
+            self._builder.add(Part(Kind.SYSTEM, text(data.get("content"))))
             return
         notice = kind == "system.notification" or _is_harness_made(data)
         if not notice and not self._builder.title:
             self._builder.title = text(data.get("content"))
-        settle(self._builder)
+        self._builder.settle()
         # What the model got: the user's words with the time and reminders around them.
-        self._builder.user(text(data.get("transformedContent")) or text(data.get("content")), notice=notice)
+        told = text(data.get("transformedContent")) or text(data.get("content"))
+        self._builder.user(Content(told), notice=notice)
 
     def _result(self, line: int, data: Mapping[str, Any]) -> None:
         if data.get("isUserRequested"):
@@ -147,44 +145,21 @@ class _Assembly:
         result, error = mapping(data.get("result")), mapping(data.get("error"))
         told = text(result.get("content")) or text(error.get("message"))
         extra = content(items(result.get("binaryResultsForLlm"))).extra_tokens
-        self._builder.result(text(data.get("toolCallId")), told, extra_tokens=extra, line=line)
+        self._builder.result(text(data.get("toolCallId")), Content(told, extra), line=line)
 
     def _flush(self) -> None:
         if not self._answer:
             return
-        settle(self._builder)
+        self._builder.settle()
         line, event = self._answer[0]
-        parts: list[Part] = []
-        signed: list[int] = []
+        made = Answer()
         for _, each in self._answer:
             data = mapping(each.get("data"))
-            if reasoning := _reasoning(data):
-                signed += [len(parts)] * bool(data.get("reasoningOpaque"))
-                parts.append(reasoning)
-            parts += _output(data)
+            seal = data.get("reasoningOpaque")
+            made.reasoning(text(data.get("reasoningText")), seal or data.get("encryptedContent"), signed=bool(seal))
+            made.text(Content(text(data.get("content"))))
+            for call in map(mapping, items(data.get("toolRequests"))):
+                made.call(call.get("toolCallId"), call.get("name"), call.get("arguments"))
         at, model = seconds(event.get("timestamp")), text(mapping(event.get("data")).get("model")) or None
-        self._builder.answer(couple_signed(parts, signed), at=at, model=model, line=line)
+        self._builder.answer(made.coupled(), at=at, model=model, line=line)
         self._answer.clear()
-
-
-def _reasoning(data: Mapping[str, Any]) -> Part | None:
-    told = text(data.get("reasoningText"))
-    extra = 0 if told else sealed_tokens(data.get("reasoningOpaque") or data.get("encryptedContent"), SEAL)
-    return Part(Kind.REASONING, told, extra_tokens=extra) if told or extra else None
-
-
-def _output(data: Mapping[str, Any]) -> Sequence[Part]:
-    said = text(data.get("content"))
-    calls = [mapping(request) for request in items(data.get("toolRequests"))]
-    return [
-        *([Part(Kind.TEXT, said)] if said else []),
-        *(
-            Part(
-                Kind.CALL,
-                call_id=text(call.get("toolCallId")),
-                tool=text(call.get("name")),
-                arguments=raw_text(call.get("arguments")),
-            )
-            for call in calls
-        ),
-    ]

@@ -138,5 +138,6 @@ def _connected(path: Path) -> sqlite3.Connection:
         # In a directory that cannot be written to, the log of changes cannot be opened; the rest is whole.
         database.close()
         database = sqlite3.connect(f"{place}?mode=ro&immutable=1", uri=True)
+    database.row_factory = sqlite3.Row
     database.text_factory = lambda raw: raw.decode(errors="replace")
     return database

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wane.core.errors import FormatError
+from wane.formats.response_items import is_model_made
 from wane.lab.readers.building.lines import Problems
 
 Value = tuple[int | None, object]
@@ -115,6 +116,13 @@ class Chat:
 
     messages: list[Value]
     body: Mapping[str, Any] = field(default_factory=dict)
+
+
+def is_answer(message: Mapping[str, Any]) -> bool:
+    """Return whether a model wrote a message, given as JSON data in any format."""
+    if isinstance(items := message.get("items"), list):
+        return bool(items) and is_model_made(items[0])
+    return message.get("role") == "assistant" or message.get("kind") == "response"
 
 
 def chats(found: Sequence[Value], is_message: Callable[[object], bool]) -> list[Chat]:

@@ -6,20 +6,18 @@ earlier one), `$set` with new metadata, and `$rewindTo`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from wane.core import Kind
-from wane.formats.base import Part
-from wane.formats.values import compact, raw_text
-from wane.lab.readers.building.blocks import content
+from wane.formats.values import compact
+from wane.lab.readers.building.answer import Answer
+from wane.lab.readers.building.blocks import Content, content
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import Problems
-from wane.lab.readers.building.messages import settle
 from wane.lab.readers.building.tree import LEFT
-from wane.lab.readers.building.values import count, items, mapping, seconds, text
+from wane.lab.readers.building.values import items, mapping, seconds, text, usage_of
 from wane.lab.readers.documents import Value
-from wane.lab.session import RecordedSession, Usage
+from wane.lab.session import RecordedSession
 
 NAME: Final = "gemini-cli"
 
@@ -134,7 +132,7 @@ class _Assembly:
     def run(self, messages: Iterable[_Message]) -> None:
         for message in messages:
             if message.summary is not None:
-                settle(self._builder)
+                self._builder.settle()
                 summary = "\n".join(filter(None, (_said(new.data) for new in message.summary)))
                 kept = None if message.kept is None else self._places.get(id(message.kept))
                 self._builder.compaction(summary, kept=kept, at=seconds(message.data.get("timestamp")))
@@ -151,34 +149,32 @@ class _Assembly:
         blocks = _blocks(message.data.get("content"))
         for block in blocks:
             self._respond(mapping(block.get("functionResponse")), message.line)
-        told = content([block for block in blocks if "functionResponse" not in block])
-        if told.text or told.extra_tokens:
-            settle(self._builder)
-            notice = told.text.lstrip().startswith(_CONTEXT)
-            self._builder.user(told.text, extra_tokens=told.extra_tokens, notice=notice)
+        if told := content([block for block in blocks if "functionResponse" not in block]):
+            self._builder.settle()
+            self._builder.user(told, notice=told.text.lstrip().startswith(_CONTEXT))
 
     def _answer(self, message: _Message) -> None:
         data = message.data
         calls = [mapping(call) for call in items(data.get("toolCalls"))]
         thoughts = [mapping(thought) for thought in items(data.get("thoughts"))]
         told = "\n".join(f"{text(it.get('subject'))}\n{text(it.get('description'))}".strip() for it in thoughts)
-        said = content(_blocks(data.get("content")))
-        parts = [
-            *([Part(Kind.REASONING, told)] if told else []),
-            *([Part(Kind.TEXT, said.text, extra_tokens=said.extra_tokens)] if said.text or said.extra_tokens else []),
-            *(
-                Part(
-                    Kind.CALL, call_id=text(it.get("id")), tool=text(it.get("name")), arguments=raw_text(it.get("args"))
-                )
-                for it in calls
-            ),
-        ]
-        usage = _usage(mapping(data.get("tokens")))
-        if not parts and usage is None:
+        made = Answer()
+        made.reasoning(told)
+        made.text(content(_blocks(data.get("content"))))
+        for call in calls:
+            made.call(call.get("id"), call.get("name"), call.get("args"))
+        tokens = mapping(data.get("tokens"))
+        usage = usage_of(
+            tokens.get("input"),
+            read=tokens.get("cached"),
+            output=tokens.get("output"),
+            reasoning=tokens.get("thoughts"),
+        )
+        if not made.parts and usage is None:
             return
-        settle(self._builder)
+        self._builder.settle()
         at, model = seconds(data.get("timestamp")), text(data.get("model")) or None
-        self._builder.answer(parts, usage=usage, at=at, model=model, line=message.line)
+        self._builder.answer(made.parts, usage=usage, at=at, model=model, line=message.line)
         if told:
             self._builder.clear_reasoning()  # Gemini CLI sends no thoughts back
         for call in calls:
@@ -192,32 +188,18 @@ class _Assembly:
         self._answered.add(call_id)
         given = response.get("response")
         output = mapping(given).get("output")
-        self._builder.result(call_id, output if isinstance(output, str) else compact(given), line=line)
+        told = output if isinstance(output, str) else compact(given)
+        self._builder.result(call_id, Content(told), line=line)
 
 
 def _blocks(value: object) -> list[dict[str, Any]]:
-    """Return parts of Gemini's API, given as text, one part or several."""
-    return list(_each_block(value))
-
-
-def _each_block(value: object) -> Iterator[dict[str, Any]]:
+    """Return parts of Gemini's API, given as text, one part or several, as blocks that `content` takes."""
+    blocks: list[dict[str, Any]] = []
     for block in value if isinstance(value, list) else [value]:
         if isinstance(block, str):
-            yield {"text": block}
+            blocks.append({"text": block})
         elif isinstance(block, dict) and isinstance(data := block.get("inlineData"), dict):
-            yield {"type": "image", "data": data.get("data")}
+            blocks.append({"type": "image", "data": data.get("data")})
         elif isinstance(block, dict) and "thought" not in block:
-            yield block
-
-
-def _usage(tokens: Mapping[str, Any]) -> Usage | None:
-    """Return a call's usage, None if none was reported; the output is counted without the thoughts."""
-    total, cached = count(tokens.get("input")) or 0, count(tokens.get("cached")) or 0
-    if not total:
-        return None
-    output = count(tokens.get("output"))
-    return Usage.of_total(
-        total,
-        cache_read=min(cached, total),
-        output=None if output is None else output + (count(tokens.get("thoughts")) or 0),
-    )
+            blocks.append(block)
+    return blocks

@@ -10,18 +10,15 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from wane.core import Kind
-from wane.formats.base import Part
-from wane.formats.values import compact, raw_text
+from wane.formats.values import compact
+from wane.lab.readers.building.answer import Answer
 from wane.lab.readers.building.blocks import Content, content
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.readers.building.coupled import couple_signed
 from wane.lab.readers.building.lines import Problems
-from wane.lab.readers.building.messages import settle
-from wane.lab.readers.building.values import count, decoded, items, mapping, seconds, text
+from wane.lab.readers.building.values import count, decoded, items, mapping, seconds, text, usage_of
 from wane.lab.readers.databases import Listed
 from wane.lab.readers.documents import Value
-from wane.lab.session import RecordedSession, Usage
+from wane.lab.session import RecordedSession
 
 NAME: Final = "goose"
 TABLES: Final = frozenset({"sessions", "messages"})
@@ -74,16 +71,15 @@ def listed(database: sqlite3.Connection) -> Iterator[Listed]:
 
 def exported(database: sqlite3.Connection, session: str) -> _Data | None:
     """Return a session with those of its sub-agents as `children`; see `DatabaseReader`."""
-    cursor = database.execute("SELECT * FROM sessions WHERE id = ?", (session,))
-    row = cursor.fetchone()
+    row = database.execute("SELECT * FROM sessions WHERE id = ?", (session,)).fetchone()
     if row is None:
         return None
-    info = dict(zip((column[0] for column in cursor.description), row, strict=True))
+    info = dict(row)
     messages = database.execute(
         "SELECT role, content_json, created_timestamp, metadata_json FROM messages WHERE session_id = ? ORDER BY id",
         (session,),
     )
-    children: list[tuple[str]] = []
+    children: list[sqlite3.Row] = []
     if "parent_session_id" in info:
         children = database.execute(
             "SELECT id FROM sessions WHERE parent_session_id = ? ORDER BY created_at, id", (session,)
@@ -136,7 +132,7 @@ class _Assembly:
 
     def _compaction(self, message: _Data) -> None:
         self._flush()
-        settle(self._builder)
+        self._builder.settle()
         summary = content(_blocks(message)).text
         self._builder.compaction(summary, tokens_before=self._context, at=seconds(message.get("created")))
 
@@ -149,33 +145,34 @@ class _Assembly:
 
     def _told(self, message: _Data) -> None:
         blocks = [mapping(block) for block in items(message.get("content"))]
-        if any(block.get("type") == "toolResponse" for block in blocks):
-            self._results += [block for block in blocks if block.get("type") == "toolResponse"]
-        told = content(_blocks(message))
-        if told.text or told.extra_tokens:
+        self._results += [block for block in blocks if block.get("type") == "toolResponse"]
+        if told := content(_blocks(message)):
             self._flush()
-            settle(self._builder)
-            notice = not _visible(message, "user")
-            self._builder.user(told.text, extra_tokens=told.extra_tokens, notice=notice)
+            self._builder.settle()
+            self._builder.user(told, notice=not _visible(message, "user"))
 
     def _flush(self) -> None:
         if self._answer:
-            settle(self._builder)
+            self._builder.settle()
             first = self._answer[0]
-            blocks = [mapping(block) for message in self._answer for block in items(message.get("content"))]
-            made = [(part, block) for block in blocks if (part := _part(block)) is not None]
-            thought = [place for place, (part, _) in enumerate(made) if part.kind is Kind.REASONING]
-            signed = [place for place in thought if "signature" in made[place][1]]
+            made = Answer()
+            for message in self._answer:
+                for block in items(message.get("content")):
+                    _add(made, mapping(block))
             about = mapping(first.get("metadata"))
-            usage = _usage(mapping(about.get("usage")))
+            tokens = mapping(about.get("usage"))
+            usage = usage_of(
+                tokens.get("inputTokens"),
+                read=tokens.get("cacheReadTokens"),
+                written=tokens.get("cacheWriteTokens"),
+                output=tokens.get("outputTokens"),
+            )
             if usage is not None:
                 self._context = usage.total_input + (usage.output or 0)
             model = text(mapping(about.get("inference")).get("requestedModel")) or self._model
-            parts = couple_signed([part for part, _ in made], signed)
-            self._builder.answer(parts, usage=usage, at=seconds(first.get("created")), model=model)
+            self._builder.answer(made.coupled(), usage=usage, at=seconds(first.get("created")), model=model)
         for block in self._results:
-            told = _output(mapping(block.get("toolResult")))
-            self._builder.result(text(block.get("id")), told.text, extra_tokens=told.extra_tokens)
+            self._builder.result(text(block.get("id")), _output(mapping(block.get("toolResult"))))
         self._answer.clear()
         self._results.clear()
 
@@ -198,19 +195,15 @@ def _blocks(message: _Data) -> list[_Data]:
     return [it for it in map(mapping, items(message.get("content"))) if it and text(it.get("type")) not in aside]
 
 
-def _part(block: _Data) -> Part | None:
+def _add(made: Answer, block: _Data) -> None:
     kind = text(block.get("type"))
     if kind in ("toolRequest", "frontendToolRequest"):
         call = mapping(mapping(block.get("toolCall")).get("value"))
-        written = raw_text(call.get("arguments"))
-        return Part(Kind.CALL, call_id=text(block.get("id")), tool=text(call.get("name")), arguments=written)
-    if kind in ("thinking", "reasoning"):
-        told = text(block.get("thinking")) or text(block.get("text"))
-        return Part(Kind.REASONING, told) if told else None
-    if kind == "redactedThinking" or kind in _SHOWN_ONLY:
-        return None
-    said = content([block])
-    return Part(Kind.TEXT, said.text, extra_tokens=said.extra_tokens) if said.text or said.extra_tokens else None
+        made.call(block.get("id"), call.get("name"), call.get("arguments"))
+    elif kind in ("thinking", "reasoning"):
+        made.reasoning(text(block.get("thinking")) or text(block.get("text")), signed="signature" in block)
+    elif kind != "redactedThinking" and kind not in _SHOWN_ONLY:
+        made.text(content([block]))
 
 
 def _output(result: _Data) -> Content:
@@ -218,11 +211,3 @@ def _output(result: _Data) -> Content:
     if result.get("status") == "error" or value is None:
         return content(text(result.get("error")) or compact(result))
     return content(value.get("content") if isinstance(value, dict) else value)
-
-
-def _usage(data: _Data) -> Usage | None:
-    """Return a call's usage, None if none was reported; the input is the whole, cached tokens included."""
-    total = count(data.get("inputTokens")) or 0
-    read, written = count(data.get("cacheReadTokens")) or 0, count(data.get("cacheWriteTokens")) or 0
-    output = count(data.get("outputTokens"))
-    return Usage.of_total(total, cache_read=read, cache_write=written, output=output) if total else None

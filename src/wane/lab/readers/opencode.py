@@ -10,19 +10,15 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from wane.core import Kind
-from wane.formats.base import Part
-from wane.formats.values import raw_text
-from wane.lab.readers.building.blocks import content
+from wane.lab.readers.building.answer import Answer
+from wane.lab.readers.building.blocks import Content, content
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.readers.building.coupled import couple_signed
 from wane.lab.readers.building.lines import Problems
-from wane.lab.readers.building.messages import settle
 from wane.lab.readers.building.tree import LEFT
-from wane.lab.readers.building.values import count, decoded, items, mapping, seconds, text
+from wane.lab.readers.building.values import decoded, items, mapping, seconds, text, usage_of
 from wane.lab.readers.databases import Listed
 from wane.lab.readers.documents import Value
-from wane.lab.session import RecordedSession, Usage
+from wane.lab.session import RecordedSession
 
 NAME: Final = "opencode"
 TABLES: Final = frozenset({"session", "message", "part"})
@@ -82,9 +78,10 @@ def listed(database: sqlite3.Connection) -> Iterator[Listed]:
 
 def exported(database: sqlite3.Connection, session: str) -> _Data | None:
     """Return a session with those of its sub-agents as `children`; see `DatabaseReader`."""
-    info = _row(database, "SELECT * FROM session WHERE id = ?", session)
-    if info is None:
+    row = database.execute("SELECT * FROM session WHERE id = ?", (session,)).fetchone()
+    if row is None:
         return None
+    info = dict(row)
     parts: dict[str, list[Any]] = {}
     for message, data in database.execute(
         "SELECT message_id, data FROM part WHERE session_id = ? ORDER BY message_id, id", (session,)
@@ -101,12 +98,6 @@ def exported(database: sqlite3.Connection, session: str) -> _Data | None:
         ],
         "children": [exported(database, name) for (name,) in children.fetchall() if name != session],
     }
-
-
-def _row(database: sqlite3.Connection, query: str, *values: str) -> dict[str, Any] | None:
-    cursor = database.execute(query, values)
-    row = cursor.fetchone()
-    return None if row is None else dict(zip((column[0] for column in cursor.description), row, strict=True))
 
 
 def _is_export(value: object) -> bool:
@@ -143,18 +134,17 @@ class _Assembly:
             if part.get("type") == "compaction":
                 self._tail = text(part.get("tail_start_id"))
                 return
-        settle(self._builder)
+        self._builder.settle()
         for synthetic in (False, True):
             mine = [it for it in parts if bool(it.get("synthetic")) is synthetic and not it.get("ignored")]
-            told = content([block for part in mine if (block := _block(part))])
-            if told.text or told.extra_tokens:
-                self._builder.user(told.text, extra_tokens=told.extra_tokens, notice=synthetic)
+            if told := content([block for part in mine if (block := _block(part))]):
+                self._builder.user(told, notice=synthetic)
 
     def _summary(self, info: _Data, parts: Sequence[_Data]) -> None:
         summary = "\n".join(text(part.get("text")) for part in parts if part.get("type") == "text")
         at = seconds(mapping(info.get("time")).get("created"))
         if summary:
-            settle(self._builder)
+            self._builder.settle()
             kept = self._places.get(self._tail) if self._tail else None
             self._builder.compaction(summary, kept=kept, tokens_before=self._context, at=at)
 
@@ -171,39 +161,37 @@ class _Assembly:
             self._answer(info, step, {})
 
     def _answer(self, info: _Data, step: Sequence[_Data], tokens: _Data) -> None:
-        settle(self._builder)
-        made: list[Part] = []
-        signed: list[int] = []
-        for each in step:
-            if (part := _part(each)) is None:
-                continue
-            signed += [len(made)] * (part.kind is Kind.REASONING and "signature" in str(each.get("metadata")))
-            made.append(part)
-        usage = _usage(tokens)
+        self._builder.settle()
+        made = Answer()
+        for part in step:
+            kind, said = part.get("type"), text(part.get("text"))
+            if kind == "tool":
+                made.call(part.get("callID"), part.get("tool"), mapping(part.get("state")).get("input"))
+            elif kind == "reasoning":
+                made.reasoning(said, signed="signature" in str(part.get("metadata")))
+            elif kind == "text":
+                made.text(Content(said))
+        cache = mapping(tokens.get("cache"))
+        usage = usage_of(
+            tokens.get("input"),
+            read=cache.get("read"),
+            written=cache.get("write"),
+            output=tokens.get("output"),
+            reasoning=tokens.get("reasoning"),
+            apart=True,
+        )
         if usage is not None:
             self._context = usage.total_input + (usage.output or 0)
         time = mapping(info.get("time"))
         at = seconds(time.get("completed")) or seconds(time.get("created"))
         model = text(info.get("modelID")) or None
-        self._builder.answer(couple_signed(made, signed), usage=usage, at=at, model=model)
-        for each in step:
-            if each.get("type") == "tool":
-                output = _output(mapping(each.get("state")))
-                self._builder.result(text(each.get("callID")), output.text, extra_tokens=output.extra_tokens)
+        self._builder.answer(made.coupled(), usage=usage, at=at, model=model)
+        for part in step:
+            if part.get("type") == "tool":
+                self._builder.result(text(part.get("callID")), _output(mapping(part.get("state"))))
 
 
-def _part(data: _Data) -> Part | None:
-    kind = data.get("type")
-    if kind == "tool":
-        written = raw_text(mapping(data.get("state")).get("input"))
-        return Part(Kind.CALL, call_id=text(data.get("callID")), tool=text(data.get("tool")), arguments=written)
-    said = text(data.get("text"))
-    if kind not in ("text", "reasoning") or not said:
-        return None
-    return Part(Kind.REASONING if kind == "reasoning" else Kind.TEXT, said)
-
-
-def _output(state: _Data) -> Any:
+def _output(state: _Data) -> Content:
     if state.get("status") == "completed":
         blocks = [_block(mapping(it)) for it in items(state.get("attachments"))]
         return content([text(state.get("output")), *(it for it in blocks if it)])
@@ -224,16 +212,3 @@ def _block(part: _Data) -> dict[str, Any] | None:
     if text(part.get("mime")).startswith("image/"):
         return {"type": "image", "data": text(part.get("url"))}
     return {"type": "file"}
-
-
-def _usage(tokens: _Data) -> Usage | None:
-    """Return a call's usage, None if none was reported; OpenCode counts cached input and reasoning apart."""
-    cache = mapping(tokens.get("cache"))
-    output, reasoning = count(tokens.get("output")), count(tokens.get("reasoning")) or 0
-    usage = Usage(
-        count(tokens.get("input")) or 0,
-        count(cache.get("read")) or 0,
-        count(cache.get("write")) or 0,
-        None if output is None else output + reasoning,
-    )
-    return usage if usage.total_input else None

@@ -12,14 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from wane.core import Kind
-from wane.formats.anthropic import SEAL
 from wane.formats.base import Part
 from wane.formats.recordings import is_pi
-from wane.formats.values import raw_text, sealed_tokens
-from wane.lab.readers.building.blocks import content
+from wane.lab.readers.building.answer import Answer, couple_items
+from wane.lab.readers.building.blocks import Content, content
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.readers.building.coupled import couple_items, couple_signed
 from wane.lab.readers.building.lines import records
 from wane.lab.readers.building.tree import name_left, path_to
 from wane.lab.readers.building.values import count, items, mapping, seconds, text
@@ -116,7 +113,6 @@ class _Assembly:
     def __init__(self, builder: SessionBuilder) -> None:
         self._builder = builder
         self._places: dict[str, int] = {}  # by entry, its first part
-        self._titled = False
 
     def run(self, entries: Sequence[_Entry]) -> None:
         for entry in entries:
@@ -127,7 +123,7 @@ class _Assembly:
             elif kind == "custom_message":
                 self._turn(content(entry.data.get("content")), notice=True)
             elif kind == "branch_summary" and entry.data.get("summary"):
-                self._turn((_branch_summary(text(entry.data["summary"])), 0), notice=True)
+                self._turn(_branch_summary(text(entry.data["summary"])), notice=True)
             elif kind == "compaction":
                 self._compaction(entry)
 
@@ -136,39 +132,40 @@ class _Assembly:
         if role == "assistant":
             self._answer(entry, message)
         elif role == "toolResult":
-            text_, extra = content(message.get("content"))
-            call_id = text(message.get("toolCallId"))
-            self._builder.result(call_id, text_, extra_tokens=extra, line=entry.line)
+            self._builder.result(text(message.get("toolCallId")), content(message.get("content")), line=entry.line)
         elif role == "user":
-            taken = content(message.get("content"))
-            if not self._titled and taken.text.strip():
-                self._builder.title, self._titled = taken.text, True
-            self._turn(taken)
+            said = content(message.get("content"))
+            if not self._builder.title and said.text.strip():
+                self._builder.title = said.text
+            self._turn(said)
         elif role in ("custom", "hookMessage"):
             self._turn(content(message.get("content")), notice=True)
         elif role == "bashExecution":
             if not message.get("excludeFromContext"):
-                self._turn((_bash_text(message), 0), notice=True)
+                self._turn(_bash_text(message), notice=True)
         elif role == "branchSummary":
-            self._turn((_branch_summary(text(message.get("summary"))), 0), notice=True)
+            self._turn(_branch_summary(text(message.get("summary"))), notice=True)
         elif role != "compactionSummary":  # a copy of the compaction's own entry
             self._builder.problems.add(entry.line, f"a message of the unknown role {role!r}")
 
-    def _turn(self, taken: tuple[str, int], *, notice: bool = False) -> None:
+    def _turn(self, said: Content, *, notice: bool = False) -> None:
         self._builder.settle(_NO_RESULT)
-        self._builder.user(taken[0], extra_tokens=taken[1], notice=notice)
+        self._builder.user(said, notice=notice)
 
     def _answer(self, entry: _Entry, message: Mapping[str, Any]) -> None:
         broken_off = text(message.get("stopReason")) in _BROKEN_OFF
-        parts = _answer_parts(message)
+        said = message.get("content")
+        blocks = [
+            mapping(block) for block in items([{"type": "text", "text": said}] if isinstance(said, str) else said)
+        ]
         if broken_off:
             # The calls were cut off as they were written: none ran, and no later request held them.
-            cut = sum(part.kind is Kind.CALL for part in parts)
-            if cut:
-                self._builder.problems.add(
-                    entry.line, f"{cut} calls of an answer that broke off", "calls that broke off"
-                )
-            parts = [part for part in parts if part.kind is not Kind.CALL]
+            whole = [block for block in blocks if block.get("type") != "toolCall"]
+            if cut := len(blocks) - len(whole):
+                what = f"{cut} calls of an answer that broke off"
+                self._builder.problems.add(entry.line, what, "calls that broke off")
+            blocks = whole
+        parts = _parts(blocks, text(message.get("api")))
         usage = _usage(mapping(message.get("usage")), sound_output=not broken_off)
         if broken_off and not parts and usage is None:
             return  # the request failed before there was an answer
@@ -193,11 +190,11 @@ _COMPACTED: Final = "The conversation history before this point was compacted in
 _BRANCHED: Final = "The following is a summary of a branch that this conversation came back from:\n\n"
 
 
-def _branch_summary(summary: str) -> str:
-    return f"{_BRANCHED}<summary>\n{summary}</summary>"
+def _branch_summary(summary: str) -> Content:
+    return Content(f"{_BRANCHED}<summary>\n{summary}</summary>")
 
 
-def _bash_text(message: Mapping[str, Any]) -> str:
+def _bash_text(message: Mapping[str, Any]) -> Content:
     """Return a command that the user ran, as pi tells the model about it."""
     output = text(message.get("output"))
     told = f"Ran `{text(message.get('command'))}`\n" + (f"```\n{output}\n```" if output else "(no output)")
@@ -208,36 +205,23 @@ def _bash_text(message: Mapping[str, Any]) -> str:
         told += f"\n\nCommand exited with code {code}"
     if message.get("truncated") and message.get("fullOutputPath"):
         told += f"\n\n[Output truncated. Full output: {message['fullOutputPath']}]"
-    return told
+    return Content(told)
 
 
-def _answer_parts(message: Mapping[str, Any]) -> list[Part]:
-    parts: list[Part] = []
-    signed: list[int] = []
-    blocks = message.get("content")
-    for block in items([{"type": "text", "text": blocks}] if isinstance(blocks, str) else blocks):
-        part, is_signed = _block_part(mapping(block))
-        if part is not None:
-            signed += [len(parts)] * is_signed
-            parts.append(part)
-    if text(message.get("api")).startswith(("openai-responses", "openai-codex", "azure-openai")):
-        return couple_items(parts) if signed else parts
-    return couple_signed(parts, signed)
-
-
-def _block_part(block: Mapping[str, Any]) -> tuple[Part | None, bool]:
-    """Return the part of a block, None if it is empty; and whether it is reasoning with a signature."""
-    kind = text(block.get("type"))
-    if kind == "toolCall":
-        call_id, tool = text(block.get("id")), text(block.get("name"))
-        return Part(Kind.CALL, call_id=call_id, tool=tool, arguments=raw_text(block.get("arguments"))), False
-    if kind == "thinking":
-        thinking, signature = text(block.get("thinking")), text(block.get("thinkingSignature"))
-        extra = 0 if thinking else sealed_tokens(signature, SEAL)
-        part = Part(Kind.REASONING, thinking, extra_tokens=extra) if thinking or extra else None
-        return part, part is not None and bool(signature)
-    written, extra = content([block])
-    return (Part(Kind.TEXT, written, extra_tokens=extra) if written or extra else None), False
+def _parts(blocks: Iterable[Mapping[str, Any]], api: str) -> list[Part]:
+    made = Answer()
+    for block in blocks:
+        kind = text(block.get("type"))
+        if kind == "toolCall":
+            made.call(block.get("id"), block.get("name"), block.get("arguments"))
+        elif kind == "thinking":
+            seal = text(block.get("thinkingSignature"))
+            made.reasoning(text(block.get("thinking")), seal, signed=bool(seal))
+        else:
+            made.text(content([block]))
+    if api.startswith(("openai-responses", "openai-codex", "azure-openai")):
+        return couple_items(made.parts) if made.signed else made.parts
+    return made.coupled()
 
 
 def _usage(data: Mapping[str, Any], *, sound_output: bool) -> Usage | None:

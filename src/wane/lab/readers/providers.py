@@ -16,11 +16,10 @@ from wane.formats.openai_responses import group
 from wane.formats.values import compact
 from wane.journal.titles import title_of
 from wane.lab.readers.base import PROVIDERS
-from wane.lab.readers.building.builder import SessionBuilder
+from wane.lab.readers.building.builder import SessionBuilder, builders
 from wane.lab.readers.building.lines import Problems
-from wane.lab.readers.building.messages import builders, is_answer, take
 from wane.lab.readers.building.values import items, text
-from wane.lab.readers.documents import Chat, Value, chats
+from wane.lab.readers.documents import Chat, Value, chats, is_answer
 from wane.lab.session import RecordedSession
 
 _ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool"})
@@ -74,7 +73,11 @@ def _session(chat: Chat, name: str, builder: SessionBuilder) -> RecordedSession:
             builder.problems.add(line, f"{where}{error}", "a message that cannot be read")
             continue
         builder.title = builder.title or title_of(message) or ""
-        take(builder, parts, answer=is_answer(message), model=model, line=line)
+        if is_answer(message):
+            builder.settle(line=line)
+            builder.answer(parts, model=model, line=line)
+        else:
+            builder.message(parts, line=line)
     return builder.build()
 
 

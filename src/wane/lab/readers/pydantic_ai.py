@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 from wane.core import chars
 from wane.core.errors import FormatError
 from wane.formats import Format, Part, get_format
-from wane.lab.readers.building.builder import SessionBuilder
+from wane.lab.readers.building.builder import SessionBuilder, builders
 from wane.lab.readers.building.lines import Problems
-from wane.lab.readers.building.messages import builders, take
+from wane.lab.readers.building.values import usage_of
 from wane.lab.readers.documents import Chat, Value, chats
 from wane.lab.session import RecordedSession, Usage
 
@@ -58,25 +58,22 @@ def _take(
         # If a time is missing, the library sets the time of reading.
         timed = isinstance(entry, dict) and entry.get("timestamp") is not None
         at = message.timestamp.timestamp() if timed else None
-        take(builder, parts, answer=True, usage=_usage(message), at=at, model=message.model_name, line=line)
+        builder.settle(line=line)
+        builder.answer(parts, usage=_usage(message), at=at, model=message.model_name, line=line)
         return
     if message.instructions and builder.system_tokens is None:
         builder.system_tokens = chars(message.instructions)
-    take(builder, parts, answer=False, line=line)
+    builder.message(parts, line=line)
 
 
 def _usage(response: ModelResponse) -> Usage | None:
     """Return the reported usage; None if there is none, or only a sum over several requests."""
     marks = (response.metadata or {}).get(_NAMESPACE)
     usage = response.usage
-    if not usage.input_tokens or (isinstance(marks, dict) and any(key in marks for key in _SUMMED)):
+    if isinstance(marks, dict) and any(key in marks for key in _SUMMED):
         return None
-    return Usage.of_total(
-        usage.input_tokens,
-        cache_read=usage.cache_read_tokens,
-        cache_write=usage.cache_write_tokens,
-        output=usage.output_tokens or None,
-    )
+    read, written = usage.cache_read_tokens, usage.cache_write_tokens
+    return usage_of(usage.input_tokens, read=read, written=written, output=usage.output_tokens or None)
 
 
 def _is_message(value: object) -> bool:

@@ -13,6 +13,7 @@ from typing import Final
 
 from wane.core import Kind
 from wane.formats.base import Part, is_answer, standing
+from wane.lab.readers.building.blocks import Content
 from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.building.values import first_words, sound
 from wane.lab.session import Compaction, ModelCall, RecordedSession, Usage
@@ -55,30 +56,13 @@ class SessionBuilder:
         """Ids, as recorded, of the calls without a result."""
         return [recorded for recorded, ids in self._open.items() for _ in ids]
 
-    def system(self, text: str) -> None:
-        """Append a system message."""
-        self.add(Part(Kind.SYSTEM, text))
+    def user(self, said: Content, *, notice: bool = False) -> None:
+        """Append a user turn, or a notice if the harness wrote it (R15)."""
+        self.add(said.part(Kind.NOTICE if notice else Kind.USER))
 
-    def user(self, text: str, *, extra_tokens: int = 0, notice: bool = False) -> None:
-        """Append a user turn, or a notice of the harness in its place.
-
-        Args:
-            text: its text.
-            extra_tokens: an estimate for its other content.
-            notice: whether the harness wrote it (R15).
-        """
-        self.add(Part(Kind.NOTICE if notice else Kind.USER, text, extra_tokens=extra_tokens))
-
-    def result(self, call_id: str, text: str, *, extra_tokens: int = 0, line: int | None = None) -> bool:
-        """Append the result of a call; see `add`.
-
-        Args:
-            call_id: the call's id as recorded.
-            text: the tool's output.
-            extra_tokens: an estimate for its other content.
-            line: its line, for a problem.
-        """
-        return self.add(Part(Kind.RESULT, text, call_id=call_id, extra_tokens=extra_tokens), line=line)
+    def result(self, call_id: str, output: Content, *, line: int | None = None) -> bool:
+        """Append the result of a call, given by its id as recorded; see `add`."""
+        return self.add(output.part(Kind.RESULT, call_id=call_id), line=line)
 
     def add(self, part: Part, *, line: int | None = None) -> bool:
         """Append a part that no model wrote (system, user, notice or result) as a message of its own.
@@ -99,6 +83,22 @@ class SessionBuilder:
             raise ValueError(f"a {part.kind} part belongs to a model call; give it to answer()")
         self._message += 1
         return self._append(standing([part], answered=self._said), line) > 0
+
+    def message(self, parts: Sequence[Part], *, line: int | None = None) -> int:
+        """Append a message that no model wrote, and return the position of its first part.
+
+        No provider takes a user turn after a call without its result: before one, such calls are settled.
+
+        Args:
+            parts: its parts, with ids of calls as recorded.
+            line: its line, for a problem.
+        """
+        if any(part.kind in (Kind.USER, Kind.NOTICE) for part in parts):
+            self.settle(line=line, coming={part.call_id or "" for part in parts if part.kind is Kind.RESULT})
+        first = self.position
+        for part in parts:
+            self.add(part, line=line)
+        return first
 
     def answer(
         self,
@@ -165,16 +165,21 @@ class SessionBuilder:
         if any(part.kind is Kind.REASONING for part in session.parts[since:]):
             session.reasoning_cleared.append(self.position)
 
-    def settle(self, text: str, *, coming: Collection[str] = ()) -> None:
+    def settle(self, text: str | None = None, *, line: int | None = None, coming: Collection[str] = ()) -> None:
         """Give every call without a result the one that the harness sent in its place.
 
         Args:
-            text: what it told the model, such as "aborted".
+            text: what it told the model, such as "aborted"; None if that is unknown, which gives an empty result and
+                is named as a problem.
+            line: line of the message before which the result is missing.
             coming: ids, as recorded, of calls whose result comes later.
         """
         for recorded in self.unanswered:
-            if recorded not in coming:
-                self.result(recorded, text)
+            if recorded in coming:
+                continue
+            if text is None:
+                self.problems.add(line, f"no result of the call {recorded!r}; taken as empty", "no result of a call")
+            self.result(recorded, Content(text or ""))
 
     def sidechains(self, sessions: Iterable[RecordedSession]) -> None:
         """Add sessions of sub-agents."""
@@ -235,6 +240,19 @@ class SessionBuilder:
             unique = f"{call_id or 'call'}#{number}"
         self._ids.add(unique)
         return unique
+
+
+def builders(name: str, sources: Sequence[str], problems: Problems) -> list[SessionBuilder]:
+    """Return builders for the sessions of one file.
+
+    Args:
+        name: name of a session; several are numbered from 1.
+        sources: the format of each.
+        problems: what was wrong with the file; the first session reports it.
+    """
+    names = [name] if len(sources) == 1 else [f"{name}-{number}" for number in range(1, len(sources) + 1)]
+    pairs = enumerate(zip(names, sources, strict=True))
+    return [SessionBuilder(called, source, None if number else problems) for number, (called, source) in pairs]
 
 
 def _sound(part: Part, call_id: str | None) -> Part:

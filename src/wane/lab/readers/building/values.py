@@ -8,6 +8,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from wane.lab.session import Usage
+
 _MILLISECONDS_FROM: Final = 1e11  # as seconds this would be in the year 5138
 _TOO_MANY: Final = 10**15  # tokens, seconds or milliseconds; no sound recording has so many
 _NOTHING: Final[Mapping[str, Any]] = {}
@@ -41,6 +43,35 @@ def count(value: object) -> int | None:
         return None
     # Compared, not converted: a whole number may be too long for a float.
     return int(value) if 0 <= value < _TOO_MANY else None
+
+
+def usage_of(
+    whole: object,
+    *,
+    read: object = None,
+    written: object = None,
+    output: object = None,
+    reasoning: object = None,
+    apart: bool = False,
+) -> Usage | None:
+    """Return the usage of a model call from recorded figures; None if there was no input.
+
+    Args:
+        whole: input tokens.
+        read: those read from the cache.
+        written: those written to it.
+        output: output tokens; None if the recording holds no reliable figure.
+        reasoning: output that was reasoning, if it is not in `output`.
+        apart: whether cached tokens are not in `whole`.
+    """
+    total, cached, stored, made = count(whole) or 0, count(read) or 0, count(written) or 0, count(output)
+    if apart:
+        total += cached + stored
+    if not total:
+        return None
+    cached = min(cached, total)
+    stored = min(stored, total - cached)
+    return Usage(total - cached - stored, cached, stored, None if made is None else made + (count(reasoning) or 0))
 
 
 def seconds(value: object) -> float | None:

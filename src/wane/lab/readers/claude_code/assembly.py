@@ -9,10 +9,9 @@ from typing import Final
 
 from wane.core import Kind
 from wane.formats.base import Part
+from wane.lab.readers.building.answer import Answer
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.readers.building.coupled import couple_signed
 from wane.lab.readers.building.lines import Problems
-from wane.lab.readers.building.messages import settle
 from wane.lab.readers.building.tree import name_left, path_to
 from wane.lab.readers.claude_code.entries import Entry, What
 from wane.lab.session import RecordedSession, Usage
@@ -60,7 +59,7 @@ def _active(entries: Sequence[Entry], problems: Problems) -> list[Entry]:
     for entry in entries:
         if _belongs(entry, before, kept, messages, calls):
             kept.add(entry.id)
-            calls.update(part.call_id for part in entry.parts if part.kind is Kind.CALL)
+            calls.update(part.call_id for part in (entry.made.parts if entry.made else ()) if part.kind is Kind.CALL)
         before = entry
     name_left((entry.line for entry in entries if entry.id not in kept and entry.what in _SAID), problems)
     return [entry for entry in entries if entry.id in kept]
@@ -87,7 +86,7 @@ class _Assembly:
         for entry in entries:
             if entry.what is What.ANSWER:
                 self._answers.setdefault(entry.message_id, []).append(entry)
-        self._coming = {result.call_id for entry in entries for result in entry.results}
+        self._coming = {result.call_id or "" for entry in entries for result in entry.results}
         self._places: dict[str, int] = {}  # by entry, its first part
         self._boundary: Entry | None = None
 
@@ -114,19 +113,14 @@ class _Assembly:
     def _answer(self, lines: Sequence[Entry]) -> None:
         """Add one model call: all lines of its message, each block once."""
         self._end_compaction(None)
-        settle(self._builder, lines[0].line, coming=self._coming)
-        parts: list[Part] = []
-        signed: list[int] = []
+        self._builder.settle(line=lines[0].line, coming=self._coming)
+        whole = Answer()
         for entry in lines:
-            for place, part in enumerate(entry.parts):
-                if part in parts:
-                    continue  # a resumed session repeats lines
-                if place in entry.signed:
-                    signed.append(len(parts))
-                parts.append(part)
+            if entry.made is not None:
+                whole.extend(entry.made)  # a resumed session repeats lines
         self._builder.answer(
-            couple_signed(parts, signed),
-            usage=_usage(lines, parts),
+            whole.coupled(),
+            usage=_usage(lines, whole.parts),
             at=max((entry.at for entry in lines if entry.at is not None), default=None),
             model=lines[0].model,
             line=lines[0].line,
@@ -134,10 +128,9 @@ class _Assembly:
 
     def _user(self, entry: Entry) -> None:
         for result in entry.results:
-            written, extra = result.content
-            self._builder.result(result.call_id, written, extra_tokens=extra, line=entry.line)
+            self._builder.add(result, line=entry.line)
         if entry.turn is not None:
-            settle(self._builder, entry.line, coming=self._coming)
+            self._builder.settle(line=entry.line, coming=self._coming)
             if entry.typed and not self._builder.title:
                 self._builder.title = entry.turn.text
             for part in entry.parts:

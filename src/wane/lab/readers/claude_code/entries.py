@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import groupby
 from typing import Any, Final
 
 from wane.core import Kind
-from wane.formats.anthropic import SEAL
 from wane.formats.base import Part
 from wane.formats.notice_marks import CLAUDE_CODE_PERSON
 from wane.formats.notices import is_notice
-from wane.formats.values import raw_text, sealed_tokens
+from wane.lab.readers.building.answer import Answer
 from wane.lab.readers.building.blocks import Content, content
-from wane.lab.readers.building.values import count, items, mapping, seconds, text
-from wane.lab.readers.claude_code.attachments import attachment_text
+from wane.lab.readers.building.values import count, items, mapping, seconds, text, usage_of
 from wane.lab.session import Usage
 
 SYNTHETIC: Final = "<synthetic>"
@@ -26,6 +24,30 @@ SYNTHETIC: Final = "<synthetic>"
 _COMMANDS: Final = ("<command-name>", "<command-message>", "<bash-input>", "<user-memory-input>")
 _PROMPT: Final = "<command-message>"
 """How a command begins that stands for the prompt after it."""
+
+# The model is told nothing of these, or nothing that the attachment holds.
+_NOT_SENT: Final = frozenset(
+    {
+        "already_read_file",
+        "command_permissions",
+        "dynamic_skill",
+        "goal_status",
+        "hook_cancelled",
+        "hook_error_during_execution",
+        "hook_non_blocking_error",
+        "hook_system_message",
+        "prompt_snapshot",
+        "structured_output",
+    }
+)
+_TOLD_AFTER: Final = frozenset({"SessionStart", "UserPromptSubmit"})
+"""Events whose hook output goes to the model."""
+
+# Fields that hold an attachment's text.
+_WORDS: Final = frozenset(
+    {"content", "text", "snippet", "prompt", "planContent", "stdout", "message", "addedLines", "addedBlocks", "files"}
+    | {"memories", "skills", "file", "blockingError"}
+)
 
 
 class What(Enum):
@@ -38,14 +60,6 @@ class What(Enum):
     QUEUED = "queued"
     LINK = "link"
     """A line that no request holds; others may follow it in the tree."""
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The result of a call, with the call's id as recorded."""
-
-    call_id: str
-    content: Content
 
 
 @dataclass(slots=True)
@@ -62,9 +76,9 @@ class Entry:
         turn: for `USER` and `QUEUED`, the user turn; for `SUMMARY`, the summary.
         typed: whether a person wrote at least a part of the turn, and it is no command.
         results: for `USER`, the results.
+        parts: for a turn, what the person said and what the harness said.
         message_id: for `ANSWER`, the ids of message and request, which all lines of one model call share.
-        parts: for `ANSWER`, this line's part of it; for a turn, what the person said and what the harness said.
-        signed: positions in `parts` of reasoning with a signature.
+        made: for `ANSWER`, this line's part of it.
         usage: for `ANSWER`, the recorded usage of the call.
         finished: for `ANSWER`, whether the line says why the answer ended, which makes its usage final.
         model: for `ANSWER`, the model.
@@ -80,10 +94,10 @@ class Entry:
     side: str | None = None
     turn: Content | None = None
     typed: bool = False
-    results: list[Result] = field(default_factory=list)
-    message_id: str = ""
+    results: list[Part] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
-    signed: list[int] = field(default_factory=list)
+    message_id: str = ""
+    made: Answer | None = None
     usage: Usage | None = None
     finished: bool = False
     model: str | None = None
@@ -121,19 +135,6 @@ def is_prompt_command(entry: Entry) -> bool:
     return entry.turn is not None and entry.turn.text.lstrip().startswith(_PROMPT)
 
 
-def answer_parts(blocks: object) -> tuple[list[Part], list[int]]:
-    """Return the parts of an answer's blocks, and the positions of signed thinking."""
-    parts: list[Part] = []
-    signed: list[int] = []
-    for block in [blocks] if isinstance(blocks, str) else items(blocks):
-        part = _answer_part(block)
-        if part is not None:
-            if part.kind is Kind.REASONING and (mapping(block).get("signature") or mapping(block).get("data")):
-                signed.append(len(parts))
-            parts.append(part)
-    return parts, signed
-
-
 def _user(entry: Entry, data: Mapping[str, Any], *, prompted: bool) -> None:
     value = mapping(data.get("message")).get("content")
     blocks: list[Any] = [value] if isinstance(value, str) else items(value)
@@ -144,7 +145,7 @@ def _user(entry: Entry, data: Mapping[str, Any], *, prompted: bool) -> None:
         return
     entry.what = What.USER
     results = [mapping(block) for block in blocks if mapping(block).get("type") == "tool_result"]
-    entry.results = [Result(text(block.get("tool_use_id")), content(block.get("content"))) for block in results]
+    entry.results = [_result(block) for block in results]
     said = [block for block in blocks if mapping(block).get("type") != "tool_result"]
     if said or not results:
         # The prompt that a person's command stands for is theirs, though the harness wrote it; a tool's never is.
@@ -161,9 +162,8 @@ def _turn(entry: Entry, said: Sequence[object], *, notice: bool) -> None:
     for harness, run in groupby(range(len(told)), marked.__getitem__):
         places = list(run)
         for group in [[place] for place in places] if harness else [places]:
-            whole = content([said[place] for place in group])
-            kind = Kind.NOTICE if harness else Kind.USER
-            entry.parts.append(Part(kind, whole.text, extra_tokens=whole.extra_tokens))
+            whole = Content.joined(told[place] for place in group)
+            entry.parts.append(whole.part(Kind.NOTICE if harness else Kind.USER))
     entry.parts = entry.parts or [Part(Kind.USER)]
     persons = [part.text for part in entry.parts if part.kind is Kind.USER]
     entry.typed = bool(persons) and not persons[0].lstrip().startswith(_COMMANDS)
@@ -181,48 +181,86 @@ def _answer(entry: Entry, message: Mapping[str, Any], request: str) -> None:
     entry.what = What.ANSWER
     # Not every server behind Claude Code gives each answer its own id.
     entry.message_id = f"{text(message.get('id')) or entry.id} {request}"
-    entry.parts, entry.signed = answer_parts(message.get("content"))
+    entry.made, blocks = Answer(), message.get("content")
+    for block in [blocks] if isinstance(blocks, str) else items(blocks):
+        _add(entry.made, block)
     entry.usage = _usage(mapping(message.get("usage")))
     entry.finished = bool(message.get("stop_reason"))
 
 
-def _answer_part(block: object) -> Part | None:
+def _add(made: Answer, block: object) -> None:
     data = mapping(block)
     kind = text(data.get("type"))
     if kind.endswith("tool_use"):
-        tool, written = text(data.get("name")), raw_text(data.get("input"))
-        return Part(Kind.CALL, call_id=text(data.get("id")), tool=tool, arguments=written)
-    if kind.endswith("tool_result"):  # of a tool that Anthropic runs
-        found, extra = content(data.get("content"))
-        return Part(Kind.RESULT, found, call_id=text(data.get("tool_use_id")), extra_tokens=extra)
-    if kind in ("thinking", "redacted_thinking"):
-        thinking = text(data.get("thinking"))
-        sealed = text(data.get("signature")) or text(data.get("data"))
-        extra = 0 if thinking else sealed_tokens(sealed, SEAL)
-        return Part(Kind.REASONING, thinking, extra_tokens=extra) if thinking or extra else None
-    written, extra = content([block])
-    return Part(Kind.TEXT, written, extra_tokens=extra) if written or extra else None
+        made.call(data.get("id"), data.get("name"), data.get("input"))
+    elif kind.endswith("tool_result"):  # of a tool that Anthropic runs
+        made.parts.append(_result(data))
+    elif kind in ("thinking", "redacted_thinking"):
+        seal = text(data.get("signature")) or text(data.get("data"))
+        made.reasoning(text(data.get("thinking")), seal, signed=bool(seal))
+    else:
+        made.text(content([block]))
+
+
+def _result(block: Mapping[str, Any]) -> Part:
+    return content(block.get("content")).part(Kind.RESULT, call_id=text(block.get("tool_use_id")))
 
 
 def _usage(data: Mapping[str, Any]) -> Usage | None:
-    read, written = count(data.get("cache_read_input_tokens")), count(data.get("cache_creation_input_tokens"))
-    hour = count(mapping(data.get("cache_creation")).get("ephemeral_1h_input_tokens")) or 0
-    output = count(data.get("output_tokens"))
-    usage = Usage(count(data.get("input_tokens")) or 0, read or 0, written or 0, output, hour)
-    return usage if usage.total_input else None
+    usage = usage_of(
+        data.get("input_tokens"),
+        read=data.get("cache_read_input_tokens"),
+        written=data.get("cache_creation_input_tokens"),
+        output=data.get("output_tokens"),
+        apart=True,
+    )
+    hour = count(mapping(data.get("cache_creation")).get("ephemeral_1h_input_tokens"))
+    return replace(usage, cache_write_hour=hour) if usage and hour else usage
 
 
 def _attachment(entry: Entry, data: Mapping[str, Any]) -> None:
     attached = mapping(data.get("attachment"))
-    shown = attachment_text(attached, data.get("rendered"))
-    if not shown.text and not shown.extra_tokens:
+    shown = _attached(attached, data.get("rendered"))
+    if not shown:
         return
     prompt = attached.get("type") == "queued_command" and attached.get("commandMode", "prompt") == "prompt"
     typed = prompt and _origin(attached) == CLAUDE_CODE_PERSON and not attached.get("isMeta")
     # An image that a person attached is theirs; the text of a file is the harness's.
     kind = Kind.USER if typed or not shown.text else Kind.NOTICE
     entry.what, entry.turn, entry.typed = What.USER, shown, typed
-    entry.parts = [Part(kind, shown.text, extra_tokens=shown.extra_tokens)]
+    entry.parts = [shown.part(kind)]
+
+
+def _attached(attached: Mapping[str, Any], rendered: object) -> Content:
+    """Return what an attachment told the model; empty if nothing.
+
+    Args:
+        attached: the attachment.
+        rendered: the messages made from it, if the version of Claude Code records them. Older versions wrap the text in
+            a sentence or two that they do not record.
+    """
+    if isinstance(rendered, list) and rendered:
+        return Content.joined(content(mapping(message).get("content", message)) for message in rendered)
+    kind = text(attached.get("type"))
+    if kind in _NOT_SENT or (kind == "hook_success" and text(attached.get("hookEvent")) not in _TOLD_AFTER):
+        return Content("")
+    if kind == "queued_command":
+        return content(attached.get("prompt"))
+    if kind == "file" and mapping(mapping(attached.get("content")).get("file")).get("base64"):
+        return content([{"type": "image", "data": mapping(attached["content"]["file"])["base64"]}])
+    return Content("\n".join(_words(attached)))
+
+
+def _words(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for entry in items(value):
+            yield from _words(entry)
+    elif isinstance(value, dict):
+        for key, entry in value.items():
+            if key in _WORDS:
+                yield from _words(entry)
 
 
 def _system(entry: Entry, data: Mapping[str, Any]) -> None:

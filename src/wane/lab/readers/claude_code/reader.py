@@ -198,7 +198,7 @@ class _Transcript:
             written = self._waiting.pop(self._waiting.index(given) if given in self._waiting else 0)
             if operation == "remove":
                 entry = entry_of(line, data, self._last.get(None))
-                entry.what, entry.turn, entry.typed = What.QUEUED, Content(written, 0), True
+                entry.what, entry.turn, entry.typed = What.QUEUED, Content(written), True
                 entry.parts = [Part(Kind.USER, written)]
                 self.entries.append(entry)
 

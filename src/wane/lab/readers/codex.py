@@ -14,13 +14,15 @@ from typing import Any, Final
 from wane.core import Kind
 from wane.formats.base import Part
 from wane.formats.recordings import is_codex
+from wane.formats.response_items import SEAL, is_harness_made, part_of
+from wane.formats.values import compact, raw_text, sealed_tokens
+from wane.lab.readers.building.answer import couple_items
 from wane.lab.readers.building.blocks import content
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.readers.building.coupled import couple_items
-from wane.lab.readers.building.lines import Problems, records
+from wane.lab.readers.building.images import image_tokens
+from wane.lab.readers.building.lines import records
 from wane.lab.readers.building.tree import name_left
-from wane.lab.readers.building.values import count, mapping, seconds, text
-from wane.lab.readers.codex import items as codex_items
+from wane.lab.readers.building.values import count, mapping, seconds, text, usage_of
 from wane.lab.session import RecordedSession, Usage
 
 NAME: Final = "codex"
@@ -31,6 +33,37 @@ _ASIDE: Final = frozenset({"turn_context", "world_state", "session_state", "ghos
 _ABORTED: Final = "aborted"
 """What Codex sends as the result of a call without one (`context_manager/normalize.rs`)."""
 _CHARACTERS_PER_TOKEN: Final = 4
+_ITEMS: Final = frozenset(
+    {
+        "additional_tools",
+        "agent_message",
+        "compaction",
+        "compaction_summary",
+        "compaction_trigger",
+        "context_compaction",
+        "custom_tool_call",
+        "custom_tool_call_output",
+        "function_call",
+        "function_call_output",
+        "ghost_snapshot",
+        "image_generation_call",
+        "local_shell_call",
+        "message",
+        "other",
+        "reasoning",
+        "tool_search_call",
+        "tool_search_output",
+        "web_search_call",
+    }
+)
+"""Known item types. Those of a compaction repeat what its own line says; snapshots are Codex's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What a model gave, with its result if the provider ran the call itself."""
+
+    parts: tuple[Part, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +91,17 @@ class _Compacted:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One thing that happened, with its line and the current model."""
+    """One thing that happened, with its line and the current model; a `Part` is what no model gave."""
 
     line: int
     at: float | None
-    what: codex_items.Message | codex_items.Output | codex_items.Result | _Cost | _Compacted
+    what: Part | _Made | _Cost | _Compacted
     model: str | None = None
+
+    @property
+    def is_turn(self) -> bool:
+        """Whether a person wrote it to the agent, or another agent set the task."""
+        return isinstance(self.what, Part) and self.what.kind is Kind.USER
 
 
 def read(path: Path) -> list[RecordedSession]:
@@ -92,9 +130,9 @@ def about(lines: Iterable[Mapping[str, Any]]) -> tuple[str, str | None]:
         elif payload.get("type") == "user_message":
             return text(payload.get("message")), cwd
         elif payload.get("type") == "message":
-            taken = codex_items.take(payload)
-            if isinstance(taken, codex_items.Message) and taken.is_turn:
-                return taken.part.text, cwd
+            taken = _taken(payload)
+            if isinstance(taken, Part) and taken.kind is Kind.USER:
+                return taken.text, cwd
     return "", cwd
 
 
@@ -105,7 +143,7 @@ class _Collected:
         self.steps: list[_Step] = []
         self.found = False
         self._builder = builder
-        self._problems: Problems = builder.problems
+        self._problems = builder.problems
         self._model: str | None = None
         self._totals: object = None
         self._has_meta = False
@@ -125,7 +163,7 @@ class _Collected:
             self._model = text(payload.get("model")) or self._model
             self._builder.cwd = self._builder.cwd or text(payload.get("cwd")) or None
             self.found = True
-        elif not payload and kind in codex_items.KNOWN:
+        elif not payload and kind in _ITEMS:
             self._item(line, at, data)  # the first version of the format had bare items
         elif not kind and ("instructions" in data or "record_type" in data):
             self._meta(line, data)
@@ -145,14 +183,14 @@ class _Collected:
         instructions = payload.get("base_instructions")
         written = text(instructions) or text(mapping(instructions).get("text"))
         if written:
-            self._add(line, None, codex_items.Message(Part(Kind.SYSTEM, written)))
+            self._add(line, None, Part(Kind.SYSTEM, written))
 
     def _item(self, line: int, at: float | None, payload: Mapping[str, Any]) -> None:
         kind = text(payload.get("type"))
-        taken = codex_items.take(payload)
+        taken = _taken(payload)
         if taken is not None:
             self._add(line, at, taken)
-        elif kind not in codex_items.KNOWN:
+        elif kind not in _ITEMS:
             self._problems.add(line, f"an item of the unknown type {kind!r}")
 
     def _event(self, line: int, at: float | None, payload: Mapping[str, Any]) -> None:
@@ -168,26 +206,20 @@ class _Collected:
 
     def _cost(self, line: int, at: float | None, info: Mapping[str, Any]) -> None:
         last, totals = mapping(info.get("last_token_usage")), info.get("total_token_usage")
-        total_input = count(last.get("input_tokens"))
+        usage = usage_of(
+            last.get("input_tokens"), read=last.get("cached_input_tokens"), output=last.get("output_tokens")
+        )
         # The event is repeated when limits change, and after a compaction it only estimates the new context.
-        if not total_input or (totals is not None and totals == self._totals):
-            return
-        self._totals = totals
-        cached = min(count(last.get("cached_input_tokens")) or 0, total_input)
-        usage = Usage(total_input - cached, cached, 0, count(last.get("output_tokens")))
-        self._add(line, at, _Cost(usage, count(last.get("reasoning_output_tokens")) or 0))
+        if usage is not None and (totals is None or totals != self._totals):
+            self._totals = totals
+            self._add(line, at, _Cost(usage, count(last.get("reasoning_output_tokens")) or 0))
 
     def _roll_back(self, turns: int) -> None:
-        starts = [
-            place
-            for place, step in enumerate(self.steps)
-            if isinstance(step.what, codex_items.Message) and step.what.is_turn
-        ]
-        if not turns or not starts:
-            return
-        start = starts[-min(turns, len(starts))]
-        name_left((step.line for step in self.steps[start:]), self._problems)
-        del self.steps[start:]
+        starts = [place for place, step in enumerate(self.steps) if step.is_turn]
+        if turns and starts:
+            start = starts[-min(turns, len(starts))]
+            name_left((step.line for step in self.steps[start:]), self._problems)
+            del self.steps[start:]
 
 
 class _Assembly:
@@ -198,14 +230,15 @@ class _Assembly:
         self._steps = steps
         self._output: list[_Step] = []
         self._after: list[_Step] = []  # what came between the output and its cost
-        self._coming = {step.what.call_id for step in steps if isinstance(step.what, codex_items.Result)}
+        given = [step.what for step in steps if isinstance(step.what, Part)]
+        self._coming = {part.call_id or "" for part in given if part.kind is Kind.RESULT}
         self._context: int | None = None  # tokens of the last call's request and output
 
     def run(self) -> None:
         for step in self._steps:
             if isinstance(step.what, _Cost):
                 self._flush(step.what)
-            elif isinstance(step.what, codex_items.Output):
+            elif isinstance(step.what, _Made):
                 if self._after:
                     self._flush(None)
                 self._output.append(step)
@@ -235,20 +268,18 @@ class _Assembly:
         self._after.clear()
 
     def _take(self, step: _Step) -> None:
-        if isinstance(step.what, codex_items.Result):
-            written, extra = content(step.what.output)
-            self._builder.result(step.what.call_id, written, extra_tokens=extra, line=step.line)
-        elif isinstance(step.what, codex_items.Message):
-            if step.what.part.kind in (Kind.USER, Kind.NOTICE):
-                self._builder.settle(_ABORTED, coming=self._coming)
-            if step.what.is_turn:
-                self._builder.clear_reasoning()
-            self._builder.add(step.what.part)
+        if not isinstance(step.what, Part):
+            return
+        if step.what.kind in (Kind.USER, Kind.NOTICE):
+            self._builder.settle(_ABORTED, coming=self._coming)
+        if step.is_turn:
+            self._builder.clear_reasoning()
+        self._builder.add(step.what, line=step.line)
 
 
 def _with_reasoning(output: Sequence[_Step], cost: _Cost | None) -> list[Part]:
     """Return the parts of a call's output. Reasoning is encrypted, so the call's usage gives its size."""
-    parts = [part for step in output if isinstance(step.what, codex_items.Output) for part in step.what.parts]
+    parts = [part for step in output if isinstance(step.what, _Made) for part in step.what.parts]
     places = [place for place, part in enumerate(parts) if part.kind is Kind.REASONING]
     if cost is not None and places:
         share, rest = divmod(cost.reasoning, len(places))
@@ -257,3 +288,60 @@ def _with_reasoning(output: Sequence[_Step], cost: _Cost | None) -> list[Part]:
             told = -(-len(parts[place].text) // _CHARACTERS_PER_TOKEN)
             parts[place] = replace(parts[place], extra_tokens=max(0, tokens - told))
     return [part for part in parts if part.kind is not Kind.REASONING or part.text or part.extra_tokens]
+
+
+def _taken(item: Mapping[str, Any]) -> Part | _Made | None:
+    """Take an item of OpenAI's Responses apart; None if it is no part of the history."""
+    match item.get("type"):
+        case "message":
+            return _message(item)
+        case "agent_message":
+            return part_of({**item, "content": content(item.get("content")).text})
+        case "additional_tools":
+            return Part(Kind.SYSTEM, compact(item.get("tools")))
+        case "reasoning":
+            told = [content(item.get(key)).text for key in ("summary", "content")]
+            extra = sealed_tokens(item.get("encrypted_content"), SEAL)
+            return _Made((Part(Kind.REASONING, "\n".join(filter(None, told)), extra_tokens=extra),))
+        case "function_call" | "custom_tool_call":
+            space, name = text(item.get("namespace")), text(item.get("name"))
+            return _call(item, f"{space}.{name}" if space else name, item.get("arguments", item.get("input")))
+        case "tool_search_call":
+            return _call(item, "tool_search", item.get("arguments"))
+        case "local_shell_call":
+            return _call(item, "local_shell", item.get("action"))
+        case "function_call_output" | "custom_tool_call_output":
+            output = item.get("output")
+            if isinstance(output, dict):  # older versions wrap the output in an object with its success
+                output = output.get("content_items") or output.get("content", output)
+            return content(output).part(Kind.RESULT, call_id=text(item.get("call_id")))
+        case "tool_search_output":
+            found = Part(Kind.RESULT, compact(item.get("tools")), call_id=text(item.get("call_id")))
+            return _Made((found,)) if item.get("execution") == "server" else found
+        case "web_search_call":
+            return _run_by_provider(item, "web_search", raw_text(item.get("action")), 0)
+        case "image_generation_call":
+            made = image_tokens(item.get("result")) if item.get("result") else 0
+            return _run_by_provider(item, "image_generation", text(item.get("revised_prompt")), made)
+    return None
+
+
+def _message(item: Mapping[str, Any]) -> Part | _Made:
+    said, role = content(item.get("content")), item.get("role")
+    if role == "assistant":
+        return _Made((said.part(Kind.TEXT),) if said else ())
+    if is_harness_made(item):
+        return said.part(Kind.NOTICE, system=role != "user")
+    return said.part(Kind.USER if role == "user" else Kind.SYSTEM)
+
+
+def _call(item: Mapping[str, Any], tool: str, arguments: object) -> _Made:
+    call_id = text(item.get("call_id")) or text(item.get("id"))
+    return _Made((Part(Kind.CALL, call_id=call_id, tool=tool, arguments=raw_text(arguments)),))
+
+
+def _run_by_provider(item: Mapping[str, Any], tool: str, written: str, extra: int) -> _Made:
+    """Return a call that the provider ran itself; its output is not recorded."""
+    call_id = text(item.get("id")) or tool
+    call = Part(Kind.CALL, call_id=call_id, tool=tool, arguments=written)
+    return _Made((call, Part(Kind.RESULT, call_id=call_id, extra_tokens=extra)))

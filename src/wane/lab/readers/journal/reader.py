@@ -7,13 +7,14 @@ and read as far as possible.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from wane.core import DELIMITER, Kind
 from wane.core.errors import FormatError
-from wane.formats import Format, get_format
+from wane.formats import Format, Part, get_format
 from wane.formats.recordings import is_journal
 from wane.journal.codec import SchemaError, decode
 from wane.journal.lines import DamagedLineError, OtherVersionLineError, checksum_of, read_record
@@ -31,10 +32,10 @@ from wane.journal.records import (
 from wane.journal.titles import title_of
 from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import Problems
-from wane.lab.readers.building.messages import is_answer, take
-from wane.lab.readers.building.pending_usage import PendingUsage
-from wane.lab.readers.building.strategy_actions import StrategyActions
-from wane.lab.session import Eviction, EvictionStep, RecordedSession, Usage
+from wane.lab.readers.building.values import usage_of
+from wane.lab.readers.documents import is_answer
+from wane.lab.readers.journal.actions import StrategyActions
+from wane.lab.session import Eviction, EvictionStep, RecordedSession
 
 NAME: Final = "journal"
 recognises: Final = is_journal
@@ -92,6 +93,43 @@ def _unchecked(line: bytes) -> Record | None:
         return None
 
 
+class _PendingUsage:
+    """Usage records whose answers have not been read yet, oldest first.
+
+    A journal records the usage of a call before the message that answered it. An agent's has it right before. A
+    proxy's has one record for each round of a reply, a note when the reply is complete, and the messages of the rounds
+    once the client has come back with them; if the client dropped the reply, they never come.
+
+    Attributes:
+        rounds: whether several calls may follow each other, as the rounds of one reply.
+    """
+
+    def __init__(self) -> None:
+        self.rounds = False
+        self._waiting: deque[UsageRecord] = deque()
+        self._complete = False
+
+    def add(self, record: UsageRecord) -> Iterator[UsageRecord]:
+        """Add the usage of a call, and yield earlier ones whose answers will not come."""
+        if self._complete or not self.rounds:
+            yield from self.left()
+        self._waiting.append(record)
+
+    def complete(self) -> None:
+        """Note that the reply is complete: the next call belongs to another one."""
+        self._complete = True
+
+    def answered(self) -> UsageRecord | None:
+        """Return the usage of the call whose answer comes next; None if none was reported."""
+        return self._waiting.popleft() if self._waiting else None
+
+    def left(self) -> Iterator[UsageRecord]:
+        """Yield those whose answers will not come."""
+        while self._waiting:
+            yield self._waiting.popleft()
+        self._complete = False
+
+
 class _Fold:
     """Adds records to a session, in order."""
 
@@ -99,7 +137,7 @@ class _Fold:
         self.builder = builder
         self.evictions: list[Eviction] = []
         self._format = message_format
-        self._usages = PendingUsage()
+        self._usages = _PendingUsage()
         self._actions = StrategyActions()
         self._delimiters: set[str | None] = set()  # ids of `delimiter` calls
         self._part_of: list[int | None] = []  # by item of the journal; None if it was left out
@@ -116,8 +154,10 @@ class _Fold:
         elif isinstance(record, ConfigRecord) and record.overhead:
             # The first request tells the tokens of instructions and tools; the settings are recorded again then.
             self.builder.system_tokens = record.overhead
-        elif isinstance(record, NoteRecord):
-            self._take_note(record)
+        elif isinstance(record, NoteRecord) and record.topic == _PROXY:
+            self._usages.rounds = True
+        elif isinstance(record, NoteRecord) and record.topic == _REPLY:
+            self._usages.complete()
 
     def finish(self) -> None:
         """Note that no record follows."""
@@ -141,29 +181,32 @@ class _Fold:
             # Only results of the proxy's own tool stand between the rounds of a reply.
             self._lost(self._usages.left(), line)
         self._actions.add(parts)
-        first = take(
-            self.builder,
-            parts,
-            answer=answer,
-            usage=_usage(usage) if usage else None,
+        if answer:
+            self.builder.settle(line=line)
+            first = self.builder.position
             # A proxy records an answer when its client comes back with it, which may be hours later.
-            at=_time(usage) or _time(record),
-            model=_model(usage) if usage else None,
-            line=line,
-        )
+            self._add_answer(parts, usage, _time(usage) or _time(record), line)
+        else:
+            first = self.builder.message(parts, line=line)
         whole = self.builder.position - first == len(parts)
         self._part_of += range(first, self.builder.position) if whole else [None] * len(parts)
 
     def _lost(self, calls: Iterable[UsageRecord], line: int | None) -> None:
         """Add calls whose answer is not recorded."""
         for record in calls:
-            self.builder.answer((), usage=_usage(record), at=_time(record), model=_model(record), line=line)
+            self._add_answer((), record, _time(record), line)
 
-    def _take_note(self, record: NoteRecord) -> None:
-        if record.topic == _PROXY:
-            self._usages.rounds = True
-        elif record.topic == _REPLY:
-            self._usages.complete()
+    def _add_answer(self, parts: Sequence[Part], told: UsageRecord | None, at: float | None, line: int | None) -> None:
+        usage, model = None, None
+        if told is not None:
+            model = told.model.rpartition(":")[2] or None
+            usage = usage_of(
+                told.input_tokens,
+                read=told.cache_read_tokens,
+                written=told.cache_write_tokens,
+                output=told.output_tokens or None,
+            )
+        self.builder.answer(parts, usage=usage, at=at, model=model, line=line)
 
     def _take_strategy(self, record: StrategyRecord, line: int) -> None:
         try:
@@ -200,18 +243,3 @@ class _Fold:
 
 def _time(record: Record | None) -> float | None:
     return None if record is None or record.at is None else record.at.timestamp()
-
-
-def _model(record: UsageRecord) -> str | None:
-    return record.model.rpartition(":")[2] or None
-
-
-def _usage(record: UsageRecord) -> Usage | None:
-    if not record.input_tokens:
-        return None
-    return Usage.of_total(
-        record.input_tokens,
-        cache_read=record.cache_read_tokens,
-        cache_write=record.cache_write_tokens,
-        output=record.output_tokens or None,
-    )

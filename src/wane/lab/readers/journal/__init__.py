@@ -1,0 +1,1 @@
+"""Sessions of Wane itself: the journals of its agent and its proxy."""
