@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from wane.core.policy import Overflow, Prologue
 from wane.flags import Flag
+from wane.lab.names import ReaderName
 
 VERSION: Final = Flag("--version", "Print the version and exit.")
 HELP: Final = Flag("-h, --help", "Show this help and exit.")
@@ -29,24 +30,7 @@ ToolClasses: TypeAlias = Annotated[
     ),
 ]
 FormatName: TypeAlias = Annotated[
-    Literal[
-        "auto",
-        "claude-code",
-        "codex",
-        "pi",
-        "copilot-cli",
-        "gemini-cli",
-        "opencode",
-        "goose",
-        "aider",
-        "journal",
-        "openai",
-        "anthropic",
-        "openai_responses",
-        "pydantic_ai",
-        "atif",
-    ],
-    Flag("--format", "Format of the input; recognised by default.", "FORMAT"),
+    Literal["auto", ReaderName], Flag("--format", "Format of the input; recognised by default.", "FORMAT")
 ]
 WhoMarks: TypeAlias = Annotated[
     Literal["auto", "model", "infer"],

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from wane.core.errors import FormatError
-from wane.lab.readers import codex, copilot, databases, gemini_cli, pi
+from wane.lab.readers import claude_code, codex, copilot_cli, databases, gemini_cli, pi
 from wane.lab.readers.building.values import first_words, sound
-from wane.lab.readers.claude_code import reader as claude_code
 
 LOOKED_AT: Final = 1 << 18
 """Bytes at the start of a file that are searched for its title and directory."""
@@ -93,7 +92,7 @@ _PLACES: Final = (
         "COPILOT_HOME",
         ".copilot",
         ("session-state/*/events.jsonl", "session-state/*.jsonl"),
-        copilot.about,
+        copilot_cli.about,
     ),
     _Place("gemini-cli", "GEMINI_CLI_HOME", "", (".gemini/tmp/*/chats/session-*.json*",), gemini_cli.about),
     _Place("opencode", "XDG_DATA_HOME", ".local/share", ("opencode/opencode.db",)),

@@ -11,9 +11,9 @@ import pytest
 from tests.lab.readers.promises import SESSIONS, check, kinds, needs_sessions, problems, texts
 from tests.lab.readers.writing import Line, write_lines
 from wane import Kind
-from wane.lab.readers import read_session
+from wane.formats.recordings import recording_agent
+from wane.lab.readers import claude_code, read_session
 from wane.lab.readers.building.lines import head
-from wane.lab.readers.claude_code import reader as claude_code
 from wane.lab.session import RecordedSession, Usage
 
 USAGE = {"input_tokens": 3, "cache_read_input_tokens": 100, "cache_creation_input_tokens": 20, "output_tokens": 9}
@@ -67,7 +67,7 @@ def thought(text: str, signature: str = "sig") -> dict[str, Any]:
 
 def read(folder: Path, lines: list[Line]) -> RecordedSession:
     path = write_lines(folder / "s.jsonl", *lines)
-    assert claude_code.recognises(head(path))
+    assert recording_agent(head(path)) == "Claude Code"
     (session,) = claude_code.read(path)
     return check(session)
 
@@ -384,7 +384,7 @@ def test_what_is_unknown_is_named_once_a_line(tmp_path: Path) -> None:
 )
 def test_a_file_of_nothing_gives_nothing(tmp_path: Path, lines: list[Line]) -> None:
     path = write_lines(tmp_path / "s.jsonl", *lines)
-    assert not claude_code.recognises(head(path))
+    assert recording_agent(head(path)) is None
     assert claude_code.read(path) == []
 
 

@@ -10,6 +10,7 @@ import pytest
 from tests.lab.readers.promises import SESSIONS, check, kinds, needs_sessions, problems, texts
 from tests.lab.readers.writing import Line, write_lines
 from wane import Kind
+from wane.formats.recordings import recording_agent
 from wane.lab.readers import codex, read_session
 from wane.lab.readers.building.lines import head
 from wane.lab.session import RecordedSession, Usage
@@ -59,7 +60,7 @@ def cost(total: int, fresh: int = 100, cached: int = 80, out: int = 10, reasonin
 
 def read(folder: Path, *lines: Line) -> RecordedSession:
     path = write_lines(folder / "s.jsonl", *lines)
-    assert codex.recognises(head(path))
+    assert recording_agent(head(path)) == "Codex"
     (session,) = codex.read(path)
     return check(session)
 
@@ -267,7 +268,7 @@ def test_the_first_form_had_the_items_bare(tmp_path: Path) -> None:
 @pytest.mark.parametrize("lines", [[], ["garbage", b"\x00\xff\xfe"], [{"type": "other"}], [[1, 2]]])
 def test_a_file_of_nothing_gives_nothing(tmp_path: Path, lines: list[Any]) -> None:
     path = write_lines(tmp_path / "s.jsonl", *lines)
-    assert not codex.recognises(head(path))
+    assert recording_agent(head(path)) is None
     assert codex.read(path) == []
 
 

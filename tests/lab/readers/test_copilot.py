@@ -8,7 +8,8 @@ from typing import Any
 from tests.lab.readers.promises import SESSIONS, check, kinds, needs_sessions, problems, texts
 from tests.lab.readers.writing import Line, write_lines
 from wane import Kind
-from wane.lab.readers import copilot, read_session
+from wane.formats.recordings import recording_agent
+from wane.lab.readers import read_session
 from wane.lab.readers.building.lines import head
 from wane.lab.session import RecordedSession
 
@@ -55,7 +56,7 @@ def lines() -> list[Line]:
 
 def read(folder: Path, *written: Line) -> RecordedSession:
     path = write_lines(folder / "s.jsonl", *written)
-    assert copilot.recognises(head(path))
+    assert recording_agent(head(path)) == "GitHub Copilot CLI"
     (session,) = read_session(path)
     return check(session)
 

@@ -17,9 +17,9 @@ from tests.lab.readers import test_codex, test_copilot, test_pi
 from tests.lab.readers.promises import check
 from tests.lab.readers.test_claude_code import Transcript, said, sub_agent, thought, tool
 from tests.lab.readers.writing import Line, write_lines
-from wane.lab.readers import codex, copilot, pi
+from wane.formats.recordings import recording_agent
+from wane.lab.readers import claude_code, codex, copilot_cli, pi
 from wane.lab.readers.building.lines import head
-from wane.lab.readers.claude_code import reader as claude_code
 
 
 def claude_lines() -> list[Line]:
@@ -96,7 +96,7 @@ def changed(lines: list[Any], path: tuple[Any, ...], to: Any) -> None:
     owner[path[-1]] = to
 
 
-SOURCES = [(claude_code, claude_lines()), (codex, codex_lines()), (pi, pi_lines()), (copilot, test_copilot.lines())]
+SOURCES = [(claude_code, claude_lines()), (codex, codex_lines()), (pi, pi_lines()), (copilot_cli, test_copilot.lines())]
 ANYTHING = st.sampled_from(
     [None, True, -1, 1e99, "", "x\ud800", "rollout", [], [None], [[]], {}, {"type": "text"}, [{"type": 1}]]
 )
@@ -113,7 +113,7 @@ def test_a_session_comes_of_it_all_the_same(reader: ModuleType, lines: list[Line
     with TemporaryDirectory() as folder:
         path = write_lines(Path(folder) / "s.jsonl", *[json.dumps(line) for line in damaged])
         beginning = head(path)
-        reader.recognises(beginning)
+        recording_agent(beginning)
         reader.about(value for value in beginning if isinstance(value, dict))
         for session in reader.read(path):
             check(session)

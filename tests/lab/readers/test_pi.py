@@ -10,6 +10,7 @@ import pytest
 from tests.lab.readers.promises import SESSIONS, check, kinds, needs_sessions, problems, texts
 from tests.lab.readers.writing import Line, write_lines
 from wane import Kind
+from wane.formats.recordings import recording_agent
 from wane.lab.readers import pi, read_session
 from wane.lab.readers.building.lines import head
 from wane.lab.session import RecordedSession, Usage
@@ -56,7 +57,7 @@ def chain(*messages: dict[str, Any]) -> list[Line]:
 
 def read(folder: Path, *lines: Line) -> RecordedSession:
     path = write_lines(folder / "s.jsonl", *lines)
-    assert pi.recognises(head(path))
+    assert recording_agent(head(path)) == "pi"
     (session,) = pi.read(path)
     return check(session)
 
@@ -193,7 +194,7 @@ def test_reasoning_that_is_signed_is_coupled_as_its_provider_wants_it(tmp_path: 
 @pytest.mark.parametrize("lines", [[], ["garbage", b"\x00\xff\xfe"], [{"type": "other"}]])
 def test_a_file_of_nothing_gives_nothing(tmp_path: Path, lines: list[Line]) -> None:
     path = write_lines(tmp_path / "s.jsonl", *lines)
-    assert not pi.recognises(head(path))
+    assert recording_agent(head(path)) is None
     assert pi.read(path) == []
 
 

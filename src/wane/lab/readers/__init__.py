@@ -11,15 +11,16 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
 from wane.core.errors import FormatError, JournalError, MissingExtraError
 from wane.formats.detection import shape
+from wane.formats.recordings import recording_agent
+from wane.lab.names import READER_NAMES
 from wane.lab.readers import aider, databases
-from wane.lab.readers.base import PROVIDERS, DocumentReader, LineReader
 from wane.lab.readers.building.joining import join
 from wane.lab.readers.building.lines import Problems, head
-from wane.lab.readers.documents import json_values
+from wane.lab.readers.documents import Value, json_values
 from wane.lab.readers.files import STDIN, find_files, plain_file
 from wane.lab.session import RecordedSession
 
@@ -38,28 +39,13 @@ __all__ = [
     "without_sub_agents",
 ]
 
-READER_NAMES: Final = (
-    "claude-code",
-    "codex",
-    "pi",
-    "copilot-cli",
-    "gemini-cli",
-    "opencode",
-    "goose",
-    "aider",
-    "journal",
-    *PROVIDERS,
-    "pydantic_ai",
-    "atif",
-)
-"""Formats that `read_session` takes, besides `auto`."""
-
+# The formats with one record per line, by the name of the agent that writes them.
 _OF_LINES: Final = {
-    "journal": "journal.reader",
+    "Wane": "journal",
     "pi": "pi",
-    "codex": "codex",
-    "claude-code": "claude_code.reader",
-    "copilot-cli": "copilot",
+    "Codex": "codex",
+    "Claude Code": "claude-code",
+    "GitHub Copilot CLI": "copilot-cli",
 }
 _OF_DOCUMENTS: Final = ("atif", "pydantic_ai", "gemini-cli", "opencode", "goose", "auto")
 _LOOKED_AT: Final = 30
@@ -68,6 +54,43 @@ _BEGINNING: Final = 256
 """Bytes at the start of a file that tell aider's history."""
 _SHORT: Final = 1 << 20
 """Bytes: a file with a longer first line is read as a document, so that it is not parsed twice."""
+
+
+class LineReader(Protocol):
+    """Reads one format of files with one record per line: a module, named as the format is."""
+
+    def read(self, path: Path) -> list[RecordedSession]:
+        """Return the sessions of a file, mostly one; none if it holds nothing in this format.
+
+        What cannot be read is left out and named in `problems`.
+
+        Raises:
+            OSError: if the file cannot be read at all.
+            FormatError: if it is of another format.
+        """
+        ...
+
+
+class DocumentReader(Protocol):
+    """Reads one format of the JSON values in a file: a module, named as the format is, or a `ProviderReader`."""
+
+    def recognises(self, head: Sequence[object]) -> bool:
+        """Return whether the first JSON values of a file look like this format."""
+        ...
+
+    def sessions(self, found: Sequence[Value], name: str, problems: Problems) -> list[RecordedSession]:
+        """Return the sessions among JSON values.
+
+        Args:
+            found: the values of a file.
+            name: name of a session; several are numbered from 1.
+            problems: what was wrong with the file; the first session reports it.
+
+        Raises:
+            FormatError: if there is none in this format.
+            MissingExtraError: if the format needs an extra that is not installed.
+        """
+        ...
 
 
 def read_session(path: str | Path, format: str = "auto") -> list[RecordedSession]:  # noqa: A002 - the field's word
@@ -178,18 +201,18 @@ def _read_as(path: Path, name: str) -> list[RecordedSession]:
     known = _known(name)
     if known == aider.NAME:
         raise FormatError("it is no chat history of aider, which begins with '# aider chat started at'")
-    if known in _OF_LINES:
+    if known in _OF_LINES.values():
         return _line_reader(known).read(path)
     problems = Problems()
     return _document_reader(known).sessions(json_values(path, problems), path.stem, problems)
 
 
 def _line_reader(name: str) -> LineReader:
-    return cast(LineReader, import_module(f"wane.lab.readers.{_OF_LINES[name]}"))
+    return cast(LineReader, import_module(f"wane.lab.readers.{name.replace('-', '_')}"))
 
 
 def _document_reader(name: str) -> DocumentReader:
-    if name in (*PROVIDERS, "auto"):
+    if name in ("openai", "anthropic", "openai_responses", "auto"):
         from wane.lab.readers.providers import ProviderReader
 
         return ProviderReader(name)
@@ -199,11 +222,8 @@ def _document_reader(name: str) -> DocumentReader:
 def _read_any(path: Path) -> list[RecordedSession]:
     with path.open("rb") as file:
         short_lines = len(file.readline(_SHORT)) < _SHORT
-    if short_lines:
-        beginning = head(path, _LOOKED_AT)
-        for name in _OF_LINES:
-            if (reader := _line_reader(name)).recognises(beginning):
-                return reader.read(path)
+    if short_lines and (agent := recording_agent(head(path, _LOOKED_AT))):
+        return _line_reader(_OF_LINES[agent]).read(path)
     problems = Problems()
     try:
         found = json_values(path, problems)
@@ -215,9 +235,9 @@ def _read_any(path: Path) -> list[RecordedSession]:
             return documents.sessions(found, path.stem, problems)
     whole = looked_at[0] if len(found) == 1 else looked_at
     values = whole if isinstance(whole, list) else looked_at
-    for name in _OF_LINES:
-        if (reader := _line_reader(name)).recognises(values[:_LOOKED_AT]):
-            return reader.read(path) if values is looked_at else _read_lines(reader, values, path)
+    if agent := recording_agent(values):
+        lines = _line_reader(_OF_LINES[agent])
+        return lines.read(path) if values is looked_at else _read_lines(lines, values, path)
     raise FormatError(f"it is JSON, but of no known format: {shape(whole)}. {_EXPECTED}")
 
 

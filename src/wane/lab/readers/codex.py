@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from wane.core import Kind
 from wane.formats.base import Part
-from wane.formats.recordings import is_codex
 from wane.formats.response_items import SEAL, is_harness_made, part_of
 from wane.formats.values import compact, raw_text, sealed_tokens
 from wane.lab.readers.building.answer import couple_items
@@ -26,7 +25,6 @@ from wane.lab.readers.building.values import count, mapping, seconds, text, usag
 from wane.lab.session import RecordedSession, Usage
 
 NAME: Final = "codex"
-recognises: Final = is_codex
 
 # Codex's own state, which no request carries.
 _ASIDE: Final = frozenset({"turn_context", "world_state", "session_state", "ghost_snapshot"})

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from wane.formats.base import Part
-from wane.formats.recordings import is_pi
 from wane.lab.readers.building.answer import Answer, couple_items
 from wane.lab.readers.building.blocks import Content, content
 from wane.lab.readers.building.builder import SessionBuilder
@@ -23,7 +22,6 @@ from wane.lab.readers.building.values import count, items, mapping, seconds, tex
 from wane.lab.session import RecordedSession, Usage
 
 NAME: Final = "pi"
-recognises: Final = is_pi
 
 _MESSAGES: Final = frozenset({"message", "custom_message", "branch_summary"})
 # Settings, extensions' notes and names, which no request carries.

@@ -15,12 +15,14 @@ from wane.formats.detection import telling_format
 from wane.formats.openai_responses import group
 from wane.formats.values import compact
 from wane.journal.titles import title_of
-from wane.lab.readers.base import PROVIDERS
 from wane.lab.readers.building.builder import SessionBuilder, builders
 from wane.lab.readers.building.lines import Problems
 from wane.lab.readers.building.values import items, text
 from wane.lab.readers.documents import Chat, Value, chats, is_answer
 from wane.lab.session import RecordedSession
+
+PROVIDERS: Final = ("openai", "anthropic", "openai_responses")
+"""The names in `wane.formats` of the formats of providers' messages."""
 
 _ROLES: Final = frozenset({"system", "developer", "user", "assistant", "tool"})
 _ANTHROPIC: Final = frozenset({"tool_use", "tool_result", "thinking"})

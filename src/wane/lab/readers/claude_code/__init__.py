@@ -1,1 +1,218 @@
-"""Sessions of Claude Code."""
+"""Sessions of Claude Code: JSON Lines, one per block of a message, in a tree by `parentUuid`.
+
+- Lines that share `message.id` are one model call, wherever they stand: tools run while the answer still streams.
+- What a person typed is a user turn, as are messages queued while the agent worked; what the harness adds (skills,
+  output of commands, reminders) is a notice, as lines and marks tell (R15).
+- The path to the last line is read, with the results and blocks of its calls; abandoned branches are named.
+- Sub-agents are sessions of their own: lines of the same file, files beside it, or what progress lines tell of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from wane.core import Kind
+from wane.formats.base import Part
+from wane.formats.recordings import is_claude_code_line
+from wane.lab.readers.building.blocks import Content, content
+from wane.lab.readers.building.lines import Problems, head, records
+from wane.lab.readers.building.values import mapping, text
+from wane.lab.readers.claude_code.assembly import assemble, command_of
+from wane.lab.readers.claude_code.entries import Entry, What, entry_of, fill, is_prompt_command, queued
+from wane.lab.session import RecordedSession
+
+NAME: Final = "claude-code"
+
+SUB_AGENT: Final = "agent-"
+"""Prefix of the names of sub-agents' files."""
+
+_TYPES: Final = frozenset({"user", "assistant", "system", "attachment", "progress"})
+# Claude Code's own notes: backups of files, titles, modes, links.
+_ASIDE: Final = frozenset(
+    {
+        "agent-color",
+        "agent-name",
+        "agent-setting",
+        "ai-title",
+        "api-request",
+        "api-request-blob",
+        "api-request-shape",
+        "atis-latch",
+        "attribution-snapshot",
+        "content-replacement",
+        "cost-state",
+        "custom-title",
+        "file-history-snapshot",
+        "last-prompt",
+        "mode",
+        "permission-mode",
+        "pr-link",
+        "queue-operation",
+        "speculation-accept",
+        "started",
+        "summary",
+        "tag",
+        "task-summary",
+        "tools-used",
+        "worktree-state",
+    }
+)
+
+
+def read(path: Path) -> list[RecordedSession]:
+    """Return the session of a transcript with those of its sub-agents; none if the file holds no transcript.
+
+    Raises:
+        OSError: if the file cannot be read.
+    """
+    transcript = _Transcript(path)
+    if not transcript.found:
+        return []
+    session = assemble(path.stem, NAME, transcript.entries, transcript.problems, transcript.cwd)
+    known = set(transcript.sides)
+    for name, file in _agent_files(path, transcript.session_ids):
+        known.add(name)
+        session.sidechains += read(file)
+    session.sidechains += transcript.sub_sessions(known)
+    return [session]
+
+
+def about(lines: Iterable[Mapping[str, Any]]) -> tuple[str, str | None]:
+    """Return the first turn that a person typed, or else the first command; and the working directory."""
+    cwd: str | None = None
+    command = ""
+    for number, data in enumerate(lines):
+        cwd = cwd or text(data.get("cwd")) or None
+        if data.get("type") != "user" or data.get("isSidechain"):
+            continue
+        entry = entry_of(number, data, None)
+        fill(entry, data)
+        if entry.typed and entry.turn is not None:
+            return entry.turn.text, cwd
+        command = command or command_of(entry)
+    return command, cwd
+
+
+class _Transcript:
+    """The entries of a file: the session's own, and its sub-agents' by agent."""
+
+    def __init__(self, path: Path) -> None:
+        self.problems = Problems()
+        self.entries: list[Entry] = []
+        self.sides: dict[str, list[Entry]] = {}
+        self.told: dict[str, list[Entry]] = {}  # by agent, what progress lines tell of it
+        self.session_ids: set[str] = set()
+        self.cwd: str | None = None
+        self.found = False
+        self._path = path
+        self._seen: set[str] = set()
+        self._last: dict[str | None, str] = {}
+        self._side_of: dict[str, str] = {}  # the sub-agent of a line, for versions that do not name it
+        self._waiting: list[str] = []
+        self._commands: set[str] = set()  # entries that a prompt follows
+        self._attached: set[str] = set()  # queued messages that an attachment holds
+        for line, data in records(path, self.problems):
+            self._take(line, data)
+        # Newer versions also record a queued message as an attachment.
+        self.entries = [
+            entry
+            for entry in self.entries
+            if entry.what is not What.QUEUED or entry.turn is None or entry.turn.text.strip() not in self._attached
+        ]
+        if not self.entries and self.sides:
+            # In a sub-agent's own file its lines are the session.
+            self.entries = self.sides.pop(next(iter(self.sides)))
+
+    def sub_sessions(self, known: Iterable[str]) -> list[RecordedSession]:
+        """Return the sessions of sub-agents in this file.
+
+        Args:
+            known: agents known otherwise, whose progress lines add nothing.
+        """
+        skip = set(known)
+        chains = {**{name: told for name, told in self.told.items() if name not in skip}, **self.sides}
+        return [
+            assemble(f"{self._path.stem}/{name}", NAME, chain, Problems(), self.cwd)
+            for name, chain in sorted(chains.items(), key=lambda item: item[1][0].line)
+        ]
+
+    def _take(self, line: int, data: Mapping[str, Any]) -> None:
+        kind = text(data.get("type"))
+        if kind == "queue-operation":
+            self._queue(line, data)
+        elif kind in _TYPES:
+            self._entry(line, data)
+        elif kind not in _ASIDE:
+            self.problems.add(line, f"a line of the unknown type {kind!r}")
+        self.found = self.found or is_claude_code_line(data)
+
+    def _entry(self, line: int, data: Mapping[str, Any]) -> None:
+        uuid = text(data.get("uuid"))
+        if uuid in self._seen:
+            return  # a resumed session repeats its beginning
+        if uuid:
+            self._seen.add(uuid)
+        self.cwd = self.cwd or text(data.get("cwd")) or None
+        if session_id := text(data.get("sessionId")):
+            self.session_ids.add(session_id)
+        entry = entry_of(line, data, None)
+        if entry.side == "sidechain":
+            entry.side = self._side_of.setdefault(entry.id, self._side_of.get(entry.parent or "", f"agent-{line}"))
+        if "parentUuid" not in data:
+            entry.parent = self._last.get(entry.side)
+        fill(entry, data, prompted=entry.parent in self._commands)
+        if is_prompt_command(entry):
+            self._commands.add(entry.id)
+        self._last[entry.side] = entry.id
+        (self.entries if entry.side is None else self.sides.setdefault(entry.side, [])).append(entry)
+        if data.get("type") == "progress":
+            self._progress(line, mapping(data.get("data")))
+        if mapping(data.get("attachment")).get("type") == "queued_command":
+            self._attached.add(content(data["attachment"].get("prompt")).text.strip())
+
+    def _progress(self, line: int, data: Mapping[str, Any]) -> None:
+        """Take what a sub-agent said and did from progress lines, in versions that keep no files of sub-agents."""
+        message = mapping(data.get("message"))
+        agent = text(data.get("agentId"))
+        if data.get("type") != "agent_progress" or not agent or text(message.get("uuid")) in self._seen:
+            return
+        self._seen.add(text(message.get("uuid")))
+        chain = self.told.setdefault(agent, [])
+        entry = entry_of(line, message, chain[-1].id if chain else None)
+        fill(entry, message)
+        chain.append(entry)
+
+    def _queue(self, line: int, data: Mapping[str, Any]) -> None:
+        """Follow messages queued while the agent worked; a removed one was given to it between two calls."""
+        operation = text(data.get("operation"))
+        if operation == "enqueue":
+            if (written := queued(data)) is not None:
+                self._waiting.append(written)
+        elif operation == "popAll":
+            self._waiting.clear()  # back into the editor
+        elif operation in ("dequeue", "remove") and self._waiting:
+            given = queued(data)
+            written = self._waiting.pop(self._waiting.index(given) if given in self._waiting else 0)
+            if operation == "remove":
+                entry = entry_of(line, data, self._last.get(None))
+                entry.what, entry.turn, entry.typed = What.QUEUED, Content(written), True
+                entry.parts = [Part(Kind.USER, written)]
+                self.entries.append(entry)
+
+
+def _agent_files(path: Path, session_ids: set[str]) -> list[tuple[str, Path]]:
+    """Return the files of a session's sub-agents, by agent: in its own folder, or beside it."""
+    if path.name.startswith(SUB_AGENT):
+        return []
+    own = sorted(path.with_suffix("").glob(f"subagents/**/{SUB_AGENT}*.jsonl"))
+    beside = [file for file in sorted(path.parent.glob(f"{SUB_AGENT}*.jsonl")) if _session_of(file) in session_ids]
+    return [(file.stem.removeprefix(SUB_AGENT), file) for file in own + beside]
+
+
+def _session_of(file: Path) -> str:
+    try:
+        return text(mapping(next(iter(head(file, 1)), None)).get("sessionId"))
+    except OSError:
+        return ""

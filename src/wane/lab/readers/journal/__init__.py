@@ -1,1 +1,243 @@
-"""Sessions of Wane itself: the journals of its agent and its proxy."""
+"""Wane's own journals, of its agent and its proxy: messages with the usage of each call, and the passes that ran.
+
+A damaged journal cannot be resumed, because its view would be in doubt, but it can be studied: damaged lines are named,
+and read as far as possible.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from wane.core import DELIMITER, Kind
+from wane.core.errors import FormatError
+from wane.formats import Format, Part, get_format
+from wane.journal.codec import SchemaError, decode
+from wane.journal.lines import DamagedLineError, OtherVersionLineError, checksum_of, read_record
+from wane.journal.reader import open_session, read_header_of
+from wane.journal.records import (
+    RECORDS,
+    ConfigRecord,
+    MessageRecord,
+    NoteRecord,
+    PassRecord,
+    Record,
+    StrategyRecord,
+    UsageRecord,
+)
+from wane.journal.titles import title_of
+from wane.lab.readers.building.builder import SessionBuilder
+from wane.lab.readers.building.lines import Problems
+from wane.lab.readers.building.values import usage_of
+from wane.lab.readers.documents import is_answer
+from wane.lab.readers.journal.actions import StrategyActions
+from wane.lab.session import Eviction, EvictionStep, RecordedSession
+
+NAME: Final = "journal"
+
+_PROXY: Final = "proxy"
+_REPLY: Final = "reply"  # topics of a proxy's notes: how it keeps the session, and a reply that is complete
+
+
+def read(path: Path) -> list[RecordedSession]:
+    """Return the session of a journal.
+
+    Raises:
+        JournalError: if it cannot be read, its first line is damaged, or another version of Wane began it.
+        FormatError: if its messages are in an unknown format.
+        MissingExtraError: if their format needs an extra that is not installed.
+    """
+    problems = Problems()
+    with open_session(path) as stream:
+        header, checksum = read_header_of(stream, path)
+        fold = _Fold(SessionBuilder(path.stem, NAME, problems), get_format(header.format))
+        for number, record in _records(stream, checksum, problems):
+            fold.take(record, number)
+    fold.finish()
+    fold.builder.cwd = header.cwd
+    session = fold.builder.build()
+    session.evictions = fold.evictions
+    return [session]
+
+
+def _records(stream: Iterable[bytes], checksum: int, problems: Problems) -> Iterator[tuple[int, Record]]:
+    for number, line in enumerate(stream, start=2):
+        try:
+            yield number, read_record(line, checksum)
+        except OtherVersionLineError as error:
+            problems.add(number, str(error), "a record of another version of Wane")
+        except DamagedLineError as error:
+            record = _unchecked(line)
+            problems.add(number, f"{error}{'; it was read anyway' if record else ''}", "a damaged line")
+            if record:
+                yield number, record
+        try:
+            checksum = checksum_of(line)
+        except ValueError:
+            continue  # the next line is named too, and read unchecked
+
+
+def _unchecked(line: bytes) -> Record | None:
+    """Return the record of a line whose checksum fails: only the previous line may be damaged."""
+    try:
+        data = json.loads(line)
+        cls = RECORDS[data.pop("kind")]
+        del data["crc"]
+        return decode(cls, data)
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError, SchemaError):
+        return None
+
+
+class _PendingUsage:
+    """Usage records whose answers have not been read yet, oldest first.
+
+    A journal records the usage of a call before the message that answered it. An agent's has it right before. A
+    proxy's has one record for each round of a reply, a note when the reply is complete, and the messages of the rounds
+    once the client has come back with them; if the client dropped the reply, they never come.
+
+    Attributes:
+        rounds: whether several calls may follow each other, as the rounds of one reply.
+    """
+
+    def __init__(self) -> None:
+        self.rounds = False
+        self._waiting: deque[UsageRecord] = deque()
+        self._complete = False
+
+    def add(self, record: UsageRecord) -> Iterator[UsageRecord]:
+        """Add the usage of a call, and yield earlier ones whose answers will not come."""
+        if self._complete or not self.rounds:
+            yield from self.left()
+        self._waiting.append(record)
+
+    def complete(self) -> None:
+        """Note that the reply is complete: the next call belongs to another one."""
+        self._complete = True
+
+    def answered(self) -> UsageRecord | None:
+        """Return the usage of the call whose answer comes next; None if none was reported."""
+        return self._waiting.popleft() if self._waiting else None
+
+    def left(self) -> Iterator[UsageRecord]:
+        """Yield those whose answers will not come."""
+        while self._waiting:
+            yield self._waiting.popleft()
+        self._complete = False
+
+
+class _Fold:
+    """Adds records to a session, in order."""
+
+    def __init__(self, builder: SessionBuilder, message_format: Format[Any]) -> None:
+        self.builder = builder
+        self.evictions: list[Eviction] = []
+        self._format = message_format
+        self._usages = _PendingUsage()
+        self._actions = StrategyActions()
+        self._delimiters: set[str | None] = set()  # ids of `delimiter` calls
+        self._part_of: list[int | None] = []  # by item of the journal; None if it was left out
+
+    def take(self, record: Record, line: int) -> None:
+        if isinstance(record, MessageRecord):
+            self._take_message(record, line)
+        elif isinstance(record, UsageRecord):
+            self._lost(self._usages.add(record), line)
+        elif isinstance(record, PassRecord):
+            self._take_pass(record, line)
+        elif isinstance(record, StrategyRecord):
+            self._take_strategy(record, line)
+        elif isinstance(record, ConfigRecord) and record.overhead:
+            # The first request tells the tokens of instructions and tools; the settings are recorded again then.
+            self.builder.system_tokens = record.overhead
+        elif isinstance(record, NoteRecord) and record.topic == _PROXY:
+            self._usages.rounds = True
+        elif isinstance(record, NoteRecord) and record.topic == _REPLY:
+            self._usages.complete()
+
+    def finish(self) -> None:
+        """Note that no record follows."""
+        self._lost(self._usages.left(), None)
+
+    def _take_message(self, record: MessageRecord, line: int) -> None:
+        try:
+            messages = self._format.load([dict(record.message)])
+            parts = [part for message in messages for part in self._format.parts(message)]
+        except FormatError as error:
+            what = str(error).removeprefix("message 0: ")
+            self.builder.problems.add(line, what, "a message that cannot be read")
+            return
+        self.builder.title = self.builder.title or title_of(record.message) or ""
+        answer, usage = is_answer(record.message), None
+        if answer:
+            usage = self._usages.answered()
+            marks = [part.call_id for part in parts if part.kind is Kind.CALL and part.tool == DELIMITER]
+            self._delimiters.update(marks)
+        elif not all(part.kind is Kind.RESULT and part.call_id in self._delimiters for part in parts):
+            # Only results of the proxy's own tool stand between the rounds of a reply.
+            self._lost(self._usages.left(), line)
+        self._actions.add(parts)
+        if answer:
+            self.builder.settle(line=line)
+            first = self.builder.position
+            # A proxy records an answer when its client comes back with it, which may be hours later.
+            self._add_answer(parts, usage, _time(usage) or _time(record), line)
+        else:
+            first = self.builder.message(parts, line=line)
+        whole = self.builder.position - first == len(parts)
+        self._part_of += range(first, self.builder.position) if whole else [None] * len(parts)
+
+    def _lost(self, calls: Iterable[UsageRecord], line: int | None) -> None:
+        """Add calls whose answer is not recorded."""
+        for record in calls:
+            self._add_answer((), record, _time(record), line)
+
+    def _add_answer(self, parts: Sequence[Part], told: UsageRecord | None, at: float | None, line: int | None) -> None:
+        usage, model = None, None
+        if told is not None:
+            model = told.model.rpartition(":")[2] or None
+            usage = usage_of(
+                told.input_tokens,
+                read=told.cache_read_tokens,
+                written=told.cache_write_tokens,
+                output=told.output_tokens or None,
+            )
+        self.builder.answer(parts, usage=usage, at=at, model=model, line=line)
+
+    def _take_strategy(self, record: StrategyRecord, line: int) -> None:
+        try:
+            act = self._actions.redo(record.strategy, record.done)
+        except FormatError as error:
+            self.builder.problems.add(line, f"{error}; it is unknown what left the view", "what a strategy did")
+            return
+        if act.summary is not None:
+            kept = None if act.kept is None else self._part_of[act.kept]
+            at = _time(record)
+            self.builder.compaction(act.summary, kept=kept, tokens_before=act.before, tokens_after=act.after, at=at)
+            return
+        removed = self._parts_of(act.removed)
+        self.evictions.append(Eviction(self.builder.position, removed, act.before, act.after, _time(record)))
+
+    def _parts_of(self, items: Iterable[int]) -> tuple[int, ...]:
+        return tuple(part for index in items if (part := self._part_of[index]) is not None)
+
+    def _take_pass(self, record: PassRecord, line: int) -> None:
+        taken = record.steps
+        if record.items != len(self._part_of):
+            self.builder.problems.add(line, "a pass over items that are not all here; what it removed is unknown")
+            taken = ()
+        steps = tuple(
+            EvictionStep(step.level.value, self._parts_of(step.removed), step.tokens_before - step.tokens_after)
+            for step in taken
+        )
+        removed = tuple(index for step in steps for index in step.removed)
+        before, after, at = record.tokens_before, record.tokens_after, _time(record)
+        self.evictions.append(
+            Eviction(self.builder.position, removed, before, after, at, steps, record.budget, record.overflowed)
+        )
+
+
+def _time(record: Record | None) -> float | None:
+    return None if record is None or record.at is None else record.at.timestamp()

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from wane.core import Kind
 from wane.formats.base import Part
-from wane.formats.recordings import is_copilot
 from wane.lab.readers.building.answer import Answer
 from wane.lab.readers.building.blocks import Content, content
 from wane.lab.readers.building.builder import SessionBuilder
@@ -22,7 +21,6 @@ from wane.lab.readers.building.values import count, items, mapping, seconds, tex
 from wane.lab.session import RecordedSession
 
 NAME: Final = "copilot-cli"
-recognises: Final = is_copilot
 
 _FAMILIES: Final = (
     *("abort", "assistant", "auto_mode_switch", "capabilities", "command", "commands", "elicitation", "exit_plan_mode"),

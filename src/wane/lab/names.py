@@ -1,0 +1,25 @@
+"""Names of the formats of recorded sessions. This module imports nothing, so that the command line can offer them."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypeAlias, get_args
+
+ReaderName: TypeAlias = Literal[
+    "claude-code",
+    "codex",
+    "pi",
+    "copilot-cli",
+    "gemini-cli",
+    "opencode",
+    "goose",
+    "aider",
+    "journal",
+    "openai",
+    "anthropic",
+    "openai_responses",
+    "pydantic_ai",
+    "atif",
+]
+
+READER_NAMES: Final[tuple[str, ...]] = get_args(ReaderName)
+"""Formats that `wane.lab.readers.read_session` takes, besides `auto`."""
