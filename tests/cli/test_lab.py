@@ -21,14 +21,20 @@ from tests.cli.snapshots import matches_snapshot
 from tests.cli.test_main import WITHOUT
 from wane.agent.config import load_settings
 from wane.agent.options import AgentOptions
-from wane.cli.lab.commands import ReplayOptions
+from wane.cli.lab.commands import PRICE, ReplayOptions
 from wane.cli.lab.common import range_of, rounded
 from wane.cli.lab.pareto import Mark, letters_for, pareto_picture
+from wane.cli.lab.tune import reasons
 from wane.core import Policy
 from wane.flags import declared
+from wane.lab.figures import Totals
+from wane.lab.loss import LossTotals
 from wane.lab.money import dollars, share
 from wane.lab.readers import READER_NAMES
 from wane.lab.replaying.engine import ENGINES
+from wane.lab.replaying.replay import Pricing
+from wane.lab.tune import Candidate, Tuning
+from wane.prices import Cost
 from wane.strategies.registry import STRATEGY_NAMES
 
 pytest.importorskip("genai_prices", reason="needs the extra lab")
@@ -187,7 +193,7 @@ class TestReplay:
         text = flat(run("replay", folder, "--strategy", "cwl,truncate", "--workers", "1").out)
         assert text.startswith("2 sessions: 52 model calls, ")
         assert "Episodes are inferred from tool calls: the agent marked none." in text
-        assert "1 session left out, because no model was called in it: idle" in text
+        assert "1 session left out, because no model answered in it: idle" in text
         assert "1 file skipped: " in text
         assert str(folder / "broken.json") in text.replace(" ", "")
 
@@ -281,7 +287,17 @@ class TestReplay:
 
     def test_sessions_without_a_model_call_alone(self, run: Run, folder: Path) -> None:
         done = run("replay", folder / "idle.json")
-        assert (done.code, done.err) == (2, "wane: there is nothing to replay: no model was called in idle\n")
+        assert (done.code, done.err) == (2, "wane: there is nothing to replay: no model answered in idle\n")
+
+    def test_a_session_whose_calls_all_failed_is_left_out(self, run: Run, chat: Path, tmp_path: Path) -> None:
+        failed = tmp_path / "failed.json"
+        lines = [{"role": "user", "content": "hello?"}, {"role": "assistant", "content": ""}]
+        failed.write_text(json.dumps(lines), encoding="utf-8")
+        alone = run("replay", failed)
+        assert (alone.code, alone.err) == (2, "wane: there is nothing to replay: no model answered in failed\n")
+        data = json.loads(run("replay", chat, failed, "--strategy", "cwl", "--json", "--workers", "1").out)
+        assert [it["name"] for it in data["sessions"]] == [chat.stem]
+        assert [(it["name"], it["why"]) for it in data["left_out"]] == [("failed", "no answer")]
 
     def test_a_file_that_was_named_must_be_readable(self, run: Run, folder: Path) -> None:
         done = run("replay", folder / "long.json", folder / "broken.json")
@@ -423,6 +439,26 @@ class TestTune:
         text = flat(run("tune", folder, "--budgets", "60k,80k", "--workers", "1").out)
         assert "Recommended: a budget of 80,000 tokens, with the default policy." in text
         assert "These sessions never fill the smallest budget" in text
+
+    def test_the_cheapest_choice_is_told_as_such(self) -> None:
+        cheap, dear = (
+            Candidate(
+                budget,
+                Policy(low_water=0.4),
+                Totals(cost=Cost(fresh=cost), passes=1, loss=LossTotals(uses=10, found=kept, edits=10, grounded=kept)),
+            )
+            for budget, cost, kept in ((60_000, 1.0, 8), (80_000, 3.0, 9))
+        )
+        tried = (cheap, dear)
+        told = list(reasons(Tuning(Pricing.of(PRICE), (), cheap, tried, tried, (), dear.totals)))
+        assert told[1] == (
+            "Nothing cheaper was tried than its budget and low water: $1.00 and 80% kept (60k, low water 0.4). Keeping "
+            "most costs $2.00 more, for 10.0 points: $3.00 and 90% kept (80k, low water 0.4)."
+        )
+        assert (
+            "at the knee of the frontier"
+            in list(reasons(Tuning(Pricing.of(PRICE), (), dear, tried, tried, (), dear.totals)))[1]
+        )
 
     def test_steps_go_with_a_range(self, run: Run, chat: Path) -> None:
         assert "--steps goes with a range" in run("tune", chat, "--steps", "3").err

@@ -14,13 +14,12 @@ from tests.lab.tales import AUTOMATIC, WRITTEN, Tale, working
 from wane.core import DEFAULT_BUDGET, Policy
 from wane.core.errors import ConfigError
 from wane.lab.figures import Totals
-from wane.lab.frontier import frontier, knee
 from wane.lab.loss import LossTotals
 from wane.lab.replaying.compare import BASELINE, compare, parse_strategies, total
 from wane.lab.replaying.engine import InProcess
 from wane.lab.replaying.replay import Pricing
-from wane.lab.sweep import parse_budgets, sweep
-from wane.lab.tune import BUDGETS, DEPTHS, KNOBS, Candidate, choose, departures, grid, kept_of, tune
+from wane.lab.sweep import frontier, parse_budgets, sweep
+from wane.lab.tune import BUDGETS, DEPTHS, KNOBS, Candidate, choose, departures, grid, kept_of, knee, tune
 from wane.prices import Cost
 from wane.strategies.base import Settings
 from wane.strategies.registry import PEER_NAMES, STRATEGY_NAMES, installed_peers
@@ -148,13 +147,14 @@ class TestFrontier:
 
         best = frontier(points, lambda it: it[0], lambda it: it[1])
         assert best == sorted({point for point in points if not beaten(point)})
-        assert knee(best, lambda it: it[0], lambda it: it[1]) in best
+        tried = [candidate(cost, kept / 20) for cost, kept in best]
+        assert knee(tried) in tried
 
     def test_the_knee_is_where_more_begins_to_buy_little(self) -> None:
-        points = [(0, 0.0), (1, 0.8), (5, 0.9), (10, 1.0)]
-        assert knee(points, lambda it: it[0], lambda it: it[1]) == (1, 0.8)
-        assert knee([(3, 0.5)], lambda it: it[0], lambda it: it[1]) == (3, 0.5)
-        assert knee([(3, 0.5), (4, 0.6)], lambda it: it[0], lambda it: it[1]) == (3, 0.5)
+        points = [candidate(cost, kept) for cost, kept in ((0, 0.0), (1, 0.8), (5, 0.9), (10, 1.0))]
+        assert knee(points) is points[1]
+        assert knee(points[3:]) is points[3]
+        assert knee(points[2:]) is points[2]
 
     def test_of_equals_the_first_counts(self) -> None:
         assert frontier([("a", 1), ("b", 1)], lambda it: it[1], lambda it: it[1]) == [("a", 1)]

@@ -40,6 +40,16 @@ def test_a_saving_is_told_against_what_never_evicting_costs_if_no_usage_was_reco
     assert headline.detail.startswith(f"{before} if nothing is evicted; {after} with Wane at 1,500 tokens, simulated")
 
 
+def test_fetching_again_is_counted_in_and_told() -> None:
+    studied = working(40, 100).studied()
+    other = simulated(studied, 1_500)
+    totals = replace(other.replay.totals, reread_cost=1_000.0)
+    fetching = replace(other, replay=replace(other.replay, totals=totals))
+    detail = headline_of(studied.subject.material, fetching).detail
+    assert f"; {dollars(totals.dollars + 1_000)} with Wane at 1,500 tokens" in detail
+    assert ", $1,000.00 of it for fetching evicted content again." in detail
+
+
 def test_a_lost_turn_is_not_passed_over() -> None:
     studied = working(40, 100).studied()
     other = simulated(studied, 1_500, "truncate")

@@ -167,3 +167,8 @@ class RecordedSession:
     def user_turns(self) -> list[int]:
         """Indexes of the user turns among the parts."""
         return [index for index, part in enumerate(self.parts) if part.kind is Kind.USER]
+
+    @property
+    def answered(self) -> bool:
+        """Whether any model call gave output or reported usage; if not, all of them failed."""
+        return any(call.stop > call.first or call.usage for call in self.calls)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from wane.core import parse_budget
 from wane.core.errors import ConfigError
 from wane.lab.figures import Totals
-from wane.lab.frontier import frontier
-from wane.lab.replaying.compare import BASELINE, Progress, jobs_for, price_dict, run_all, shared_pricing, total
+from wane.lab.replaying.compare import BASELINE, Progress, price_dict, run_each, shared_pricing, total
 from wane.lab.replaying.engine import Engine
 from wane.lab.replaying.gathering import Studied
 from wane.lab.replaying.replay import Pricing
@@ -23,6 +22,8 @@ STEPS: Final = 5
 
 MOST_STEPS: Final = 100
 """Greatest number of budgets in a range."""
+
+_T = TypeVar("_T")
 
 _RANGE: Final = re.compile(r"(.+?)\.\.(.+)")
 
@@ -108,6 +109,24 @@ class Sweep:
         }
 
 
+def frontier(points: Sequence[_T], cost: Callable[[_T], float], value: Callable[[_T], float]) -> list[_T]:
+    """Return the points that no other point beats, cheapest first.
+
+    A point beats another if it is as cheap and worth more, or worth as much and cheaper. Of equal points the first
+    counts.
+
+    Args:
+        points: the points.
+        cost: cost of a point; less is better.
+        value: value of a point; more is better.
+    """
+    best: list[_T] = []
+    for point in sorted(points, key=lambda it: (cost(it), -value(it))):
+        if not best or value(point) > value(best[-1]):
+            best.append(point)
+    return best
+
+
 def sweep(
     studied: Sequence[Studied],
     names: Sequence[str],
@@ -136,11 +155,9 @@ def sweep(
         raise ConfigError("there is no budget to try; write a range such as 30k..150k, or a list such as 50k,80k")
     order = sorted(set(budgets))
     cells = [(BASELINE, order[-1]), *((name, budget) for name in names if name != BASELINE for budget in order)]
-    jobs = [job for name, budget in cells for job in jobs_for(studied, name, replace(settings, budget=budget), pricing)]
-    replays, size = run_all(engine, studied, jobs, progress), len(studied)
-    found = {cell: total(replays[at * size : (at + 1) * size]) for at, cell in enumerate(cells)}
-    baseline = found.pop(cells[0])
-    points = [Point(name, budget, totals) for (name, budget), totals in found.items()]
+    strategies = [(name, replace(settings, budget=budget)) for name, budget in cells]
+    baseline, *found = map(total, run_each(engine, studied, strategies, pricing, progress))
+    points = [Point(*cell, totals) for cell, totals in zip(cells[1:], found, strict=True)]
     if BASELINE in names:
         # It has no budget to exceed.
         points.insert(0, Point(BASELINE, None, replace(baseline, over=Counter())))

@@ -12,11 +12,11 @@ from wane.core import DEFAULT_BUDGET, Policy
 from wane.core.errors import ConfigError
 from wane.core.policy import Order
 from wane.lab.figures import Totals
-from wane.lab.frontier import frontier, knee
-from wane.lab.replaying.compare import BASELINE, Progress, jobs_for, price_dict, run_all, shared_pricing, total
+from wane.lab.replaying.compare import BASELINE, Progress, price_dict, run_each, shared_pricing, total
 from wane.lab.replaying.engine import Engine
 from wane.lab.replaying.gathering import Studied
 from wane.lab.replaying.replay import Pricing
+from wane.lab.sweep import frontier
 from wane.strategies.base import Settings
 
 BUDGETS: Final = (40_000, 60_000, 80_000, 100_000, 120_000, 160_000)
@@ -117,6 +117,12 @@ class Tuning:
     baseline: Totals
 
     @property
+    def cheapest(self) -> bool:
+        """Whether budget and low water are those of the frontier's first point, so that nothing tried is cheaper."""
+        first = self.frontier[0]
+        return (first.budget, first.policy.low_water) == (self.chosen.budget, self.chosen.policy.low_water)
+
+    @property
     def unfilled(self) -> bool:
         """Whether nothing was evicted at any budget, so that none is better than another."""
         return all(it.totals.passes == 0 for it in self.candidates)
@@ -193,7 +199,6 @@ def tune(
         settings: settings of the strategy; their budget and policy are ignored.
         pricing: prices and cache rules of sessions without their own.
         engine: does the replays.
-        engine: does the replays.
         budgets: the budgets to try.
         progress: called after each replay.
 
@@ -210,7 +215,7 @@ def tune(
     # Of equals, the one nearest to the defaults comes first.
     first.sort(key=lambda it: (abs(it.budget - DEFAULT_BUDGET), len(it.departures)))
     best = frontier(first, lambda it: it.cost, lambda it: it.kept)
-    corner = knee(best, lambda it: it.cost, lambda it: it.kept)
+    corner = knee(best)
     second = trial.candidates([(corner.budget, policy) for policy in grid(KNOBS, corner.policy)])
     chosen = choose([corner, *second])
     third = trial.candidates([(budget, chosen.policy) for budget in order])
@@ -220,6 +225,22 @@ def tune(
     candidates = tuple(sorted(every.values(), key=lambda it: it.budget))
     alternatives = [*_neighbours(chosen, candidates), *(Alternative("strategy", *it) for it in rivals.items())]
     return Tuning(pricing, tuple(studied), chosen, candidates, tuple(best), tuple(alternatives), baseline)
+
+
+def knee(points: Sequence[Candidate]) -> Candidate:
+    """Return the point of a frontier that lies farthest above the line between its ends.
+
+    Up to there another dollar keeps much; beyond it, little. Cost and what is kept are scaled to 0..1 between the ends,
+    so that their units do not matter. A frontier of two points has no knee; the cheaper point is returned.
+
+    Args:
+        points: a frontier, cheapest first; at least one point.
+    """
+    first, last = points[0], points[-1]
+    width, height = last.cost - first.cost, last.kept - first.kept
+    if width <= 0 or height <= 0:
+        return first
+    return max(points, key=lambda it: (it.kept - first.kept) / height - (it.cost - first.cost) / width)
 
 
 def choose(candidates: Sequence[Candidate]) -> Candidate:
@@ -288,16 +309,15 @@ class _Trial:
         return dict(zip(names, self._run([(name, settings) for name in names]), strict=True))
 
     def _run(self, cells: Sequence[tuple[str, Settings]]) -> list[Totals]:
-        jobs = [job for name, settings in cells for job in jobs_for(self._studied, name, settings, self._pricing)]
-        before, size = self._done, len(self._studied)
+        before = self._done
 
         def told(done: int, _: int) -> None:
             if self._progress:
                 self._progress(before + done, self._jobs)
 
-        replays = run_all(self._engine, self._studied, jobs, told)
-        self._done += len(jobs)
-        return [total(replays[at * size : (at + 1) * size]) for at in range(len(cells))]
+        found = run_each(self._engine, self._studied, cells, self._pricing, told)
+        self._done += len(cells) * len(self._studied)
+        return [total(replays) for replays in found]
 
 
 def _neighbours(chosen: Candidate, candidates: Sequence[Candidate]) -> list[Alternative]:

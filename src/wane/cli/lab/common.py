@@ -72,9 +72,13 @@ def prepare(sessions: Sequence[str], options: LabOptions, settings: Settings, ba
         joined=options.join,
         progress=bar.stage("Reading"),
     )
+    # Calls that all failed cost nothing, so there is nothing to compare.
+    failed = tuple(it for it in gathered.found if not it.session.answered)
+    found = tuple(it for it in gathered.found if it.session.answered)
+    gathered = replace(gathered, found=found, idle=(*gathered.idle, *failed))
     if not gathered.found:
         names = ", ".join(printable(it.session.name) for it in gathered.idle[:NAMED])
-        raise failure.InputError(f"there is nothing to replay: no model was called in {names}")
+        raise failure.InputError(f"there is nothing to replay: no model answered in {names}")
     studied = study(gathered.found, counter, options.annotate, options.summary_tokens, bar.stage("Indexing"))
     if options.price is None:
         hour = options.cache_hour
@@ -106,7 +110,10 @@ def _model(studied: Studied) -> str | None:
 
 def print_json(data: dict[str, Any], gathered: Gathered) -> None:
     """Print a result as JSON, with what was left out of it."""
-    data["left_out"] = [{"name": it.session.name, "path": it.path, "why": "no model call"} for it in gathered.idle]
+    data["left_out"] = [
+        {"name": it.session.name, "path": it.path, "why": "no answer" if it.session.calls else "no model call"}
+        for it in gathered.idle
+    ]
     data["unread"] = [{"path": it.path, "why": it.why} for it in gathered.unread]
     # ASCII, because only escapes can print the lone surrogates that file names may hold.
     sys.stdout.write(f"{json.dumps(data, allow_nan=False)}\n")
@@ -128,7 +135,7 @@ def read_lines(gathered: Gathered, studied: Sequence[Studied]) -> list[str]:
         lines.append(f"{counted(sides, 'session')} of sub-agents left out; --sidechains replays them too.")
     lines += problem_lines(it.found.session for it in studied)
     idle = [it.session.name for it in gathered.idle]
-    lines += _named("left out, because no model was called in it", counted(len(idle), "session"), idle)
+    lines += _named("left out, because no model answered in it", counted(len(idle), "session"), idle)
     unread = [it.why for it in gathered.unread]
     lines += _named("skipped", counted(len(unread), "file"), unread)
     return lines

@@ -31,10 +31,10 @@ from wane.strategies.base import Settings
 
 REPLAY_NOTES: Final = (
     "cost: of all model calls, with summaries. ratio: relative to never evicting. again: what fetching evicted content "
-    "again would cost on top. view, peak: mean and most tokens of a request. recall: share still in view of the "
-    "identifiers that a call used and that had occurred before. edits: share of the edits whose file's latest read was "
-    "in view. turns: the user's turns that stayed in view unchanged. breaks: requests per 100 that changed the cached "
-    "prefix. over: calls over the budget."
+    "again would cost on top; wane view and wane tune count it in. view, peak: mean and most tokens of a request. "
+    "recall: share still in view of the identifiers that a call used and that had occurred before. edits: share of the "
+    "edits whose file's latest read was in view. turns: the user's turns that stayed in view unchanged. breaks: "
+    "requests per 100 that changed the cached prefix. over: calls over the budget."
 )
 """The meaning of the columns."""
 

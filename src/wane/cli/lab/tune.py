@@ -74,6 +74,11 @@ def _of_the_frontier(result: Tuning) -> str:
     cheap, dear = result.frontier[0], result.frontier[-1]
     if cheap is dear:
         return "It is cheapest and keeps most of all budgets and depths that were tried."
+    if result.cheapest:
+        return (
+            f"Nothing cheaper was tried than its budget and low water: {_brief(cheap)}. Keeping most costs "
+            f"{dollars(dear.cost - cheap.cost)} more, for {100 * (dear.kept - cheap.kept):.1f} points: {_brief(dear)}."
+        )
     ends = f"from {_brief(cheap)} to {_brief(dear)}"
     return (
         f"Its budget and low water are at the knee of the frontier, which goes {ends}: up to there another dollar "

@@ -51,7 +51,9 @@ def run_view(options: ViewOptions) -> int:
     simulated = _simulated(studied, budget, options.price)
     write_view(page, materials, simulated=simulated, budget=held, facts=facts, contents=not options.redact)
     if simulated:
-        say(headline_of(materials[0], simulated[0]).text)
+        headline = headline_of(materials[0], simulated[0])
+        for line in filter(None, (headline.text, headline.detail)):
+            say(line)
     sys.stdout.write(f"{printable(str(page))}\n")
     # A page without a given name is only written to be shown.
     if (options.open_page or options.output is None) and not _shown(page):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Final
 
 from wane.core.errors import ConfigError
@@ -93,11 +94,8 @@ def compare(
         MissingExtraError: for a strategy whose extra is not installed.
     """
     every = list(dict.fromkeys([*names, BASELINE]))
-    jobs = [job for name in every for job in jobs_for(studied, name, settings, pricing, trace=trace)]
-    replays = run_all(engine, studied, jobs, progress)
-    size = len(studied)
-    by_name = {name: tuple(replays[at * size : (at + 1) * size]) for at, name in enumerate(every)}
-    return Comparison(settings.budget, pricing, tuple(names), tuple(studied), by_name)
+    found = run_each(engine, studied, [(name, settings) for name in every], pricing, progress, trace=trace)
+    return Comparison(settings.budget, pricing, tuple(names), tuple(studied), dict(zip(every, found, strict=True)))
 
 
 def parse_strategies(text: str) -> tuple[str, ...]:
@@ -121,14 +119,27 @@ def parse_strategies(text: str) -> tuple[str, ...]:
     return tuple(name for name in (*STRATEGY_NAMES, *PEER_NAMES) if name in names)
 
 
-def jobs_for(
-    studied: Sequence[Studied], name: str, settings: Settings, pricing: Pricing, *, trace: bool = False
-) -> list[Job]:
-    """Return the replays of all sessions under one strategy."""
-    return [
+def run_each(
+    engine: Engine,
+    studied: Sequence[Studied],
+    strategies: Sequence[tuple[str, Settings]],
+    pricing: Pricing,
+    progress: Progress | None = None,
+    *,
+    trace: bool = False,
+) -> list[tuple[Replay, ...]]:
+    """Replay all sessions under each of some strategies with their settings, and return the replays of each.
+
+    Raises:
+        WaneError: whatever a replay raised.
+    """
+    jobs = [
         Job(number, name, replace(settings, annotate=it.annotate), it.pricing or pricing, trace)
+        for name, settings in strategies
         for number, it in enumerate(studied)
     ]
+    replays = iter(run_all(engine, studied, jobs, progress))
+    return [tuple(islice(replays, len(studied))) for _ in strategies]
 
 
 def run_all(

@@ -66,8 +66,9 @@ def headline_of(material: Material, simulated: Simulated) -> Headline:
     )
     recall = share(totals.loss.reference_recall)
     detail = (
-        f"{dollars(before)} {whose}{summaries}; {dollars(after)} with Wane at {budget}, simulated, with fetching "
-        f"evicted content again. By {prices}. {recall} of the names that later calls used were still in view."
+        f"{dollars(before)} {whose}{summaries}; {dollars(after)} with Wane at {budget}, simulated, "
+        f"{dollars(totals.reread_cost)} of it for fetching evicted content again. By {prices}. {recall} of the names "
+        "that later calls used were still in view."
     )
     if after >= _SAVES * before:
         return Headline(f"No saving here: {dollars(before)} → {dollars(after)}", detail)
