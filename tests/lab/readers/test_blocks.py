@@ -10,8 +10,7 @@ import pytest
 from wane.formats.anthropic import SEAL
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import sealed_tokens
-from wane.lab.readers.building.blocks import content
-from wane.lab.readers.building.images import DOCUMENT_TOKENS, image_tokens
+from wane.lab.readers.building.blocks import DOCUMENT_TOKENS, content, image_tokens
 
 
 def png(width: int, height: int) -> bytes:

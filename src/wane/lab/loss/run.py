@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from wane.core.errors import HistoryError
 from wane.lab.loss.figures import CallLoss, LossTotals, Reread
 from wane.lab.loss.index import Index
-from wane.lab.loss.rereading import Rereading
-from wane.lab.loss.summaries import Summaries
 from wane.lab.loss.view import ViewContents
-from wane.strategies.base import Slot
+from wane.strategies.base import Slot, Substitute
+
+_NOTHING: Final = Reread()
+_CHARACTERS_PER_TOKEN: Final = 4
 
 
 class Loss:
@@ -24,9 +27,9 @@ class Loss:
     def __init__(self, index: Index) -> None:
         self._index = index
         self._shown = ViewContents(index)
-        self._reread = Rereading(index, self._shown.whole)
-        self._reread_at_best = Rereading(index, self._shown.whole)
-        self._summaries = Summaries(index)
+        self._reread = _Rereading(index, self._shown.whole)
+        self._reread_at_best = _Rereading(index, self._shown.whole)
+        self._summaries = _Summaries(index)
         self._next = 0
         self._lost_users: set[int] = set()
         self._judged: list[CallLoss] = []
@@ -106,6 +109,103 @@ class Loss:
             if not any(map(whole.__getitem__, postings[word][:count])):
                 missing.append((word, count))
         return uses, missing
+
+
+class _Rereading:
+    """The fetches of one run.
+
+    A fetch brings back one whole item: the latest result that held what is needed, or the latest read of a file. The
+    copy stands at the end of the view at that call. It shares the fate of its companion, the first result recorded
+    after it: once the strategy evicts or changes that one, the copy is gone too, and is fetched again when it is next
+    needed.
+
+    Args:
+        index: the session.
+        whole: by item, 1 if the current view holds it unchanged.
+    """
+
+    def __init__(self, index: Index, whole: bytearray) -> None:
+        self._index = index
+        self._whole = whole
+        self._back: dict[int, int | None] = {}
+
+    def fetch(self, before: int, reads: Sequence[int], missing: Sequence[tuple[int, int]]) -> Reread:
+        """Fetch what one model call needs and neither the view nor an earlier fetch holds.
+
+        Args:
+            before: number of items before the call.
+            reads: items that last showed a file that the call edits, and that are not in view.
+            missing: identifiers that the view does not hold, each with the number of its postings before the call.
+        """
+        if not self._back and not reads and not missing:
+            return _NOTHING
+        self._back = {
+            item: companion
+            for item, companion in self._back.items()
+            if companion is None or companion >= before or self._whole[companion]
+        }
+        needed = list(dict.fromkeys(item for item in reads if item not in self._back))
+        self._back.update(dict.fromkeys(needed, self._companion(before)))
+        # Oldest first: an old result often holds what later results held too.
+        for item, word, count in sorted((self._latest(word, count), word, count) for word, count in missing):
+            if item >= 0 and self._back.keys().isdisjoint(self._index.postings[word][:count]):
+                self._back[item] = self._companion(before)
+                needed.append(item)
+        return Reread(len(needed), sum(self._index.tokens[item] for item in needed))
+
+    def _companion(self, before: int) -> int | None:
+        results = self._index.results
+        position = bisect_left(results, before)
+        return results[position] if position < len(results) else None
+
+    def _latest(self, word: int, count: int) -> int:
+        """Return the latest result that held an identifier; -1 if none did and no fetch brings it back."""
+        is_result = self._index.is_result
+        return next((item for item in reversed(self._index.postings[word][:count]) if is_result[item]), -1)
+
+
+class _Summaries:
+    """What calls needed while summaries of unknown text stood in their views.
+
+    Args:
+        index: the session.
+    """
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        # Keyed by identity, as two summaries of unknown text and equal length are still two; kept, so that no
+        # identity is used again.
+        self._wanted: dict[tuple[int, ...], tuple[list[Substitute], Counter[int]]] = {}
+
+    def want(self, summaries: Sequence[Substitute], words: Iterable[int]) -> None:
+        """Note identifiers that a call used and that its view is not known to hold.
+
+        Args:
+            summaries: the summaries without text in its view.
+            words: the identifiers.
+        """
+        key = tuple(map(id, summaries))
+        self._wanted.setdefault(key, (list(summaries), Counter()))[1].update(words)
+
+    def held_at_best(self) -> float:
+        """Return the most uses that texts of these lengths could have served.
+
+        An identifier takes its characters and one separator, at four characters per token. The last one that fits in
+        part counts in part, which only raises the bound.
+        """
+        return sum(self._served(summaries, wanted) for summaries, wanted in self._wanted.values())
+
+    def _served(self, summaries: Sequence[Substitute], wanted: Counter[int]) -> float:
+        room = _CHARACTERS_PER_TOKEN * sum(summary.tokens for summary in summaries)
+        served = 0.0
+        costs = {word: self._index.lengths[word] + 1 for word in wanted}
+        for word in sorted(wanted, key=lambda word: (-wanted[word] / costs[word], word)):
+            share = min(1.0, room / costs[word])
+            served += share * wanted[word]
+            room -= costs[word]
+            if room <= 0:
+                break
+        return served
 
 
 def _sum(fetched: Iterable[Reread]) -> Reread:

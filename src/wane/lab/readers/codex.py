@@ -16,9 +16,8 @@ from wane.formats.base import Part
 from wane.formats.response_items import SEAL, is_harness_made, part_of
 from wane.formats.values import compact, raw_text, sealed_tokens
 from wane.lab.readers.building.answer import couple_items
-from wane.lab.readers.building.blocks import content
+from wane.lab.readers.building.blocks import content, image_tokens
 from wane.lab.readers.building.builder import SessionBuilder
-from wane.lab.readers.building.images import image_tokens
 from wane.lab.readers.building.lines import records
 from wane.lab.readers.building.tree import name_left
 from wane.lab.readers.building.values import count, mapping, seconds, text, usage_of

@@ -11,13 +11,10 @@ from wane.lab.counting import Material
 from wane.lab.replaying.compare import BASELINE, Comparison, price_dict, shared_pricing
 from wane.lab.replaying.gathering import annotator_of
 from wane.lab.replaying.replay import Replay
-from wane.lab.report.facts import Fact, facts_of, facts_of_comparison, facts_of_sweep
-from wane.lab.report.headline import Simulated, headline_of
-from wane.lab.report.outline import Outline, outline_of
+from wane.lab.report.headline import Fact, Simulated, facts_of, facts_of_all, headline_of
 from wane.lab.report.page import frame_size, render, write_page
-from wane.lab.report.recorded import recorded_run
-from wane.lab.report.runs import LEVELS, run_of
-from wane.lab.report.sessions import episodes_of, session_of
+from wane.lab.report.runs import LEVELS, recorded_run, run_of
+from wane.lab.report.sessions import Outline, episodes_of, outline_of, session_of
 from wane.lab.report.table import COLUMNS, columns_dict, rows
 from wane.lab.report.texts import SIZE_LIMIT, Texts, texts_within, to_json
 from wane.lab.sweep import Sweep
@@ -56,9 +53,11 @@ def write_report(
         losses = [call.loss for call in replays[0].calls] if replays else []
         session |= {"uses": [loss.uses for loss in losses], "edits": [loss.edits for loss in losses]}
         page.add(session, texts, size_limit)
+    budget = ("Budget", f"{comparison.budget:,} tokens")
+    facts = [budget, *facts_of_all(comparison.studied, comparison.pricing)]
     page.data |= {
         "title": "Strategies compared",
-        "facts": [fact for fact in facts_of_comparison(comparison) if contents or fact[0] != "Session"],
+        "facts": [fact for fact in facts if contents or fact[0] != "Session"],
         "budget": comparison.budget,
         **price_dict(shared_pricing(comparison.studied, comparison.pricing)),
         "columns": columns_dict(),
@@ -140,9 +139,10 @@ def write_sweep_report(path: str | Path, sweep: Sweep) -> None:
                 "recall_at_best": values["reference_recall_at_best"],
             }
         )
+    budgets = ", ".join(f"{budget:,}" for budget in sweep.budgets)
     page.data |= {
         "title": "Budgets swept",
-        "facts": facts_of_sweep(sweep),
+        "facts": [("Budgets", budgets), *facts_of_all(sweep.studied, sweep.pricing)],
         "budget": None,
         **price_dict(shared_pricing(sweep.studied, sweep.pricing)),
         "columns": columns_dict(),

@@ -1,15 +1,18 @@
-"""The outcome of one strategy on one session, as the page reads it."""
+"""What each strategy, and the recording agent itself, did with one session, as the page reads it."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from typing import Any, Final
 
-from wane.core import Level
+from wane.core import Kind, Level
 from wane.lab.counting import Material
 from wane.lab.replaying.replay import Replay
 from wane.lab.replaying.trace import Change, Stripped
+from wane.lab.report.sessions import Outline, call_before
+from wane.lab.session import Compaction, Eviction, ModelCall
 from wane.strategies.base import Substitute
 
 LEVELS: Final = tuple(level.value for level in Level)
@@ -109,3 +112,106 @@ def ranges(indexes: Iterable[int]) -> list[int]:
 
 def _placed(text: Substitute, note: Note) -> list[int]:
     return [-1 if text.index is None else text.index, text.tokens, note(text.text)]
+
+
+NAME: Final = "recorded"
+"""Name of the run."""
+
+_Event = tuple[int, int, Compaction | Eviction | None]
+
+
+def recorded_run(material: Material, outline: Outline, note: Note, budget: int | None = None) -> dict[str, Any]:
+    """Return the recorded run of a session as JSON-able data.
+
+    Sizes are as reported by the provider, or else the counted size of the view.
+
+    Args:
+        material: the session, counted.
+        outline: its episodes, to which passes belong.
+        note: takes the summaries of compactions.
+        budget: tokens that a view may hold, if there was a budget.
+    """
+    run = _RecordedRun(material, outline)
+    run.fold()
+    calls = material.session.calls
+    sizes = [_reported(call) or held for call, held in zip(calls, run.sizes, strict=True)]
+    before = sizes_before(material, sizes)
+    changes = [change_dict(change, size or before[change.call], note, how) for change, how, size in run.changes]
+    return {
+        "name": NAME,
+        "how": "episode",
+        "budget": budget,
+        "sizes": sizes,
+        "read": [call.usage.cache_read if call.usage else 0 for call in calls],
+        "reported": [int(_reported(call) > 0) for call in calls],
+        "ran": sorted({change.call for change, how, _ in run.changes if how == "episode"}),
+        "summaries": sorted({change.call for change, how, _ in run.changes if how == "summary"}),
+        "changes": changes,
+        "steps": [step_list(step) for step in run.stripped],
+    }
+
+
+class _RecordedRun:
+    """Goes through compactions, passes and cleared reasoning in order."""
+
+    def __init__(self, material: Material, outline: Outline) -> None:
+        self._material, self._outline = material, outline
+        self._firsts = [call.first for call in material.session.calls]
+        self._tokens = [item.tokens for item in material.items]
+        self._kinds = [item.kind for item in material.items]
+        self._gone: set[int] = set()
+        self._summary: Substitute | None = None
+        self.changes: list[tuple[Change, str, int | None]] = []
+        self.stripped: list[Stripped] = []
+        self.sizes: list[int] = []
+
+    def fold(self) -> None:
+        grown = [0, *accumulate(self._tokens)]
+        session = self._material.session
+        events: list[_Event] = [(it.position, 0, it) for it in session.compactions]
+        events += [(it.position, 1, it) for it in session.evictions]
+        events += [(position, 2, None) for position in session.reasoning_cleared]
+        freed, upcoming = 0, deque(sorted(events, key=lambda it: it[:2]))
+        for call, first in enumerate(self._firsts):
+            while upcoming and call_before(self._firsts, upcoming[0][0]) <= call:
+                freed += self._take(call, upcoming.popleft())
+            summary = self._summary.tokens if self._summary else 0
+            self.sizes.append(self._material.overhead + grown[first] - freed + summary)
+
+    def _take(self, call: int, event: _Event) -> int:
+        """Note what an event removed, and return its tokens."""
+        position, _, what = event
+        if isinstance(what, Eviction):
+            owners = self._outline.owners
+            for step in what.steps:
+                owner = next((owners[index] for index in step.removed if owners[index] >= 0), None)
+                if owner is not None:
+                    self.stripped.append(Stripped(call, owner, step.level, step.freed, step.removed))
+            return self._leave(call, what.removed, "episode", before=what.tokens_before)
+        if isinstance(what, Compaction):
+            old = self._summary
+            text = what.summary or "(The summary was not recorded.)"
+            self._summary = Substitute(text, -(-len(what.summary) // 4))
+            gone = [index for index in range(what.kept) if self._kinds[index] is not Kind.SYSTEM]
+            texts = ((self._summary,), (old,) if old else ())
+            return self._leave(call, gone, "summary", texts, what.tokens_before)
+        reasoning = [index for index in range(position) if self._kinds[index] is Kind.REASONING]
+        return self._leave(call, reasoning, "reasoning")
+
+    def _leave(
+        self,
+        call: int,
+        indexes: Sequence[int],
+        how: str,
+        texts: tuple[tuple[Substitute, ...], tuple[Substitute, ...]] = ((), ()),
+        before: int | None = None,
+    ) -> int:
+        left = tuple(sorted(set(indexes) - self._gone))
+        self._gone.update(left)
+        if left or texts[0]:
+            self.changes.append((Change(call, left, (), *texts), how, before))
+        return sum(self._tokens[index] for index in left)
+
+
+def _reported(call: ModelCall) -> int:
+    return call.usage.total_input if call.usage else 0

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
+import math
+import re
+import struct
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -9,7 +14,6 @@ from wane.core import Kind
 from wane.formats.base import Part
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import compact
-from wane.lab.readers.building.images import DOCUMENT_TOKENS, image_tokens
 from wane.lab.readers.building.values import mapping, text
 
 _IMAGES: Final = frozenset({"image", "input_image", "image_url", "computer_screenshot"})
@@ -85,3 +89,77 @@ def _document(block: Mapping[str, Any]) -> Content:
     if isinstance(source.get("content"), str | list):
         return content(source["content"])
     return Content("", DOCUMENT_TOKENS)
+
+
+DOCUMENT_TOKENS: Final = 3_000
+"""Flat estimate for a document such as a PDF, whose pages are sent as text and image, in tokens."""
+
+_PIXELS_PER_TOKEN: Final = 750  # Anthropic's rule; OpenAI's tiles come close
+_LONGEST_SIDE: Final = 1568  # pixels; larger images are scaled down to it
+_MOST_TOKENS: Final = 1_600
+_HEAD: Final = 65_536  # base64 characters, a multiple of four: a JPEG may carry a thumbnail before its size
+_DATA_URL: Final = re.compile(r"data:[^,]{0,200};base64,")
+
+
+def image_tokens(data: object) -> int:
+    """Return an estimate of an image's tokens in a request.
+
+    Args:
+        data: base64, or a data URL of it; anything else gets a flat estimate.
+    """
+    size = _size(_head(data)) if isinstance(data, str) else None
+    if size is None or min(size) <= 0:
+        return NON_TEXT_TOKENS
+    width, height = size
+    scale = min(1.0, _LONGEST_SIDE / max(width, height))
+    return min(_MOST_TOKENS, math.ceil(width * scale * height * scale / _PIXELS_PER_TOKEN))
+
+
+def _head(data: str) -> bytes:
+    match = _DATA_URL.match(data)
+    start = match.end() if match else 0
+    try:
+        return base64.b64decode(data[start : start + _HEAD])
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def _size(head: bytes) -> tuple[int, int] | None:
+    """Return width and height in pixels; None for an unknown format."""
+    try:
+        if head.startswith(b"\x89PNG"):
+            return struct.unpack_from(">II", head, 16)
+        if head.startswith(b"GIF8"):
+            return struct.unpack_from("<HH", head, 6)
+        if head.startswith(b"\xff\xd8"):
+            return _jpeg_size(head)
+        if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
+            return _webp_size(head)
+    except (struct.error, IndexError):
+        pass
+    return None
+
+
+def _jpeg_size(head: bytes) -> tuple[int, int] | None:
+    position = 2
+    while head[position] == 0xFF:
+        marker = head[position + 1]
+        # Start of frame; the three other markers of that range are tables.
+        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            height, width = struct.unpack_from(">HH", head, position + 5)
+            return width, height
+        position += 2 + int(struct.unpack_from(">H", head, position + 2)[0])
+    return None
+
+
+def _webp_size(head: bytes) -> tuple[int, int] | None:
+    kind = head[12:16]
+    if kind == b"VP8X":
+        return 1 + int.from_bytes(head[24:27], "little"), 1 + int.from_bytes(head[27:30], "little")
+    if kind == b"VP8L":
+        bits = int.from_bytes(head[21:25], "little")
+        return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
+    if kind == b"VP8 ":
+        width, height = struct.unpack_from("<HH", head, 26)
+        return width & 0x3FFF, height & 0x3FFF
+    return None
