@@ -21,7 +21,7 @@ from tests.cli.snapshots import matches_snapshot
 from tests.cli.test_main import WITHOUT
 from wane.agent.config import load_settings
 from wane.agent.options import AgentOptions
-from wane.cli.lab.commands import PRICE, ReplayOptions
+from wane.cli.lab.commands import ReplayOptions
 from wane.cli.lab.common import range_of, rounded
 from wane.cli.lab.pareto import Mark, letters_for, pareto_picture
 from wane.cli.lab.tune import reasons
@@ -32,7 +32,6 @@ from wane.lab.loss import LossTotals
 from wane.lab.money import dollars, share
 from wane.lab.readers import READER_NAMES
 from wane.lab.replaying.engine import ENGINES
-from wane.lab.replaying.replay import Pricing
 from wane.lab.tune import Candidate, Tuning
 from wane.prices import Cost
 from wane.strategies.registry import STRATEGY_NAMES
@@ -450,15 +449,12 @@ class TestTune:
             for budget, cost, kept in ((60_000, 1.0, 8), (80_000, 3.0, 9))
         )
         tried = (cheap, dear)
-        told = list(reasons(Tuning(Pricing.of(PRICE), (), cheap, tried, tried, (), dear.totals)))
+        told = list(reasons(Tuning((), cheap, tried, tried, (), dear.totals)))
         assert told[1] == (
             "Nothing cheaper was tried than its budget and low water: $1.00 and 80% kept (60k, low water 0.4). Keeping "
             "most costs $2.00 more, for 10.0 points: $3.00 and 90% kept (80k, low water 0.4)."
         )
-        assert (
-            "at the knee of the frontier"
-            in list(reasons(Tuning(Pricing.of(PRICE), (), dear, tried, tried, (), dear.totals)))[1]
-        )
+        assert "at the knee of the frontier" in list(reasons(Tuning((), dear, tried, tried, (), dear.totals)))[1]
 
     def test_steps_go_with_a_range(self, run: Run, chat: Path) -> None:
         assert "--steps goes with a range" in run("tune", chat, "--steps", "3").err

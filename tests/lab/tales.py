@@ -77,8 +77,8 @@ class Tale:
     def subject(self, overhead: int = 0, summary_tokens: int | None = None) -> Subject:
         return Subject.of(self.material(overhead), summary_tokens)
 
-    def studied(self, overhead: int = 0, path: str = "tale.json") -> Studied:
-        return Studied(Found(self.session, path), self.subject(overhead), annotator_of(self.session))
+    def studied(self, overhead: int = 0, path: str = "tale.json", pricing: Pricing = AUTOMATIC) -> Studied:
+        return Studied(Found(self.session, path), self.subject(overhead), annotator_of(self.session), pricing)
 
 
 def working(rounds: int = 40, size: int = 100, name: str = "tale") -> Tale:

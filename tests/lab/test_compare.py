@@ -25,6 +25,7 @@ from wane.strategies.base import Settings
 from wane.strategies.registry import PEER_NAMES, STRATEGY_NAMES, installed_peers
 
 STUDIED = [working(40, 100, "long").studied(), working(20, 60, "short").studied()]
+COSTLY = [replace(it, pricing=WRITTEN) for it in STUDIED]
 SETTINGS = Settings(budget=1500)
 
 
@@ -58,16 +59,16 @@ class TestStrategies:
 
 class TestPrices:
     def test_each_session_is_priced_by_its_own_model_if_it_has_one(self) -> None:
-        own = replace(STUDIED[0], pricing=AUTOMATIC)
-        mixed = compare([own, STUDIED[1]], ["none"], SETTINGS, WRITTEN, InProcess())
+        own = replace(STUDIED[0], own_price=True)
+        mixed = compare([own, COSTLY[1]], ["none"], SETTINGS, InProcess())
         first, second = mixed.replays["none"]
-        assert first.totals.cost == compare([STUDIED[0]], [], SETTINGS, AUTOMATIC, InProcess()).totals(BASELINE).cost
-        assert second.totals.cost == compare([STUDIED[1]], [], SETTINGS, WRITTEN, InProcess()).totals(BASELINE).cost
-        assert first.totals.cost != compare([STUDIED[0]], [], SETTINGS, WRITTEN, InProcess()).totals(BASELINE).cost
+        assert first.totals.cost == compare([STUDIED[0]], [], SETTINGS, InProcess()).totals(BASELINE).cost
+        assert second.totals.cost == compare([COSTLY[1]], [], SETTINGS, InProcess()).totals(BASELINE).cost
+        assert first.totals.cost != compare([COSTLY[0]], [], SETTINGS, InProcess()).totals(BASELINE).cost
         told = mixed.to_dict()
         assert told["price"] is None  # there is no one price
         assert [it["price"] for it in told["sessions"]] == [AUTOMATIC.prices.name, None]
-        assert compare([own], ["none"], SETTINGS, WRITTEN, InProcess()).to_dict()["price"] == AUTOMATIC.prices.name
+        assert compare([own], ["none"], SETTINGS, InProcess()).to_dict()["price"] == AUTOMATIC.prices.name
 
     def test_the_model_of_the_most_calls_counts(self) -> None:
         session = working(3).session
@@ -83,7 +84,7 @@ class TestPrices:
 
 class TestCompare:
     def test_figures_over_all_sessions_are_the_sum_of_those_of_each(self) -> None:
-        data = compare(STUDIED, STRATEGY_NAMES, SETTINGS, AUTOMATIC, InProcess()).to_dict()
+        data = compare(STUDIED, STRATEGY_NAMES, SETTINGS, InProcess()).to_dict()
         assert [row["name"] for row in data["strategies"]] == list(STRATEGY_NAMES)
         assert [it["name"] for it in data["sessions"]] == ["long", "short"]
         for at, row in enumerate(data["strategies"]):
@@ -94,9 +95,9 @@ class TestCompare:
         assert json.loads(json.dumps(data, allow_nan=False)) == data
 
     def test_the_baseline_is_run_and_shown_only_if_it_was_asked_for(self) -> None:
-        alone = compare(STUDIED, ["cwl"], SETTINGS, AUTOMATIC, InProcess())
+        alone = compare(STUDIED, ["cwl"], SETTINGS, InProcess())
         [row] = alone.to_dict()["strategies"]
-        every = compare(STUDIED, ["none", "cwl"], SETTINGS, AUTOMATIC, InProcess()).to_dict()["strategies"]
+        every = compare(STUDIED, ["none", "cwl"], SETTINGS, InProcess()).to_dict()["strategies"]
         assert every[0]["cost_ratio"] == 1.0
         assert row["cost_ratio"] == every[1]["cost_ratio"] == row["cost_usd"] / every[0]["cost_usd"]
 
@@ -104,7 +105,7 @@ class TestCompare:
         marked = working(4, name="marked")
         marked.calls("d", 5, "delimiter", action="start", name="look-around", type="expl").result("d", 2)
         studied = [marked.says(5).studied(), working(4).studied()]
-        data = compare(studied, ["cwl"], SETTINGS, AUTOMATIC, InProcess()).to_dict()
+        data = compare(studied, ["cwl"], SETTINGS, InProcess()).to_dict()
         assert [it["annotation"] for it in data["sessions"]] == ["agent", "inferred"]
 
 
@@ -162,7 +163,7 @@ class TestFrontier:
 
 class TestSweep:
     def test_each_point_is_what_a_comparison_at_its_budget_gives(self) -> None:
-        done = sweep(STUDIED, ("none", "truncate", "cwl"), [2500, 1000], SETTINGS, AUTOMATIC, InProcess())
+        done = sweep(STUDIED, ("none", "truncate", "cwl"), [2500, 1000], SETTINGS, InProcess())
         assert [(it.strategy, it.budget) for it in done.points] == [
             ("none", None),
             ("truncate", 1000),
@@ -173,11 +174,11 @@ class TestSweep:
         for point in done.points[1:]:
             assert point.budget is not None
             at = replace(SETTINGS, budget=point.budget)
-            alone = compare(STUDIED, [point.strategy], at, AUTOMATIC, InProcess()).totals(point.strategy)
+            alone = compare(STUDIED, [point.strategy], at, InProcess()).totals(point.strategy)
             assert replace(alone, seconds=0) == replace(point.totals, seconds=0)
 
     def test_as_data(self) -> None:
-        done = sweep(STUDIED, ("truncate", "cwl"), [1000, 2500], SETTINGS, AUTOMATIC, InProcess())
+        done = sweep(STUDIED, ("truncate", "cwl"), [1000, 2500], SETTINGS, InProcess())
         data = done.to_dict()
         assert json.loads(json.dumps(data, allow_nan=False)) == data
         assert [it["on_frontier"] for it in data["points"]].count(True) == len(data["frontier"]) > 0
@@ -195,7 +196,7 @@ TRIED = (900, 1500, 2500)
 
 @pytest.fixture(scope="module")
 def data() -> dict[str, Any]:
-    return tune(STUDIED, Settings(), WRITTEN, InProcess(), TRIED).to_dict()
+    return tune(COSTLY, Settings(), InProcess(), TRIED).to_dict()
 
 
 class TestTune:
@@ -226,7 +227,7 @@ class TestTune:
             assert it["costs_more_usd"] == pytest.approx(more)
 
     def test_it_is_the_same_each_time(self, data: dict[str, Any]) -> None:
-        again = tune(STUDIED, Settings(), WRITTEN, InProcess(), TRIED).to_dict()
+        again = tune(COSTLY, Settings(), InProcess(), TRIED).to_dict()
 
         def timeless(value: Any) -> Any:
             if isinstance(value, dict):
@@ -237,24 +238,24 @@ class TestTune:
 
     def test_a_choice_at_the_edge_of_what_was_tried_is_told(self, data: dict[str, Any]) -> None:
         best = data["recommended"]["budget"]
-        below = tune(STUDIED, Settings(), WRITTEN, InProcess(), [best // 2])
+        below = tune(COSTLY, Settings(), InProcess(), [best // 2])
         assert "budget" not in below.edges  # where only one was tried, there is no edge
-        lowest = tune(STUDIED, Settings(), WRITTEN, InProcess(), [2_500, 10_000])
+        lowest = tune(COSTLY, Settings(), InProcess(), [2_500, 10_000])
         assert (lowest.chosen.budget, lowest.edges["budget"]) == (2_500, "lowest")
-        highest = tune(STUDIED, Settings(), WRITTEN, InProcess(), [400, 500])
+        highest = tune(COSTLY, Settings(), InProcess(), [400, 500])
         assert (highest.chosen.budget, highest.edges["budget"]) == (500, "highest")
-        between = tune(STUDIED, Settings(), WRITTEN, InProcess(), [400, best, 100_000])
+        between = tune(COSTLY, Settings(), InProcess(), [400, best, 100_000])
         assert (between.chosen.budget, "budget" in between.edges) == (best, False)
 
     def test_progress_ends_where_it_said(self) -> None:
         told: list[tuple[int, int]] = []
-        tune(STUDIED, Settings(), WRITTEN, InProcess(), TRIED, lambda *it: told.append(it))
+        tune(COSTLY, Settings(), InProcess(), TRIED, lambda *it: told.append(it))
         assert [done for done, _ in told] == list(range(1, len(told) + 1))
         assert len({of for _, of in told}) == 1
         assert told[-1][0] <= told[-1][1]
 
     def test_sessions_that_fill_no_window_leave_the_defaults(self) -> None:
-        done = tune([Tale().user(10).says(5).studied()], Settings(), WRITTEN, InProcess())
+        done = tune([Tale().user(10).says(5).studied(pricing=WRITTEN)], Settings(), InProcess())
         assert done.unfilled
         assert (done.chosen.budget, done.chosen.policy) == (DEFAULT_BUDGET, Policy())
         assert done.config() == f"budget = {DEFAULT_BUDGET}\n"
@@ -272,9 +273,9 @@ class TestTune:
 
     def test_no_budget(self) -> None:
         with pytest.raises(ConfigError, match="no budget to try"):
-            tune(STUDIED, Settings(), WRITTEN, InProcess(), [])
+            tune(COSTLY, Settings(), InProcess(), [])
         with pytest.raises(ConfigError, match="no budget to try"):
-            sweep(STUDIED, ["cwl"], [], SETTINGS, AUTOMATIC, InProcess())
+            sweep(STUDIED, ["cwl"], [], SETTINGS, InProcess())
 
 
 def test_the_total_of_nothing() -> None:

@@ -51,7 +51,7 @@ def tale(rounds: int = 12, text: str = "", name: str = "tale") -> Tale:
 
 def comparison(*tales: Tale, names: tuple[str, ...] = STRATEGY_NAMES, trace: bool = True) -> Comparison:
     studied = [told.studied(overhead=100) for told in tales]
-    return compare(studied, names, Settings(budget=2_000), AUTOMATIC, InProcess(), trace=trace)
+    return compare(studied, names, Settings(budget=2_000), InProcess(), trace=trace)
 
 
 class Page(HTMLParser):
@@ -283,7 +283,7 @@ def test_the_same_comparison_gives_the_same_page(compared: Comparison, tmp_path:
 
 def test_a_sweep_has_a_point_for_each_strategy_and_budget(tmp_path: Path) -> None:
     names = ("none", "compact", "cwl")
-    swept = sweep([tale().studied()], names, (1_500, 3_000), Settings(), AUTOMATIC, InProcess())
+    swept = sweep([tale().studied()], names, (1_500, 3_000), Settings(), InProcess())
     write_sweep_report(tmp_path / "s.html", swept)
     points = Page(tmp_path / "s.html").data["points"]
     found = [(it["strategy"], it["budget"]) for it in points]
@@ -486,7 +486,7 @@ def test_the_frontier_is_a_staircase(browser: Browser, tmp_path: Path) -> None:
         new = f"value_of_{number} = 2"
         told.calls(f"e{number}", 30, "edit", path=f"m{number}.py", new=new).result(f"e{number}", 10, "edited")
     names = ("none", "truncate", "compact", "cwl")
-    swept = sweep([told.studied()], names, (1_000, 1_500, 3_000), Settings(), AUTOMATIC, InProcess())
+    swept = sweep([told.studied()], names, (1_000, 1_500, 3_000), Settings(), InProcess())
     write_sweep_report(tmp_path / "s.html", swept)
     browser.look(1280, 900)
     browser.open(tmp_path / "s.html")
@@ -528,9 +528,7 @@ def test_no_page_scrolls_sideways_or_complains(browser: Browser, tmp_path: Path,
     elif kind == "view":
         write_view(file, [recorded()])
     else:
-        write_sweep_report(
-            file, sweep([tale().studied()], STRATEGY_NAMES, (1_500, 3_000), Settings(), AUTOMATIC, InProcess())
-        )
+        write_sweep_report(file, sweep([tale().studied()], STRATEGY_NAMES, (1_500, 3_000), Settings(), InProcess()))
     browser.errors.clear()
     browser.requested.clear()
     browser.look(width, 844, dark=True, mobile=width < 500)

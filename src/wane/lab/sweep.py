@@ -11,10 +11,9 @@ from typing import Any, Final, TypeVar
 from wane.core import parse_budget
 from wane.core.errors import ConfigError
 from wane.lab.figures import Totals
-from wane.lab.replaying.compare import BASELINE, Progress, price_dict, run_each, shared_pricing, total
+from wane.lab.replaying.compare import BASELINE, Progress, prices_of, run_each, total
 from wane.lab.replaying.engine import Engine
 from wane.lab.replaying.gathering import Studied
-from wane.lab.replaying.replay import Pricing
 from wane.strategies.base import Settings
 
 STEPS: Final = 5
@@ -59,7 +58,6 @@ class Sweep:
 
     Attributes:
         budgets: the budgets, ascending.
-        pricing: prices and cache rules of sessions without their own.
         names: the strategies asked for.
         studied: the sessions.
         points: by strategy in the order of `names`, then by budget, ascending.
@@ -67,7 +65,6 @@ class Sweep:
     """
 
     budgets: tuple[int, ...]
-    pricing: Pricing
     names: tuple[str, ...]
     studied: tuple[Studied, ...]
     points: tuple[Point, ...]
@@ -92,7 +89,7 @@ class Sweep:
         best = self.frontier
         return {
             "budgets": list(self.budgets),
-            **price_dict(shared_pricing(self.studied, self.pricing)),
+            **prices_of(self.studied),
             "sessions": [it.to_dict() for it in self.studied],
             "points": [
                 {
@@ -132,7 +129,6 @@ def sweep(
     names: Sequence[str],
     budgets: Sequence[int],
     settings: Settings,
-    pricing: Pricing,
     engine: Engine,
     progress: Progress | None = None,
 ) -> Sweep:
@@ -143,7 +139,6 @@ def sweep(
         names: the strategies.
         budgets: the budgets.
         settings: settings of the strategies; their budget is ignored.
-        pricing: prices and cache rules of sessions without their own.
         engine: does the replays.
         progress: called after each replay.
 
@@ -156,13 +151,13 @@ def sweep(
     order = sorted(set(budgets))
     cells = [(BASELINE, order[-1]), *((name, budget) for name in names if name != BASELINE for budget in order)]
     strategies = [(name, replace(settings, budget=budget)) for name, budget in cells]
-    baseline, *found = map(total, run_each(engine, studied, strategies, pricing, progress))
+    baseline, *found = map(total, run_each(engine, studied, strategies, progress))
     points = [Point(*cell, totals) for cell, totals in zip(cells[1:], found, strict=True)]
     if BASELINE in names:
         # It has no budget to exceed.
         points.insert(0, Point(BASELINE, None, replace(baseline, over=Counter())))
     points.sort(key=lambda it: (names.index(it.strategy), it.budget or 0))
-    return Sweep(tuple(order), pricing, tuple(names), tuple(studied), tuple(points), baseline)
+    return Sweep(tuple(order), tuple(names), tuple(studied), tuple(points), baseline)
 
 
 def parse_budgets(text: str, steps: int | None = None) -> tuple[int, ...]:

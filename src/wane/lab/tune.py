@@ -12,10 +12,9 @@ from wane.core import DEFAULT_BUDGET, Policy
 from wane.core.errors import ConfigError
 from wane.core.policy import Order
 from wane.lab.figures import Totals
-from wane.lab.replaying.compare import BASELINE, Progress, price_dict, run_each, shared_pricing, total
+from wane.lab.replaying.compare import BASELINE, Progress, prices_of, run_each, total
 from wane.lab.replaying.engine import Engine
 from wane.lab.replaying.gathering import Studied
-from wane.lab.replaying.replay import Pricing
 from wane.lab.sweep import frontier
 from wane.strategies.base import Settings
 
@@ -99,7 +98,6 @@ class Tuning:
     """The recommendation for some sessions, and its reasons.
 
     Attributes:
-        pricing: prices and cache rules of sessions without their own.
         studied: the sessions.
         chosen: the recommended budget and policy.
         candidates: all that were tried.
@@ -108,7 +106,6 @@ class Tuning:
         baseline: the figures of BASELINE.
     """
 
-    pricing: Pricing
     studied: tuple[Studied, ...]
     chosen: Candidate
     candidates: tuple[Candidate, ...]
@@ -150,7 +147,7 @@ class Tuning:
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON-able data."""
         return {
-            **price_dict(shared_pricing(self.studied, self.pricing)),
+            **prices_of(self.studied),
             "sessions": [it.to_dict() for it in self.studied],
             "recommended": self._candidate(self.chosen),
             "unfilled": self.unfilled,
@@ -182,7 +179,6 @@ class Tuning:
 def tune(
     studied: Sequence[Studied],
     settings: Settings,
-    pricing: Pricing,
     engine: Engine,
     budgets: Iterable[int] = BUDGETS,
     progress: Progress | None = None,
@@ -197,7 +193,6 @@ def tune(
     Args:
         studied: the sessions.
         settings: settings of the strategy; their budget and policy are ignored.
-        pricing: prices and cache rules of sessions without their own.
         engine: does the replays.
         budgets: the budgets to try.
         progress: called after each replay.
@@ -210,7 +205,7 @@ def tune(
         raise ConfigError("there is no budget to try; write a range such as 30k..150k, or a list such as 50k,80k")
     # Replays of one session, if the chosen policy departs from the defaults.
     jobs = len(order) * len(grid(DEPTHS)) + len(grid(KNOBS)) - 1 + len(order) - 1 + len(RIVALS) + 1
-    trial = _Trial(studied, settings, pricing, engine, progress, jobs)
+    trial = _Trial(studied, settings, engine, progress, jobs)
     first = trial.candidates([(budget, policy) for budget in order for policy in grid(DEPTHS)])
     # Of equals, the one nearest to the defaults comes first.
     first.sort(key=lambda it: (abs(it.budget - DEFAULT_BUDGET), len(it.departures)))
@@ -224,7 +219,7 @@ def tune(
     every = {(it.budget, it.policy): it for it in [*first, *second, *third]}
     candidates = tuple(sorted(every.values(), key=lambda it: it.budget))
     alternatives = [*_neighbours(chosen, candidates), *(Alternative("strategy", *it) for it in rivals.items())]
-    return Tuning(pricing, tuple(studied), chosen, candidates, tuple(best), tuple(alternatives), baseline)
+    return Tuning(tuple(studied), chosen, candidates, tuple(best), tuple(alternatives), baseline)
 
 
 def knee(points: Sequence[Candidate]) -> Candidate:
@@ -287,12 +282,11 @@ class _Trial:
         self,
         studied: Sequence[Studied],
         settings: Settings,
-        pricing: Pricing,
         engine: Engine,
         progress: Progress | None,
         jobs: int,
     ) -> None:
-        self._studied, self._settings, self._pricing, self._engine = studied, settings, pricing, engine
+        self._studied, self._settings, self._engine = studied, settings, engine
         self._progress, self._jobs, self._done = progress, jobs * len(studied), 0
         self._known: dict[tuple[int, Policy], Candidate] = {}
 
@@ -315,7 +309,7 @@ class _Trial:
             if self._progress:
                 self._progress(before + done, self._jobs)
 
-        found = run_each(self._engine, self._studied, cells, self._pricing, told)
+        found = run_each(self._engine, self._studied, cells, told)
         self._done += len(cells) * len(self._studied)
         return [total(replays) for replays in found]
 

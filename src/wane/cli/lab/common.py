@@ -42,14 +42,12 @@ class Setup:
         gathered: the content of the paths.
         studied: the sessions, prepared.
         settings: settings of the strategies.
-        pricing: prices and cache rules.
         engine: does the replays.
     """
 
     gathered: Gathered
     studied: list[Studied]
     settings: Settings
-    pricing: Pricing
     engine: Engine
 
 
@@ -79,27 +77,21 @@ def prepare(sessions: Sequence[str], options: LabOptions, settings: Settings, ba
     if not gathered.found:
         names = ", ".join(printable(it.session.name) for it in gathered.idle[:NAMED])
         raise failure.InputError(f"there is nothing to replay: no model answered in {names}")
-    studied = study(gathered.found, counter, options.annotate, options.summary_tokens, bar.stage("Indexing"))
-    if options.price is None:
-        hour = options.cache_hour
-        studied = [replace(it, pricing=Pricing.recorded(it.found.session, hour=hour)) for it in studied]
-    return Setup(gathered, studied, settings, pricing, engine)
+    told, own = bar.stage("Indexing"), options.price is None
+    studied = study(gathered.found, pricing, counter, options.annotate, options.summary_tokens, told, own_prices=own)
+    return Setup(gathered, studied, settings, engine)
 
 
-def prices_told(studied: Sequence[Studied], pricing: Pricing) -> str:
-    """Return whose prices count, to follow the word "prices".
-
-    Args:
-        studied: the sessions.
-        pricing: prices of those without their own.
-    """
-    names = Counter((it.pricing or pricing).prices.name for it in studied)
+def prices_told(studied: Sequence[Studied]) -> str:
+    """Return whose prices count, to follow the word "prices"."""
+    names = Counter(it.pricing.prices.name for it in studied)
     if len(names) == 1:
         whose = next(iter(names))
     else:
         each = ", ".join(f"{name} ({counted(number, 'session')})" for name, number in names.most_common())
         whose = f"each session's own model: {each}"
-    unknown = [model for it in studied if it.pricing is None and (model := _model(it)) and pricing.prices.name == PRICE]
+    assumed = [it for it in studied if not it.own_price and it.pricing.prices.name == PRICE]
+    unknown = [model for it in assumed if (model := _model(it))]
     named = ", ".join(printable(model) for model in dict.fromkeys(unknown))
     return f"of {whose}{f'; no prices are known for {named}' if named else ''}."
 

@@ -54,7 +54,6 @@ def run_replay(options: ReplayOptions) -> int:
             setup.studied,
             names,
             setup.settings,
-            setup.pricing,
             setup.engine,
             trace=options.report is not None,
             progress=bar.stage("Replaying"),
@@ -73,7 +72,7 @@ def run_replay(options: ReplayOptions) -> int:
 
 def _print_replay(result: Comparison, read: list[str]) -> None:
     print_lines(read)
-    print_lines([f"Budget {result.budget:,} tokens, prices {prices_told(result.studied, result.pricing)}", ""])
+    print_lines([f"Budget {result.budget:,} tokens, prices {prices_told(result.studied)}", ""])
     baseline = result.totals(BASELINE)
     table = figure_table(
         "strategy", "cost", "ratio", "again", "view", "peak", "recall", "edits", "turns", "breaks", "over"
@@ -144,7 +143,7 @@ def run_sweep(options: SweepOptions) -> int:
     with Bar() as bar:
         setup = prepare(options.sessions, options.lab, settings, bar)
         told = bar.stage("Replaying")
-        result = sweep(setup.studied, names, budgets, setup.settings, setup.pricing, setup.engine, told)
+        result = sweep(setup.studied, names, budgets, setup.settings, setup.engine, told)
     if options.as_json:
         print_json(result.to_dict(), setup.gathered)
     else:
@@ -158,7 +157,7 @@ def run_sweep(options: SweepOptions) -> int:
 
 
 def _print_sweep(result: Sweep) -> None:
-    print_lines([f"Prices {prices_told(result.studied, result.pricing)}", ""])
+    print_lines([f"Prices {prices_told(result.studied)}", ""])
     best = result.frontier
     table = figure_table(
         "strategy", "budget", "cost", "ratio", "of last", "again", "per 100", "view", "recall", "edits", ""

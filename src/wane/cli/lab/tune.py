@@ -31,13 +31,13 @@ def run_tune(options: TuneOptions) -> int:
     with Bar() as bar:
         setup = prepare(options.sessions, options.lab, Settings(), bar)
         told = bar.stage("Trying")
-        result = tune(setup.studied, setup.settings, setup.pricing, setup.engine, budgets, told)
+        result = tune(setup.studied, setup.settings, setup.engine, budgets, told)
     if options.as_json:
         data = result.to_dict() | {"reasons": list(reasons(result))}
         print_json(data, setup.gathered)
         return failure.OK
     print_lines(read_lines(setup.gathered, setup.studied))
-    print_lines([f"Prices {prices_told(result.studied, result.pricing)}", "", _headline(result.chosen)], "")
+    print_lines([f"Prices {prices_told(result.studied)}", "", _headline(result.chosen)], "")
     print_lines(["", *reasons(result), "", "For the agent's settings (.wane.toml, or your own config.toml):", ""])
     print_lines([f"  {line}" for line in result.config().splitlines()], "bold")
     return failure.OK

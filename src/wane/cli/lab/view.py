@@ -41,14 +41,14 @@ def run_view(options: ViewOptions) -> int:
         raise InputError(f"there is nothing to see: no model was called in {path}")
     from wane.lab.report import write_view
 
-    studied = study(gathered.found)
+    studied = study(gathered.found, Pricing.of(options.price or PRICE), own_prices=options.price is None)
     materials = [it.subject.material for it in studied]
     held, facts = _known(path) if materials[0].session.source == "journal" else (None, [])
     if options.output is not None:
         page = Path(options.output)
     else:  # in a directory that nobody else can read
         page = Path(tempfile.mkdtemp(prefix="wane-view-")) / f"{path.stem or 'session'}.html"
-    simulated = _simulated(studied, budget, options.price)
+    simulated = _simulated(studied, budget)
     write_view(page, materials, simulated=simulated, budget=held, facts=facts, contents=not options.redact)
     if simulated:
         headline = headline_of(materials[0], simulated[0])
@@ -61,17 +61,15 @@ def run_view(options: ViewOptions) -> int:
     return failure.OK
 
 
-def _simulated(studied: Sequence[Studied], budget: int, price: str | None) -> list[Simulated]:
+def _simulated(studied: Sequence[Studied], budget: int) -> list[Simulated]:
     """Replay sessions: under `cwl`, or if Wane managed them already, under `none`."""
-    default = Pricing.of(price or PRICE)
     found = []
     for it in studied:
-        pricing = default if price else Pricing.recorded(it.found.session) or default
         settings = Settings(budget=budget, annotate=it.annotate)
         name = "none" if it.found.session.evictions else "cwl"
-        baseline = Job(0, "none", settings, pricing, trace=True).run(it.subject)
-        replay = baseline if name == "none" else Job(0, name, settings, pricing, trace=True).run(it.subject)
-        found.append(Simulated(replay, baseline, pricing))
+        baseline = Job(0, "none", settings, it.pricing, trace=True).run(it.subject)
+        replay = baseline if name == "none" else Job(0, name, settings, it.pricing, trace=True).run(it.subject)
+        found.append(Simulated(replay, baseline, it.pricing))
     return found
 
 

@@ -12,7 +12,7 @@ from wane.core.errors import ConfigError
 from wane.lab.figures import Totals
 from wane.lab.replaying.engine import Engine, Job
 from wane.lab.replaying.gathering import Studied
-from wane.lab.replaying.replay import Pricing, Replay
+from wane.lab.replaying.replay import Replay
 from wane.strategies.base import Settings
 from wane.strategies.registry import PEER_NAMES, STRATEGY_NAMES, get_strategy, installed_peers
 
@@ -36,14 +36,12 @@ class Comparison:
 
     Attributes:
         budget: tokens that a view might hold.
-        pricing: prices and cache rules of sessions without their own.
         names: the strategies asked for.
         studied: the sessions.
         replays: by strategy, the replay of each session, in order; always includes BASELINE.
     """
 
     budget: int
-    pricing: Pricing
     names: tuple[str, ...]
     studied: tuple[Studied, ...]
     replays: Mapping[str, tuple[Replay, ...]]
@@ -56,7 +54,7 @@ class Comparison:
         """Return it as JSON-able data: the figures over all sessions, and of each one."""
         return {
             "budget": self.budget,
-            **price_dict(shared_pricing(self.studied, self.pricing)),
+            **prices_of(self.studied),
             "sessions": [it.to_dict() | {"strategies": self._rows(n)} for n, it in enumerate(self.studied)],
             "strategies": self._rows(),
         }
@@ -72,7 +70,6 @@ def compare(
     studied: Sequence[Studied],
     names: Sequence[str],
     settings: Settings,
-    pricing: Pricing,
     engine: Engine,
     *,
     trace: bool = False,
@@ -83,8 +80,7 @@ def compare(
     Args:
         studied: the sessions.
         names: the strategies; BASELINE is added for the ratio.
-        settings: settings of the strategies; overhead and annotation come from each session.
-        pricing: prices and cache rules of sessions without their own.
+        settings: settings of the strategies; overhead, annotation and prices come from each session.
         engine: does the replays.
         trace: whether to record what left the view, and when.
         progress: called after each replay.
@@ -94,8 +90,8 @@ def compare(
         MissingExtraError: for a strategy whose extra is not installed.
     """
     every = list(dict.fromkeys([*names, BASELINE]))
-    found = run_each(engine, studied, [(name, settings) for name in every], pricing, progress, trace=trace)
-    return Comparison(settings.budget, pricing, tuple(names), tuple(studied), dict(zip(every, found, strict=True)))
+    found = run_each(engine, studied, [(name, settings) for name in every], progress, trace=trace)
+    return Comparison(settings.budget, tuple(names), tuple(studied), dict(zip(every, found, strict=True)))
 
 
 def parse_strategies(text: str) -> tuple[str, ...]:
@@ -123,7 +119,6 @@ def run_each(
     engine: Engine,
     studied: Sequence[Studied],
     strategies: Sequence[tuple[str, Settings]],
-    pricing: Pricing,
     progress: Progress | None = None,
     *,
     trace: bool = False,
@@ -134,7 +129,7 @@ def run_each(
         WaneError: whatever a replay raised.
     """
     jobs = [
-        Job(number, name, replace(settings, annotate=it.annotate), it.pricing or pricing, trace)
+        Job(number, name, replace(settings, annotate=it.annotate), it.pricing, trace)
         for name, settings in strategies
         for number, it in enumerate(studied)
     ]
@@ -167,21 +162,12 @@ def total(replays: Iterable[Replay]) -> Totals:
     return sum((replay.totals for replay in replays), Totals())
 
 
-def shared_pricing(studied: Iterable[Studied], pricing: Pricing) -> Pricing | None:
-    """Return the prices of all sessions; None if they differ.
-
-    Args:
-        studied: the sessions.
-        pricing: prices of those without their own.
-    """
-    found = {it.pricing or pricing for it in studied}
-    return found.pop() if len(found) == 1 else None
-
-
-def price_dict(pricing: Pricing | None) -> dict[str, Any]:
-    """Return prices and cache rules as JSON-able data; without values if each session has its own."""
-    if pricing is None:
+def prices_of(studied: Iterable[Studied]) -> dict[str, Any]:
+    """Return prices and cache rules of sessions as JSON-able data; without values if they differ."""
+    found = {it.pricing for it in studied}
+    if len(found) != 1:
         return {"price": None, "price_model": None, "cache": None}
+    pricing = found.pop()
     prices, rules = pricing.prices, pricing.rules
     return {
         "price": prices.name,

@@ -68,13 +68,15 @@ class Studied:
         found: the session and its origin.
         subject: the session, counted and indexed.
         annotate: who marks its episodes.
-        pricing: prices and cache rules of the model that it recorded; None if those of the replay count.
+        pricing: prices and cache rules of its replays.
+        own_price: whether these are of the model that it recorded.
     """
 
     found: Found
     subject: Subject
     annotate: Annotate
-    pricing: Pricing | None = None
+    pricing: Pricing
+    own_price: bool = False
 
     @property
     def inferred(self) -> bool:
@@ -99,7 +101,7 @@ class Studied:
             "compactions": len(session.compactions),
             "summary_tokens": self.subject.summary_tokens,
             "annotation": "inferred" if self.inferred else "agent",
-            "price": self.pricing and self.pricing.prices.name,
+            "price": self.pricing.prices.name if self.own_price else None,
             "joined": len(session.starts),
             "sidechains": [side.name for side in session.sidechains],
             "problems": [{"line": problem.line, "what": problem.what} for problem in session.problems],
@@ -157,24 +159,31 @@ def gather(
 
 def study(
     found: Sequence[Found],
+    pricing: Pricing,
     counter: Counter = chars,
     annotate: AnnotateChoice = "auto",
     summary_tokens: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+    *,
+    own_prices: bool = False,
 ) -> list[Studied]:
     """Prepare sessions for replays: count their tokens, and index what their calls needed.
 
     Args:
         found: the sessions.
+        pricing: prices and cache rules.
         counter: estimates the tokens of a text.
         annotate: who marks episodes.
         summary_tokens: length of a summary; None as in `Subject.of`.
         progress: called with the number of sessions done, and the number of all sessions.
+        own_prices: whether a session is priced by the model that it recorded, if that has known prices.
     """
     done = []
     for number, it in enumerate(found):
         subject = Subject.of(count(it.session, counter), summary_tokens)
-        done.append(Studied(it, subject, annotator_of(it.session) if annotate == "auto" else annotate))
+        own = Pricing.recorded(it.session, hour=pricing.hour) if own_prices else None
+        marks = annotator_of(it.session) if annotate == "auto" else annotate
+        done.append(Studied(it, subject, marks, own or pricing, own is not None))
         if progress:
             progress(number + 1, len(found))
     return done

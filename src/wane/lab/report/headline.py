@@ -48,12 +48,12 @@ def facts_of(material: Material) -> list[Fact]:
     return facts
 
 
-def facts_of_all(studied: Sequence[Studied], pricing: Pricing) -> list[Fact]:
+def facts_of_all(studied: Sequence[Studied]) -> list[Fact]:
     """Return the figures of several sessions that were replayed, and the prices of the replays."""
     every: list[dict[str, Any]] = [it.to_dict() for it in studied]
-    priced = [it.pricing or pricing for it in studied]
     name = every[0]["name"] if len(every) == 1 else f"{len(every):,} sessions"
     calls, tokens = sum(it["model_calls"] for it in every), sum(it["tokens"] for it in every)
+    prices = [it.pricing.prices for it in studied]
     inferred = sum(it["annotation"] == "inferred" for it in every)
     episodes = "inferred" if inferred == len(every) else "the agent's own" if not inferred else "partly inferred"
     return [
@@ -61,8 +61,11 @@ def facts_of_all(studied: Sequence[Studied], pricing: Pricing) -> list[Fact]:
         ("Model calls", f"{calls:,}"),
         ("History", f"{tokens:,} tokens"),
         ("Episodes", episodes),
-        ("Prices", ", ".join(dict.fromkeys(f"{it.prices.provider}:{it.prices.model}" for it in priced))),
-        ("Cache rules", ", ".join(dict.fromkeys(it.rules.name for it in priced))),
+        (
+            "Prices",
+            ", ".join(dict.fromkeys(f"{it.pricing.prices.provider}:{it.pricing.prices.model}" for it in studied)),
+        ),
+        ("Cache rules", ", ".join(dict.fromkeys(it.pricing.rules.name for it in studied))),
     ]
 
 

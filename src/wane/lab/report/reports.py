@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from wane.lab.counting import Material
-from wane.lab.replaying.compare import BASELINE, Comparison, price_dict, shared_pricing
+from wane.lab.replaying.compare import BASELINE, Comparison, prices_of
 from wane.lab.replaying.gathering import annotator_of
 from wane.lab.replaying.replay import Replay
 from wane.lab.report.headline import Fact, Simulated, facts_of, facts_of_all, headline_of
@@ -54,12 +54,12 @@ def write_report(
         session |= {"uses": [loss.uses for loss in losses], "edits": [loss.edits for loss in losses]}
         page.add(session, texts, size_limit)
     budget = ("Budget", f"{comparison.budget:,} tokens")
-    facts = [budget, *facts_of_all(comparison.studied, comparison.pricing)]
+    facts = [budget, *facts_of_all(comparison.studied)]
     page.data |= {
         "title": "Strategies compared",
         "facts": [fact for fact in facts if contents or fact[0] != "Session"],
         "budget": comparison.budget,
-        **price_dict(shared_pricing(comparison.studied, comparison.pricing)),
+        **prices_of(comparison.studied),
         "columns": columns_dict(),
         "strategies": rows({name: comparison.totals(name) for name in comparison.names}, baseline, comparison.budget),
     }
@@ -142,9 +142,9 @@ def write_sweep_report(path: str | Path, sweep: Sweep) -> None:
     budgets = ", ".join(f"{budget:,}" for budget in sweep.budgets)
     page.data |= {
         "title": "Budgets swept",
-        "facts": [("Budgets", budgets), *facts_of_all(sweep.studied, sweep.pricing)],
+        "facts": [("Budgets", budgets), *facts_of_all(sweep.studied)],
         "budget": None,
-        **price_dict(shared_pricing(sweep.studied, sweep.pricing)),
+        **prices_of(sweep.studied),
         "columns": columns_dict(),
         "budgets": list(sweep.budgets),
         "points": points,
