@@ -152,9 +152,6 @@ def annotations_of(material: Material) -> Annotations:
     """Return how the agent of a session marked its work.
 
     Episodes are those that the agent marked: none are inferred.
-
-    Args:
-        material: the session, counted.
     """
     return _Reading(material).figures()
 

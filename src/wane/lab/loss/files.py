@@ -60,11 +60,7 @@ def touched(call: Part) -> Touched:
 
 
 class Files:
-    """Walks a session's model calls in order and keeps, by file, the result that showed it last.
-
-    Args:
-        session: the session.
-    """
+    """Walks a session's model calls in order and keeps, by file, the result that showed it last."""
 
     def __init__(self, session: RecordedSession) -> None:
         self._parts = session.parts
@@ -73,11 +69,7 @@ class Files:
         self._asked: dict[str | None, tuple[str, ...]] = {}
 
     def reads_needed(self, call: ModelCall) -> list[int]:
-        """Return, for each file that a call edits and that had been read before, the result that read it last.
-
-        Args:
-            call: the next model call.
-        """
+        """Return, for each file that a call edits and that had been read before, the result that read it last."""
         self._walk(call.first)
         edited = [
             path

@@ -165,11 +165,7 @@ class _Rereading:
 
 
 class _Summaries:
-    """What calls needed while summaries of unknown text stood in their views.
-
-    Args:
-        index: the session.
-    """
+    """What calls needed while summaries of unknown text stood in their views."""
 
     def __init__(self, index: Index) -> None:
         self._index = index
@@ -178,12 +174,7 @@ class _Summaries:
         self._wanted: dict[tuple[int, ...], tuple[list[Substitute], Counter[int]]] = {}
 
     def want(self, summaries: Sequence[Substitute], words: Iterable[int]) -> None:
-        """Note identifiers that a call used and that its view is not known to hold.
-
-        Args:
-            summaries: the summaries without text in its view.
-            words: the identifiers.
-        """
+        """Note identifiers that a call used and that its view, with these summaries without text, may not hold."""
         key = tuple(map(id, summaries))
         self._wanted.setdefault(key, (list(summaries), Counter()))[1].update(words)
 

@@ -15,9 +15,6 @@ class ViewContents:
     A view usually begins like the previous one, except where a strategy acted: what they share is compared as a
     whole, and only the rest slot by slot.
 
-    Args:
-        index: the session.
-
     Attributes:
         whole: by item, 1 if the view holds it unchanged, else 0.
         held: identifiers in the texts of substitutes.

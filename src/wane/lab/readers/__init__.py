@@ -149,13 +149,7 @@ def read_file(path: Path, format: str = "auto") -> list[RecordedSession]:  # noq
 
 
 def read_plain(plain: Path, format: str, shown: str) -> list[RecordedSession]:  # noqa: A002 - the field's word
-    """Read the sessions of a file from `plain_file`; see `read_file`.
-
-    Args:
-        plain: the file.
-        format: its format.
-        shown: its name in errors.
-    """
+    """Read the sessions of a file from `plain_file`, which errors call `shown`; see `read_file`."""
     try:
         if is_foreign(plain):
             found = _read_foreign(plain, format)

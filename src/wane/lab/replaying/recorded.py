@@ -26,12 +26,7 @@ def drops_reasoning(model: str) -> bool:
 
 
 class RecordedViews:
-    """What each call saw: everything, or since a compaction the summary and what was kept.
-
-    Args:
-        session: the session.
-        kinds: the kinds of its parts.
-    """
+    """What each call saw: everything, or since a compaction the summary and what was kept."""
 
     def __init__(self, session: RecordedSession, kinds: Sequence[Kind]) -> None:
         self._session = session

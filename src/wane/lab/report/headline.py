@@ -61,10 +61,7 @@ def facts_of_all(studied: Sequence[Studied]) -> list[Fact]:
         ("Model calls", f"{calls:,}"),
         ("History", f"{tokens:,} tokens"),
         ("Episodes", episodes),
-        (
-            "Prices",
-            ", ".join(dict.fromkeys(f"{it.pricing.prices.provider}:{it.pricing.prices.model}" for it in studied)),
-        ),
+        ("Prices", ", ".join(dict.fromkeys(f"{it.provider}:{it.model}" for it in prices))),
         ("Cache rules", ", ".join(dict.fromkeys(it.pricing.rules.name for it in studied))),
     ]
 

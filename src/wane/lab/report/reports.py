@@ -117,10 +117,6 @@ def write_view(
 def write_sweep_report(path: str | Path, sweep: Sweep) -> None:
     """Write a sweep as a page: cost against recall, with a point for each strategy and budget.
 
-    Args:
-        path: path of the HTML file.
-        sweep: the sweep.
-
     Raises:
         OSError: if it cannot be written.
     """

@@ -38,13 +38,7 @@ Note = Callable[[str], int]
 
 
 def run_of(replay: Replay, material: Material, note: Note) -> dict[str, Any]:
-    """Return a replay as JSON-able data.
-
-    Args:
-        replay: the replay.
-        material: the session that was replayed.
-        note: takes texts that the strategy placed.
-    """
+    """Return a replay as JSON-able data."""
     calls = replay.calls
     run: dict[str, Any] = {
         "name": replay.strategy,

@@ -79,15 +79,7 @@ def session_of(
     *,
     inferred: bool,
 ) -> dict[str, Any]:
-    """Return a session as JSON-able data; `texts` takes its contents.
-
-    Args:
-        material: the session.
-        outline: its episodes.
-        runs: the runs of strategies over it.
-        texts: takes the contents.
-        inferred: whether its episodes are inferred.
-    """
+    """Return a session as JSON-able data; `texts` takes its contents."""
     session = material.session
     tools = sorted({part.tool for part in session.parts if part.kind is Kind.CALL and part.tool})
     return {

@@ -50,12 +50,7 @@ def path_to(leaf: NodeT | None, nodes: Sequence[NodeT]) -> Mapping[str, NodeT]:
 
 
 def name_left(lines: Iterable[int], problems: Problems) -> None:
-    """Name the lines of abandoned branches, one problem for each run of them.
-
-    Args:
-        lines: their numbers, ascending.
-        problems: takes them.
-    """
+    """Name the lines of abandoned branches, given in order: one problem for each run of them."""
     runs: list[list[int]] = []
     for line in lines:
         # Lines between them that no request carries do not end a run.

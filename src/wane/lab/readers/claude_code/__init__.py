@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from wane.core import Kind
 from wane.formats.base import Part
 from wane.formats.recordings import is_claude_code_line
 from wane.lab.readers.building.blocks import Content, content
+from wane.lab.readers.building.builder import SessionBuilder
 from wane.lab.readers.building.lines import Problems, head, records
 from wane.lab.readers.building.values import mapping, text
 from wane.lab.readers.claude_code.assembly import assemble, command_of
@@ -70,7 +71,7 @@ def read(path: Path) -> list[RecordedSession]:
     transcript = _Transcript(path)
     if not transcript.found:
         return []
-    session = assemble(path.stem, NAME, transcript.entries, transcript.problems, transcript.cwd)
+    session = transcript.session(path.stem, transcript.entries, transcript.problems)
     known = set(transcript.sides)
     for name, file in _agent_files(path, transcript.session_ids):
         known.add(name)
@@ -125,6 +126,12 @@ class _Transcript:
             # In a sub-agent's own file its lines are the session.
             self.entries = self.sides.pop(next(iter(self.sides)))
 
+    def session(self, name: str, entries: Sequence[Entry], problems: Problems | None = None) -> RecordedSession:
+        """Return the session that the entries of one agent make."""
+        builder = SessionBuilder(name, NAME, problems)
+        builder.cwd = self.cwd
+        return assemble(builder, entries)
+
     def sub_sessions(self, known: Iterable[str]) -> list[RecordedSession]:
         """Return the sessions of sub-agents in this file.
 
@@ -134,7 +141,7 @@ class _Transcript:
         skip = set(known)
         chains = {**{name: told for name, told in self.told.items() if name not in skip}, **self.sides}
         return [
-            assemble(f"{self._path.stem}/{name}", NAME, chain, Problems(), self.cwd)
+            self.session(f"{self._path.stem}/{name}", chain)
             for name, chain in sorted(chains.items(), key=lambda item: item[1][0].line)
         ]
 

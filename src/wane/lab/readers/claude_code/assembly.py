@@ -22,21 +22,9 @@ _CHARACTERS_PER_TOKEN: Final = 8
 """More than any text has. Output of fewer tokens was noted when the answer began and is not final."""
 
 
-def assemble(
-    name: str, source: str, entries: Sequence[Entry], problems: Problems, cwd: str | None = None
-) -> RecordedSession:
-    """Return the session that entries make.
-
-    Args:
-        name: its name.
-        source: its format.
-        entries: the entries of one agent, in the order of the file.
-        problems: takes what is left out; holds what was noted about the file so far.
-        cwd: its working directory.
-    """
-    builder = SessionBuilder(name, source, problems)
-    builder.cwd = cwd
-    _Assembly(builder, _active(entries, problems)).run()
+def assemble(builder: SessionBuilder, entries: Sequence[Entry]) -> RecordedSession:
+    """Return the session that the entries of one agent make, given in the order of the file."""
+    _Assembly(builder, _active(entries, builder.problems)).run()
     return builder.build()
 
 

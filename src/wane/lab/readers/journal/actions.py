@@ -56,10 +56,6 @@ class StrategyActions:
     def redo(self, name: str, done: Mapping[str, Any]) -> StrategyAction:
         """Repeat what a strategy did.
 
-        Args:
-            name: the strategy's name.
-            done: what it did.
-
         Raises:
             FormatError: if the strategy is unknown, or could not have done this here.
         """
