@@ -46,6 +46,16 @@ class Material:
     output_tokens: tuple[int, ...]
     calibrated: bool
 
+    @property
+    def kinds(self) -> list[Kind]:
+        """The kinds of the items."""
+        return [item.kind for item in self.items]
+
+    @property
+    def system(self) -> int:
+        """Number of items at the head that are the system's."""
+        return next((at for at, item in enumerate(self.items) if item.kind is not Kind.SYSTEM), len(self.items))
+
 
 @dataclass(frozen=True, slots=True)
 class _Span:

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
-from wane.core import Kind
 from wane.core.errors import ConfigError
 from wane.lab.cache import CacheRules, PrefixCache, rules_for
 from wane.lab.counting import Material, count
@@ -145,8 +144,7 @@ def _rules(session: RecordedSession, model: str) -> CacheRules:
 
 
 def _rows(session: RecordedSession, material: Material, rules: CacheRules | None) -> Iterator[ValidationRow]:
-    kinds = [item.kind for item in material.items]
-    system = next((at for at, kind in enumerate(kinds) if kind is not Kind.SYSTEM), len(kinds))
+    kinds, system = material.kinds, material.system
     head = material.overhead + sum(item.tokens for item in material.items[:system])
     sizes, views = RecordedSizes(material), RecordedViews(session, kinds)
     caches: dict[str, PrefixCache] = {}

@@ -173,9 +173,7 @@ class _Run:
         self._subject, self._session, self._material = subject, material.session, material
         self._strategy, self._budget, self._pricing, self._trace = strategy, budget, pricing, trace
         self._tokens = [item.tokens for item in material.items]
-        kinds = [item.kind for item in material.items]
-        system = next((at for at, kind in enumerate(kinds) if kind is not Kind.SYSTEM), len(kinds))
-        self._cache = PrefixCache(pricing.rules, material.overhead, kinds=kinds, system=system)
+        self._cache = PrefixCache(pricing.rules, material.overhead, kinds=material.kinds, system=material.system)
         self._loss = Loss(subject.index)
         first = self._session.calls[0].first if self._session.calls else 0
         self._filling = Filling(material.items, material.overhead, first)

@@ -152,7 +152,7 @@ class _RecordedRun:
         self._material, self._outline = material, outline
         self._firsts = [call.first for call in material.session.calls]
         self._tokens = [item.tokens for item in material.items]
-        self._kinds = [item.kind for item in material.items]
+        self._kinds = material.kinds
         self._gone: set[int] = set()
         self._summary: Substitute | None = None
         self.changes: list[tuple[Change, str, int | None]] = []

@@ -21,8 +21,6 @@ from wane.lab.session import Compaction, ModelCall, RecordedSession, Usage
 UNKNOWN_TOOL: Final = "unknown"
 """The tool of a call whose name was lost."""
 
-_OUTPUT: Final = frozenset({Kind.TEXT, Kind.REASONING, Kind.CALL})
-
 
 class SessionBuilder:
     """Builds one recorded session.
@@ -79,7 +77,7 @@ class SessionBuilder:
         Raises:
             ValueError: for a part that a model wrote; see `answer`.
         """
-        if part.kind in _OUTPUT:
+        if is_answer([part]):
             raise ValueError(f"a {part.kind} part belongs to a model call; give it to answer()")
         self._message += 1
         return self._append(standing([part], answered=self._said), line) > 0
