@@ -10,7 +10,8 @@ from typing import Any
 
 from wane.journal import NoteRecord, Record
 from wane.proxy.store import Log, SessionBusyError, Store, open_store
-from wane.proxy.store.database import TIMEOUTS, Database, Timeouts, parse_location
+from wane.proxy.store.database import TIMEOUTS, Database, Timeouts
+from wane.proxy.store.location import parse_location
 
 
 @dataclass(frozen=True)

@@ -314,14 +314,12 @@ def test_every_step_may_be_done_twice(shared: Place) -> None:
         after = End(1, int(header[-10:-2], 16))
         for _ in range(2):
             await database.begin(session_id, header)
-        assert (await database.new_lines(session_id, 1)).end == after
+        assert await database.new_lines(session_id, 1) == (after, [])
         for _ in range(2):
             assert await database.append(session_id, after, (first, second))
         assert not await database.append(session_id, after, (first,))
         assert not await database.append(session_id, End(3, after.checksum), (first,))
-        new = await database.new_lines(session_id, 2)
-        assert new.end == End(3, int(second[-10:-2], 16))
-        assert list(new.lines) == [second]
+        assert await database.new_lines(session_id, 2) == (End(3, int(second[-10:-2], 16)), [second])
         assert list(await database.fetch(session_id)) == [header, first, second]
         await database.close()
         await store.close()
@@ -401,8 +399,9 @@ def test_commits_are_waited_for_in_sync_alone(postgres_server: Postgres) -> None
 
 
 def test_statements_hold_no_values() -> None:
-    from wane.proxy.store import postgres_statements
+    from wane.proxy.store import postgres
 
-    for name, statement in vars(postgres_statements).items():
-        if name.isupper() and isinstance(statement, str):
-            assert not re.search(r"[{}]|%[^(]", statement)
+    statements = [text for name, text in vars(postgres).items() if name.isupper() and isinstance(text, str)]
+    assert len(statements) > 10
+    for statement in (*statements, *postgres.MAKE_TABLES):
+        assert not re.search(r"[{}]|%[^(]", statement)

@@ -12,9 +12,9 @@ import pytest
 from wane.core.errors import ConfigError
 from wane.proxy.store import StoreError, open_store
 from wane.proxy.store.base import MemoryStore
-from wane.proxy.store.database import parse_location
+from wane.proxy.store.database import SharedStore
 from wane.proxy.store.disk import DiskStore
-from wane.proxy.store.shared import SharedStore
+from wane.proxy.store.location import parse_location
 
 SECRET = "hunter2-hunter2"
 

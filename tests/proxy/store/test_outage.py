@@ -12,9 +12,7 @@ import pytest
 from tests.proxy.store.servers import QUOTED
 from tests.proxy.store.support import Place, add, database_of, new_root, note, topics
 from wane.proxy.store import Log, StoreError
-from wane.proxy.store.base import within
-from wane.proxy.store.database import Outage, Timeouts
-from wane.proxy.store.shared import SharedStore
+from wane.proxy.store.database import Outage, SharedStore, Timeouts, within
 
 AT_ONCE = "does not work: no answer within 1 seconds; it is not asked again"
 

@@ -16,8 +16,7 @@ from tests.proxy.world import CLIENTS, Client, exchange, run_turn
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store import open_store
 from wane.proxy.store.base import MemoryStore
-from wane.proxy.store.database import Database, End
-from wane.proxy.store.shared import SharedStore
+from wane.proxy.store.database import Database, End, SharedStore
 
 every_client = pytest.mark.parametrize("make", CLIENTS, ids=lambda client: client.__name__)
 

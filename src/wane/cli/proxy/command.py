@@ -245,7 +245,7 @@ def _introduce(options: ProxyOptions) -> None:
 
 def _place(store: str | None) -> str:
     """Return where sessions are stored, without secrets."""
-    from wane.proxy.store.database import parse_location, scheme_of
+    from wane.proxy.store.location import parse_location, scheme_of
 
     if store is None:
         return "in memory only"

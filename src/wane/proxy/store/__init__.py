@@ -18,9 +18,9 @@ from wane.proxy.store.base import (
     StoredSession,
     StoreError,
 )
-from wane.proxy.store.database import Database, parse_location, scheme_of
+from wane.proxy.store.database import Database, SharedStore
 from wane.proxy.store.disk import DiskStore
-from wane.proxy.store.shared import SharedStore
+from wane.proxy.store.location import parse_location, scheme_of
 
 __all__ = [
     "KEEP",

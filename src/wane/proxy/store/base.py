@@ -1,16 +1,16 @@
-"""Stores: their interface, what they share, and the simplest one, which keeps sessions in memory only."""
+"""Stores: their interface, the log of a session, and the simplest store, which keeps sessions in memory only."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, NoReturn, Protocol, TypeVar
 
 from wane.core.errors import JournalError, SessionLockedError, WaneError
 from wane.journal import Header, MessageRecord, NoteRecord, Record, new_header
@@ -31,7 +31,6 @@ WAIT: Final = 15.0
 
 _ROOT: Final = re.compile(r"[0-9a-f]{24}")
 _SESSION: Final = re.compile(r"([0-9a-f]{24})-[0-9a-f]{16}")
-_GRACE: Final = 0.2
 
 
 class StoreError(WaneError):
@@ -69,20 +68,30 @@ class StoredSession:
     size: int
 
 
-class Log(Protocol):
-    """The records of one session, append-only.
+class Log:
+    """The records of one session, append-only. This class stores none; a store's own overrides `_news` and `_add`.
 
     A process has one object for each session in memory.
 
+    Args:
+        header: the session's header.
+        wait: seconds that a task waits for another one that holds the session.
+
     Attributes:
         id: the session's id.
-        header: the session's header.
+        header: see above.
     """
 
-    id: str
-    header: Header
+    def __init__(self, header: Header, wait: float = WAIT) -> None:
+        self.id = header.id
+        self.header = header
+        self._wait = wait
+        self._lock = asyncio.Lock()
+        self._held = False
+        self._failure: StoreError | None = None  # of the last hold
 
-    def hold(self) -> AbstractAsyncContextManager[Sequence[Record]]:
+    @asynccontextmanager
+    async def hold(self) -> AsyncIterator[Sequence[Record]]:
         """Hold the session, so that no other task of this process can read or write it.
 
         Entering returns the records that other processes have appended since the last hold, or all records at the first
@@ -94,7 +103,25 @@ class Log(Protocol):
                 that opens a session in one process only does not check that.
             StoreError: if the store cannot be reached or read.
         """
-        ...
+        try:
+            async with asyncio.timeout(self._wait):
+                await self._lock.acquire()
+        except TimeoutError:
+            raise SessionBusyError(
+                f"another request of this process held the session {self.id} for more than {self._wait:g} seconds"
+            ) from None
+        try:
+            self._failure = None
+            news = await self._news()
+            self._held = True
+            yield news
+        except StoreError as error:
+            if not self._held:
+                self._failure = error.with_traceback(None)
+            raise
+        finally:
+            self._held = False
+            self._lock.release()
 
     async def append(self, records: Sequence[Record]) -> None:
         """Append records, all or none of them, while the session is held.
@@ -105,11 +132,14 @@ class Log(Protocol):
             StoreError: if it cannot be written, such as to a full disk, or is not held. After a failed hold, its error
                 is raised again.
         """
-        ...
+        if self._failure is not None:
+            raise type(self._failure)(*self._failure.args)
+        if not self._held:
+            raise StoreError(f"the session {self.id} is not held, so nothing can be added to it")
+        await self._add(records)
 
     def rewind(self) -> None:
-        """Make the next hold return all records again, like the first one."""
-        ...
+        """Make the next hold return all records again, like the first one, if other processes can append."""
 
     async def sync(self) -> None:
         """Wait until appended records would survive a crash of the machine, if the store can tell. Needs no hold.
@@ -117,11 +147,16 @@ class Log(Protocol):
         Raises:
             StoreError: if it cannot be written.
         """
-        ...
 
     async def close(self) -> None:
         """Release the process's resources; the records stay."""
-        ...
+
+    async def _news(self) -> Sequence[Record]:
+        """Return the records that other processes have appended since the last hold; all at the first one."""
+        return ()
+
+    async def _add(self, records: Sequence[Record]) -> None:
+        """Append records while the session is held."""
 
 
 class Store(Protocol):
@@ -263,27 +298,6 @@ async def uninterrupted(work: Awaitable[T], undo: Callable[[T], object] | None =
         raise
 
 
-async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
-    """Wait for work with a time limit, even if the work is slow to end when it is cancelled.
-
-    Raises:
-        TimeoutError: if it is not done in time.
-    """
-    task = asyncio.ensure_future(work)
-    try:
-        await asyncio.wait({task}, timeout=seconds)
-        if task.done():
-            return task.result()
-        raise TimeoutError
-    finally:
-        if not task.done():
-            # Nobody awaits the task any more, so its error is retrieved here.
-            task.add_done_callback(lambda done: done.cancelled() or done.exception())
-            task.cancel()
-            # A client library may wait for the server to cancel the statement, until it is cancelled again itself.
-            asyncio.get_running_loop().call_later(_GRACE, task.cancel)
-
-
 async def in_thread_if(heavy: bool, work: Callable[[], T]) -> T:
     """Do work in a thread if it is heavy, else at once; cancellation does not interrupt it."""
     return await uninterrupted(asyncio.to_thread(work)) if heavy else work()
@@ -291,7 +305,8 @@ async def in_thread_if(heavy: bool, work: Callable[[], T]) -> T:
 
 def are_heavy(records: Iterable[Record]) -> bool:
     """Whether records are so large that writing them would block the event loop noticeably."""
-    rest: list[Any] = [list(_content(record).values()) for record in records]
+    rest: list[Any] = [record.message for record in records if isinstance(record, MessageRecord)]
+    rest += [record.data for record in records if isinstance(record, NoteRecord)]
     size = len(rest)
     while rest and size < HEAVY:
         value = rest.pop()
@@ -303,12 +318,6 @@ def are_heavy(records: Iterable[Record]) -> bool:
     return size >= HEAVY
 
 
-def _content(record: Record) -> Mapping[str, Any]:
-    if isinstance(record, MessageRecord):
-        return record.message
-    return record.data if isinstance(record, NoteRecord) else {}
-
-
 @contextmanager
 def as_store_errors() -> Iterator[None]:
     """Turn errors of the journal into errors of a store; their messages name the session."""
@@ -318,75 +327,6 @@ def as_store_errors() -> Iterator[None]:
         raise SessionBusyError(str(error)) from error
     except JournalError as error:
         raise StoreError(str(error)) from error
-
-
-class HeldLog:
-    """A log that one task of this process holds at a time. It stores nothing; the logs of other stores do.
-
-    Args:
-        header: the session's header.
-        wait: seconds to wait for another task.
-    """
-
-    def __init__(self, header: Header, wait: float = WAIT) -> None:
-        self.id = header.id
-        self.header = header
-        self._wait = wait
-        self._lock = asyncio.Lock()
-        self._held = False
-        self._failure: StoreError | None = None  # of the last hold
-
-    @asynccontextmanager
-    async def hold(self) -> AsyncIterator[Sequence[Record]]:
-        """Hold the session; see `Log.hold`."""
-        try:
-            async with asyncio.timeout(self._wait):
-                await self._lock.acquire()
-        except TimeoutError:
-            raise SessionBusyError(
-                f"another request of this process held the session {self.id} for more than {self._wait:g} seconds"
-            ) from None
-        try:
-            self._failure = None
-            news = await self._news()
-            self._held = True
-            yield news
-        except StoreError as error:
-            if not self._held:
-                self._failure = error.with_traceback(None)
-            raise
-        finally:
-            self._held = False
-            self._lock.release()
-
-    async def append(self, records: Sequence[Record]) -> None:
-        """Append records; see `Log.append`."""
-        if self._failure is not None:
-            raise type(self._failure)(*self._failure.args)
-        if not self._held:
-            raise StoreError(f"the session {self.id} is not held, so nothing can be added to it")
-        await self._add(records)
-
-    def rewind(self) -> None:
-        """Do nothing: no other process can append."""
-
-    async def sync(self) -> None:
-        """Do nothing: there is nothing to lose."""
-
-    async def close(self) -> None:
-        """Do nothing: there is nothing to release."""
-
-    async def _news(self) -> Sequence[Record]:
-        """Return the records that other processes have appended since the last hold; all at the first one."""
-        return ()
-
-    async def _add(self, records: Sequence[Record]) -> None:
-        """Append records while the session is held."""
-
-
-def lost(session_id: str, name: str) -> SessionLostError:
-    """Return the error for a session that is gone from a store of this name."""
-    return SessionLostError(f"the session {session_id} is no longer in {name}: it expired, or was deleted")
 
 
 class MemoryStore:
@@ -405,49 +345,23 @@ class MemoryStore:
         """Do nothing."""
 
     async def find(self, root: str) -> Sequence[str]:
-        """Return nothing: no session is stored.
-
-        Raises:
-            StoreError: for a malformed root.
-        """
+        """Return nothing: no session is stored."""
         checked_root(root)
         return ()
 
     async def create(self, root: str, message_format: str) -> Log:
         """Create a session whose records are not stored."""
-        return HeldLog(new_header(new_id(root), cwd=Path.cwd(), message_format=message_format), self._wait)
+        return Log(new_header(new_id(root), cwd=Path.cwd(), message_format=message_format), self._wait)
 
-    async def open(self, session_id: str) -> Log:
-        """Raise an error: no session is stored.
+    async def read(self, session_id: str) -> NoReturn:
+        """Raise a StoreError: no session is stored."""
+        raise StoreError(f"there is no session {session_id!r:.80}: this proxy stores none")
 
-        Raises:
-            StoreError: always.
-        """
-        raise _not_stored(session_id)
-
-    async def read(self, session_id: str) -> Sequence[Record]:
-        """Raise an error: no session is stored.
-
-        Raises:
-            StoreError: always.
-        """
-        raise _not_stored(session_id)
+    open = delete = read
 
     async def unwritten(self, seconds: float) -> Sequence[StoredSession]:  # noqa: ARG002
         """Return nothing: no session is stored."""
         return ()
 
-    async def delete(self, session_id: str) -> None:
-        """Raise an error: no session is stored.
-
-        Raises:
-            StoreError: always.
-        """
-        raise _not_stored(session_id)
-
     async def close(self) -> None:
         """Do nothing."""
-
-
-def _not_stored(session_id: str) -> StoreError:
-    return StoreError(f"there is no session {session_id!r:.80}: this proxy stores none")

@@ -1,189 +1,60 @@
-"""Databases: what one must provide to store sessions, its URL, and its outages."""
+"""Sessions in a database, shared by several processes: logs of lines with compare-and-append.
+
+`Database` lists the steps that a database must provide. All databases share the rest:
+
+- Sessions are not locked. A process appends together with the end that it read, and the database appends nothing if the
+  log has grown since; the process then reads the new lines and decides again. So a stopped, killed or disconnected
+  process blocks no other, and cannot append outdated decisions.
+- Every step is idempotent, so that it can be repeated if its answer was lost.
+"""
 
 from __future__ import annotations
 
-import re
+import asyncio
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Final, Protocol
-from urllib.parse import parse_qsl, unquote, urlsplit
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Final, TypeVar
 
-from wane.core.errors import ConfigError
-from wane.proxy.store.base import StoredSession, StoreError
+from wane.journal import (
+    DamagedLineError,
+    Header,
+    OtherVersionLineError,
+    Record,
+    checksum_of,
+    new_header,
+    read_header,
+    read_lines,
+    write_line,
+    write_lines,
+)
+from wane.proxy.store.base import (
+    HEAVY,
+    Log,
+    SessionChangedError,
+    SessionLostError,
+    StoredSession,
+    StoreError,
+    are_heavy,
+    as_store_errors,
+    checked_root,
+    in_thread_if,
+    new_id,
+    root_of,
+    uninterrupted,
+)
+from wane.proxy.store.location import Location
 
-PREFIX: Final = "wane"
-"""Prefix of keys in Redis, by default."""
-
-_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
-_HOSTS: Final = re.compile(r"(?:(?:[\w.%-]+|\[[0-9A-Fa-f:.%]+\])?(?::\d+)?(?:,|$))*")
-_PREFIX: Final = re.compile(r"[\w.:-]{1,64}", re.ASCII)
-_SECRET: Final = re.compile(r"pass|secret|token|key", re.IGNORECASE)
-# The name of a database, or the path of a socket; anything else could be a secret.
-_PATH: Final = re.compile(r"/?\d{0,4}|/[a-z_][a-z_-]{0,30}\d{0,3}")
+T = TypeVar("T")
 
 _SLOW: Final = 0.5
 """Seconds after which a failure counts as slow. A fast one, such as a refused connection, may be retried at once."""
 
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """The end of a log.
-
-    Attributes:
-        lines: number of lines, including the header's.
-        checksum: checksum of the last line.
-    """
-
-    lines: int
-    checksum: int
-
-
-@dataclass(frozen=True, slots=True)
-class NewLines:
-    """The lines of a log after the known ones.
-
-    Attributes:
-        end: the end of the log.
-        lines: the new lines, without newlines.
-    """
-
-    end: End
-    lines: Sequence[bytes]
-
-
-class Database(Protocol):
-    """Stores logs of lines. Each method is one atomic step.
-
-    Lines are the journal's, without newlines: printed line by line, a log is a journal file. All methods raise a
-    StoreError if the database cannot be reached, or refuses.
-
-    Attributes:
-        name: its name in errors, without secrets.
-    """
-
-    name: str
-
-    async def find(self, root: str) -> Sequence[str]:
-        """Return the ids of a root's sessions, the last written first."""
-        ...
-
-    async def begin(self, session_id: str, line: bytes) -> None:
-        """Create a log with the line of its header; it can be found by the root in its id."""
-        ...
-
-    async def fetch(self, session_id: str, limit: int | None = None) -> Sequence[bytes]:
-        """Return the lines of a log, or the first `limit` of them; none if there is no such session."""
-        ...
-
-    async def new_lines(self, session_id: str, known: int) -> NewLines:
-        """Return the end of a log, and the lines after the known ones.
-
-        Raises:
-            SessionLostError: if there is no such session.
-        """
-        ...
-
-    async def append(self, session_id: str, after: End, lines: Sequence[bytes]) -> bool:
-        """Append lines to a log that has this end; if it has another, append nothing and return False."""
-        ...
-
-    async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
-        """Return the sessions whose last record is older than this many seconds, the oldest first."""
-        ...
-
-    async def delete(self, session_id: str) -> bool:
-        """Delete a session; return False if there is none of that id."""
-        ...
-
-    async def sync(self, session_id: str) -> None:
-        """Wait until appended lines would survive a crash of the database's machine, if the database can tell."""
-        ...
-
-    async def close(self) -> None:
-        """Close all connections."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Location:
-    """The location of a database.
-
-    Attributes:
-        url: the URL for the client library, with secrets.
-        name: the URL to show, without user, password, options and possible secrets.
-        prefix: prefix of keys, for a database that has keys.
-        secrets: the secrets, both as written in the URL and decoded.
-    """
-
-    url: str = field(repr=False)
-    name: str
-    prefix: str
-    secrets: tuple[str, ...] = field(repr=False)
-
-    def without_secrets(self, text: object) -> str:
-        """Return a text as one line with its secrets masked."""
-        shown = " ".join(str(text).split())
-        for secret in self.secrets:
-            shown = shown.replace(secret, "***")
-        return shown
-
-
-def scheme_of(where: str) -> str | None:
-    """Return the scheme of a URL in lower case; None if there is none, as in a path."""
-    match = _SCHEME.match(where)
-    return match[1].lower() if match else None
-
-
-def parse_location(url: str) -> Location:
-    """Parse a URL: `scheme://[user[:password]@]host[:port][/database][?option=value&…]`.
-
-    The option `prefix` is Wane's; all others are for the client library.
-
-    Raises:
-        ConfigError: if it is malformed; the message contains no secrets.
-    """
-    scheme = scheme_of(url)
-    try:
-        parts = urlsplit(url)
-        options = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
-    except ValueError:
-        raise _malformed(scheme) from None
-    userinfo, at, hosts = parts.netloc.rpartition("@")
-    # An unencoded character in a password could end the host early, and the rest of the password would be shown.
-    if url.count("@") != len(at) or parts.fragment or "://" not in url or not _HOSTS.fullmatch(hosts):
-        raise _malformed(scheme)
-    named = dict(options)
-    plain = not hosts or _PATH.fullmatch(parts.path) is not None
-    kept = "&".join(part for part in parts.query.split("&") if part.partition("=")[0] != "prefix")
-    return Location(
-        url=url.partition("?")[0] + (f"?{kept}" if kept else ""),
-        name=f"{scheme}://{hosts}{parts.path if plain else '/***'}",
-        prefix=_prefix(named.get("prefix", PREFIX)),
-        secrets=_secrets(userinfo.partition(":")[2], parts.query, "" if plain else parts.path[1:]),
-    )
-
-
-def _prefix(value: str) -> str:
-    if not _PREFIX.fullmatch(value):
-        raise ConfigError(
-            f"prefix={value!r:.80} in the store's URL must be 1 to 64 letters, digits, '_', '.', ':' or '-'"
-        )
-    return value
-
-
-def _secrets(password: str, query: str, path: str) -> tuple[str, ...]:
-    pairs = (part.partition("=") for part in query.split("&"))
-    raw = [password, path, *(value for name, _, value in pairs if _SECRET.search(name))]
-    # The longest first, so that none is masked only in part.
-    return tuple(sorted({form for text in raw for form in (text, unquote(text)) if form}, key=len, reverse=True))
-
-
-def _malformed(scheme: str | None) -> ConfigError:
-    return ConfigError(
-        f"the store's URL, which begins with {scheme}:, is malformed. Write {scheme}://user:password@host:port/database,"
-        " and percent-encode characters such as '@', '/', '?', '#' and '%' in a user or password"
-    )
+_GRACE: Final = 0.2
+_UNUSED_ROOT: Final = "0" * 24
+"""A root that no session has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,3 +114,269 @@ class Outage:
     def answered(self) -> None:
         """Note that the database answered, even with an error."""
         self._reason = ""
+
+
+async def within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
+    """Wait for work with a time limit, even if the work is slow to end when it is cancelled.
+
+    Raises:
+        TimeoutError: if it is not done in time.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+        if task.done():
+            return task.result()
+        raise TimeoutError
+    finally:
+        if not task.done():
+            # Nobody awaits the task any more, so its error is retrieved here.
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+            task.cancel()
+            # A client library may wait for the server to cancel the statement, until it is cancelled again itself.
+            asyncio.get_running_loop().call_later(_GRACE, task.cancel)
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The end of a log.
+
+    Attributes:
+        lines: number of lines, including the header's.
+        checksum: checksum of the last line.
+    """
+
+    lines: int
+    checksum: int
+
+
+class Database(ABC):
+    """Stores logs of lines. Each step is atomic, and can be repeated.
+
+    Lines are the journal's, without newlines: printed line by line, a log is a journal file. All steps raise a
+    StoreError if the database cannot be reached, or refuses.
+
+    Args:
+        location: where the database is.
+        timeouts: how long to wait for it.
+
+    Attributes:
+        name: its name in errors, without secrets.
+        errors: what a failing step raises.
+        unreachable: which of these mean that the database could not be reached.
+        late: which of these mean that it did not answer in time.
+    """
+
+    errors: ClassVar[tuple[type[Exception], ...]]
+    unreachable: ClassVar[tuple[type[Exception], ...]]
+    late: ClassVar[tuple[type[Exception], ...]] = (TimeoutError,)
+
+    def __init__(self, location: Location, timeouts: Timeouts) -> None:
+        self.name = location.name
+        self._location = location
+        self._limit = timeouts.limit
+        self._outage = Outage(timeouts.pause)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    @abstractmethod
+    async def find(self, root: str) -> Sequence[str]:
+        """Return the ids of a root's sessions, the last written first."""
+
+    @abstractmethod
+    async def begin(self, session_id: str, line: bytes) -> None:
+        """Create a log with the line of its header; it can be found by the root in its id."""
+
+    @abstractmethod
+    async def fetch(self, session_id: str, limit: int | None = None) -> Sequence[bytes]:
+        """Return the lines of a log, or the first `limit` of them; none if there is no such session."""
+
+    @abstractmethod
+    async def new_lines(self, session_id: str, known: int) -> tuple[End, Sequence[bytes]] | None:
+        """Return the end of a log, and the lines after the known ones; None if there is no such session."""
+
+    @abstractmethod
+    async def append(self, session_id: str, after: End, lines: Sequence[bytes]) -> bool:
+        """Append lines to a log that has this end; if it has another, append nothing and return False."""
+
+    @abstractmethod
+    async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
+        """Return the sessions whose last record is older than this many seconds, the oldest first."""
+
+    @abstractmethod
+    async def delete(self, session_id: str) -> bool:
+        """Delete a session; return False if there is none of that id."""
+
+    @abstractmethod
+    async def sync(self, session_id: str) -> None:
+        """Wait until appended lines would survive a crash of the database's machine, if the database can tell."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Close all connections."""
+
+    async def _step(self, work: Callable[[], Coroutine[Any, Any, T]], own_limit: float | None = None) -> T:
+        """Do one step, unless the database is down.
+
+        Args:
+            work: the step.
+            own_limit: its own time limit in seconds; exceeding that is no outage. None for the usual one.
+
+        Raises:
+            StoreError: if it fails, or takes too long.
+        """
+        started, limit = self._outage.started(), own_limit or self._limit
+        try:
+            done = await within(limit, work())
+        except self.errors as error:
+            # The library's error is not chained, because it may show secrets of the connection.
+            reason = self._location.without_secrets(error) or type(error).__name__
+            if isinstance(error, self.late):
+                reason = f"no answer within {limit:g} seconds"
+            failure = StoreError(f"the store {self.name} does not work: {reason}")
+            if not isinstance(error, self.unreachable):
+                self._outage.answered()
+            elif own_limit is None:
+                self._outage.failed(failure, started)
+            raise failure from None
+        self._outage.answered()
+        return done
+
+
+class SharedStore:
+    """Stores sessions of any number of processes in a database.
+
+    Args:
+        database: stores their lines.
+    """
+
+    persistent = True
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def __repr__(self) -> str:
+        return f"SharedStore({self._database.name!r})"
+
+    async def check(self) -> None:
+        """Check that the database works."""
+        await self._database.find(_UNUSED_ROOT)
+
+    async def find(self, root: str) -> Sequence[str]:
+        """Return the sessions of a root."""
+        return await self._database.find(checked_root(root))
+
+    async def create(self, root: str, message_format: str) -> Log:
+        """Create a session."""
+        header = new_header(new_id(root), cwd=Path.cwd(), message_format=message_format)
+        line = write_line(header)
+        await self._database.begin(header.id, line[:-1])
+        return _SharedLog(self._database, header, line)
+
+    async def open(self, session_id: str) -> Log:
+        """Open a session; other processes may have it open too."""
+        (line,) = await self._fetch(session_id, 1)
+        return _SharedLog(self._database, self._header(session_id, line), line)
+
+    async def read(self, session_id: str) -> Sequence[Record]:
+        """Return the records of a session."""
+        first, *rest = await self._fetch(session_id)
+        self._header(session_id, first)
+        return await _records(rest, checksum_of(first), 2, _name(session_id, self._database))
+
+    async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
+        """Return the sessions whose last record is older than this many seconds, the oldest first."""
+        return await self._database.unwritten(seconds)
+
+    async def delete(self, session_id: str) -> None:
+        """Delete a session. A process that has it in memory finds it lost, and stores it again."""
+        root_of(session_id)
+        if not await self._database.delete(session_id):
+            raise StoreError(f"there is no {_name(session_id, self._database)}")
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._database.close()
+
+    async def _fetch(self, session_id: str, limit: int | None = None) -> Sequence[bytes]:
+        root_of(session_id)
+        lines = await self._database.fetch(session_id, limit)
+        if not lines:
+            raise StoreError(f"there is no {_name(session_id, self._database)}; it may have expired")
+        return [line + b"\n" for line in lines]
+
+    def _header(self, session_id: str, line: bytes) -> Header:
+        try:
+            return read_header(line)
+        except (DamagedLineError, OtherVersionLineError) as error:
+            raise StoreError(f"cannot read the {_name(session_id, self._database)}: {error}") from None
+
+
+class _SharedLog(Log):
+    """One process's view of a session in a database."""
+
+    def __init__(self, database: Database, header: Header, line: bytes) -> None:
+        super().__init__(header)
+        self._database = database
+        self._first = self._end = End(1, checksum_of(line))
+
+    def rewind(self) -> None:
+        self._end = self._first
+
+    async def sync(self) -> None:
+        await self._database.sync(self.id)
+
+    async def _news(self) -> Sequence[Record]:
+        records, self._end = await uninterrupted(self._read())
+        return records
+
+    async def _add(self, records: Sequence[Record]) -> None:
+        if records:
+            await uninterrupted(self._append(records))
+
+    async def _read(self) -> tuple[Sequence[Record], End]:
+        known = self._end
+        found = await self._database.new_lines(self.id, known.lines)
+        if found is None:
+            raise self._gone()
+        end, new = found
+        if end.lines != known.lines + len(new) or (not new and end != known):
+            raise SessionLostError(
+                f"the {_name(self.id, self._database)} ends with line {end.lines}, but does not continue line"
+                f" {known.lines} of this process: the database lost some of it, or went back to an earlier state"
+            )
+        lines = [line + b"\n" for line in new]
+        try:
+            return await _records(lines, known.checksum, known.lines + 1, _name(self.id, self._database)), end
+        except StoreError as error:
+            # Damaged, or appended after the database went back to a state without our last line.
+            raise SessionLostError(f"{error}; the session's new lines do not continue line {known.lines}") from None
+
+    async def _append(self, records: Sequence[Record]) -> None:
+        end = self._end
+        with as_store_errors():
+            lines = await in_thread_if(are_heavy(records), lambda: write_lines(records, end.checksum))
+        if not await self._database.append(self.id, end, [line[:-1] for line in lines]):
+            if not await self._database.fetch(self.id, 1):
+                raise self._gone()
+            raise SessionChangedError(
+                f"nothing was added to the {_name(self.id, self._database)}: another process has added to it in the"
+                " meantime"
+            )
+        self._end = End(end.lines + len(lines), checksum_of(lines[-1]))
+
+    def _gone(self) -> SessionLostError:
+        return SessionLostError(
+            f"the session {self.id} is no longer in {self._database.name}: it expired, or was deleted"
+        )
+
+
+async def _records(lines: Sequence[bytes], after: int, first: int, place: str) -> Sequence[Record]:
+    heavy = sum(map(len, lines)) >= HEAVY
+    with as_store_errors():
+        return await in_thread_if(heavy, lambda: read_lines(lines, after, first=first, place=f"the {place}"))
+
+
+def _name(session_id: str, database: Database) -> str:
+    return f"session {session_id} in {database.name}"

@@ -20,7 +20,6 @@ from wane.journal.store import id_of
 from wane.proxy.store.base import (
     KEEP,
     MAX_FOUND,
-    HeldLog,
     Log,
     SessionBusyError,
     StoredSession,
@@ -69,45 +68,45 @@ class DiskStore:
         return f"DiskStore({str(self._sessions.root)!r})"
 
     async def check(self) -> None:
-        """Check that files can be written to the directory, or that it can be created.
-
-        Raises:
-            StoreError: if not.
-        """
+        """Check that files can be written to the directory, or that it can be created."""
         folder = self._sessions.directory(self._cwd)
         existing = next(place for place in (folder, *folder.parents) if place.exists())
         if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
             raise StoreError(f"{existing} is not a writable directory")
 
     async def find(self, root: str) -> Sequence[str]:
-        """Return the sessions of a root, by the names of their files.
+        """Return the sessions of a root, by the names of their files."""
+        checked_root(root)
 
-        Raises:
-            StoreError: if the directory cannot be listed.
-        """
-        return await asyncio.to_thread(self._find, checked_root(root))
+        def work() -> Sequence[str]:
+            found = []
+            for path in self._glob(root, "*"):
+                with suppress(OSError):  # removed since it was listed
+                    found.append((path.stat().st_mtime_ns, path))
+            return tuple(id_of(path) for _, path in sorted(found, reverse=True)[:MAX_FOUND])
+
+        return await asyncio.to_thread(work)
 
     async def create(self, root: str, message_format: str) -> Log:
-        """Create a session, in a file that only its owner may read.
-
-        Raises:
-            StoreError: if it cannot be written.
-        """
+        """Create a session, in a file that only its owner may read; now and then, delete expired sessions."""
         session_id = new_id(root)
-        log = await self._journal(lambda: self._create(session_id, message_format))
+        log = await self._journal(
+            lambda: self._sessions.create(
+                self._cwd,
+                message_format=message_format,
+                session_id=session_id,
+                folder=root,
+                fsync=self._fsync,
+                committed=False,
+            )
+        )
         if self._keep and time.monotonic() - self._purged > _PURGE_SECONDS:
             self._purged = time.monotonic()
             await asyncio.to_thread(self._purge)
         return log
 
     async def open(self, session_id: str) -> Log:
-        """Open a session; if its last record was cut short, the journal sets it aside.
-
-        Raises:
-            SessionBusyError: if another process has it open.
-            StoreError: if there is none of that id, or it is damaged.
-        """
-        root_of(session_id)
+        """Open a session; if its last record was cut short, the journal sets it aside."""
         try:
             return await self._journal(lambda: Journal.open(self._path(session_id), fsync=self._fsync))
         except SessionBusyError:
@@ -117,32 +116,17 @@ class DiskStore:
             ) from None
 
     async def read(self, session_id: str) -> Sequence[Record]:
-        """Return the records of a session, even while a process writes it.
-
-        Raises:
-            StoreError: if there is none of that id, or it is damaged.
-        """
-        root_of(session_id)
+        """Return the records of a session, even while a process writes it."""
         with as_store_errors():
             return await asyncio.to_thread(lambda: read(self._path(session_id)).records)
 
     async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
-        """Return the proxy's sessions whose last record is older than this many seconds, the oldest first.
-
-        Raises:
-            StoreError: if the directory cannot be listed.
-        """
+        """Return the proxy's sessions whose last record is older than this many seconds, the oldest first."""
         with as_store_errors():
             return await asyncio.to_thread(self._unwritten, seconds)
 
     async def delete(self, session_id: str) -> None:
-        """Delete a session's files.
-
-        Raises:
-            SessionBusyError: if a process has it open.
-            StoreError: if there is none of that id, or it cannot be deleted.
-        """
-        root_of(session_id)
+        """Delete a session's files."""
         with as_store_errors():
             await asyncio.to_thread(lambda: self._sessions.delete(self._path(session_id)))
 
@@ -176,23 +160,6 @@ class DiskStore:
             _LOGGER.warning("%s", journal.repaired)
         return _DiskLog(journal)
 
-    def _create(self, session_id: str, message_format: str) -> Journal:
-        return self._sessions.create(
-            self._cwd,
-            message_format=message_format,
-            session_id=session_id,
-            folder=root_of(session_id),
-            fsync=self._fsync,
-            committed=False,
-        )
-
-    def _find(self, root: str) -> Sequence[str]:
-        found = []
-        for path in self._glob(root, "*"):
-            with suppress(OSError):  # removed since it was listed
-                found.append((path.stat().st_mtime_ns, path))
-        return tuple(id_of(path) for _, path in sorted(found, reverse=True)[:MAX_FOUND])
-
     def _path(self, session_id: str) -> Path:
         for path in self._glob(root_of(session_id), session_id):
             return path
@@ -210,7 +177,7 @@ class DiskStore:
             raise StoreError(f"cannot list the sessions in {root}: {error.strerror or error}") from error
 
 
-class _DiskLog(HeldLog):
+class _DiskLog(Log):
     """A session in a file that this process has open."""
 
     def __init__(self, journal: Journal) -> None:

@@ -6,15 +6,15 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, LiteralString, TypeAlias, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from wane.core.errors import ConfigError
-from wane.proxy.store import postgres_statements as sql
-from wane.proxy.store.base import KEEP, MAX_FOUND, StoredSession, StoreError, lost, root_of, within
-from wane.proxy.store.database import TIMEOUTS, End, Location, NewLines, Outage, Timeouts
+from wane.proxy.store.base import KEEP, MAX_FOUND, StoredSession, StoreError, root_of
+from wane.proxy.store.database import TIMEOUTS, Database, End, Timeouts
+from wane.proxy.store.location import Location
 
 T = TypeVar("T")
 
@@ -30,7 +30,105 @@ Connection: TypeAlias = psycopg.AsyncConnection[tuple[Any, ...]]
 _CONNECTIONS: Final = 10  # of a process; each is used for one statement at a time
 
 
-class PostgresDatabase:
+# The statements. Each is one step, and safe to repeat.
+
+VERSION: Final = 1
+"""Version of the tables."""
+
+HAS_TABLES: Final = "SELECT to_regclass('wane_schema') IS NOT NULL"
+SCHEMA_VERSION: Final = "SELECT version FROM wane_schema"
+
+# An arbitrary number that only Wane uses, so that it waits for no other program.
+LOCK_TABLES: Final = "SELECT pg_advisory_xact_lock(8428427262005)"
+
+MAKE_TABLES: Final[tuple[LiteralString, ...]] = (
+    """
+    CREATE TABLE IF NOT EXISTS wane_session (
+        id text PRIMARY KEY,
+        root text NOT NULL,
+        lines integer NOT NULL,
+        tail text NOT NULL,
+        written timestamptz NOT NULL
+    )
+    """,
+    "CREATE INDEX IF NOT EXISTS wane_session_root ON wane_session (root, written DESC)",
+    "CREATE INDEX IF NOT EXISTS wane_session_written ON wane_session (written)",
+    """
+    CREATE TABLE IF NOT EXISTS wane_line (
+        session text NOT NULL REFERENCES wane_session (id) ON DELETE CASCADE,
+        number integer NOT NULL,
+        line text NOT NULL,
+        PRIMARY KEY (session, number)
+    )
+    """,
+    # Created last: if it exists, so do the others.
+    "CREATE TABLE IF NOT EXISTS wane_schema (version integer PRIMARY KEY)",
+)
+SET_VERSION: Final = """
+INSERT INTO wane_schema (version) SELECT %(version)s WHERE NOT EXISTS (SELECT FROM wane_schema)
+"""
+
+FIND: Final = "SELECT id FROM wane_session WHERE root = %(root)s ORDER BY written DESC, id LIMIT %(limit)s"
+
+BEGIN: Final = """
+WITH begun AS (
+    INSERT INTO wane_session (id, root, lines, tail, written)
+    VALUES (%(id)s, %(root)s, 1, %(tail)s, clock_timestamp())
+    ON CONFLICT DO NOTHING
+    RETURNING id
+)
+INSERT INTO wane_line (session, number, line) SELECT id, 1, %(line)s FROM begun RETURNING number
+"""
+
+LINES: Final = """
+SELECT line FROM wane_line WHERE session = %(id)s ORDER BY number LIMIT %(limit)s
+"""
+
+NEWS: Final = """
+SELECT lines, tail, ARRAY(SELECT line FROM wane_line WHERE session = %(id)s AND number > %(known)s ORDER BY number)
+FROM wane_session WHERE id = %(id)s
+"""
+
+APPEND: Final = """
+WITH grown AS (
+    UPDATE wane_session
+    SET lines = lines + %(count)s, tail = %(tail)s, written = clock_timestamp()
+    WHERE id = %(id)s AND lines = %(known)s AND tail = %(before)s
+    RETURNING id
+)
+INSERT INTO wane_line (session, number, line)
+SELECT grown.id, %(known)s + fresh.number, fresh.line
+FROM grown, unnest(%(lines)s::text[]) WITH ORDINALITY AS fresh (line, number)
+RETURNING number
+"""
+
+APPENDED: Final = """
+SELECT 1 FROM wane_session WHERE id = %(id)s AND lines = %(known)s + %(count)s AND tail = %(tail)s
+"""
+
+WAIT_FOR_DISK: Final = "SET LOCAL synchronous_commit = on"
+TOUCH: Final = "UPDATE wane_session SET lines = lines WHERE id = %(id)s"
+
+PURGE: Final = """
+DELETE FROM wane_session
+WHERE id IN (
+    SELECT id FROM wane_session
+    WHERE written < clock_timestamp() - make_interval(secs => %(expiry)s)
+    LIMIT %(limit)s
+    FOR UPDATE SKIP LOCKED
+)
+RETURNING id
+"""
+
+UNWRITTEN: Final = """
+SELECT id, written, (SELECT sum(octet_length(line)) FROM wane_line WHERE session = id)::bigint FROM wane_session
+WHERE written < clock_timestamp() - make_interval(secs => %(seconds)s) ORDER BY written
+"""
+
+DELETE: Final = "DELETE FROM wane_session WHERE id = %(id)s RETURNING id"
+
+
+class PostgresDatabase(Database):
     """Logs of lines in PostgreSQL. It connects and creates its tables only when they are needed.
 
     Args:
@@ -42,43 +140,40 @@ class PostgresDatabase:
         ConfigError: for an option that the client library does not know.
     """
 
+    errors = (psycopg.Error, OSError)
+    unreachable = (psycopg.OperationalError, OSError)
+
     def __init__(self, location: Location, keep: float = KEEP, timeouts: Timeouts = TIMEOUTS) -> None:
-        self.name = location.name
-        self._location = location
+        super().__init__(location, timeouts)
         self._keep = keep
         self._pool = Pool(_parameters(location, timeouts.limit))
-        self._limit = timeouts.limit
-        self._outage = Outage(timeouts.pause)
         self._preparing = asyncio.Lock()
         self._prepared = False
         self._purged = float("-inf")
 
-    def __repr__(self) -> str:
-        return f"PostgresDatabase({self.name!r})"
-
     async def find(self, root: str) -> Sequence[str]:
         """Return the ids of a root's sessions, the last written first."""
-        return tuple(row[0] for row in await self._rows(sql.FIND, {"root": root, "limit": MAX_FOUND}))
+        return tuple(row[0] for row in await self._rows(FIND, {"root": root, "limit": MAX_FOUND}))
 
     async def begin(self, session_id: str, line: bytes) -> None:
         """Create a log with the line of its header; now and then, delete expired sessions."""
         values = {"id": session_id, "root": root_of(session_id), "line": line.decode("ascii"), "tail": _tail(line)}
-        if not await self._rows(sql.BEGIN, values) and await self.fetch(session_id, 1) != [line]:
+        if not await self._rows(BEGIN, values) and await self.fetch(session_id, 1) != [line]:
             raise StoreError(f"there is already a session {session_id} in {self.name}")
         await self._purge()
 
     async def fetch(self, session_id: str, limit: int | None = None) -> Sequence[bytes]:
         """Return the lines of a log, or the first `limit` of them."""
-        rows = await self._rows(sql.LINES, {"id": session_id, "limit": limit})
+        rows = await self._rows(LINES, {"id": session_id, "limit": limit})
         return [row[0].encode("ascii") for row in rows]
 
-    async def new_lines(self, session_id: str, known: int) -> NewLines:
+    async def new_lines(self, session_id: str, known: int) -> tuple[End, Sequence[bytes]] | None:
         """Return the end of a log, and the lines after the known ones."""
-        rows = await self._rows(sql.NEWS, {"id": session_id, "known": known})
+        rows = await self._rows(NEWS, {"id": session_id, "known": known})
         if not rows:
-            raise lost(session_id, self.name)
+            return None
         ((count, tail, lines),) = rows
-        return NewLines(End(count, int(tail, 16)), [line.encode("ascii") for line in lines])
+        return End(count, int(tail, 16)), [line.encode("ascii") for line in lines]
 
     async def append(self, session_id: str, after: End, lines: Sequence[bytes]) -> bool:
         """Add lines to a log."""
@@ -91,15 +186,15 @@ class PostgresDatabase:
             "tail": _tail(lines[-1]),
         }
         # Added now, or before by an attempt whose answer was lost.
-        return bool(await self._rows(sql.APPEND, values) or await self._rows(sql.APPENDED, values))
+        return bool(await self._rows(APPEND, values) or await self._rows(APPENDED, values))
 
     async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
         """Return the sessions whose last record is older than this many seconds, the oldest first."""
-        return [StoredSession(*row) for row in await self._rows(sql.UNWRITTEN, {"seconds": seconds})]
+        return [StoredSession(*row) for row in await self._rows(UNWRITTEN, {"seconds": seconds})]
 
     async def delete(self, session_id: str) -> bool:
         """Delete a session."""
-        return bool(await self._rows(sql.DELETE, {"id": session_id}))
+        return bool(await self._rows(DELETE, {"id": session_id}))
 
     async def sync(self, session_id: str) -> None:
         """Wait until all commits are on the server's disk, and on its synchronous standbys if it has any."""
@@ -107,8 +202,8 @@ class PostgresDatabase:
         async def wait(connection: Connection) -> None:
             async with connection.transaction():
                 # Waiting for one commit means waiting for all before it.
-                await connection.execute(sql.WAIT_FOR_DISK)
-                await connection.execute(sql.TOUCH, {"id": session_id})
+                await connection.execute(WAIT_FOR_DISK)
+                await connection.execute(TOUCH, {"id": session_id})
 
         # A slow disk or a missing standby is no outage of the database.
         await self._run(wait, _SYNC_SECONDS)
@@ -134,43 +229,24 @@ class PostgresDatabase:
         if not self._prepared:
             async with self._preparing:
                 if not self._prepared:
-                    await self._step(self._prepare)
+                    await self._step(lambda: self._pool.run(self._prepare))
                     self._prepared = True
-        return await self._step(work, limit)
-
-    async def _step(self, work: Callable[[Connection], Awaitable[T]], own_limit: float | None = None) -> T:
-        started, limit = self._outage.started(), own_limit or self._limit
-        try:
-            done = await within(limit, self._pool.run(work))
-        except (psycopg.Error, OSError) as error:
-            # The library's error is not chained, because it may show secrets of the connection.
-            reason = self._location.without_secrets(error) or type(error).__name__
-            if isinstance(error, TimeoutError):
-                reason = f"no answer within {limit:g} seconds"
-            failure = StoreError(f"the store {self.name} does not work: {reason}")
-            if isinstance(error, (psycopg.OperationalError, OSError)):
-                if own_limit is None:
-                    self._outage.failed(failure, started)
-            else:
-                self._outage.answered()
-            raise failure from None
-        self._outage.answered()
-        return done
+        return await self._step(lambda: self._pool.run(work), limit)
 
     async def _prepare(self, connection: Connection) -> None:
-        cursor = await connection.execute(sql.HAS_TABLES)
+        cursor = await connection.execute(HAS_TABLES)
         if (await cursor.fetchall()) == [(False,)]:
             async with connection.transaction():
                 # One process creates the tables; others wait, and find them.
-                await connection.execute(sql.LOCK_TABLES)
-                for statement in sql.MAKE_TABLES:
+                await connection.execute(LOCK_TABLES)
+                for statement in MAKE_TABLES:
                     await connection.execute(statement)
-                await connection.execute(sql.SET_VERSION, {"version": sql.VERSION})
-        versions = await (await connection.execute(sql.SCHEMA_VERSION)).fetchall()
-        if versions != [(sql.VERSION,)]:
+                await connection.execute(SET_VERSION, {"version": VERSION})
+        versions = await (await connection.execute(SCHEMA_VERSION)).fetchall()
+        if versions != [(VERSION,)]:
             found = ", ".join(str(version) for (version,) in versions) or "none"
             raise StoreError(
-                f"the tables in {self.name} are of version {found}, but this Wane needs version {sql.VERSION}:"
+                f"the tables in {self.name} are of version {found}, but this Wane needs version {VERSION}:"
                 " update Wane, or use another database or schema"
             )
 
@@ -180,7 +256,7 @@ class PostgresDatabase:
             return
         self._purged = now
         try:
-            deleted = await self._rows(sql.PURGE, {"expiry": self._keep, "limit": _PURGED_AT_ONCE})
+            deleted = await self._rows(PURGE, {"expiry": self._keep, "limit": _PURGED_AT_ONCE})
             if len(deleted) == _PURGED_AT_ONCE:
                 self._purged = float("-inf")
         except StoreError as error:

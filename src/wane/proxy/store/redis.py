@@ -21,8 +21,9 @@ from redis.exceptions import ConnectionError as GoneError
 from redis.exceptions import TimeoutError as SlowError
 
 from wane.core.errors import ConfigError
-from wane.proxy.store.base import KEEP, MAX_FOUND, StoredSession, StoreError, lost, root_of, within
-from wane.proxy.store.database import TIMEOUTS, End, Location, NewLines, Outage, Timeouts
+from wane.proxy.store.base import KEEP, MAX_FOUND, StoredSession, StoreError, root_of
+from wane.proxy.store.database import TIMEOUTS, Database, End, Timeouts
+from wane.proxy.store.location import Location
 
 _CONNECTIONS: Final = 32
 _CONNECT_SECONDS: Final = 2.0
@@ -91,7 +92,7 @@ return redis.call('DEL', KEYS[1])
 """Delete a session. Keys: lines, ids. Argument: id. 1 if it existed."""
 
 
-class RedisDatabase:
+class RedisDatabase(Database):
     """Logs of lines in Redis. It connects only when a connection is needed.
 
     Args:
@@ -103,19 +104,18 @@ class RedisDatabase:
         ConfigError: for an option that the client library does not know.
     """
 
+    errors = (RedisError, OSError)
+    unreachable = (GoneError, SlowError, OSError)
+    late = (SlowError, TimeoutError)
+
     def __init__(self, location: Location, keep: float = KEEP, timeouts: Timeouts = TIMEOUTS) -> None:
-        self.name = location.name
-        self._location = location
+        super().__init__(location, timeouts)
         self._expiry = round(keep * 1000)
         pool = _pool(location, timeouts.limit)
-        self._limit: float = pool.connection_kwargs["socket_timeout"]
-        self._outage = Outage(timeouts.pause)
+        self._limit = pool.connection_kwargs["socket_timeout"]
         # `Any`, because the library's methods are typed for both its synchronous and its asynchronous client.
         self._client: Any = Redis(connection_pool=pool)
         self._scripts = {script: self._client.register_script(script) for script in (BEGIN, NEWS, APPEND, DELETE)}
-
-    def __repr__(self) -> str:
-        return f"RedisDatabase({self.name!r})"
 
     async def find(self, root: str) -> Sequence[str]:
         """Return the ids of a root's sessions, the last written first, without expired ones."""
@@ -136,12 +136,10 @@ class RedisDatabase:
         lines: Sequence[bytes] = await self._query(lambda: self._client.lrange(key, 0, last))
         return lines
 
-    async def new_lines(self, session_id: str, known: int) -> NewLines:
+    async def new_lines(self, session_id: str, known: int) -> tuple[End, Sequence[bytes]] | None:
         """Return the end of a log, and the lines after the known ones."""
         count, checksum, lines = await self._run(NEWS, session_id, ("lines",), known)
-        if not count:
-            raise lost(session_id, self.name)
-        return NewLines(End(count, int(checksum, 16)), lines)
+        return (End(count, int(checksum, 16)), lines) if count else None
 
     async def append(self, session_id: str, after: End, lines: Sequence[bytes]) -> bool:
         """Add lines to a log."""
@@ -192,32 +190,17 @@ class RedisDatabase:
         return exist
 
     async def _query(self, ask: Callable[[], Awaitable[Any]]) -> Any:
-        started = self._outage.started()
-        try:
-            answer = await within(self._limit, self._retried(ask))
-        except (RedisError, OSError) as error:
-            # The library's error is not chained, because it may show secrets of the connection.
-            reason = self._location.without_secrets(error) or type(error).__name__
-            if isinstance(error, (TimeoutError, SlowError)):
-                reason = f"no answer within {self._limit:g} seconds"
-            failure = StoreError(f"the store {self.name} does not work: {reason}")
-            if isinstance(error, (GoneError, SlowError, OSError)):
-                self._outage.failed(failure, started)
-            else:
-                self._outage.answered()
-            raise failure from None
-        self._outage.answered()
-        return answer
+        async def work() -> Any:
+            try:
+                return await ask()
+            except GoneError as error:
+                if isinstance(error, AuthenticationError):
+                    raise
+                # The connection broke while it was idle, and so did others. Every step is safe to repeat.
+                await self._client.connection_pool.disconnect(inuse_connections=False)
+                return await ask()
 
-    async def _retried(self, ask: Callable[[], Awaitable[Any]]) -> Any:
-        try:
-            return await ask()
-        except GoneError as error:
-            if isinstance(error, AuthenticationError):
-                raise
-            # The connection broke while it was idle, and so did others. Every step is safe to repeat.
-            await self._client.connection_pool.disconnect(inuse_connections=False)
-            return await ask()
+        return await self._step(work)
 
 
 def _pool(location: Location, limit: float) -> BlockingConnectionPool:
