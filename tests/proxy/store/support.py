@@ -10,7 +10,7 @@ from typing import Any
 
 from wane.journal import NoteRecord, Record
 from wane.proxy.store import Log, SessionBusyError, Store, open_store
-from wane.proxy.store.database import TIMEOUTS, Database, Timeouts
+from wane.proxy.store.database import TIMEOUTS, DatabaseStore, Timeouts
 from wane.proxy.store.location import parse_location
 
 
@@ -35,16 +35,16 @@ class Place:
         return open_store(self.where)
 
 
-def database_of(where: str, timeouts: Timeouts = TIMEOUTS) -> Database:
-    """The database of a store."""
+def database_at(where: str, timeouts: Timeouts = TIMEOUTS) -> DatabaseStore:
+    """A store with other timeouts, or for its single steps."""
     location = parse_location(where)
     if where.startswith("postgresql"):
-        from wane.proxy.store.postgres import PostgresDatabase
+        from wane.proxy.store.postgres import PostgresStore
 
-        return PostgresDatabase(location, timeouts=timeouts)
-    from wane.proxy.store.redis import RedisDatabase
+        return PostgresStore(location, timeouts=timeouts)
+    from wane.proxy.store.redis import RedisStore
 
-    return RedisDatabase(location, timeouts=timeouts)
+    return RedisStore(location, timeouts=timeouts)
 
 
 def new_root() -> str:

@@ -15,7 +15,7 @@ import pytest
 import redis
 
 from tests.proxy.store.servers import PASSWORD, QUOTED, Postgres, Redis, free_port
-from tests.proxy.store.support import Place, add, database_of, new_root, note, topics
+from tests.proxy.store.support import Place, add, database_at, new_root, note, topics
 from wane.journal import read
 from wane.proxy.store import SessionLostError, Store, StoreError, open_store
 from wane.proxy.store.database import End
@@ -233,7 +233,7 @@ def test_a_line_that_was_changed_is_named(shared: Place, request: pytest.Fixture
         store = open_store(shared.where)
         log = await store.create(new_root(), "openai")
         await add(log, note(1), note(2))
-        (_, line, _) = await database_of(shared.where).fetch(log.id)
+        (_, line, _) = await database_at(shared.where).fetch(log.id)
         changed = line.decode().replace('"1"', '"7"')
         if shared.kind == "redis":
             raw(request.getfixturevalue("redis_server")).lset(f"wane:{{{log.id[:24]}}}:{log.id}:lines", 1, changed)
@@ -303,7 +303,7 @@ async def _use(store: Store) -> None:
 
 def test_every_step_may_be_done_twice(shared: Place) -> None:
     async def act() -> None:
-        store, database = open_store(shared.where), database_of(shared.where)
+        store, database = open_store(shared.where), database_at(shared.where)
         log = await store.create(new_root(), "openai")
         await add(log, note(1), note(2))
         header, first, second = await database.fetch(log.id)

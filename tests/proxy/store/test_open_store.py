@@ -12,7 +12,7 @@ import pytest
 from wane.core.errors import ConfigError
 from wane.proxy.store import StoreError, open_store
 from wane.proxy.store.base import MemoryStore
-from wane.proxy.store.database import SharedStore
+from wane.proxy.store.database import DatabaseStore
 from wane.proxy.store.disk import DiskStore
 from wane.proxy.store.location import parse_location
 
@@ -45,8 +45,9 @@ def test_a_store_is_what_its_name_says(tmp_path: Path, monkeypatch: pytest.Monke
 )
 def test_a_database_is_not_connected_to_yet_and_shown_without_secrets(where: str, shown: str) -> None:
     store = open_store(where)
-    assert isinstance(store, SharedStore)
-    assert repr(store) == f"SharedStore({shown!r})"
+    assert isinstance(store, DatabaseStore)
+    kind = "PostgresStore" if where.startswith("postgres") else "RedisStore"
+    assert repr(store) == f"{kind}({shown!r})"
     assert SECRET not in repr(parse_location(where))
 
 

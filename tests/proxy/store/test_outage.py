@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tests.proxy.store.servers import QUOTED
-from tests.proxy.store.support import Place, add, database_of, new_root, note, topics
+from tests.proxy.store.support import Place, add, database_at, new_root, note, topics
 from wane.proxy.store import Log, StoreError
-from wane.proxy.store.database import Outage, SharedStore, Timeouts, within
+from wane.proxy.store.database import Outage, Timeouts, within
 
 AT_ONCE = "does not work: no answer within 1 seconds; it is not asked again"
 
@@ -102,8 +102,8 @@ def test_a_hanging_server_is_waited_for_once(shared: Place, request: pytest.Fixt
     server = request.getfixturevalue("redis_server" if shared.kind == "redis" else "postgres_server")
 
     async def act() -> None:
-        store = SharedStore(database_of(shared.where, Timeouts(limit=1, pause=600)))
-        again = SharedStore(database_of(shared.where, Timeouts(limit=1, pause=1.5)))
+        store = database_at(shared.where, Timeouts(limit=1, pause=600))
+        again = database_at(shared.where, Timeouts(limit=1, pause=1.5))
         log, other = await store.create(new_root(), "openai"), await again.create(new_root(), "openai")
         await add(log, note(1))
         await add(other, note(1))
@@ -137,7 +137,7 @@ def test_a_server_that_hangs_in_the_midst_of_a_hold(shared: Place, request: pyte
     server = request.getfixturevalue("redis_server" if shared.kind == "redis" else "postgres_server")
 
     async def act() -> None:
-        store = SharedStore(database_of(shared.where, Timeouts(limit=1, pause=600)))
+        store = database_at(shared.where, Timeouts(limit=1, pause=600))
         log = await store.create(new_root(), "openai")
         async with log.hold():
             with server.hanging():
@@ -156,7 +156,7 @@ def test_many_who_wait_for_a_server_that_says_nothing(scheme: str) -> None:
         where = f"{scheme}://wane:{QUOTED}@127.0.0.1:{silent.getsockname()[1]}/0"
 
         async def act() -> None:
-            store = SharedStore(database_of(where, Timeouts(limit=1, pause=600)))
+            store = database_at(where, Timeouts(limit=1, pause=600))
             # More than there are connections.
             found = await asyncio.gather(*(store.find(new_root()) for _ in range(50)), return_exceptions=True)
             assert {type(error) for error in found} == {StoreError}

@@ -11,12 +11,13 @@ import pytest
 
 from tests.proxy.sessions.test_index import SMALL, result, work, worker
 from tests.proxy.store.servers import Redis
-from tests.proxy.store.support import Place, database_of
+from tests.proxy.store.support import Place, database_at
 from tests.proxy.world import CLIENTS, Client, exchange, run_turn
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store import open_store
 from wane.proxy.store.base import MemoryStore
-from wane.proxy.store.database import Database, End, SharedStore
+from wane.proxy.store.database import End
+from wane.proxy.store.location import parse_location
 
 every_client = pytest.mark.parametrize("make", CLIENTS, ids=lambda client: client.__name__)
 
@@ -72,27 +73,25 @@ def test_requests_of_one_session_in_two_processes_at_once(shared: Place) -> None
     asyncio.run(main())
 
 
-class Raced:
-    """A database in which another process adds to a session right before this one does, once."""
+def raced(where: str, at: int) -> Any:
+    """A store in which another process adds to a session right before this one does, once."""
+    kind: Any = type(database_at(where))
 
-    def __init__(self, database: Database, at: int) -> None:
-        self._database = database
-        self._left = at
-        self.race: Callable[[], Awaitable[object]] | None = None
-        self.refused = 0
+    class Raced(kind):  # type: ignore[misc]
+        left = at
+        race: Callable[[], Awaitable[object]] | None = None
+        refused = 0
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._database, name)
+        async def append(self, session_id: str, after: End, lines: Sequence[bytes]) -> bool:
+            if self.race is not None and (left := self.left) >= 0:
+                self.left -= 1
+                if not left:
+                    await self.race()
+            added: bool = await super().append(session_id, after, lines)
+            self.refused += not added
+            return added
 
-    async def append(self, session_id: str, after: End, lines: Sequence[bytes]) -> bool:
-        race = self.race
-        if race is not None and (left := self._left) >= 0:
-            self._left -= 1
-            if not left:
-                await race()
-        added = await self._database.append(session_id, after, lines)
-        self.refused += not added
-        return added
+    return Raced(parse_location(where))
 
 
 @pytest.mark.parametrize(
@@ -106,15 +105,15 @@ def test_another_process_adds_between_reading_and_adding(
     async def main() -> None:
         client = CLIENTS[0]()
         upstream = worker(client, 1)
-        raced = Raced(database_of(shared.where), at)
-        indexes = [SessionIndex(SharedStore(raced), SMALL), SessionIndex(open_store(shared.where), SMALL)]
+        store = raced(shared.where, at)
+        indexes = [SessionIndex(store, SMALL), SessionIndex(open_store(shared.where), SMALL)]
         await work(indexes[0], client, upstream, 4)
         other = client.copy()
         client.say("One way.")
         other.say(theirs)
-        raced.race = lambda: run_turn(indexes[1], other, upstream, result)
+        store.race = lambda: run_turn(indexes[1], other, upstream, result)
         await run_turn(indexes[0], client, upstream, result)
-        assert raced.refused == 1
+        assert store.refused == 1
         later = SessionIndex(open_store(shared.where), SMALL)
         for each in (client, other):
             done = await work(later, each, upstream, 2)

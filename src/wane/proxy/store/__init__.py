@@ -18,7 +18,6 @@ from wane.proxy.store.base import (
     StoredSession,
     StoreError,
 )
-from wane.proxy.store.database import Database, SharedStore
 from wane.proxy.store.disk import DiskStore
 from wane.proxy.store.location import parse_location, scheme_of
 
@@ -57,22 +56,22 @@ def open_store(where: str | None, keep: float = KEEP) -> Store:
         return MemoryStore()
     scheme = scheme_of(where)
     if scheme in _REDIS or scheme in _POSTGRESQL:
-        return SharedStore(_database(where, keep, redis=scheme in _REDIS))
+        return _database(where, keep, redis=scheme in _REDIS)
     if scheme is not None:
         raise ConfigError(f"sessions cannot be stored at a URL that begins with {scheme}:; {_CHOICES}")
     return DiskStore(SessionStore(default_root(os.environ) if where == DISK else _directory(where)), keep=keep)
 
 
-def _database(where: str, keep: float, *, redis: bool) -> Database:
+def _database(where: str, keep: float, *, redis: bool) -> Store:
     location = parse_location(where)
     try:
         if redis:
-            from wane.proxy.store.redis import RedisDatabase
+            from wane.proxy.store.redis import RedisStore
 
-            return RedisDatabase(location, keep)
-        from wane.proxy.store.postgres import PostgresDatabase
+            return RedisStore(location, keep)
+        from wane.proxy.store.postgres import PostgresStore
 
-        return PostgresDatabase(location, keep)
+        return PostgresStore(location, keep)
     except ImportError:
         raise MissingExtraError(f"the store {location.name}", "redis" if redis else "postgresql") from None
 

@@ -1,6 +1,6 @@
 """Sessions in a database, shared by several processes: logs of lines with compare-and-append.
 
-`Database` lists the steps that a database must provide. All databases share the rest:
+The abstract methods of `DatabaseStore` are the steps that a database must provide. All databases share the rest:
 
 - Sessions are not locked. A process appends together with the end that it read, and the database appends nothing if the
   log has grown since; the process then reads the new lines and decides again. So a stopped, killed or disconnected
@@ -39,7 +39,6 @@ from wane.proxy.store.base import (
     StoreError,
     are_heavy,
     as_store_errors,
-    checked_root,
     in_thread_if,
     new_id,
     root_of,
@@ -150,11 +149,11 @@ class End:
     checksum: int
 
 
-class Database(ABC):
-    """Stores logs of lines. Each step is atomic, and can be repeated.
+class DatabaseStore(ABC):
+    """Stores sessions of any number of processes in a database, as logs of lines.
 
-    Lines are the journal's, without newlines: printed line by line, a log is a journal file. All steps raise a
-    StoreError if the database cannot be reached, or refuses.
+    Lines are the journal's, without newlines: printed line by line, a log is a journal file. Each step is atomic, and
+    can be repeated. All raise a StoreError if the database cannot be reached, or refuses.
 
     Args:
         location: where the database is.
@@ -167,6 +166,7 @@ class Database(ABC):
         late: which of these mean that it did not answer in time.
     """
 
+    persistent = True
     errors: ClassVar[tuple[type[Exception], ...]]
     unreachable: ClassVar[tuple[type[Exception], ...]]
     late: ClassVar[tuple[type[Exception], ...]] = (TimeoutError,)
@@ -179,6 +179,8 @@ class Database(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
+
+    # Steps
 
     @abstractmethod
     async def find(self, root: str) -> Sequence[str]:
@@ -205,7 +207,7 @@ class Database(ABC):
         """Return the sessions whose last record is older than this many seconds, the oldest first."""
 
     @abstractmethod
-    async def delete(self, session_id: str) -> bool:
+    async def drop(self, session_id: str) -> bool:
         """Delete a session; return False if there is none of that id."""
 
     @abstractmethod
@@ -215,6 +217,40 @@ class Database(ABC):
     @abstractmethod
     async def close(self) -> None:
         """Close all connections."""
+
+    # The store
+
+    async def check(self) -> None:
+        """Check that the database works."""
+        await self.find(_UNUSED_ROOT)
+
+    async def create(self, root: str, message_format: str) -> Log:
+        """Create a session."""
+        header = new_header(new_id(root), cwd=Path.cwd(), message_format=message_format)
+        line = write_line(header)
+        await self.begin(header.id, line[:-1])
+        return _SharedLog(self, header, line)
+
+    async def open(self, session_id: str) -> Log:
+        """Open a session; other processes may have it open too."""
+        (line,) = await self._fetch(session_id, 1)
+        return _SharedLog(self, self._header(session_id, line), line)
+
+    async def read(self, session_id: str) -> Sequence[Record]:
+        """Return the records of a session."""
+        first, *rest = await self._fetch(session_id)
+        self._header(session_id, first)
+        return await _records(rest, checksum_of(first), 2, self.place(session_id))
+
+    async def delete(self, session_id: str) -> None:
+        """Delete a session. A process that has it in memory finds it lost, and stores it again."""
+        root_of(session_id)
+        if not await self.drop(session_id):
+            raise StoreError(f"there is no {self.place(session_id)}")
+
+    def place(self, session_id: str) -> str:
+        """Return a session's name in errors."""
+        return f"session {session_id} in {self.name}"
 
     async def _step(self, work: Callable[[], Coroutine[Any, Any, T]], own_limit: float | None = None) -> T:
         """Do one step, unless the database is down.
@@ -243,89 +279,33 @@ class Database(ABC):
         self._outage.answered()
         return done
 
-
-class SharedStore:
-    """Stores sessions of any number of processes in a database.
-
-    Args:
-        database: stores their lines.
-    """
-
-    persistent = True
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def __repr__(self) -> str:
-        return f"SharedStore({self._database.name!r})"
-
-    async def check(self) -> None:
-        """Check that the database works."""
-        await self._database.find(_UNUSED_ROOT)
-
-    async def find(self, root: str) -> Sequence[str]:
-        """Return the sessions of a root."""
-        return await self._database.find(checked_root(root))
-
-    async def create(self, root: str, message_format: str) -> Log:
-        """Create a session."""
-        header = new_header(new_id(root), cwd=Path.cwd(), message_format=message_format)
-        line = write_line(header)
-        await self._database.begin(header.id, line[:-1])
-        return _SharedLog(self._database, header, line)
-
-    async def open(self, session_id: str) -> Log:
-        """Open a session; other processes may have it open too."""
-        (line,) = await self._fetch(session_id, 1)
-        return _SharedLog(self._database, self._header(session_id, line), line)
-
-    async def read(self, session_id: str) -> Sequence[Record]:
-        """Return the records of a session."""
-        first, *rest = await self._fetch(session_id)
-        self._header(session_id, first)
-        return await _records(rest, checksum_of(first), 2, _name(session_id, self._database))
-
-    async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
-        """Return the sessions whose last record is older than this many seconds, the oldest first."""
-        return await self._database.unwritten(seconds)
-
-    async def delete(self, session_id: str) -> None:
-        """Delete a session. A process that has it in memory finds it lost, and stores it again."""
-        root_of(session_id)
-        if not await self._database.delete(session_id):
-            raise StoreError(f"there is no {_name(session_id, self._database)}")
-
-    async def close(self) -> None:
-        """Close all connections."""
-        await self._database.close()
-
     async def _fetch(self, session_id: str, limit: int | None = None) -> Sequence[bytes]:
         root_of(session_id)
-        lines = await self._database.fetch(session_id, limit)
+        lines = await self.fetch(session_id, limit)
         if not lines:
-            raise StoreError(f"there is no {_name(session_id, self._database)}; it may have expired")
+            raise StoreError(f"there is no {self.place(session_id)}; it may have expired")
         return [line + b"\n" for line in lines]
 
     def _header(self, session_id: str, line: bytes) -> Header:
         try:
             return read_header(line)
         except (DamagedLineError, OtherVersionLineError) as error:
-            raise StoreError(f"cannot read the {_name(session_id, self._database)}: {error}") from None
+            raise StoreError(f"cannot read the {self.place(session_id)}: {error}") from None
 
 
 class _SharedLog(Log):
     """One process's view of a session in a database."""
 
-    def __init__(self, database: Database, header: Header, line: bytes) -> None:
+    def __init__(self, store: DatabaseStore, header: Header, line: bytes) -> None:
         super().__init__(header)
-        self._database = database
+        self._store = store
         self._first = self._end = End(1, checksum_of(line))
 
     def rewind(self) -> None:
         self._end = self._first
 
     async def sync(self) -> None:
-        await self._database.sync(self.id)
+        await self._store.sync(self.id)
 
     async def _news(self) -> Sequence[Record]:
         records, self._end = await uninterrupted(self._read())
@@ -337,18 +317,18 @@ class _SharedLog(Log):
 
     async def _read(self) -> tuple[Sequence[Record], End]:
         known = self._end
-        found = await self._database.new_lines(self.id, known.lines)
+        found = await self._store.new_lines(self.id, known.lines)
         if found is None:
             raise self._gone()
         end, new = found
         if end.lines != known.lines + len(new) or (not new and end != known):
             raise SessionLostError(
-                f"the {_name(self.id, self._database)} ends with line {end.lines}, but does not continue line"
+                f"the {self._store.place(self.id)} ends with line {end.lines}, but does not continue line"
                 f" {known.lines} of this process: the database lost some of it, or went back to an earlier state"
             )
         lines = [line + b"\n" for line in new]
         try:
-            return await _records(lines, known.checksum, known.lines + 1, _name(self.id, self._database)), end
+            return await _records(lines, known.checksum, known.lines + 1, self._store.place(self.id)), end
         except StoreError as error:
             # Damaged, or appended after the database went back to a state without our last line.
             raise SessionLostError(f"{error}; the session's new lines do not continue line {known.lines}") from None
@@ -357,26 +337,20 @@ class _SharedLog(Log):
         end = self._end
         with as_store_errors():
             lines = await in_thread_if(are_heavy(records), lambda: write_lines(records, end.checksum))
-        if not await self._database.append(self.id, end, [line[:-1] for line in lines]):
-            if not await self._database.fetch(self.id, 1):
+        if not await self._store.append(self.id, end, [line[:-1] for line in lines]):
+            if not await self._store.fetch(self.id, 1):
                 raise self._gone()
             raise SessionChangedError(
-                f"nothing was added to the {_name(self.id, self._database)}: another process has added to it in the"
+                f"nothing was added to the {self._store.place(self.id)}: another process has added to it in the"
                 " meantime"
             )
         self._end = End(end.lines + len(lines), checksum_of(lines[-1]))
 
     def _gone(self) -> SessionLostError:
-        return SessionLostError(
-            f"the session {self.id} is no longer in {self._database.name}: it expired, or was deleted"
-        )
+        return SessionLostError(f"the session {self.id} is no longer in {self._store.name}: it expired, or was deleted")
 
 
 async def _records(lines: Sequence[bytes], after: int, first: int, place: str) -> Sequence[Record]:
     heavy = sum(map(len, lines)) >= HEAVY
     with as_store_errors():
         return await in_thread_if(heavy, lambda: read_lines(lines, after, first=first, place=f"the {place}"))
-
-
-def _name(session_id: str, database: Database) -> str:
-    return f"session {session_id} in {database.name}"

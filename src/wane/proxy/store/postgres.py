@@ -12,8 +12,8 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from wane.core.errors import ConfigError
-from wane.proxy.store.base import KEEP, MAX_FOUND, StoredSession, StoreError, root_of
-from wane.proxy.store.database import TIMEOUTS, Database, End, Timeouts
+from wane.proxy.store.base import KEEP, MAX_FOUND, StoredSession, StoreError, checked_root, root_of
+from wane.proxy.store.database import TIMEOUTS, DatabaseStore, End, Timeouts
 from wane.proxy.store.location import Location
 
 T = TypeVar("T")
@@ -128,7 +128,7 @@ WHERE written < clock_timestamp() - make_interval(secs => %(seconds)s) ORDER BY 
 DELETE: Final = "DELETE FROM wane_session WHERE id = %(id)s RETURNING id"
 
 
-class PostgresDatabase(Database):
+class PostgresStore(DatabaseStore):
     """Logs of lines in PostgreSQL. It connects and creates its tables only when they are needed.
 
     Args:
@@ -153,7 +153,7 @@ class PostgresDatabase(Database):
 
     async def find(self, root: str) -> Sequence[str]:
         """Return the ids of a root's sessions, the last written first."""
-        return tuple(row[0] for row in await self._rows(FIND, {"root": root, "limit": MAX_FOUND}))
+        return tuple(row[0] for row in await self._rows(FIND, {"root": checked_root(root), "limit": MAX_FOUND}))
 
     async def begin(self, session_id: str, line: bytes) -> None:
         """Create a log with the line of its header; now and then, delete expired sessions."""
@@ -192,7 +192,7 @@ class PostgresDatabase(Database):
         """Return the sessions whose last record is older than this many seconds, the oldest first."""
         return [StoredSession(*row) for row in await self._rows(UNWRITTEN, {"seconds": seconds})]
 
-    async def delete(self, session_id: str) -> bool:
+    async def drop(self, session_id: str) -> bool:
         """Delete a session."""
         return bool(await self._rows(DELETE, {"id": session_id}))
 

@@ -21,8 +21,8 @@ from redis.exceptions import ConnectionError as GoneError
 from redis.exceptions import TimeoutError as SlowError
 
 from wane.core.errors import ConfigError
-from wane.proxy.store.base import KEEP, MAX_FOUND, StoredSession, StoreError, root_of
-from wane.proxy.store.database import TIMEOUTS, Database, End, Timeouts
+from wane.proxy.store.base import KEEP, MAX_FOUND, StoredSession, StoreError, checked_root, root_of
+from wane.proxy.store.database import TIMEOUTS, DatabaseStore, End, Timeouts
 from wane.proxy.store.location import Location
 
 _CONNECTIONS: Final = 32
@@ -92,7 +92,7 @@ return redis.call('DEL', KEYS[1])
 """Delete a session. Keys: lines, ids. Argument: id. 1 if it existed."""
 
 
-class RedisDatabase(Database):
+class RedisStore(DatabaseStore):
     """Logs of lines in Redis. It connects only when a connection is needed.
 
     Args:
@@ -119,7 +119,7 @@ class RedisDatabase(Database):
 
     async def find(self, root: str) -> Sequence[str]:
         """Return the ids of a root's sessions, the last written first, without expired ones."""
-        key = self._key(root, "ids")
+        key = self._key(checked_root(root), "ids")
         ids = [raw.decode() for raw in await self._query(lambda: self._client.zrevrange(key, 0, MAX_FOUND - 1))]
         exist = await self._query(lambda: self._exist(root, ids)) if ids else ()
         return tuple(session_id for session_id, exists in zip(ids, exist, strict=True) if exists)
@@ -163,7 +163,7 @@ class RedisDatabase(Database):
                     found.append(StoredSession(session_id, datetime.fromtimestamp(written, UTC), size))
         return sorted(found, key=lambda session: session.written)
 
-    async def delete(self, session_id: str) -> bool:
+    async def drop(self, session_id: str) -> bool:
         """Delete a session."""
         return bool(await self._run(DELETE, session_id, ("lines", "ids"), session_id))
 
