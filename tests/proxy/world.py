@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from wane.proxy.sessions.base import Facts, Sessions
+from wane.proxy.sessions.base import Facts
+from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.wire.anthropic.protocol import AnthropicWire
 from wane.proxy.wire.base import Wire
 from wane.proxy.wire.chat.protocol import OpenAIChatWire
@@ -201,7 +202,7 @@ class Exchange:
     facts: Facts
 
 
-async def exchange(index: Sessions, client: Client, upstream: Upstream, tally: Tally = summed) -> Exchange:
+async def exchange(index: SessionIndex, client: Client, upstream: Upstream, tally: Tally = summed) -> Exchange:
     """Send a client's history through an index of sessions, as the server does, and return the client's answer."""
     body = client.body()
     turn = await index.turn(client.wire, body)
@@ -218,7 +219,7 @@ async def exchange(index: Sessions, client: Client, upstream: Upstream, tally: T
 
 
 async def run_turn(
-    index: Sessions, client: Client, upstream: Upstream, results: Callable[[str, Any], str], limit: int = 50
+    index: SessionIndex, client: Client, upstream: Upstream, results: Callable[[str, Any], str], limit: int = 50
 ) -> list[Exchange]:
     """Let an agent work until its model calls no more tools."""
     exchanges = []

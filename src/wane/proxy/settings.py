@@ -13,7 +13,7 @@ from wane.conversation.request import REMIND_AT
 from wane.conversation.timeline import CACHE_LIFETIME
 from wane.core import DEFAULT_BUDGET, Policy, ToolClass
 from wane.core.errors import ConfigError
-from wane.strategies.base import Annotate, policy_of
+from wane.strategies.base import EPISODIC, Annotate, policy_of
 
 DEFAULT_PORT: Final = 8484
 
@@ -331,6 +331,11 @@ class ContextSettings:
     remind_at: float | None = REMIND_AT
     cache_lifetime: float = CACHE_LIFETIME
     idle: float = 900.0
+
+    @property
+    def marked(self) -> bool:
+        """Whether the model marks episodes."""
+        return self.strategy in EPISODIC and self.annotate == "model"
 
     @property
     def passes(self) -> Policy:

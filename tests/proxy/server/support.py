@@ -11,7 +11,6 @@ from typing import Any
 
 from wane.proxy.server.app import known_wires
 from wane.proxy.server.run import Running, serving
-from wane.proxy.sessions.base import Sessions
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import Address, ServerSettings, Timeouts, UpstreamUrl
 from wane.proxy.store import open_store
@@ -114,10 +113,9 @@ async def read_request(reader: asyncio.StreamReader) -> Asked | None:
 async def proxy(
     upstream: str,
     *,
-    index: Sessions | None = None,
+    index: SessionIndex | None = None,
     wires: Mapping[str, Wire] | None = None,
     timeouts: Mapping[str, float] | None = None,
-    ready: Callable[[], Awaitable[None]] | None = None,
     telemetry: Any = None,
     **settings: Any,
 ) -> AsyncIterator[Running]:
@@ -125,9 +123,8 @@ async def proxy(
     listen = Address("127.0.0.1", 0)
     quick = {"grace": 0.3, **(timeouts or {})}
     chosen = ServerSettings(UpstreamUrl.parse(upstream), listen, timeouts=Timeouts(**quick), **settings)
-    async with serving(
-        chosen, index or SessionIndex(open_store(None)), wires or known_wires(), ready=ready, telemetry=telemetry
-    ) as running:
+    index = index or SessionIndex(open_store(None))
+    async with serving(chosen, index, {**known_wires(), **(wires or {})}, telemetry=telemetry) as running:
         yield running
 
 

@@ -32,8 +32,8 @@ from tests.proxy.server.support import (
 )
 from tests.proxy.store.servers import free_port
 from wane.proxy.server.run import Running
-from wane.proxy.sessions.base import SessionStatus, Turn
 from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.sessions.turn import SessionTurn
 from wane.proxy.store import open_store
 from wane.proxy.wire.base import Body, Wire
 from wane.proxy.wire.rounds import Round
@@ -264,18 +264,20 @@ def test_provider_whose_answer_is_no_http() -> None:
 # Wane
 
 
-class FailingBook:
+class FailingIndex(SessionIndex):
     """An index that fails where it is told to, and is a real one otherwise."""
 
     def __init__(self, where: str) -> None:
+        super().__init__(open_store(None))
         self.where = where
-        self.index = SessionIndex(open_store(None))
 
-    async def turn(self, wire: Wire, body: Body, *, size: int = 0) -> Turn:
+    async def turn(self, wire: Wire, body: Body, *, size: int = 0) -> SessionTurn:
         if self.where == "turn":
             raise KeyError("a defect")
-        turn = await self.index.turn(wire, body, size=size)
-        return FailingTurn(turn) if self.where == "answered" else turn
+        turn = await super().turn(wire, body, size=size)
+        if self.where == "answered":
+            turn.__class__ = FailingTurn
+        return turn
 
     async def peek(self, wire: Wire, body: Body) -> Body:
         raise KeyError("a defect")
@@ -283,19 +285,8 @@ class FailingBook:
     async def shortened(self, wire: Wire, body: Body) -> Body | None:
         raise KeyError("a defect")
 
-    def status(self) -> list[SessionStatus]:
-        return []
 
-    async def sweep(self) -> None: ...
-
-    async def close(self) -> None:
-        await self.index.close()
-
-
-class FailingTurn:
-    def __init__(self, turn: Turn) -> None:
-        self.body, self.own, self.facts = turn.body, turn.own, turn.facts
-
+class FailingTurn(SessionTurn):
     async def answered(self, round_: Round) -> Body | None:
         raise KeyError("a defect")
 
@@ -331,7 +322,7 @@ def test_failure_of_wane(where: str, strict: bool, caplog: pytest.LogCaptureFixt
         writer.write(response(message("hi")))
 
     async def main() -> None:
-        index = FailingBook(where)
+        index = FailingIndex(where)
         wires = {"anthropic": failing_wire(where)}
         sent = body(stream=False)
         async with provider(whole) as up, proxy(up.url, index=index, wires=wires, strict=strict) as running:
@@ -353,7 +344,7 @@ def test_failure_of_wane(where: str, strict: bool, caplog: pytest.LogCaptureFixt
 
 def test_failure_to_count_tokens() -> None:
     async def main() -> None:
-        async with provider(says) as up, proxy(up.url, index=FailingBook("peek")) as running:
+        async with provider(says) as up, proxy(up.url, index=FailingIndex("peek")) as running:
             answer = await ask(running, body(), "/v1/messages/count_tokens")
             assert "KeyError" in (answer.header("x-wane-warning") or "")
             assert up.asked[0].json == body()
@@ -363,7 +354,7 @@ def test_failure_to_count_tokens() -> None:
 
 def test_reply_that_cannot_be_recorded_is_the_clients_all_the_same() -> None:
     async def main() -> None:
-        async with provider(says) as up, proxy(up.url, index=FailingBook("answered")) as running:
+        async with provider(says) as up, proxy(up.url, index=FailingIndex("answered")) as running:
             answer = await ask(running, body())
             assert answer.whole
             assert answer.body.endswith(STOP[-40:])

@@ -14,7 +14,9 @@ from tests.proxy.server.support import Answer, ask, body, message, provider, pro
 from tests.proxy.server.test_command import Process, wane_proxy
 from tests.proxy.server.test_managed import replies
 from tests.proxy.store.servers import Redis
+from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.store import StoreError
+from wane.proxy.store.base import MemoryStore
 
 forks = pytest.mark.skipif(not Path("/proc").is_dir(), reason="reads the processes' children from /proc")
 SAID = response(message("hi", usage={"input_tokens": 100, "output_tokens": 1}))
@@ -43,11 +45,12 @@ def test_health_asks_for_no_token_and_tells_nothing() -> None:
 
 
 def test_it_is_not_ready_while_sessions_cannot_be_stored() -> None:
-    async def down() -> None:
-        raise StoreError("the store redis://somewhere does not serve")
+    class Down(MemoryStore):
+        async def check(self) -> None:
+            raise StoreError("the store redis://somewhere does not serve")
 
     async def main() -> None:
-        async with provider(replies(SAID)) as up, proxy(up.url, ready=down) as running:
+        async with provider(replies(SAID)) as up, proxy(up.url, index=SessionIndex(Down())) as running:
             answer = await ask(running, path="/wane/ready", method="GET")
             assert (answer.status, answer.body) == (503, b"sessions cannot be stored\n")
             assert (await ask(running, path="/wane/health", method="GET")).status == 200

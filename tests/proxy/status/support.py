@@ -13,38 +13,28 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 from starlette.routing import Mount
+from starlette.types import ASGIApp
 
-from wane.proxy.server.status import About, status_app
+from wane.proxy.server.status import status_app
 from wane.proxy.server.traffic import Traffic
-from wane.proxy.sessions.base import EpisodeStatus, Facts, SessionStatus, Turn, ViewStatus
-from wane.proxy.settings import ContextSettings
-from wane.proxy.wire.base import Body, Wire
+from wane.proxy.sessions.base import EpisodeStatus, Facts, SessionStatus, ViewStatus
+from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.settings import UpstreamUrl
+from wane.proxy.store.base import MemoryStore
 from wane.proxy.wire.rounds import Money, TokenUsage
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
 
-class ToldBook:
+class ToldIndex(SessionIndex):
     """Sessions as they are told; no request comes."""
 
     def __init__(self, sessions: Sequence[SessionStatus] = ()) -> None:
+        super().__init__(MemoryStore())
         self.sessions = list(sessions)
 
     def status(self) -> Sequence[SessionStatus]:
         return self.sessions
-
-    async def turn(self, wire: Wire, body: Body, *, size: int = 0) -> Turn:
-        raise NotImplementedError
-
-    async def peek(self, wire: Wire, body: Body) -> Body:
-        raise NotImplementedError
-
-    async def shortened(self, wire: Wire, body: Body) -> Body | None:
-        raise NotImplementedError
-
-    async def sweep(self) -> None: ...
-
-    async def close(self) -> None: ...
 
 
 def session(
@@ -105,14 +95,15 @@ def session(
     )
 
 
-def about(upstream: str = "https://api.anthropic.com") -> About:
-    return About(upstream, ContextSettings(), NOW - timedelta(minutes=93))
+def app_of(index: SessionIndex, traffic: Traffic | None = None, upstream: str = "https://api.anthropic.com") -> ASGIApp:
+    started = NOW - timedelta(minutes=93)
+    return status_app(index, traffic or Traffic(), UpstreamUrl.parse(upstream), started, lambda: NOW)
 
 
 @contextmanager
-def serving(index: ToldBook, traffic: Traffic | None = None, port: int = 0) -> Iterator[str]:
+def serving(index: ToldIndex, traffic: Traffic | None = None, port: int = 0) -> Iterator[str]:
     """Serve the page of an index on loopback; gives its URL."""
-    app = Starlette(routes=[Mount("/wane", status_app(index, traffic or Traffic(), about(), lambda: NOW))])
+    app = Starlette(routes=[Mount("/wane", app_of(index, traffic))])
     listener = socket.create_server(("127.0.0.1", port))
     server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

@@ -14,7 +14,7 @@ from itertools import pairwise
 import pytest
 
 from tests.lab.browser import Browser, needs_chromium
-from tests.proxy.status.support import ToldBook, serving, session
+from tests.proxy.status.support import ToldIndex, serving, session
 
 pytestmark = needs_chromium
 
@@ -71,7 +71,7 @@ def texts(browser: Browser, selector: str) -> list[str]:
 
 def test_sessions_are_shown_with_what_there_is_to_know(browser: Browser) -> None:
     told = session(6, title="Make it fast")
-    with serving(ToldBook([told])) as url:
+    with serving(ToldIndex([told])) as url:
         visit(browser, url)
         assert browser.text("h2") == "Make it fast"
         assert texts(browser, ".meta bdi") == ["claude-sonnet-5", "anthropic", "42 requests", "00000006"]
@@ -90,7 +90,7 @@ def test_sessions_are_shown_with_what_there_is_to_know(browser: Browser) -> None
 
 
 def test_a_bar_is_to_scale(browser: Browser) -> None:
-    with serving(ToldBook([session(6), session(7, view=100_000)])) as url:
+    with serving(ToldIndex([session(6), session(7, view=100_000)])) as url:
         visit(browser, url)
         parts = "[...document.querySelectorAll('.bar')].map(it => [it.total, it.parts.map(p => [p.from, p.to])])"
         within, over = sorted(browser.run(parts), key=lambda it: it[0])
@@ -105,7 +105,7 @@ def test_a_bar_is_to_scale(browser: Browser) -> None:
 
 
 def test_a_part_tells_what_it_is_under_the_pointer(browser: Browser) -> None:
-    with serving(ToldBook([session(6)])) as url:
+    with serving(ToldIndex([session(6)])) as url:
         visit(browser, url)
         box = browser.run("(({left, top}) => [left, top])(document.querySelector('.bar').getBoundingClientRect())")
         point(browser, box[0] + 5, box[1] + 5, "!document.getElementById('tip').hidden")
@@ -116,7 +116,7 @@ def test_a_part_tells_what_it_is_under_the_pointer(browser: Browser) -> None:
 def test_nothing_in_a_session_can_act(browser: Browser) -> None:
     told = session(3, title=HOSTILE, model=HOSTILE, note=HOSTILE, session=HOSTILE)
     shown = tuple(replace(it, name=HOSTILE, type=HOSTILE, state=HOSTILE) for it in told.episodes)
-    with serving(ToldBook([replace(told, episodes=shown)])) as url:
+    with serving(ToldIndex([replace(told, episodes=shown)])) as url:
         visit(browser, url)
         browser.click("summary")
         assert browser.text("h2") == HOSTILE
@@ -129,7 +129,7 @@ def test_nothing_in_a_session_can_act(browser: Browser) -> None:
 
 
 def test_the_page_stays_live_and_leaves_what_stands_still(browser: Browser) -> None:
-    index = ToldBook([session(1, title="First"), session(2, title="Second")])
+    index = ToldIndex([session(1, title="First"), session(2, title="Second")])
     with serving(index) as url:
         visit(browser, url)
         browser.run("window.second = document.querySelectorAll('.session')[1]; second.querySelector('summary').click()")
@@ -146,7 +146,7 @@ def test_the_page_stays_live_and_leaves_what_stands_still(browser: Browser) -> N
 
 
 def test_the_page_says_when_the_proxy_is_gone_and_finds_it_again(browser: Browser) -> None:
-    index = ToldBook([session()])
+    index = ToldIndex([session()])
     with serving(index) as url:
         visit(browser, url)
     port = int(url.split(":")[2].split("/")[0])
@@ -160,7 +160,7 @@ def test_the_page_says_when_the_proxy_is_gone_and_finds_it_again(browser: Browse
 
 
 def test_without_sessions_it_says_how_to_begin(browser: Browser) -> None:
-    with serving(ToldBook()) as url:
+    with serving(ToldIndex()) as url:
         visit(browser, url)
         origin = url.removesuffix("/wane/")
         assert browser.text("#empty h1") == "No sessions yet"
@@ -169,7 +169,7 @@ def test_without_sessions_it_says_how_to_begin(browser: Browser) -> None:
 
 
 def test_many_sessions_can_be_searched(browser: Browser) -> None:
-    index = ToldBook([session(number, title=f"Task {number}", episodes=60) for number in range(200)])
+    index = ToldIndex([session(number, title=f"Task {number}", episodes=60) for number in range(200)])
     with serving(index) as url:
         visit(browser, url)
         assert browser.text("#heading") == "200 sessions"
@@ -187,7 +187,7 @@ def test_it_fits_a_phone_and_the_night(browser: Browser, width: int, dark: bool)
     browser.look(width, 800, dark=dark, mobile=width < 500)
     long = "averylongwordwithoutanybreak" * 8
     with serving(
-        ToldBook([session(2, title=long, model=long), session(3, episodes=200, view=130_000, note=long)])
+        ToldIndex([session(2, title=long, model=long), session(3, episodes=200, view=130_000, note=long)])
     ) as url:
         visit(browser, url)
         browser.click("summary")

@@ -107,12 +107,11 @@ def context_settings(options: ContextOptions) -> ContextSettings:
         tool_classes=classes or None,
         **given,
     )
-    marked = settings.strategy in EPISODIC and settings.annotate == "model"
-    if settings.recall and not marked:
+    if settings.recall and not settings.marked:
         raise UsageError(
             "--recall returns episodes that the model marks: it needs --strategy cwl or paper, and --annotate model"
         )
-    if options.remind_at is not None and not marked:
+    if options.remind_at is not None and not settings.marked:
         raise UsageError(
             "--remind-at is for models that mark episodes: it needs --strategy cwl or paper, and --annotate model"
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from wane.proxy.agents.known import AGENTS
@@ -23,7 +22,7 @@ from wane.proxy.http.head import Guard, RefusedError, Request, Scope, check, hea
 from wane.proxy.http.upstream import STOPPED, BrokenOffError, Upstream, pass_on
 from wane.proxy.server.managed import ManagedRequest, report
 from wane.proxy.server.traffic import Exchange, Traffic
-from wane.proxy.sessions.base import Sessions
+from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import ReportedUsage, ServerSettings
 from wane.proxy.store.base import StoreError
 from wane.proxy.wire.anthropic.protocol import AnthropicWire
@@ -43,6 +42,9 @@ READY: Final = f"{STATUS}/ready"
 
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 """An ASGI app."""
+
+Api = tuple[Wire, bool]
+"""The API of a request: its protocol, and whether it only counts tokens and asks no model."""
 
 Wires = Mapping[str, Wire]
 """The protocols by name: `anthropic`, `openai` and `openai_responses`."""
@@ -69,26 +71,23 @@ class ProxyApp:
     Args:
         settings: how it treats requests.
         sessions: the sessions.
-        wires: the supported protocols.
+        wires: the protocols.
         upstream: the provider.
         traffic: the counters.
         status: the app below `/wane`.
-        ready: raises a StoreError if sessions cannot be stored; None if they always can.
     """
 
     def __init__(
         self,
         settings: ServerSettings,
-        sessions: Sessions,
+        sessions: SessionIndex,
         wires: Wires,
         upstream: Upstream,
         traffic: Traffic,
         status: App,
-        ready: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._settings, self._sessions, self._wires = settings, sessions, wires
         self._upstream, self._traffic, self._status = upstream, traffic, status
-        self._ready = ready
         self._stopping = False
         self._guard = Guard(settings.token, settings.listen)
         self._live: set[asyncio.Task[Any]] = set()
@@ -137,7 +136,7 @@ class ProxyApp:
             await self._status(inner, receive, send)
             return
         api = None if refusal else api_of(self._wires, request.method, request.path)
-        with self._traffic.request(api.wire.name if api else "other", what) as exchange:
+        with self._traffic.request(api[0].name if api else "other", what) as exchange:
             client = Client(receive, send, self._settings.timeouts, exchange)
             try:
                 if refusal is not None:
@@ -155,9 +154,9 @@ class ProxyApp:
         status, text = 200, "ok"
         if request.path == READY and self._stopping:
             status, text = 503, "stopping"
-        elif request.path == READY and self._ready is not None:
+        elif request.path == READY:
             try:
-                await self._ready()
+                await self._sessions.check()
             except StoreError:
                 status, text = 503, "sessions cannot be stored"
         with self._traffic.request("other") as exchange:
@@ -173,7 +172,7 @@ class ProxyApp:
             if api is None:
                 await pass_on(self._upstream, client, request, exchange)
             else:
-                await self._model(api, request, client, exchange)
+                await self._model(*api, request, client, exchange)
         except RefusedError as error:
             await self._refuse(request, client, exchange, error)
         except BrokenOffError:
@@ -191,8 +190,8 @@ class ProxyApp:
                 request, client, exchange, RefusedError(500, f"a defect in Wane: {type(error).__name__}")
             )
 
-    async def _model(self, api: Api, request: Request, client: Client, exchange: Exchange) -> None:
-        """Answer a request to a model."""
+    async def _model(self, wire: Wire, counts: bool, request: Request, client: Client, exchange: Exchange) -> None:
+        """Answer a request to a model, or one that only counts its tokens."""
         settings = self._settings
         raw = await read_body(client, request.headers, settings.max_body)
         reason = ""
@@ -208,21 +207,21 @@ class ProxyApp:
             extra = [(head.UNMANAGED, head.text(reason))]
             await pass_on(self._upstream, client, request, exchange, raw, extra)
             return
-        if not api.counts:
+        if not counts:
             self._check_cost(str(body.get("model", "")))
         managed = ManagedRequest(
             self._upstream,
             self._sessions,
-            api.wire,
+            wire,
             client,
             request,
             raw,
             body,
             exchange,
-            strict=settings.strict,
-            tally=tally_for(settings.usage, request.headers),
+            settings.strict,
+            tally_for(settings.usage, request.headers),
         )
-        await (managed.count() if api.counts else managed.reply())
+        await (managed.count() if counts else managed.reply())
 
     def _check_cost(self, model: str) -> None:
         """Check that a model may be asked within the cost limit.
@@ -247,44 +246,29 @@ class ProxyApp:
         if client.started:
             return
         wire = wire_for_errors(self._wires, request.path, request.headers)
-        body = refusal.message.encode() if wire is None else wire.error(refusal.status, refusal.message)
-        extra: head.Headers = [(b"content-type", b"text/plain" if wire is None else b"application/json")]
+        extra: head.Headers = [(b"content-type", b"application/json")]
         if refusal.close:
             extra.append((b"connection", b"close"))
         try:
-            await client.answer(refusal.status, extra, body)
+            await client.answer(refusal.status, extra, wire.error(refusal.status, refusal.message))
         except (ClientGoneError, asyncio.CancelledError):
             exchange.outcome = "client_gone"
 
 
-@dataclass(frozen=True, slots=True)
-class Api:
-    """The API of a request.
-
-    Attributes:
-        wire: its protocol.
-        counts: whether the request only counts tokens and asks no model.
-    """
-
-    wire: Wire
-    counts: bool
-
-
 def api_of(wires: Wires, method: str, path: str) -> Api | None:
-    """Return the API of a request; None if it is none of the three."""
+    """Return the API of a request; None if it is not to a model."""
     if method != "POST":
         return None
     for suffix, name, counts in _SUFFIXES:
-        if path.endswith(suffix) and name in wires:
-            return Api(wires[name], counts)
+        if path.endswith(suffix):
+            return wires[name], counts
     return None
 
 
-def wire_for_errors(wires: Wires, path: str, sent: head.Headers) -> Wire | None:
-    """Return the wire whose error format the client of any path expects; None if there are no wires."""
-    if "/messages" in path or head.first(sent, b"anthropic-version") is not None:
-        return wires.get("anthropic") or next(iter(wires.values()), None)
-    return wires.get("openai") or next(iter(wires.values()), None)
+def wire_for_errors(wires: Wires, path: str, sent: head.Headers) -> Wire:
+    """Return the wire whose error format the client of any path expects."""
+    is_anthropic = "/messages" in path or head.first(sent, b"anthropic-version") is not None
+    return wires["anthropic" if is_anthropic else "openai"]
 
 
 def tally_for(usage: ReportedUsage, sent: head.Headers) -> Tally:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import traceback
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, NoReturn, TypeVar
+from dataclasses import dataclass
+from typing import Final, NoReturn
 
 import httpx2
 
@@ -18,11 +18,13 @@ from wane.proxy.http.client import Client, dumped
 from wane.proxy.http.head import RefusedError, Request
 from wane.proxy.http.upstream import Answer, BrokenOffError, Upstream, from_first, pass_on, relay, streams_in
 from wane.proxy.server.traffic import Exchange
-from wane.proxy.sessions.base import Sessions, Turn
+from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.sessions.turn import SessionTurn
 from wane.proxy.settings import secrets_of
+from wane.proxy.store.base import uninterrupted
 from wane.proxy.wire.base import MAX_ROUNDS, Body, Wire
 from wane.proxy.wire.reply import BrokenReplyError, Reply
-from wane.proxy.wire.rounds import NO_USAGE, Round, Tally
+from wane.proxy.wire.rounds import Round, Tally
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _RETRIES: Final = 2
@@ -33,17 +35,17 @@ _LONGEST_ERROR: Final = 1024 * 1024
 _REMADE: Final = head.REWRITTEN | {b"accept-encoding"}
 _READABLE: Final = (b"", b"gzip", b"deflate")
 """Content encodings of replies that can be decoded; none is asked for."""
-_T = TypeVar("_T")
 
 
 class OwnFailureError(Exception):
     """Something in Wane failed; `__cause__` is the error."""
 
 
+@dataclass(eq=False)
 class ManagedRequest:
     """A model request whose view Wane decides.
 
-    Args:
+    Attributes:
         upstream: the provider.
         sessions: the sessions.
         wire: the request's protocol.
@@ -56,31 +58,24 @@ class ManagedRequest:
         tally: combines the usage of several rounds for the client.
     """
 
-    def __init__(
-        self,
-        upstream: Upstream,
-        sessions: Sessions,
-        wire: Wire,
-        client: Client,
-        request: Request,
-        raw: bytes,
-        body: Body,
-        exchange: Exchange,
-        *,
-        strict: bool,
-        tally: Tally,
-    ) -> None:
-        self._upstream, self._sessions, self._wire = upstream, sessions, wire
-        self._client, self._request = client, request
-        self._raw, self._body = raw, body
-        self._exchange, self._strict, self._tally = exchange, strict, tally
-        self._used = NO_USAGE  # by the completed rounds
+    upstream: Upstream
+    sessions: SessionIndex
+    wire: Wire
+    client: Client
+    request: Request
+    raw: bytes
+    body: Body
+    exchange: Exchange
+    strict: bool
+    tally: Tally
+
+    def __post_init__(self) -> None:
         self._head: tuple[int, head.Headers] = (200, [])
         self._warning = ""
         # Once the session has taken in the request; and whether the provider streams its reply.
-        self._turn: Turn
+        self._turn: SessionTurn
         self._reply: Reply
-        self._streams = bool(body.get("stream"))
+        self._streams = bool(self.body.get("stream"))
         # Headers that the body needs besides the client's.
         self._more: Mapping[str, str] = {}
 
@@ -95,14 +90,14 @@ class ManagedRequest:
         try:
             if await self._passed_unmanaged():
                 return
-            size = len(self._raw)
+            size = len(self.raw)
             with _own_failures():
-                self._turn = turn = await _to_its_end(self._sessions.turn(self._wire, self._body, size=size))
-                self._reply = self._wire.reply(self._body, turn.own, self._tally)
-                self._more = self._wire.headers(turn.body)
+                self._turn = turn = await uninterrupted(self.sessions.turn(self.wire, self.body, size=size))
+                self._reply = self.wire.reply(self.body, turn.own, self.tally)
+                self._more = self.wire.headers(turn.body)
                 first = await dumped(turn.body, size)
             self._warning = turn.facts.note
-            self._exchange.prepared(turn.facts)
+            self.exchange.prepared(turn.facts)
             await self._rounds(first)
         except OwnFailureError as failure:
             await self._failed(failure.__cause__ or failure)
@@ -119,19 +114,19 @@ class ManagedRequest:
             if await self._passed_unmanaged():
                 return
             with _own_failures():
-                counted = await _to_its_end(self._sessions.peek(self._wire, self._body))
-                content = await dumped(counted, len(self._raw))
+                counted = await uninterrupted(self.sessions.peek(self.wire, self.body))
+                content = await dumped(counted, len(self.raw))
         except OwnFailureError as failure:
             await self._failed(failure.__cause__ or failure)
             return
-        self._exchange.outcome = "managed"
+        self.exchange.outcome = "managed"
         await self._relay(content, [])
 
     async def _passed_unmanaged(self) -> bool:
         """Pass the request on if it cannot or need not be managed; return whether it was."""
         with _own_failures():
-            reason = self._wire.unmanaged(self._body)
-            refusal = None if reason else self._wire.refusal(self._body)
+            reason = self.wire.unmanaged(self.body)
+            refusal = None if reason else self.wire.refusal(self.body)
         if refusal:
             raise RefusedError(400, refusal)
         if reason:
@@ -142,21 +137,21 @@ class ManagedRequest:
 
     async def _relay(self, content: bytes, extra: head.Headers) -> None:
         """Send another body than the client's, and relay the answer."""
-        self._client.watch()
-        sent = head.to_upstream(self._request.headers, self._upstream.host, drop=head.REWRITTEN)
+        self.client.watch()
+        sent = head.to_upstream(self.request.headers, self.upstream.host, drop=head.REWRITTEN)
         async with await self._send(sent, content) as answer:
             if not answer.ok:
-                self._exchange.outcome = "provider_error"
-            await relay(self._client, self._exchange, answer, extra)
+                self.exchange.outcome = "provider_error"
+            await relay(self.client, self.exchange, answer, extra)
 
     async def _shortened(self) -> bytes | None:
         """The body with its history shortened, if an unmanaged request continues a managed session."""
         try:
             with _own_failures():
-                body = await self._sessions.shortened(self._wire, self._body)
-                return None if body is None else await dumped(body, len(self._raw))
+                body = await self.sessions.shortened(self.wire, self.body)
+                return None if body is None else await dumped(body, len(self.raw))
         except OwnFailureError as failure:
-            _LOGGER.debug("%s: passed on as it is: %s", self._exchange.what, brief(failure.__cause__ or failure))
+            _LOGGER.debug("%s: passed on as it is: %s", self.exchange.what, brief(failure.__cause__ or failure))
             return None
 
     # The rounds
@@ -173,12 +168,12 @@ class ManagedRequest:
                 content = await dumped(following, len(content))
         with _own_failures():
             last = self._reply.finish()
-        self._exchange.outcome = "managed"
+        self.exchange.outcome = "managed"
         await self._end(last)
 
     async def _round(self, content: bytes) -> Round | None:
         """Send one request and relay the reply; return None if the client's reply is complete with it."""
-        self._exchange.rounds += 1
+        self.exchange.rounds += 1
         try:
             async with await self._ask(content) as answer:
                 if not answer.ok:
@@ -186,19 +181,19 @@ class ManagedRequest:
                     return None
                 if answer.encoding not in _READABLE:
                     raise self._unusable("answered in an encoding that was not asked for")
-                if self._exchange.rounds == 1:
+                if self.exchange.rounds == 1:
                     self._head = answer.status, answer.headers
                 await self._feed(answer)
                 return await self._end_round()
         except RefusedError as refusal:
-            if not self._client.started:
+            if not self.client.started:
                 raise
-            await self._give_up(refusal.status, self._wire.error(refusal.status, refusal.message))
+            await self._give_up(refusal.status, self.wire.error(refusal.status, refusal.message))
             return None
 
     async def _ask(self, content: bytes) -> Answer:
         """Ask the provider; if it refuses reasoning in a known way, correct the request and ask again."""
-        sent = head.to_upstream(self._request.headers, self._upstream.host, drop=_REMADE)
+        sent = head.to_upstream(self.request.headers, self.upstream.host, drop=_REMADE)
         sent.append((b"accept-encoding", b"identity"))
         answer = await self._send(head.added(sent, self._more), content)
         for _ in range(_RETRIES):
@@ -217,8 +212,8 @@ class ManagedRequest:
             error = await answer.peek(_LONGEST_ERROR)
             with _own_failures():
                 body = jsons.loads(content)
-                correction = self._wire.correction(answer.status, error, body, self._body)
-                corrected = body if correction is None else correction(body, self._body)
+                correction = self.wire.correction(answer.status, error, body, self.body)
+                corrected = body if correction is None else correction(body, self.body)
                 again = None if corrected is body else jsons.dumps(corrected)
         except BaseException:
             await answer.close()
@@ -226,16 +221,16 @@ class ManagedRequest:
         if again is not None and correction is not None:
             await answer.close()
             self._turn.refused(correction)
-            self._more = self._wire.headers(corrected)
+            self._more = self.wire.headers(corrected)
         return again
 
     async def _send(self, sent: head.Headers, content: bytes) -> Answer:
         framed = [*sent, (b"content-length", b"%d" % len(content))]
-        return await self._upstream.send(self._exchange, "POST", self._request.target, framed, content)
+        return await self.upstream.send(self.exchange, "POST", self.request.target, framed, content)
 
     async def _feed(self, answer: Answer) -> None:
         """Relay a round's reply as it arrives."""
-        client, started = self._client, False
+        client, started = self.client, False
         try:
             async for piece in from_first(answer.decoded()):
                 if not started:
@@ -254,24 +249,24 @@ class ManagedRequest:
 
     def _set_form(self, streams: bool | None) -> None:
         """Accept the first round's form, streamed or whole, even if not requested; later rounds must have the same."""
-        if self._exchange.rounds > 1:
+        if self.exchange.rounds > 1:
             if streams is not self._streams:
                 raise self._unusable("continued with a reply in another form")
         elif streams is not None and streams is not self._streams:
             self._streams = streams
             with _own_failures():
-                self._reply = self._wire.reply({**self._body, "stream": streams}, self._turn.own, self._tally)
+                self._reply = self.wire.reply({**self.body, "stream": streams}, self._turn.own, self.tally)
 
     async def _broken_off(self, error: httpx2.HTTPError) -> NoReturn:
         """Handle a round's reply that broke off, or cannot be decoded."""
-        if isinstance(error, httpx2.DecodingError) and self._exchange.rounds > 1:
+        if isinstance(error, httpx2.DecodingError) and self.exchange.rounds > 1:
             raise self._unusable("sent a reply that cannot be decoded") from error
         late = isinstance(error, httpx2.TimeoutException)
-        self._exchange.upstream_error("timeout" if late else "reset")
-        self._exchange.outcome = "broken"
-        if not self._client.started:
-            raise RefusedError(504 if late else 502, f"the reply from {self._upstream.url.origin} broke off") from error
-        await self._client.write(self._reply.rest())
+        self.exchange.upstream_error("timeout" if late else "reset")
+        self.exchange.outcome = "broken"
+        if not self.client.started:
+            raise RefusedError(504 if late else 502, f"the reply from {self.upstream.url.origin} broke off") from error
+        await self.client.write(self._reply.rest())
         raise BrokenOffError from error
 
     async def _end_round(self) -> Round | None:
@@ -280,32 +275,31 @@ class ManagedRequest:
             with _own_failures():
                 round_ = self._reply.end()
         except BrokenReplyError as error:
-            if not error.reported and (self._exchange.rounds > 1 or self._reply.hides):
-                _LOGGER.warning("%s: the provider's reply was not understood: %s", self._exchange.what, error)
+            if not error.reported and (self.exchange.rounds > 1 or self._reply.hides):
+                _LOGGER.warning("%s: the provider's reply was not understood: %s", self.exchange.what, error)
                 raise self._unusable("sent a reply that is not understood") from error
             # Unchanged: the client may understand it.
-            self._exchange.upstream_error("malformed")
-            self._exchange.outcome = "broken"
+            self.exchange.upstream_error("malformed")
+            self.exchange.outcome = "broken"
             self._warning = self._warning or f"the provider's reply was not understood: {error}"
-            _LOGGER.warning("%s: %s", self._exchange.what, self._warning)
+            _LOGGER.warning("%s: %s", self.exchange.what, self._warning)
             await self._end(self._reply.rest())
             return None
-        self._exchange.round(round_, str(self._body.get("model", "")))
-        self._used += round_.usage or NO_USAGE
+        self.exchange.round(round_, str(self.body.get("model", "")))
         return round_
 
     def _unusable(self, what: str) -> RefusedError:
         """Return the error for a reply that can neither be used nor passed on."""
-        self._exchange.upstream_error("malformed")
-        self._exchange.outcome = "broken"
-        return RefusedError(502, f"{self._upstream.url.origin} {what}")
+        self.exchange.upstream_error("malformed")
+        self.exchange.outcome = "broken"
+        return RefusedError(502, f"{self.upstream.url.origin} {what}")
 
     async def _answered(self, round_: Round) -> Body | None:
         try:
             with _own_failures():
-                return await _to_its_end(self._turn.answered(round_))
+                return await uninterrupted(self._turn.answered(round_))
         except OwnFailureError as failure:
-            if self._strict or round_.alone:
+            if self.strict or round_.alone:
                 raise
             # The client's reply is complete; Wane just could not record it.
             self._warn(failure.__cause__ or failure)
@@ -322,26 +316,26 @@ class ManagedRequest:
             (head.BUDGET, b"%d" % facts.budget),
             (head.EVICTED, b"%d" % facts.evicted),
         ]
-        used = facts.used + self._used
+        used = facts.used + self.exchange.used
         extra += [(head.USED_INPUT, b"%d" % used.input), (head.USED_OUTPUT, b"%d" % used.output)]
         if self._warning:
             extra.append((head.WARNING, head.text(self._warning)))
         if length is not None:
             extra.append((b"content-length", b"%d" % length))
-        self._raw = b""  # no longer needed
+        self.raw = b""  # no longer needed
         kept = [(name, value) for name, value in given if name not in head.REWRITTEN]
-        await self._client.start(status, [*kept, *extra])
+        await self.client.start(status, [*kept, *extra])
 
     async def _end(self, last: bytes) -> None:
-        if not self._client.started:
+        if not self.client.started:
             await self._start(len(last))
-        await self._client.end(last)
+        await self.client.end(last)
 
     async def _refused(self, answer: Answer) -> None:
         """Relay the provider's error, or end a reply with it that has already started."""
-        self._exchange.outcome = "provider_error"
-        if not self._client.started:
-            await relay(self._client, self._exchange, answer)
+        self.exchange.outcome = "provider_error"
+        if not self.client.started:
+            await relay(self.client, self.exchange, answer)
             return
         await self._give_up(answer.status, await answer.peek(_LONGEST_ERROR))
 
@@ -356,23 +350,23 @@ class ManagedRequest:
     async def _failed(self, error: BaseException) -> None:
         self._warn(error)
         message = f"Wane could not manage this request: {brief(error)}"
-        if self._client.started:
-            self._exchange.outcome = "broken"
+        if self.client.started:
+            self.exchange.outcome = "broken"
             try:
-                await self._give_up(500, self._wire.error(500, message))
+                await self._give_up(500, self.wire.error(500, message))
             except OwnFailureError:
                 raise BrokenOffError from error
             return
-        if self._strict:
+        if self.strict:
             raise RefusedError(500, message)
-        self._exchange.failed_open()
+        self.exchange.failed_open()
         await self._pass_on([(head.WARNING, head.text(f"not managed: {brief(error)}"))])
 
     async def _pass_on(self, extra: head.Headers) -> None:
-        await pass_on(self._upstream, self._client, self._request, self._exchange, self._raw, extra)
+        await pass_on(self.upstream, self.client, self.request, self.exchange, self.raw, extra)
 
     def _warn(self, error: BaseException) -> None:
-        report(self._exchange.what, error, [*self._request.secrets, *secrets_of(self._upstream.url.prefix)])
+        report(self.exchange.what, error, [*self.request.secrets, *secrets_of(self.upstream.url.prefix)])
 
 
 def report(what: str, error: BaseException, known: Sequence[str]) -> None:
@@ -383,7 +377,8 @@ def report(what: str, error: BaseException, known: Sequence[str]) -> None:
         error: what was raised.
         known: secrets of the request, to be masked.
     """
-    _LOGGER.warning("%s: %s", what, head.scrub(detail(error), known))
+    detail = str(error) if isinstance(error, WaneError) else "".join(traceback.format_exception(error)).rstrip()
+    _LOGGER.warning("%s: %s", what, head.scrub(detail, known))
 
 
 @contextmanager
@@ -395,21 +390,6 @@ def _own_failures() -> Iterator[None]:
         raise
     except Exception as error:
         raise OwnFailureError from error
-
-
-async def _to_its_end(work: Coroutine[Any, Any, _T]) -> _T:
-    """Wait for work that continues even if the client disconnects, so that no session is left half recorded."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())
-        raise
-
-
-def detail(error: BaseException) -> str:
-    """Return an error for the log: the message of one of Wane's own errors, the traceback of any other."""
-    return str(error) if isinstance(error, WaneError) else "".join(traceback.format_exception(error)).rstrip()
 
 
 def brief(error: BaseException) -> str:

@@ -9,7 +9,8 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import Future
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -21,15 +22,12 @@ from wane.core.errors import WaneError
 from wane.proxy.http.client import protocol
 from wane.proxy.http.upstream import Upstream
 from wane.proxy.server.app import ProxyApp, Wires, known_wires
-from wane.proxy.server.status import About, status_app
-from wane.proxy.server.telemetry import Telemetry, is_wanted, providers
+from wane.proxy.server.status import status_app
+from wane.proxy.server.telemetry import Telemetry, exporting
 from wane.proxy.server.traffic import Traffic
-from wane.proxy.sessions.base import Sessions
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import Address, ContextSettings, ServerSettings
 from wane.proxy.store import KEEP, Store, StoreError, open_store
-
-__all__ = ["ListenError", "ProxyOptions", "Running", "in_thread", "running", "serving"]
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _BACKLOG: Final = 2048  # connections that may wait to be accepted
@@ -108,7 +106,7 @@ class Running:
         traffic: its counters.
     """
 
-    def __init__(self, address: Address, server: _Server, app: ProxyApp, sessions: Sessions, traffic: Traffic):
+    def __init__(self, address: Address, server: _Server, app: ProxyApp, sessions: SessionIndex, traffic: Traffic):
         self.address = address
         self.sessions = sessions
         self.traffic = traffic
@@ -152,13 +150,10 @@ async def running(options: ProxyOptions, sock: socket.socket | None = None) -> A
         WaneError: if it cannot listen, its store cannot be reached, or an option cannot work.
     """
     _raise_limits()
-    store = await opened_store(options)
-    sessions = SessionIndex(store, options.context, strict=options.server.strict)
+    sessions = SessionIndex(await opened_store(options), options.context, strict=options.server.strict)
     wires = known_wires()
-    with _telemetry(os.environ) as telemetry:
-        async with serving(
-            options.server, sessions, wires, options.context, sock=sock, ready=store.check, telemetry=telemetry
-        ) as proxy:
+    with exporting(os.environ) as telemetry:
+        async with serving(options.server, sessions, wires, sock=sock, telemetry=telemetry) as proxy:
             yield proxy
 
 
@@ -184,12 +179,10 @@ async def opened_store(options: ProxyOptions) -> Store:
 @asynccontextmanager
 async def serving(
     settings: ServerSettings,
-    sessions: Sessions,
+    sessions: SessionIndex,
     wires: Wires,
-    context: ContextSettings | None = None,
     *,
     sock: socket.socket | None = None,
-    ready: Callable[[], Awaitable[None]] | None = None,
     telemetry: Telemetry | None = None,
 ) -> AsyncIterator[Running]:
     """Serve sessions in this event loop, until the block ends; then close them.
@@ -198,15 +191,12 @@ async def serving(
         settings: how it treats requests.
         sessions: the sessions.
         wires: the protocols.
-        context: how contexts are managed.
         sock: a listening socket; None for a new one.
-        ready: raises a StoreError if sessions cannot be stored.
         telemetry: traces managed requests; None for no traces.
 
     Raises:
         WaneError: if it cannot listen, or an option cannot work.
     """
-    context = context or ContextSettings()
     async with AsyncExitStack() as stack:
         stack.push_async_callback(sessions.close)
         upstream = Upstream(settings.upstream, settings.timeouts)
@@ -215,13 +205,14 @@ async def serving(
         stack.callback(sock.close)
         settings = replace(settings, listen=Address(settings.listen.host, sock.getsockname()[1]))
         traffic = Traffic(telemetry=telemetry)
-        about = About(str(settings.upstream), context, datetime.now(UTC))
-        status: Any = status_app(sessions, traffic, about)
-        app = ProxyApp(settings, sessions, wires, upstream, traffic, status, ready)
+        status: Any = status_app(sessions, traffic, settings.upstream, datetime.now(UTC))
+        app = ProxyApp(settings, sessions, wires, upstream, traffic, status)
         server = _Server(app, settings)
         proxy = Running(settings.listen, server, app, sessions, traffic)
-        stack.enter_context(_quiet())
-        tasks = [asyncio.create_task(server.serve([sock])), asyncio.create_task(_sweep(sessions, context.idle))]
+        logger = logging.getLogger("uvicorn.error")
+        logger.addFilter(_is_unusual)
+        stack.callback(logger.removeFilter, _is_unusual)
+        tasks = [asyncio.create_task(server.serve([sock])), asyncio.create_task(_sweep(sessions))]
         try:
             while not (server.started or tasks[0].done()):
                 await asyncio.sleep(0.002)
@@ -241,30 +232,23 @@ def in_thread(options: ProxyOptions) -> Iterator[Running]:
     Raises:
         WaneError: if it cannot listen, or an option cannot work.
     """
-    started = threading.Event()
-    outcome: list[Running | BaseException] = []
+    started: Future[Running] = Future()
 
     async def main() -> None:
         async with running(options) as proxy:
-            outcome.append(proxy)
-            started.set()
+            started.set_result(proxy)
             await proxy.stopped()
 
     def work() -> None:
         try:
             asyncio.run(main())
         except BaseException as error:
-            outcome.append(error)
-        finally:
-            started.set()
+            if not started.done():
+                started.set_exception(error)
 
     thread = threading.Thread(target=work, name="wane-proxy", daemon=True)
     thread.start()
-    started.wait()
-    proxy = outcome[0]
-    if isinstance(proxy, BaseException):
-        thread.join()
-        raise proxy
+    proxy = started.result()
     try:
         yield proxy
     finally:
@@ -333,43 +317,15 @@ def _raise_limits() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-@contextmanager
-def _telemetry(environ: Mapping[str, str]) -> Iterator[Telemetry | None]:
-    """Return the telemetry if OpenTelemetry's variables ask for it; it is flushed at the end."""
-    if not is_wanted(environ):
-        yield None
-        return
-    tracers, meters = providers()
-    try:
-        yield Telemetry(tracers, meters)
-    finally:
-        tracers.shutdown()
-        meters.shutdown()
+def _is_unusual(record: logging.LogRecord) -> bool:
+    message: Any = record.msg
+    return record.levelno >= logging.WARNING and not str(message).startswith(_ORDINARY)
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    logger, quiet = logging.getLogger("uvicorn.error"), _Quiet()
-    logger.addFilter(quiet)
-    try:
-        yield
-    finally:
-        logger.removeFilter(quiet)
-
-
-class _Quiet(logging.Filter):
-    """Keeps warnings about the ordinary, and everything below warnings, out of the log."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Whether to log a record."""
-        message: Any = record.msg
-        return record.levelno >= logging.WARNING and not str(message).startswith(_ORDINARY)
-
-
-async def _sweep(sessions: Sessions, idle: float) -> None:
+async def _sweep(sessions: SessionIndex) -> None:
     """Drop idle sessions from memory, now and then."""
     while True:
-        await asyncio.sleep(min(_SWEEP, max(idle / 2, 0.1)))
+        await asyncio.sleep(min(_SWEEP, max(sessions.settings.idle / 2, 0.1)))
         try:
             await sessions.sweep()
         except Exception as error:

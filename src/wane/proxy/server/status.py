@@ -10,12 +10,11 @@ import re
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from prometheus_client import ProcessCollector
 from prometheus_client.metrics_core import GaugeMetricFamily
@@ -29,8 +28,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 import wane
 from wane.proxy import jsons
 from wane.proxy.server.traffic import Traffic
-from wane.proxy.sessions.base import Sessions, SessionStatus
-from wane.proxy.settings import ContextSettings
+from wane.proxy.sessions.base import SessionStatus
+from wane.proxy.sessions.index import SessionIndex
+from wane.proxy.settings import UpstreamUrl
 from wane.proxy.wire.rounds import Money
 
 MOST_SESSIONS: Final = 500
@@ -48,32 +48,20 @@ _SCRIPTS: Final = ("base", "bar", "session", "live")
 """The page's scripts, in order; together they are one."""
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class About:
-    """What a proxy reports about itself.
-
-    Attributes:
-        upstream: URL of the provider; only its scheme, host and path are shown.
-        settings: how contexts are managed.
-        started: when the proxy started, in UTC.
-    """
-
-    upstream: str
-    settings: ContextSettings
-    started: datetime
-
-
-def status_app(sessions: Sessions, traffic: Traffic, about: About, now: Callable[[], datetime] = _now) -> ASGIApp:
+def status_app(
+    sessions: SessionIndex,
+    traffic: Traffic,
+    upstream: UpstreamUrl,
+    started: datetime,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
+) -> ASGIApp:
     """Return the app with `/`, `/status` and `/metrics`, to be mounted at `/wane`. It does not authenticate.
 
     Args:
         sessions: the sessions.
         traffic: the counters; metrics of the sessions in memory and of the process are added to its registry.
-        about: what the proxy reports about itself.
+        upstream: the provider.
+        started: when the proxy started, in UTC.
         now: the time, in UTC.
     """
     traffic.registry.register(_Sessions(sessions))
@@ -83,8 +71,23 @@ def status_app(sessions: Sessions, traffic: Traffic, about: About, now: Callable
         return Response(PAGE, media_type="text/html", headers={**_HEADERS, "content-security-policy": POLICY})
 
     async def status(_: Request) -> Response:
-        data = jsons.dumps(status_data(sessions.status(), traffic, about, now()))
-        return Response(data, media_type="application/json", headers=_HEADERS)
+        # docs/proxy/status.md describes the fields.
+        known, context = sessions.status(), sessions.settings
+        data = {
+            "version": wane.__version__,
+            "now": now().isoformat(timespec="milliseconds"),
+            "started": started.isoformat(timespec="milliseconds"),
+            "upstream": str(upstream),
+            "strategy": context.strategy,
+            "annotate": context.annotate,
+            "budget": context.budget,
+            "requests": traffic.outcomes(),
+            "open": traffic.open_requests(),
+            "money": _dollars([session.money for session in known]),
+            "sessions_in_memory": len(known),
+            "sessions": [_session(session) for session in known[:MOST_SESSIONS]],
+        }
+        return Response(jsons.dumps(data), media_type="application/json", headers=_HEADERS)
 
     async def metrics(_: Request) -> Response:
         return Response(traffic.metrics(), media_type="text/plain; version=0.0.4", headers=_HEADERS)
@@ -107,28 +110,8 @@ def _with_slash(app: ASGIApp) -> ASGIApp:
     return slashed
 
 
-def status_data(sessions: Iterable[SessionStatus], traffic: Traffic, about: About, now: datetime) -> dict[str, Any]:
-    """Return the data of `/wane/status`; docs/proxy/status.md describes the fields."""
-    sessions = list(sessions)
-    context = about.settings
-    return {
-        "version": wane.__version__,
-        "now": now.isoformat(timespec="milliseconds"),
-        "started": about.started.isoformat(timespec="milliseconds"),
-        "upstream": _address(about.upstream),
-        "strategy": context.strategy,
-        "annotate": context.annotate,
-        "budget": context.budget,
-        "requests": traffic.outcomes(),
-        "open": traffic.open_requests(),
-        "money": _dollars([session.money for session in sessions]),
-        "sessions_in_memory": len(sessions),
-        "sessions": [_session(session) for session in sessions[:MOST_SESSIONS]],
-    }
-
-
 def _session(session: SessionStatus) -> dict[str, Any]:
-    facts, used = session.facts, session.used
+    facts = session.facts
     return {
         "id": facts.session,
         "title": session.title,
@@ -137,12 +120,7 @@ def _session(session: SessionStatus) -> dict[str, Any]:
         "created": session.created.isoformat(timespec="milliseconds"),
         "last": session.last.isoformat(timespec="milliseconds"),
         "requests": session.requests,
-        "used": {
-            "input": used.input,
-            "output": used.output,
-            "cache_read": used.cache_read,
-            "cache_write": used.cache_write,
-        },
+        "used": asdict(session.used),
         "money": _dollars([session.money]),
         "views": [[round(it.at.timestamp(), 3), it.view, it.evicted] for it in session.views],
         "budget": facts.budget,
@@ -155,10 +133,7 @@ def _session(session: SessionStatus) -> dict[str, Any]:
         "user": session.user,
         "notices": session.notices,
         "removed": session.removed,
-        "episodes": [
-            {"name": it.name, "type": it.type, "state": it.state, "tokens": it.tokens, "notices": it.notices}
-            for it in session.episodes
-        ],
+        "episodes": [asdict(episode) for episode in session.episodes],
     }
 
 
@@ -169,17 +144,10 @@ def _dollars(amounts: Iterable[Money | None]) -> dict[str, float] | None:
     return {"spent": round(total.spent, 6), "unmanaged": round(total.unmanaged, 6)} if known else None
 
 
-def _address(url: str) -> str:
-    """A URL without user, password and query, which may be secret."""
-    parts = urlsplit(url)
-    host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
-    return f"{parts.scheme}://{host}{f':{parts.port}' if parts.port else ''}{parts.path}"
-
-
 class _Sessions(Collector):
     """The number of sessions in memory, counted when metrics are read."""
 
-    def __init__(self, sessions: Sessions) -> None:
+    def __init__(self, sessions: SessionIndex) -> None:
         self._sessions = sessions
 
     def collect(self) -> Iterable[GaugeMetricFamily]:

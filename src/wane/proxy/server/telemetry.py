@@ -5,18 +5,17 @@ OpenTelemetry's own environment variables configure it. Spans have sizes, counts
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
 
 from wane.core.errors import MissingExtraError
 from wane.proxy.sessions.base import Facts
-from wane.proxy.wire.rounds import NO_USAGE, Round, TokenUsage
+from wane.proxy.wire.rounds import TokenUsage
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
-    from opentelemetry.sdk.metrics import MeterProvider as SdkMeterProvider
-    from opentelemetry.sdk.trace import TracerProvider as SdkTracerProvider
-    from opentelemetry.trace import Span, TracerProvider
+    from opentelemetry.trace import TracerProvider
 
 _PROVIDERS: Final = {"anthropic": "anthropic", "openai": "openai", "openai_responses": "openai"}
 _ENDPOINTS: Final = tuple(f"OTEL_EXPORTER_OTLP_{signal}ENDPOINT" for signal in ("", "TRACES_", "METRICS_"))
@@ -48,13 +47,19 @@ class Telemetry:
             explicit_bucket_boundaries_advisory=_SECONDS,
         )
 
-    def begin(self, facts: Facts, nanoseconds: int) -> ModelSpan:
-        """Begin the span of a managed request.
+    def record(self, facts: Facts, outcome: str, begun: int, seconds: float, rounds: int, used: TokenUsage) -> None:
+        """Record a managed request at its end.
 
         Args:
             facts: figures of its view.
-            nanoseconds: when its body was complete, since 1970.
+            outcome: how it ended (`Exchange.outcome`).
+            begun: when its body was complete, in nanoseconds since 1970.
+            seconds: how long it took from then on.
+            rounds: number of requests sent to the provider's model.
+            used: what these used, as the provider reported it.
         """
+        from opentelemetry.trace import SpanKind, StatusCode
+
         names: dict[str, str] = {
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": _PROVIDERS.get(facts.api, facts.api),
@@ -66,62 +71,29 @@ class Telemetry:
             "wane.budget.tokens": facts.budget,
             "wane.history.tokens": facts.history,
             "wane.evicted.tokens": facts.evicted_now,
+            "wane.rounds": rounds,
         }
-        from opentelemetry.trace import SpanKind
-
-        span = self._tracer.start_span(
-            f"chat {facts.model}", kind=SpanKind.CLIENT, attributes={**names, **sizes}, start_time=nanoseconds
-        )
-        return ModelSpan(self, span, names)
-
-    def measure(self, names: Mapping[str, Any], usage: TokenUsage, seconds: float) -> None:
-        """Record the tokens and the time of a request."""
-        for kind, tokens in (("input", usage.input), ("output", usage.output)):
-            if usage.input:
-                self._usage.record(tokens, {**names, "gen_ai.token.type": kind})
-        self._duration.record(seconds, names)
-
-
-class ModelSpan:
-    """The span of one request of a client, with all its rounds upstream."""
-
-    def __init__(self, telemetry: Telemetry, span: Span, names: Mapping[str, Any]) -> None:
-        self._telemetry, self._span, self._names = telemetry, span, names
-        self._used = NO_USAGE
-        self._rounds = 0
-
-    def round(self, round_: Round) -> None:
-        """Count a round."""
-        self._rounds += 1
-        self._used += round_.usage or NO_USAGE
-
-    def end(self, outcome: str, seconds: float) -> None:
-        """End the span.
-
-        Args:
-            outcome: how the request ended (`Exchange.outcome`).
-            seconds: how long it took.
-        """
-        from opentelemetry.trace import StatusCode
-
-        used, span = self._used, self._span
-        span.set_attribute("wane.rounds", self._rounds)
         if used.input:
-            span.set_attributes(
-                {
-                    "gen_ai.usage.input_tokens": used.input,
-                    "gen_ai.usage.output_tokens": used.output,
-                    "gen_ai.usage.cache_read.input_tokens": used.cache_read,
-                    "gen_ai.usage.cache_creation.input_tokens": used.cache_write,
-                }
-            )
-        names = dict(self._names)
-        if outcome != "managed":
+            sizes |= {
+                "gen_ai.usage.input_tokens": used.input,
+                "gen_ai.usage.output_tokens": used.output,
+                "gen_ai.usage.cache_read.input_tokens": used.cache_read,
+                "gen_ai.usage.cache_creation.input_tokens": used.cache_write,
+            }
+        failed = outcome != "managed"
+        if failed:
             names["error.type"] = outcome
-            span.set_attribute("error.type", outcome)
+        attributes = {**names, **sizes}
+        span = self._tracer.start_span(
+            f"chat {facts.model}", kind=SpanKind.CLIENT, attributes=attributes, start_time=begun
+        )
+        if failed:
             span.set_status(StatusCode.ERROR)
-        span.end()
-        self._telemetry.measure(names, used, seconds)
+        span.end(begun + round(seconds * 1e9))
+        if used.input:
+            self._usage.record(used.input, {**names, "gen_ai.token.type": "input"})
+            self._usage.record(used.output, {**names, "gen_ai.token.type": "output"})
+        self._duration.record(seconds, names)
 
 
 def is_wanted(environ: Mapping[str, str]) -> bool:
@@ -130,12 +102,16 @@ def is_wanted(environ: Mapping[str, str]) -> bool:
     return not off and any(environ.get(name, "").strip() for name in _ENDPOINTS)
 
 
-def providers() -> tuple[SdkTracerProvider, SdkMeterProvider]:
-    """Return exporters by OTLP over HTTP, configured by OpenTelemetry's variables. Shut them down at the end.
+@contextmanager
+def exporting(environ: Mapping[str, str]) -> Iterator[Telemetry | None]:
+    """Give telemetry that is exported by OTLP over HTTP and flushed at the end; None if no variable asks for it.
 
     Raises:
         MissingExtraError: without the extra `otel`.
     """
+    if not is_wanted(environ):
+        yield None
+        return
     try:
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -152,4 +128,9 @@ def providers() -> tuple[SdkTracerProvider, SdkMeterProvider]:
         resource = resource.merge(Resource({"service.name": "wane-proxy"}))
     tracers = TracerProvider(resource=resource)
     tracers.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    return tracers, MeterProvider([PeriodicExportingMetricReader(OTLPMetricExporter())], resource=resource)
+    meters = MeterProvider([PeriodicExportingMetricReader(OTLPMetricExporter())], resource=resource)
+    try:
+        yield Telemetry(tracers, meters)
+    finally:
+        tracers.shutdown()
+        meters.shutdown()

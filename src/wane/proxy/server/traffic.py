@@ -14,13 +14,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self, get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.metrics_core import Metric
+from prometheus_client.samples import Sample
 
 from wane.proxy.sessions.base import Facts
-from wane.proxy.wire.rounds import Round, TokenUsage, cost
+from wane.proxy.wire.rounds import NO_USAGE, Round, cost
 
 if TYPE_CHECKING:
-    from wane.proxy.server.telemetry import ModelSpan, Telemetry
+    from wane.proxy.server.telemetry import Telemetry
 
 Outcome = Literal[
     "managed",  # the client got a whole reply to a view that Wane decided
@@ -90,7 +92,7 @@ class Traffic:
             what: its method and path, for the log.
 
         Returns:
-            The request's counters; close them at its end.
+            The request's counters, a context manager.
         """
         return Exchange(self, api if api in APIS else "other", what)
 
@@ -101,21 +103,18 @@ class Traffic:
     def outcomes(self) -> dict[str, int]:
         """Return the number of requests so far, by outcome."""
         found: dict[str, int] = {}
-        for metric in self.requests.collect():
-            for sample in metric.samples:
-                if sample.name.endswith("_total"):
-                    outcome = sample.labels["outcome"]
-                    found[outcome] = found.get(outcome, 0) + int(sample.value)
+        for sample in _samples(self.requests):
+            outcome = sample.labels["outcome"]
+            found[outcome] = found.get(outcome, 0) + int(sample.value)
         return found
 
     def evicted_tokens(self) -> int:
         """Return the number of tokens evicted so far."""
-        samples = (sample for metric in self.evicted.collect() for sample in metric.samples)
-        return int(sum(sample.value for sample in samples if sample.name.endswith("_total")))
+        return int(sum(sample.value for sample in _samples(self.evicted)))
 
     def open_requests(self) -> int:
         """Return the number of open requests."""
-        return int(sum(sample.value for metric in self.open.collect() for sample in metric.samples))
+        return int(sum(sample.value for sample in _samples(self.open)))
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(name, text, labels, registry=self.registry)
@@ -125,42 +124,26 @@ class Traffic:
 
 
 class Exchange:
-    """The counters of one request, from its first byte to the end of its reply.
-
-    A context manager. Only the first `close` counts.
+    """The counters of one request, from its first byte to the end of its reply; a context manager.
 
     Attributes:
         outcome: how it ended; `passed` unless the server sets it.
         what: its method and path, for the log.
-        facts: figures of its view; None if it is not managed.
+        facts: figures of its view; None before it is managed.
         rounds: number of requests sent to the provider's model.
+        used: what they used, as the provider reported it.
     """
 
-    __slots__ = (
-        "_api",
-        "_in",
-        "_open",
-        "_out",
-        "_ready",
-        "_span",
-        "_started",
-        "_traffic",
-        "facts",
-        "outcome",
-        "rounds",
-        "what",
-    )
+    __slots__ = ("_api", "_in", "_out", "_ready", "_started", "_traffic", "facts", "outcome", "rounds", "used", "what")
 
     def __init__(self, traffic: Traffic, api: str, what: str) -> None:
         self.outcome: Outcome = "passed"
         self.what = what
         self.facts: Facts | None = None
-        self.rounds = 0
+        self.rounds, self.used = 0, NO_USAGE
         self._traffic, self._api = traffic, api
         self._started = self._ready = traffic.clock()
         self._in = self._out = 0
-        self._open = True
-        self._span: ModelSpan | None = None
         traffic.open.labels(api).inc()
 
     def received(self, size: int) -> None:
@@ -180,9 +163,6 @@ class Exchange:
         traffic.peak = max(traffic.peak, facts.view)
         traffic.history.labels(api).observe(facts.history)
         traffic.evicted.labels(api).inc(facts.evicted_now)
-        if traffic.telemetry is not None:
-            since = traffic.clock() - self._ready
-            self._span = traffic.telemetry.begin(facts, time.time_ns() - round(since * 1e9))
 
     def round(self, round_: Round, model: str) -> None:
         """Count a round of a managed request.
@@ -191,15 +171,15 @@ class Exchange:
             round_: the provider's answer.
             model: the model that was requested.
         """
-        self._traffic.rounds.labels(self._api).inc()
-        if self._span is not None:
-            self._span.round(round_)
-        if round_.usage is not None:
-            dollars = cost(round_.usage, model) or 0.0
-            self._traffic.spent += dollars
-            self._traffic.dollars.labels(self._api).inc(dollars)
-            for kind, count in _kinds(round_.usage):
-                self._traffic.tokens.labels(self._api, kind).inc(count)
+        traffic, api, usage = self._traffic, self._api, round_.usage
+        traffic.rounds.labels(api).inc()
+        if usage is not None:
+            self.used += usage
+            dollars = cost(usage, model) or 0.0
+            traffic.spent += dollars
+            traffic.dollars.labels(api).inc(dollars)
+            for kind in ("input", "output", "cache_read", "cache_write"):
+                traffic.tokens.labels(api, kind).inc(getattr(usage, kind))
 
     def upstream_error(self, what: int | UpstreamFault) -> None:
         """Count a failed upstream request.
@@ -212,7 +192,7 @@ class Exchange:
 
     def failed_open(self) -> None:
         """Note that Wane failed, so the request is passed on unchanged."""
-        self.outcome, self.facts = "failed_open", None
+        self.outcome = "failed_open"
         self._traffic.fail_opens.labels(self._api).inc()
 
     def sent(self, size: int) -> None:
@@ -228,31 +208,27 @@ class Exchange:
             status: the HTTP status that the client got; 0 for none.
         """
         parts = [self.what, str(status or "-")]
-        if (facts := self.facts) is not None:
+        if (facts := self.facts) is not None and self.outcome != "failed_open":
             parts.append(f"{facts.session} view {facts.view}/{facts.budget} evicted {facts.evicted}")
             parts.append(f"rounds {self.rounds}")
         took = (self._traffic.clock() - self._started) * 1000
         ACCESS.info("%s %s %.0f ms", " ".join(parts), self.outcome, took)
 
-    def close(self) -> None:
-        """Count the request's outcome, duration and bytes."""
-        if not self._open:
-            return
-        self._open = False
-        traffic, api = self._traffic, self._api
-        if self._span is not None:
-            self._span.end(self.outcome, traffic.clock() - self._ready)
-        traffic.open.labels(api).dec()
-        traffic.requests.labels(api, self.outcome).inc()
-        traffic.whole.labels(api).observe(traffic.clock() - self._started)
-        traffic.bytes.labels(api, "in").inc(self._in)
-        traffic.bytes.labels(api, "out").inc(self._out)
-
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
+        """Count the request's outcome, duration and bytes."""
+        traffic, api, now = self._traffic, self._api, self._traffic.clock()
+        if traffic.telemetry is not None and self.facts is not None:
+            took = now - self._ready
+            begun = time.time_ns() - round(took * 1e9)
+            traffic.telemetry.record(self.facts, self.outcome, begun, took, self.rounds, self.used)
+        traffic.open.labels(api).dec()
+        traffic.requests.labels(api, self.outcome).inc()
+        traffic.whole.labels(api).observe(now - self._started)
+        traffic.bytes.labels(api, "in").inc(self._in)
+        traffic.bytes.labels(api, "out").inc(self._out)
 
 
 class _WithoutCreated:
@@ -267,10 +243,7 @@ class _WithoutCreated:
             yield metric
 
 
-def _kinds(usage: TokenUsage) -> tuple[tuple[str, int], ...]:
-    return (
-        ("input", usage.input),
-        ("output", usage.output),
-        ("cache_read", usage.cache_read),
-        ("cache_write", usage.cache_write),
-    )
+def _samples(of: MetricWrapperBase) -> Iterable[Sample]:
+    """The present values of a metric, by its labels."""
+    found = (sample for metric in of.collect() for sample in metric.samples)
+    return (sample for sample in found if not sample.name.endswith("_created"))

@@ -1,14 +1,11 @@
-"""The interface of the sessions to the server."""
+"""What the server shows of sessions: figures of a request, and a session's status."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
-from wane.proxy.wire.base import Body, Correction, Wire
-from wane.proxy.wire.rounds import NO_USAGE, Money, Round, TokenUsage
+from wane.proxy.wire.rounds import NO_USAGE, Money, TokenUsage
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,37 +38,6 @@ class Facts:
     used: TokenUsage = NO_USAGE
     satisfied: bool = True
     note: str = ""
-
-
-class Turn(Protocol):
-    """One request of a client, from the body sent upstream to the end of the reply.
-
-    Attributes:
-        body: the first body to send upstream.
-        own: names of the proxy's own tools in it; empty if the strategy needs none.
-        facts: figures of its view.
-    """
-
-    body: Body
-    own: frozenset[str]
-    facts: Facts
-
-    def refused(self, correction: Correction) -> None:
-        """Apply a correction to all later requests, since the provider has refused reasoning without it.
-
-        Args:
-            correction: the correction; the request was already sent again with it.
-        """
-        ...
-
-    async def answered(self, round_: Round) -> Body | None:
-        """Take in a reply of the provider.
-
-        Returns:
-            The next body to send upstream, if the model called only own tools; None if the client's reply is
-            complete. It has been recorded then, so the server may close the client's reply.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,57 +107,3 @@ class SessionStatus:
     used: TokenUsage = NO_USAGE
     money: Money | None = None
     views: tuple[ViewStatus, ...] = ()
-
-
-class Sessions(Protocol):
-    """All sessions of a proxy."""
-
-    async def turn(self, wire: Wire, body: Body, *, size: int = 0) -> Turn:
-        """Find the session of a request, take in its new messages, and prepare the view.
-
-        Args:
-            wire: the request's protocol.
-            body: the client's body, which can be managed.
-            size: its size in bytes; a large body is processed outside the event loop.
-
-        Raises:
-            FormatError: if the body's messages violate the protocol.
-            WaneError: if Wane cannot manage the request for any other reason.
-        """
-        ...
-
-    async def peek(self, wire: Wire, body: Body) -> Body:
-        """Return what `turn` would send upstream, to count its tokens; no session changes.
-
-        A body that continues no known session is a fragment that the client wants counted by itself. It is returned
-        unchanged.
-
-        Raises:
-            WaneError: as `turn` does.
-        """
-        ...
-
-    async def shortened(self, wire: Wire, body: Body) -> Body | None:
-        """Return an unmanaged request with the view of its session in place of its history.
-
-        A client that asks for a summary sends all it has, which may be more than the model's window holds.
-
-        Returns:
-            The body, without own tools; None if it continues no known session, or one without evictions.
-
-        Raises:
-            WaneError: as `turn` does.
-        """
-        ...
-
-    def status(self) -> Sequence[SessionStatus]:
-        """Return the sessions in memory, the most recently used first."""
-        ...
-
-    async def sweep(self) -> None:
-        """Drop idle sessions from memory. A later request finds them in the store again."""
-        ...
-
-    async def close(self) -> None:
-        """Drop all sessions from memory."""
-        ...

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Final
 
 from wane.conversation.view import shown_of
@@ -14,7 +15,7 @@ from wane.formats.base import Format, Outline, Part
 from wane.proxy.sessions.messages import ASSISTANT, GivenReply, shape_of
 from wane.proxy.wire.base import Wire
 from wane.proxy.wire.rounds import Message, WovenRound
-from wane.strategies.base import Slot, Substitute
+from wane.strategies.base import Slot, Substitute, item_of
 
 _KINDS: Final = tuple(Kind)
 _EVICTABLE: Final = frozenset({Kind.TEXT, Kind.REASONING, Kind.NOTICE})
@@ -95,25 +96,20 @@ class WovenHistory:
         outline = self.outline
         if len(slots) == outline.item_count and not any(isinstance(slot, Substitute) for slot in slots):
             return list(enumerate(self.messages))
-        by_message: dict[int, dict[int, Slot]] = {}
-        first, stop, kept = 0, 0, dict[int, Slot]()
-        for slot in slots:
-            place = slot if isinstance(slot, int) else slot.index
-            if place is None:
-                continue
-            if not first <= place < stop:
-                number = outline.message_of(place)
-                first = outline.first(number)
-                stop = first + outline.size(number)
-                kept = by_message.setdefault(number, {})
-            kept[place - first] = slot
+        by_message = {
+            number: {outline.position(_item(slot)): slot for slot in group}
+            for number, group in groupby(slots, lambda slot: outline.message_of(_item(slot)))
+        }
         shown: list[tuple[int, Message]] = []
         # An edited message may have new text of the user, even if all of its items were evicted.
         for number in sorted(by_message.keys() | self.edited) if self.edited else by_message:
-            message, parts, size = self.messages[number], by_message.get(number, {}), outline.size(number)
+            message, kept, size = self.messages[number], by_message.get(number, {}), outline.size(number)
             if number in self.edited:
-                parts, size = self._kept_of_edited(number, message, parts)
-            seen = shown_of(self.format, message, parts, size, self.strategy) if parts else None
+                first = outline.first(number)
+                places = outline.matched(number, self.format.parts(message))
+                present = [n if place is None else kept.get(place - first) for n, place in enumerate(places)]
+                kept, size = {n: slot for n, slot in enumerate(present) if slot is not None}, len(present)
+            seen = shown_of(self.format, message, kept, size, self.strategy) if kept else None
             if seen is not None:
                 shown.append((number, seen))
         return shown
@@ -132,9 +128,9 @@ class WovenHistory:
             more |= {
                 place: given[at].item(chars, number).tokens for at in positions if (place := places[at]) is not None
             }
-        known = {place for slot in slots if (place := _place(slot)) is not None}
-        more = {place: more[place] for place in sorted(more.keys() - known)}
-        return _merged(slots, more), sum(more.values())
+        for slot in slots:
+            more.pop(_item(slot), None)
+        return sorted([*slots, *more], key=_item), sum(more.values())
 
     def parts(self) -> list[Part | None]:
         """Return the items with their present content.
@@ -157,31 +153,11 @@ class WovenHistory:
         first = self.outline.first(number)
         return range(first, first + len(parts))
 
-    def _kept_of_edited(self, number: int, message: Message, slots: Mapping[int, Slot]) -> tuple[dict[int, Slot], int]:
-        """The visible parts of an edited message, by position, and the present number of its parts."""
-        parts, first = self.format.parts(message), self.outline.first(number)
-        kept: dict[int, Slot] = {}
-        for position, place in enumerate(self.outline.matched(number, parts)):
-            slot = position if place is None else slots.get(place - first)
-            if slot is not None:
-                kept[position] = slot
-        return kept, len(parts)
 
-
-def _place(slot: Slot) -> int | None:
-    return slot if isinstance(slot, int) else slot.index
-
-
-def _merged(slots: Sequence[Slot], more: Iterable[int]) -> list[Slot]:
-    """Insert further items, which are sorted and not among the slots, into the slots."""
-    merged: list[Slot] = []
-    waiting = deque(more)
-    for slot in slots:
-        place = _place(slot)
-        while waiting and place is not None and waiting[0] < place:
-            merged.append(waiting.popleft())
-        merged.append(slot)
-    return [*merged, *waiting]
+def _item(slot: Slot) -> int:
+    index = item_of(slot)
+    assert index is not None  # the proxy runs no strategy with summaries, which replace no single item
+    return index
 
 
 @dataclass(frozen=True, slots=True)

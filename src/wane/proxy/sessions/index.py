@@ -16,16 +16,17 @@ from wane.core import DELIMITER
 from wane.core.errors import FormatError, HistoryError, JournalError
 from wane.core.guidance import guidance
 from wane.journal import Record
+from wane.journal.titles import title_of
 from wane.proxy.sessions.base import Facts, SessionStatus, ViewStatus
-from wane.proxy.sessions.messages import ASSISTANT, Alignment, Arrival, infers, prefix, root_of
+from wane.proxy.sessions.history import WovenHistory
+from wane.proxy.sessions.messages import ASSISTANT, Alignment, Arrival, Entry, client_note, infers, prefix, root_of
 from wane.proxy.sessions.session import Session, View
-from wane.proxy.sessions.turn import TRIES, CachedSession, SessionTurn, title
+from wane.proxy.sessions.turn import TRIES, CachedSession, SessionTurn
 from wane.proxy.settings import ContextSettings
 from wane.proxy.store.base import MemoryStore, SessionBusyError, SessionChangedError, Store, StoreError
 from wane.proxy.wire.base import Body, Wire
 from wane.proxy.wire.rounds import Message
 from wane.recall import RECALL
-from wane.strategies.base import EPISODIC
 
 TOOLS: Final = (DELIMITER_TOOL, RECALL_TOOL)
 """The tools that the proxy may add to requests."""
@@ -45,26 +46,33 @@ class SessionIndex:
         store: stores the sessions' records.
         settings: how their contexts are managed.
         strict: whether failing to store a session is an error.
+
+    Attributes:
+        settings: see above.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        settings: ContextSettings | None = None,
-        *,
-        strict: bool = False,
-    ) -> None:
+    def __init__(self, store: Store, settings: ContextSettings | None = None, *, strict: bool = False) -> None:
+        self.settings = settings or ContextSettings()
         self._store = store
-        self._settings = settings or ContextSettings()
         self._strict = strict
         # By whether there is `recall`.
-        self._guidance = {recall: guidance(self._settings.passes, recall=recall) for recall in (False, True)}
+        self._guidance = {recall: guidance(self.settings.passes, recall=recall) for recall in (False, True)}
         self._sessions: dict[str, CachedSession] = {}
         self._gates: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._syncing: set[asyncio.Task[None]] = set()
 
     async def turn(self, wire: Wire, body: Body, *, size: int = 0) -> SessionTurn:
-        """Find the session of a request, take in its new messages, and prepare the view; see `Sessions.turn`."""
+        """Find the session of a request, take in its new messages, and prepare the view.
+
+        Args:
+            wire: the request's protocol.
+            body: the client's body, which can be managed.
+            size: its size in bytes; a large body is processed outside the event loop.
+
+        Raises:
+            FormatError: if the body's messages violate the protocol.
+            WaneError: if Wane cannot manage the request for any other reason.
+        """
         messages = wire.messages(body)
         arrivals = await asyncio.to_thread(_arrivals, wire, messages) if size > _LARGE else _arrivals(wire, messages)
         root = root_of(wire, arrivals)
@@ -81,18 +89,34 @@ class SessionIndex:
         raise StoreError("the session keeps changing under the request; send it again")
 
     async def peek(self, wire: Wire, body: Body) -> Body:
-        """Return what `turn` would send upstream; see `Sessions.peek`."""
-        found = self._ahead(wire, body)
+        """Return what `turn` would send upstream, to count its tokens; no session changes.
+
+        A body that continues no known session is a fragment that the client wants counted by itself. It is returned
+        unchanged.
+
+        Raises:
+            WaneError: as `turn` does.
+        """
+        found = await self._ahead(wire, body)
         return body if found is None else found[0].placed(self._equipped(wire, body), found[1].messages, ahead=True)
 
     async def shortened(self, wire: Wire, body: Body) -> Body | None:
-        """Return an unmanaged request with the view of its session; see `Sessions.shortened`."""
-        found = self._ahead(wire, body)
+        """Return an unmanaged request with the view of its session in place of its history.
+
+        A client that asks for a summary sends all it has, which may be more than the model's window holds.
+
+        Returns:
+            The body, without own tools; None if it continues no known session, or one without evictions.
+
+        Raises:
+            WaneError: as `turn` does.
+        """
+        found = await self._ahead(wire, body)
         if found is None or not found[1].evicted:
             return None
         return found[0].placed(body, found[1].messages, ahead=True)
 
-    def _ahead(self, wire: Wire, body: Body) -> tuple[CachedSession, View] | None:
+    async def _ahead(self, wire: Wire, body: Body) -> tuple[CachedSession, View] | None:
         """The known session that a request continues, and the view it would get; None if there is none."""
         arrivals = _arrivals(wire, wire.messages(body))
         known = [
@@ -103,10 +127,16 @@ class SessionIndex:
         if not known:
             return None
         session = copy.deepcopy(known[0].session, {id(wire): wire})
-        session.setup(self._equipped(wire, body))
-        session.amend(session.edits(arrivals, session.align(arrivals)))
-        session.extend(arrivals)
-        return known[0], session.fit(session.woven(arrivals), body)
+        _, history = await _extended(session, self._equipped(wire, body), arrivals, session.align(arrivals))
+        return known[0], session.fit(history, body)
+
+    async def check(self) -> None:
+        """Check that sessions can be stored, as far as possible without storing one.
+
+        Raises:
+            StoreError: if not.
+        """
+        await self._store.check()
 
     def status(self) -> Sequence[SessionStatus]:
         """Return the sessions in memory, the most recently used first."""
@@ -114,14 +144,14 @@ class SessionIndex:
         return [status for cached in sessions if (status := cached.status()) is not None]
 
     async def sweep(self) -> None:
-        """Drop stored sessions that have been idle, and the oldest ones if there are too many."""
+        """Drop stored sessions that have been idle from memory, and the oldest ones if there are too many."""
         now = datetime.now(UTC)
         sessions = sorted(
             (cached for cached in self._sessions.values() if not cached.turns), key=lambda cached: cached.last
         )
         too_many = len(self._sessions) - _MOST_IN_MEMORY
         for number, cached in enumerate(sessions):
-            idle = self._store.persistent and (now - cached.last).total_seconds() > self._settings.idle
+            idle = self._store.persistent and (now - cached.last).total_seconds() > self.settings.idle
             if idle or number < too_many:
                 await self._forget(cached)
 
@@ -158,16 +188,16 @@ class SessionIndex:
         ):
             return await self._unknown(wire, arrivals, root, unread)
         if best.lost:
-            return await self._stored_anew(best, arrivals, root)
+            return await self._stored_anew(best, root)
         drift = best.session.drift(best.session.edits(arrivals, alignment))
-        if drift > self._settings.budget * _EDITED_SHARE:
-            return await self._retaken(best, arrivals, root)
+        if drift > self.settings.budget * _EDITED_SHARE:
+            return await self._retaken(best, root)
         if alignment.common < len(best.session.entries) or best.log is None:
-            return await self._forked(best, alignment, arrivals, root)
+            return await self._forked(best, alignment, root)
         return best
 
     def _of(self, root: str) -> list[CachedSession]:
-        return sorted((e for e in self._sessions.values() if e.root == root), key=lambda e: e.last, reverse=True)
+        return sorted((e for e in self._sessions.values() if e.id.startswith(root)), key=lambda e: e.last, reverse=True)
 
     async def _current(self, sessions: Sequence[CachedSession]) -> list[CachedSession]:
         """These sessions, brought up to date with other processes, without those whose records do not fit."""
@@ -193,20 +223,20 @@ class SessionIndex:
         opened, unread = [], ""
         for session_id in ids[:_CANDIDATES]:
             try:
-                opened.append(await self._open(wire, root, session_id))
+                opened.append(await self._open(wire, session_id))
             except (StoreError, JournalError, HistoryError) as error:
                 unread = f"session {session_id} is skipped: {error}"
                 _LOGGER.warning("%s", unread)
         return opened, unread
 
-    async def _open(self, wire: Wire, root: str, session_id: str) -> CachedSession:
+    async def _open(self, wire: Wire, session_id: str) -> CachedSession:
         try:
             log = await self._store.open(session_id)
         except SessionBusyError:
-            return self._brought_back(wire, root, session_id, await self._store.read(session_id))
+            return self._brought_back(wire, session_id, await self._store.read(session_id))
         try:
             async with log.hold() as records:
-                cached = self._brought_back(wire, root, session_id, records)
+                cached = self._brought_back(wire, session_id, records)
         except BaseException:
             await log.close()
             raise
@@ -218,13 +248,13 @@ class SessionIndex:
         self._sessions[session_id] = cached
         return cached
 
-    def _brought_back(self, wire: Wire, root: str, session_id: str, records: Sequence[Record]) -> CachedSession:
-        session = Session(wire, self._settings, infer=self._settings.annotate == "infer" or infers(records))
+    def _brought_back(self, wire: Wire, session_id: str, records: Sequence[Record]) -> CachedSession:
+        session = Session(wire, self.settings, infer=self.settings.annotate == "infer" or infers(records))
         session.follow(records)
         times = [record.at for record in records if record.at is not None]
         now = datetime.now(UTC)
         created, last = (times[0], times[-1]) if times else (now, now)
-        return CachedSession(root, session, None, session_id, created, last, strict=self._strict)
+        return CachedSession(session, None, session_id, created, last, strict=self._strict)
 
     async def _unknown(self, wire: Wire, arrivals: Sequence[Arrival], root: str, unread: str) -> CachedSession:
         """A new session, with the rounds of a known one that has the same answers of the assistant.
@@ -236,47 +266,41 @@ class SessionIndex:
         made = {shape for shape in shapes if shape[:1] == ASSISTANT}
         for cached in self._sessions.values() if made else ():
             if cached.session.wire is wire and cached.session.knows(made):
-                return await self._retaken(cached, arrivals, root)
+                return await self._retaken(cached, root)
         if made and unread and self._strict:
             raise StoreError(unread)
         # Episodes are inferred if the settings say so, or if the history began without marks.
-        session = Session(wire, self._settings, infer=self._settings.annotate == "infer" or bool(made))
-        cached = await self._begun(session, arrivals, root, [])
+        session = Session(wire, self.settings, infer=self.settings.annotate == "infer" or bool(made))
+        cached = await self._begun(session, root, [])
         cached.remark = unread if made else ""
         return cached
 
-    async def _retaken(
-        self, cached: CachedSession, arrivals: Sequence[Arrival], root: str, common: int | None = None
-    ) -> CachedSession:
+    async def _retaken(self, cached: CachedSession, root: str, common: int | None = None) -> CachedSession:
         """A new session with the rounds of one that its client rewrote, or forked after `common` messages."""
         session = cached.session.blank()
-        return await self._begun(session, arrivals, root, session.inherit(cached.session, common))
+        return await self._begun(session, root, session.inherit(cached.session, common))
 
-    async def _stored_anew(self, cached: CachedSession, arrivals: Sequence[Arrival], root: str) -> CachedSession:
+    async def _stored_anew(self, cached: CachedSession, root: str) -> CachedSession:
         """A new session in place of one that the store has lost, such as by an emptied database."""
         await self._forget(cached)
-        again = await self._retaken(cached, arrivals, root)
+        again = await self._retaken(cached, root)
         again.remark = f"the store has lost session {cached.id}; it continues as {again.id}"
         _LOGGER.warning("%s", again.remark)
         return again
 
-    async def _forked(
-        self, cached: CachedSession, alignment: Alignment, arrivals: Sequence[Arrival], root: str
-    ) -> CachedSession:
+    async def _forked(self, cached: CachedSession, alignment: Alignment, root: str) -> CachedSession:
         """A fork of a session, with everything that happened to the messages that they share."""
         if not self._store.persistent:
-            return await self._retaken(cached, arrivals, root, alignment.common)
+            return await self._retaken(cached, root, alignment.common)
         try:
             records = prefix(await self._store.read(cached.id), alignment.common)
         except StoreError as error:
             _LOGGER.warning("%s", error)
-            return await self._retaken(cached, arrivals, root, alignment.common)
-        forked = self._brought_back(cached.session.wire, root, "", records)
-        return await self._begun(forked.session, arrivals, root, records)
+            return await self._retaken(cached, root, alignment.common)
+        forked = self._brought_back(cached.session.wire, cached.id, records)
+        return await self._begun(forked.session, root, records)
 
-    async def _begun(
-        self, session: Session, arrivals: Sequence[Arrival], root: str, records: Sequence[Record]
-    ) -> CachedSession:
+    async def _begun(self, session: Session, root: str, records: Sequence[Record]) -> CachedSession:
         now = datetime.now(UTC)
         try:
             log, warning = await self._store.create(root, session.wire.name), ""
@@ -285,9 +309,7 @@ class SessionIndex:
                 raise
             log, warning = await MemoryStore().create(root, session.wire.name), f"not stored: {error}"
             _LOGGER.warning("session %s lives in memory only: %s", log.id, error)
-        cached = CachedSession(
-            root, session, log, log.id, now, now, title(arrivals), strict=self._strict, warning=warning
-        )
+        cached = CachedSession(session, log, log.id, now, now, strict=self._strict, warning=warning)
         self._sessions[cached.id] = cached
         async with log.hold():
             await cached.append(records)
@@ -304,18 +326,9 @@ class SessionIndex:
     ) -> SessionTurn:
         session, now = cached.session, datetime.now(UTC)
         equipped = self._equipped(session.wire, body)
-        cold = (now - cached.last).total_seconds() > self._settings.cache_lifetime
+        cold = (now - cached.last).total_seconds() > self.settings.cache_lifetime
         try:
-            records = [
-                *session.setup(equipped),
-                *session.amend(session.edits(arrivals, alignment)),
-            ]
-            first = len(session.entries)
-            for stop in range(first + _AT_ONCE, len(arrivals), _AT_ONCE):
-                records += session.extend(arrivals[:stop], more=len(session.entries) > first)
-                await asyncio.sleep(0)
-            records += session.extend(arrivals, more=len(session.entries) > first)
-            history = session.woven(arrivals)
+            records, history = await _extended(session, equipped, arrivals, alignment)
             view = session.fit(history, equipped, cold=cold)
         except BaseException:
             # The session in memory has only part of the request; the stored one is consistent.
@@ -323,14 +336,15 @@ class SessionIndex:
             raise
         await cached.append([*records, *view.records])
         wire, engine, report = session.wire, session.engine, view.report
-        cached.last, cached.requests, cached.title = now, cached.requests + 1, cached.title or title(arrivals)
-        satisfied = engine.tokens <= self._settings.budget or self._settings.strategy == "none"
+        cached.last, cached.requests = now, cached.requests + 1
+        cached.title = cached.title or next(filter(None, (title_of(arrival.message) for arrival in arrivals)), "")
+        satisfied = engine.tokens <= self.settings.budget or self.settings.strategy == "none"
         cached.facts = Facts(
             session=cached.id,
             api=wire.name,
             model=str(body.get("model", "")),
             view=engine.tokens,
-            budget=self._settings.budget,
+            budget=self.settings.budget,
             history=engine.tokens + view.evicted,
             evicted=view.evicted,
             evicted_now=0 if report is None else report.tokens_before - report.tokens_after,
@@ -339,18 +353,14 @@ class SessionIndex:
             note=cached.warning or cached.take_remark() or ("" if satisfied or report is None else report.shortfall),
         )
         cached.views.append(ViewStatus(now, engine.tokens, cached.facts.evicted_now))
-        own = self._own(wire, body)
-        note = view.reminder if DELIMITER in own else None
-        return SessionTurn(
-            self._finished, cached, equipped, wire.equip(body, [], ""), history, view.messages, own, note
-        )
+        return SessionTurn(self._finished, cached, body, equipped, history, view, self._own(wire, body))
 
     def _own(self, wire: Wire, body: Body) -> frozenset[str]:
         """Names of the proxy's own tools; none if the client has a `delimiter` of its own."""
-        settings, theirs = self._settings, wire.tools(body)
-        if settings.strategy not in EPISODIC or settings.annotate != "model" or DELIMITER in theirs:
+        theirs = wire.tools(body)
+        if not self.settings.marked or DELIMITER in theirs:
             return frozenset()
-        return frozenset({DELIMITER, RECALL} if settings.recall and RECALL not in theirs else {DELIMITER})
+        return frozenset({DELIMITER, RECALL} if self.settings.recall and RECALL not in theirs else {DELIMITER})
 
     def _equipped(self, wire: Wire, body: Body) -> Body:
         own = self._own(wire, body)
@@ -362,6 +372,21 @@ def _arrivals(wire: Wire, messages: Sequence[Message]) -> list[Arrival]:
     if not messages:
         raise FormatError("the request has no messages")
     return [Arrival(wire, message) for message in messages]
+
+
+async def _extended(
+    session: Session, body: Body, arrivals: Sequence[Arrival], alignment: Alignment
+) -> tuple[list[Record], WovenHistory]:
+    """Take in a request; return the records of it, and the whole history."""
+    records = [*session.setup(body), *session.amend(session.edits(arrivals, alignment))]
+    entries, taken = list[Entry](), list[Record]()
+    for arrival in arrivals[len(session.entries) :]:
+        entry, more = session.take(arrival)
+        entries.append(entry)
+        taken += more
+        if len(entries) % _AT_ONCE == 0:
+            await asyncio.sleep(0)
+    return [*records, *([client_note(entries)] if entries else []), *taken], session.woven(arrivals)
 
 
 def _fit(cached: CachedSession, found: Alignment) -> tuple[int, bool, int]:

@@ -6,7 +6,8 @@ A message is identified by a digest of its exact content, and by a shape that su
 from __future__ import annotations
 
 from array import array
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -29,7 +30,8 @@ _TURNS: Final = (Kind.USER, Kind.NOTICE)
 _ROOT_LENGTH: Final = 24
 
 SETUP: Final = "proxy"
-"""Topic of the note on the session's settings from here on."""
+"""Topic of the note on the session's settings from here on: its `api`, `strategy`, whether its episodes are inferred
+(`infer`), and the tokens of evicted content that requests show because the provider demands it (`required`)."""
 
 CLIENT: Final = "client"
 """Topic of the note on the client's messages. Their records follow it."""
@@ -215,38 +217,15 @@ class GivenReply:
     inherited: bool = False
 
 
-def setup_note(api: str, strategy: str, *, infer: bool, required: int = 0) -> NoteRecord:
-    """Return the note on a session's settings.
-
-    Args:
-        api: name of its wire.
-        strategy: name of its strategy.
-        infer: whether its episodes are inferred.
-        required: tokens of evicted content that requests show because the provider demands it.
-    """
-    more = {"required": required} if required else {}
-    return NoteRecord(SETUP, {"api": api, "strategy": strategy, "infer": infer, **more})
-
-
 def infers(records: Iterable[Record]) -> bool:
     """Whether a session's episodes are inferred, by its notes."""
     return any(r.data.get("infer") is True for r in records if isinstance(r, NoteRecord) and r.topic == SETUP)
 
 
-def client_note(entries: Sequence[Entry], *, more: bool = False) -> NoteRecord:
-    """Return the note on the client's messages.
-
-    Args:
-        entries: the messages.
-        more: whether they belong to the same request as those of the previous note.
-    """
+def client_note(entries: Sequence[Entry]) -> NoteRecord:
+    """Return the note on the client's messages of one request."""
     rows = [[entry.digest.hex(), entry.shape.hex(), entry.messages, entry.tokens] for entry in entries]
-    return NoteRecord(CLIENT, {"entries": rows, "more": True} if more else {"entries": rows})
-
-
-def continues(note: NoteRecord) -> bool:
-    """Return whether a note on the client's messages continues the request of the previous note."""
-    return note.data.get("more") is True
+    return NoteRecord(CLIENT, {"entries": rows})
 
 
 def entries_of(note: NoteRecord) -> list[Entry]:
@@ -255,11 +234,9 @@ def entries_of(note: NoteRecord) -> list[Entry]:
     Raises:
         JournalError: if `client_note` did not make it.
     """
-    try:
+    with _readable("the client's messages"):
         rows = note.data["entries"]
         return [Entry(bytes.fromhex(row[0]), bytes.fromhex(row[1]), int(row[2]), int(row[3])) for row in rows]
-    except (LookupError, TypeError, ValueError) as error:
-        raise JournalError(f"a note on the client's messages cannot be read: {error!r}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,10 +265,8 @@ def edits_of(note: NoteRecord) -> list[Edit]:
     Raises:
         JournalError: if `edits_note` did not make it.
     """
-    try:
+    with _readable("edits of the client"):
         return [Edit(int(row[0]), bytes.fromhex(row[1]), int(row[2])) for row in note.data["entries"]]
-    except (LookupError, TypeError, ValueError) as error:
-        raise JournalError(f"a note on edits of the client cannot be read: {error!r}") from error
 
 
 def reply_note(replied: GivenReply) -> NoteRecord:
@@ -311,12 +286,18 @@ def reply_of(note: NoteRecord) -> GivenReply:
     Raises:
         JournalError: if `reply_note` did not make it.
     """
-    data: Mapping[str, Any] = note.data
-    try:
+    data = note.data
+    with _readable("a reply"):
         rounds = tuple(WovenRound(row["message"], tuple(row["results"])) for row in data.get("rounds", ()))
         return GivenReply(bytes.fromhex(data["shape"]), rounds, data.get("inherited") is True)
+
+
+@contextmanager
+def _readable(what: str) -> Iterator[None]:
+    try:
+        yield
     except (LookupError, TypeError, ValueError) as error:
-        raise JournalError(f"a note on a reply cannot be read: {error!r}") from error
+        raise JournalError(f"a note on {what} cannot be read: {error!r}") from error
 
 
 def prefix(records: Sequence[Record], count: int) -> list[Record]:
@@ -335,7 +316,7 @@ def prefix(records: Sequence[Record], count: int) -> list[Record]:
                 return [*kept, *_edits(records[number:], whole)]
             count -= len(entries)
             left = sum(entry.messages for entry in entries)
-            kept.append(replace(client_note(entries, more=continues(record)), at=record.at))
+            kept.append(replace(client_note(entries), at=record.at))
         elif isinstance(record, MessageRecord):
             if not left:
                 return [*kept, *_edits(records[number:], whole)]

@@ -39,21 +39,18 @@ from wane.proxy.sessions.messages import (
     Entries,
     Entry,
     GivenReply,
-    client_note,
-    continues,
     edits_note,
     edits_of,
     entries_of,
     reply_note,
     reply_of,
-    setup_note,
     shape_of,
 )
 from wane.proxy.settings import ContextSettings
 from wane.proxy.wire.base import Body, Wire
 from wane.proxy.wire.rounds import NO_USAGE, Ledger, Message, OwnCall, Round, TokenUsage, WovenRound
 from wane.recall import Archive, answer, searchable
-from wane.strategies.base import EPISODIC, Settings, Slot
+from wane.strategies.base import Settings, Slot
 
 _SLACK: Final = 0.02  # share by which the overhead may change without a new record
 _REQUIRED_SHARE: Final = 0.1  # share of the budget for evicted content that the provider demands
@@ -107,8 +104,7 @@ class Session:
             tool_classes=settings.tool_classes,
             annotate="infer" if infer else "model",
         )
-        marks = settings.strategy in EPISODIC and settings.annotate == "model"
-        remind_at = settings.remind_at if marks else None
+        remind_at = settings.remind_at if settings.marked else None
         self.engine = Engine(settings.strategy, wanted, remind_at=remind_at, partial_reports=True)
         self.used = NO_USAGE
         self.ledger = Ledger()
@@ -185,32 +181,24 @@ class Session:
             self._configure(config)
         return records
 
-    def extend(self, arrivals: Sequence[Arrival], *, more: bool = False) -> list[Record]:
-        """Take in the new messages of a request; return their records.
-
-        Args:
-            arrivals: all messages of the request.
-            more: whether some messages of the same request were taken in already.
+    def take(self, arrival: Arrival) -> tuple[Entry, list[Record]]:
+        """Take in the next message of a request; return what `client_note` says of it, and its records.
 
         Raises:
-            HistoryError: if they are not a valid history, such as a result without its call. The session must not be
-                used then.
+            HistoryError: if it does not continue a valid history, such as a result without its call. The session must
+                not be used then.
         """
-        entries, records = list[Entry](), list[Record]()
-        for number in range(len(self.entries), len(arrivals)):
-            arrival = arrivals[number]
-            self.rounds.settle(number, arrival.shape)
-            woven = self.rounds.weave(number, arrival.message)
-            before = self.engine.history
-            for message in woven:
-                parts = arrival.parts if message is arrival.message else self.wire.format.parts(message)
-                added = [self.engine.add(item, part) for item, part in self._outline.number(parts)]
-                records.append(MarkedMessageRecord.of(message, added))
-                records += filter(None, map(AnnotationRecord.of, added))
-            entry = Entry(arrival.digest, arrival.shape, len(woven), self.engine.history - before)
-            self.entries.append(entry)
-            entries.append(entry)
-        return [client_note(entries, more=more), *records] if entries else []
+        number, before, records = len(self.entries), self.engine.history, list[Record]()
+        self.rounds.settle(number, arrival.shape)
+        woven = self.rounds.weave(number, arrival.message)
+        for message in woven:
+            parts = arrival.parts if message is arrival.message else self.wire.format.parts(message)
+            added = [self.engine.add(item, part) for item, part in self._outline.number(parts)]
+            records.append(MarkedMessageRecord.of(message, added))
+            records += filter(None, map(AnnotationRecord.of, added))
+        entry = Entry(arrival.digest, arrival.shape, len(woven), self.engine.history - before)
+        self.entries.append(entry)
+        return entry, records
 
     def fit(self, history: WovenHistory, body: Body, *, more: Sequence[Message] = (), cold: bool = False) -> View:
         """Return the view for a request, after a pass if one is due.
@@ -221,30 +209,27 @@ class Session:
             more: further messages of the request: rounds that are not in the history yet.
             cold: whether the provider's cache has expired.
         """
-        tokens = sum(_tokens(part) for message in more for part in self.wire.format.parts(message))
-        self.engine.overhead += tokens
+        engine, before = self.engine, self._required
+        extra = sum(_tokens(part) for message in more for part in self.wire.format.parts(message))
+        engine.overhead += extra
         try:
-            view = self._fit(history, body, cold=cold)
-        finally:
-            self.engine.overhead -= tokens
-        if more and view.records and self._config is not None:
-            # A process that follows the records then asks for the request's reminder before this pass, as done here.
-            return replace(view, records=[self._config, *view.records])
-        return view
-
-    def _fit(self, history: WovenHistory, body: Body, *, cold: bool) -> View:
-        before, engine = self._required, self.engine
-        fitted, records = self._pass(cold=cold)
-        report = fitted.report
-        shown = self._shown(history, body, fitted.view)
-        if self._required > before and engine.tokens > self._settings.budget:
-            fitted, later = self._pass(cold=cold)
-            records += later
-            report = None if report is None or fitted.report is None else _joined(report, fitted.report)
+            fitted, records = self._pass(cold=cold)
+            report = fitted.report
             shown = self._shown(history, body, fitted.view)
-        reminder = engine.remind(overflowed=report is not None and report.overflowed)
-        evicted = engine.evicted - self._required
-        return View([message for _, message in shown], [*records, *self._set_up()], report, evicted, reminder)
+            if self._required > before and engine.tokens > self._settings.budget:
+                fitted, later = self._pass(cold=cold)
+                records += later
+                report = None if report is None or fitted.report is None else _joined(report, fitted.report)
+                shown = self._shown(history, body, fitted.view)
+            reminder = engine.remind(overflowed=report is not None and report.overflowed)
+            evicted = engine.evicted - self._required
+        finally:
+            engine.overhead -= extra
+        records += self._set_up()
+        if more and records and self._config is not None:
+            # A process that follows the records then asks for the request's reminder before this pass, as done here.
+            records = [self._config, *records]
+        return View([message for _, message in shown], records, report, evicted, reminder)
 
     def _pass(self, *, cold: bool) -> tuple[Shown, list[Record]]:
         """Run the engine's pass; return the view and the records of what was done."""
@@ -381,26 +366,18 @@ class Session:
     # Internals
 
     def _take_usage(self, usage: TokenUsage, model: str) -> None:
+        # Further reports on the same history include rounds that are not in it yet.
+        first = self._anchored != self.engine.item_count
         self.used += usage
-        self.ledger.add(usage, model, self.engine.evicted, replied=self._anchored != self.engine.item_count)
-        self._anchor(usage.input)
-
-    def _anchor(self, input_tokens: int) -> None:
-        """Make the engine count from the provider's report of a request.
-
-        Only the first of several reports on the same history counts. The others include rounds that are not in the
-        history yet.
-        """
-        if self._anchored == self.engine.item_count:
-            return
-        self._anchored = self.engine.item_count
-        self.engine.sent()
-        self.engine.observe(input_tokens)
+        self.ledger.add(usage, model, self.engine.evicted, replied=first)
+        if first:
+            self._anchored = self.engine.item_count
+            self.engine.sent()
+            self.engine.observe(usage.input)
 
     def _follow_note(self, note: NoteRecord) -> None:
         if note.topic == CLIENT:
-            if not continues(note):
-                self._asked()
+            self._asked()
             if self._due:
                 raise JournalError(f"{len(self._due)} messages of the client are in a note, but not recorded")
             self._due = entries_of(note)
@@ -434,10 +411,11 @@ class Session:
 
     def _set_up(self) -> list[Record]:
         """Return the note on the session's settings, if they have changed."""
-        note = setup_note(self.wire.name, self._settings.strategy, infer=self.infer, required=self._required)
-        records: list[Record] = [] if self._setup == note.data else [note]
-        self._setup = note.data
-        return records
+        setup: dict[str, Any] = {"api": self.wire.name, "strategy": self._settings.strategy, "infer": self.infer}
+        if self._required:
+            setup["required"] = self._required
+        before, self._setup = self._setup, setup
+        return [] if setup == before else [NoteRecord(SETUP, setup)]
 
     def _shown(self, history: WovenHistory, body: Body, slots: Sequence[Slot]) -> list[tuple[int, Message]]:
         """The messages of a request: the view, and evicted content that the provider demands.

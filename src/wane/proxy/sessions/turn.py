@@ -5,20 +5,18 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 from weakref import WeakSet
 
-from wane.core import DELIMITER
+from wane.core import DELIMITER, ContextWindow
 from wane.core.errors import HistoryError, JournalError
 from wane.journal import Record
-from wane.journal.titles import title_of
 from wane.proxy.sessions.base import EpisodeStatus, Facts, SessionStatus, ViewStatus
 from wane.proxy.sessions.history import WovenHistory
-from wane.proxy.sessions.messages import Arrival
-from wane.proxy.sessions.session import Session
+from wane.proxy.sessions.session import Session, View
 from wane.proxy.store.base import Log, SessionChangedError, SessionLostError, StoreError
 from wane.proxy.wire.base import MAX_ROUNDS, Body, Correction
 from wane.proxy.wire.rounds import Message, OwnCall, Round, WovenRound
@@ -47,10 +45,9 @@ class CachedSession:
     """A session in memory.
 
     Attributes:
-        root: the digest of its beginning, by which it is found.
         session: its state.
         log: its records; None if another process has them open, so that they can only be read.
-        id: its id.
+        id: its id, which begins with the root by which it is found.
         created: when it began.
         last: when its last request arrived, or its last reply ended.
         title: beginning of the user's first message.
@@ -65,7 +62,6 @@ class CachedSession:
         corrections: corrections without which the provider has refused requests.
     """
 
-    root: str
     session: Session
     log: Log | None
     id: str
@@ -97,26 +93,20 @@ class CachedSession:
             HistoryError: likewise.
         """
         assert self.log is not None
-        try:
-            hold = self.log.hold()
-            news = await hold.__aenter__()
-        except SessionLostError:
-            self.lost = True
+        async with AsyncExitStack() as stack:
+            try:
+                news = await stack.enter_async_context(self.log.hold())
+            except SessionLostError:
+                self.lost = True
+            except StoreError as error:
+                self._warn(error)
+            else:
+                if news and self._waiting:
+                    raise JournalError(f"session {self.id}: another process continued it while it could not be stored")
+                if self._outdated:
+                    self.session, self._outdated = self.session.blank(), False
+                self.session.follow(news)
             yield
-            return
-        except StoreError as error:
-            self._warn(error)
-            yield
-            return
-        try:
-            if news and self._waiting:
-                raise JournalError(f"session {self.id}: another process continued it while it could not be stored")
-            if self._outdated:
-                self.session, self._outdated = self.session.blank(), False
-            self.session.follow(news)
-            yield
-        finally:
-            await hold.__aexit__(None, None, None)
 
     async def append(self, records: Sequence[Record]) -> None:
         """Add records to the log. The session must be held.
@@ -190,9 +180,9 @@ class CachedSession:
         if self.facts is None:
             return None
         engine = self.session.engine
-        window = engine.window if engine.evicts else None
-        episodes = [] if window is None else window.episodes
-        notices = {} if window is None else window.notices
+        # The view of other strategies has no episodes.
+        window = engine.window if engine.evicts else ContextWindow()
+        episodes, notices, pinned = window.episodes, window.notices, window.pinned
         shown = tuple(
             EpisodeStatus(
                 episode.name,
@@ -204,19 +194,17 @@ class CachedSession:
             for episode in episodes
             if episode.tokens
         )
-        pinned = None if window is None else window.pinned
-        started = 0 if window is None else window.started
         return SessionStatus(
             self.facts,
             self.title,
             self.created,
             self.last,
             self.requests,
-            0 if pinned is None else pinned.system,
-            0 if pinned is None else pinned.user,
-            sum(notices.values()) + (0 if pinned is None else pinned.notices),
+            pinned.system,
+            pinned.user,
+            sum(notices.values()) + pinned.notices,
             shown,
-            max(0, started - len(episodes)),
+            max(0, window.started - len(episodes)),
             self.session.used,
             self.session.ledger.money,
             tuple(self.views),
@@ -231,21 +219,20 @@ class CachedSession:
 
 
 class SessionTurn:
-    """One request of a session in memory; see `wane.proxy.sessions.base.Turn`.
+    """One request of a client, from the body sent upstream to the end of the reply.
 
     Args:
         finished: called once the client's reply is complete.
         cached: the session, which has taken in the request.
-        equipped: the client's body with the proxy's own tools.
-        plain: the client's body.
+        sent: the client's body.
+        equipped: the same with the proxy's own tools.
         history: the whole history, for recall.
-        view: the messages that the request shows.
-        own: names of the own tools.
-        note: a reminder at the end of the first request upstream; usually None.
+        view: what the request shows.
+        own: see below.
 
     Attributes:
         body: the first body to send upstream.
-        own: see above.
+        own: names of the proxy's own tools in it; empty if the strategy needs none.
         facts: figures of the view.
     """
 
@@ -253,20 +240,20 @@ class SessionTurn:
         self,
         finished: Callable[[CachedSession], None],
         cached: CachedSession,
+        sent: Body,
         equipped: Body,
-        plain: Body,
         history: WovenHistory,
-        view: Sequence[Message],
+        view: View,
         own: frozenset[str],
-        note: str | None = None,
     ) -> None:
         assert cached.facts is not None
         self.own = own
         self.facts: Facts = cached.facts
         self._finished, self._cached, self._wire = finished, cached, cached.session.wire
-        self._equipped, self._plain, self._history, self._view = equipped, plain, history, view
-        placed = cached.placed(equipped, view)
-        self.body = placed if note is None else self._wire.noted(placed, note)
+        self._sent, self._equipped, self._history, self._view = sent, equipped, history, view.messages
+        self.body = cached.placed(equipped, view.messages)
+        if view.reminder is not None and DELIMITER in own:
+            self.body = self._wire.noted(self.body, view.reminder)
         self._rounds: list[Round] = []
         self._woven: list[WovenRound] = []
         self._marks: list[str] = []  # arguments of the `delimiter` calls so far
@@ -274,11 +261,20 @@ class SessionTurn:
         cached.turns.add(self)
 
     def refused(self, correction: Correction) -> None:
-        """Apply a correction to all later requests."""
+        """Apply a correction to all later requests, since the provider has refused reasoning without it.
+
+        Args:
+            correction: the correction; the request was already sent again with it.
+        """
         self._cached.corrections.append(correction)
 
     async def answered(self, round_: Round) -> Body | None:
-        """Take in a reply of the provider; return the next body, or None if the client's reply is complete."""
+        """Take in a reply of the provider.
+
+        Returns:
+            The next body to send upstream, if the model called only own tools; None if the client's reply is
+            complete. It has been recorded then, so the server may close the client's reply.
+        """
         self._rounds.append(round_)
         results = self._wire.results(self._answers(round_.own)) if round_.own else ()
         self._woven.append(WovenRound(round_.message, results))
@@ -289,7 +285,8 @@ class SessionTurn:
         extra = [message for woven in self._woven for message in (woven.message, *woven.results)]
         await self._make_room(extra)
         last = len(self._rounds) == MAX_ROUNDS - 1
-        return self._cached.placed(self._plain if last else self._equipped, [*self._view, *extra])
+        body = self._wire.equip(self._sent, [], "") if last else self._equipped
+        return self._cached.placed(body, [*self._view, *extra])
 
     async def _make_room(self, extra: Sequence[Message]) -> None:
         """Run a pass if the rounds so far take the request over its budget."""
@@ -341,8 +338,3 @@ class SessionTurn:
             if over:
                 records += session.keep(self._rounds, self._woven)
             await cached.append(records)
-
-
-def title(arrivals: Sequence[Arrival]) -> str:
-    """Return the beginning of the user's first message, without text that agents add in tags."""
-    return next((found for arrival in arrivals if (found := title_of(arrival.message))), "")
