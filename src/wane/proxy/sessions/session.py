@@ -6,6 +6,7 @@ from that.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, groupby
@@ -116,7 +117,7 @@ class Session:
         self._required = 0  # tokens of evicted content that requests show because the provider demands it
         self._config: ConfigRecord | None = None
         # While following records: entries whose messages are still missing, and how many the first of them has.
-        self._due: list[Entry] = []
+        self._due: deque[Entry] = deque()
         self._followed = 0
         self._overflowed = False  # whether a pass before the followed request overflowed (R16)
 
@@ -380,7 +381,7 @@ class Session:
             self._asked()
             if self._due:
                 raise JournalError(f"{len(self._due)} messages of the client are in a note, but not recorded")
-            self._due = entries_of(note)
+            self._due.extend(entries_of(note))
         elif note.topic == SETUP:
             self._setup = note.data
             self._count_required(int(note.data.get("required", 0)))
@@ -405,7 +406,7 @@ class Session:
         self._followed += 1
         if self._followed == self._due[0].messages:
             self._followed = 0
-            entry = self._due.pop(0)
+            entry = self._due.popleft()
             self.rounds.settle(len(self.entries), entry.shape)
             self.entries.append(entry)
 
