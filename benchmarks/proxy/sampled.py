@@ -30,7 +30,7 @@ PARTS: Final = {
     ("messages.py", "Arrival.parts"): "read the messages",
     ("history.py", "EditableOutline.number"): "count tokens",
     ("session.py", "Session.setup"): "count tokens",
-    ("session.py", "Session.extend"): "take in: infer episodes, the window",
+    ("session.py", "Session.take"): "take in: infer episodes, the window",
     ("session.py", "Session.__init__"): "take in: infer episodes, the window",
     ("index.py", "SessionIndex._begun"): "record",
     ("turn.py", "CachedSession.append"): "record",
