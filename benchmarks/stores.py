@@ -19,7 +19,8 @@ from rich.console import Console
 from rich.table import Table
 
 from wane.journal import MessageRecord
-from wane.proxy.store import Store, open_store
+from wane.proxy.store import open_store
+from wane.proxy.store.base import Store
 
 FEW, MANY = 100, 10_000
 TIMES = 200

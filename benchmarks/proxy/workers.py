@@ -39,7 +39,8 @@ from sessions import ARGUMENTS, SHAPES, Session
 from wane.formats.anthropic import AnthropicFormat
 from wane.journal import MessageRecord, NoteRecord
 from wane.proxy.sessions.messages import REPLY, reply_of, shape_of
-from wane.proxy.store import Store, open_store
+from wane.proxy.store import open_store
+from wane.proxy.store.base import Store
 
 WIRE, TOKENS = "anthropic", 20_000
 RATE = 20.0  # clients that begin in a second; and, if paced, requests of all clients together

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from wane.journal import NoteRecord, Record
-from wane.proxy.store import Log, SessionBusyError, Store, open_store
+from wane.proxy.store import open_store
+from wane.proxy.store.base import Log, SessionBusyError, Store
 from wane.proxy.store.database import TIMEOUTS, DatabaseStore, Timeouts
 from wane.proxy.store.location import parse_location
 

@@ -21,8 +21,7 @@ from tests.journal.support import records as any_record
 from tests.proxy.store.support import Place, add, add_anew, new_root, note, topics
 from tests.strategies import times
 from wane.journal import MessageRecord, NoteRecord, Record
-from wane.proxy.store import SessionBusyError, SessionChangedError, Store, StoreError
-from wane.proxy.store.base import MAX_FOUND
+from wane.proxy.store.base import MAX_FOUND, SessionBusyError, SessionChangedError, Store, StoreError
 
 PROJECT = Path(wane.__file__).parents[2]
 

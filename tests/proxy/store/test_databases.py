@@ -17,7 +17,8 @@ import redis
 from tests.proxy.store.servers import PASSWORD, QUOTED, Postgres, Redis, free_port
 from tests.proxy.store.support import Place, add, database_at, new_root, note, topics
 from wane.journal import read
-from wane.proxy.store import SessionLostError, Store, StoreError, open_store
+from wane.proxy.store import open_store
+from wane.proxy.store.base import SessionLostError, Store, StoreError
 from wane.proxy.store.database import End
 
 

@@ -16,7 +16,8 @@ import pytest
 from tests.journal.support import in_a_child
 from tests.proxy.store.support import add, files, new_root, note, topics
 from wane.journal import MessageRecord, SessionStore, read
-from wane.proxy.store import StoreError, open_store
+from wane.proxy.store import open_store
+from wane.proxy.store.base import StoreError
 from wane.proxy.store.disk import DiskStore
 
 posix_only = pytest.mark.skipif(os.name == "nt", reason="needs POSIX permissions and limits")

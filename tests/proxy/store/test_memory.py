@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.proxy.store.support import add, files, new_root, note
-from wane.proxy.store import SessionBusyError, StoreError, open_store
-from wane.proxy.store.base import MemoryStore
+from wane.proxy.store import open_store
+from wane.proxy.store.base import MemoryStore, SessionBusyError, StoreError
 
 
 def test_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

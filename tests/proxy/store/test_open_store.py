@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from wane.core.errors import ConfigError
-from wane.proxy.store import StoreError, open_store
-from wane.proxy.store.base import MemoryStore
+from wane.proxy.store import open_store
+from wane.proxy.store.base import MemoryStore, StoreError
 from wane.proxy.store.database import DatabaseStore
 from wane.proxy.store.disk import DiskStore
 from wane.proxy.store.location import parse_location

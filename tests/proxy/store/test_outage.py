@@ -11,7 +11,7 @@ import pytest
 
 from tests.proxy.store.servers import QUOTED
 from tests.proxy.store.support import Place, add, database_at, new_root, note, topics
-from wane.proxy.store import Log, StoreError
+from wane.proxy.store.base import Log, StoreError
 from wane.proxy.store.database import Outage, Timeouts, within
 
 AT_ONCE = "does not work: no answer within 1 seconds; it is not asked again"

@@ -10,7 +10,8 @@ import sys
 
 from tests.proxy.store.support import add_anew
 from wane.journal import NoteRecord
-from wane.proxy.store import Log, SessionChangedError, StoreError, open_store
+from wane.proxy.store import open_store
+from wane.proxy.store.base import Log, SessionChangedError, StoreError
 
 TASKS = 4
 

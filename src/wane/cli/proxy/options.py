@@ -44,7 +44,7 @@ def proxy_options(command: ProxyCommandOptions, environ: Mapping[str, str]) -> P
     need_proxy()
     from wane.proxy.server.run import ProxyOptions
     from wane.proxy.settings import MAX_BODY, Address, ServerSettings, Timeouts, UpstreamUrl
-    from wane.proxy.store import KEEP
+    from wane.proxy.store.base import KEEP
 
     if not command.upstream:
         raise UsageError(

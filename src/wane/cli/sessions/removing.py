@@ -22,7 +22,7 @@ from wane.journal import SessionStore, default_root
 from wane.journal.store import id_of, matching_ids
 
 if TYPE_CHECKING:
-    from wane.proxy.store import Store, StoredSession
+    from wane.proxy.store.base import Store, StoredSession
 
 
 def prune_sessions(options: PruneOptions) -> int:

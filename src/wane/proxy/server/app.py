@@ -221,7 +221,7 @@ class ProxyApp:
             settings.strict,
             tally_for(settings.usage, request.headers),
         )
-        await (managed.count() if counts else managed.reply())
+        await managed.answer(counts=counts)
 
     def _check_cost(self, model: str) -> None:
         """Check that a model may be asked within the cost limit.

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
@@ -14,7 +13,7 @@ import httpx2
 from wane.core.errors import WaneError
 from wane.proxy import jsons
 from wane.proxy.http import head
-from wane.proxy.http.client import Client, dumped
+from wane.proxy.http.client import Client, ClientGoneError, dumped
 from wane.proxy.http.head import RefusedError, Request
 from wane.proxy.http.upstream import Answer, BrokenOffError, Upstream, from_first, pass_on, relay, streams_in
 from wane.proxy.server.traffic import Exchange
@@ -35,10 +34,6 @@ _LONGEST_ERROR: Final = 1024 * 1024
 _REMADE: Final = head.REWRITTEN | {b"accept-encoding"}
 _READABLE: Final = (b"", b"gzip", b"deflate")
 """Content encodings of replies that can be decoded; none is asked for."""
-
-
-class OwnFailureError(Exception):
-    """Something in Wane failed; `__cause__` is the error."""
 
 
 @dataclass(eq=False)
@@ -79,8 +74,11 @@ class ManagedRequest:
         # Headers that the body needs besides the client's.
         self._more: Mapping[str, str] = {}
 
-    async def reply(self) -> None:
+    async def answer(self, *, counts: bool) -> None:
         """Send the client its reply.
+
+        Args:
+            counts: whether the request only counts the tokens of what would be sent, and asks no model.
 
         Raises:
             RefusedError: if the provider cannot be reached, or Wane fails in strict mode.
@@ -91,43 +89,27 @@ class ManagedRequest:
             if await self._passed_unmanaged():
                 return
             size = len(self.raw)
-            with _own_failures():
-                self._turn = turn = await uninterrupted(self.sessions.turn(self.wire, self.body, size=size))
-                self._reply = self.wire.reply(self.body, turn.own, self.tally)
-                self._more = self.wire.headers(turn.body)
-                first = await dumped(turn.body, size)
+            if counts:
+                content = await dumped(await uninterrupted(self.sessions.peek(self.wire, self.body)), size)
+                self.exchange.outcome = "managed"
+                await self._relay(content, [])
+                return
+            self._turn = turn = await uninterrupted(self.sessions.turn(self.wire, self.body, size=size))
+            self._reply = self.wire.reply(self.body, turn.own, self.tally)
+            self._more = self.wire.headers(turn.body)
+            content = await dumped(turn.body, size)
             self._warning = turn.facts.note
             self.exchange.prepared(turn.facts)
-            await self._rounds(first)
-        except OwnFailureError as failure:
-            await self._failed(failure.__cause__ or failure)
-
-    async def count(self) -> None:
-        """Let the provider count the tokens of what would be sent.
-
-        Raises:
-            RefusedError: as `reply` does.
-            BrokenOffError: likewise.
-            ClientGoneError: likewise.
-        """
-        try:
-            if await self._passed_unmanaged():
-                return
-            with _own_failures():
-                counted = await uninterrupted(self.sessions.peek(self.wire, self.body))
-                content = await dumped(counted, len(self.raw))
-        except OwnFailureError as failure:
-            await self._failed(failure.__cause__ or failure)
-            return
-        self.exchange.outcome = "managed"
-        await self._relay(content, [])
+            await self._rounds(content)
+        except (RefusedError, BrokenOffError, ClientGoneError):
+            raise
+        except Exception as error:
+            await self._failed(error)
 
     async def _passed_unmanaged(self) -> bool:
         """Pass the request on if it cannot or need not be managed; return whether it was."""
-        with _own_failures():
-            reason = self.wire.unmanaged(self.body)
-            refusal = None if reason else self.wire.refusal(self.body)
-        if refusal:
+        reason = self.wire.unmanaged(self.body)
+        if not reason and (refusal := self.wire.refusal(self.body)):
             raise RefusedError(400, refusal)
         if reason:
             extra = [(head.UNMANAGED, head.text(reason))]
@@ -147,11 +129,10 @@ class ManagedRequest:
     async def _shortened(self) -> bytes | None:
         """The body with its history shortened, if an unmanaged request continues a managed session."""
         try:
-            with _own_failures():
-                body = await self.sessions.shortened(self.wire, self.body)
-                return None if body is None else await dumped(body, len(self.raw))
-        except OwnFailureError as failure:
-            _LOGGER.debug("%s: passed on as it is: %s", self.exchange.what, brief(failure.__cause__ or failure))
+            body = await self.sessions.shortened(self.wire, self.body)
+            return None if body is None else await dumped(body, len(self.raw))
+        except Exception as error:
+            _LOGGER.debug("%s: passed on as it is: %s", self.exchange.what, brief(error))
             return None
 
     # The rounds
@@ -164,10 +145,8 @@ class ManagedRequest:
             following = await self._answered(round_)
             if following is None:
                 break
-            with _own_failures():
-                content = await dumped(following, len(content))
-        with _own_failures():
-            last = self._reply.finish()
+            content = await dumped(following, len(content))
+        last = self._reply.finish()
         self.exchange.outcome = "managed"
         await self._end(last)
 
@@ -210,11 +189,10 @@ class ManagedRequest:
         """The corrected request to send instead of a refused one; None to pass the refusal on to the client."""
         try:
             error = await answer.peek(_LONGEST_ERROR)
-            with _own_failures():
-                body = jsons.loads(content)
-                correction = self.wire.correction(answer.status, error, body, self.body)
-                corrected = body if correction is None else correction(body, self.body)
-                again = None if corrected is body else jsons.dumps(corrected)
+            body = jsons.loads(content)
+            correction = self.wire.correction(answer.status, error, body, self.body)
+            corrected = body if correction is None else correction(body, self.body)
+            again = None if corrected is body else jsons.dumps(corrected)
         except BaseException:
             await answer.close()
             raise
@@ -236,11 +214,7 @@ class ManagedRequest:
                 if not started:
                     self._set_form(streams_in(piece, answer.headers))
                     started = True
-                try:
-                    out = self._reply.feed(piece)
-                except Exception as error:
-                    raise OwnFailureError from error
-                if out:
+                if out := self._reply.feed(piece):
                     if not client.started:
                         await self._start()
                     await client.write(out)
@@ -254,8 +228,7 @@ class ManagedRequest:
                 raise self._unusable("continued with a reply in another form")
         elif streams is not None and streams is not self._streams:
             self._streams = streams
-            with _own_failures():
-                self._reply = self.wire.reply({**self.body, "stream": streams}, self._turn.own, self.tally)
+            self._reply = self.wire.reply({**self.body, "stream": streams}, self._turn.own, self.tally)
 
     async def _broken_off(self, error: httpx2.HTTPError) -> NoReturn:
         """Handle a round's reply that broke off, or cannot be decoded."""
@@ -272,8 +245,7 @@ class ManagedRequest:
     async def _end_round(self) -> Round | None:
         """Return a completed round; None if its reply was not understood and was passed on."""
         try:
-            with _own_failures():
-                round_ = self._reply.end()
+            round_ = self._reply.end()
         except BrokenReplyError as error:
             if not error.reported and (self.exchange.rounds > 1 or self._reply.hides):
                 _LOGGER.warning("%s: the provider's reply was not understood: %s", self.exchange.what, error)
@@ -296,13 +268,12 @@ class ManagedRequest:
 
     async def _answered(self, round_: Round) -> Body | None:
         try:
-            with _own_failures():
-                return await uninterrupted(self._turn.answered(round_))
-        except OwnFailureError as failure:
+            return await uninterrupted(self._turn.answered(round_))
+        except Exception as error:
             if self.strict or round_.alone:
                 raise
             # The client's reply is complete; Wane just could not record it.
-            self._warn(failure.__cause__ or failure)
+            self._warn(error)
             return None
 
     # What the client gets
@@ -341,9 +312,7 @@ class ManagedRequest:
 
     async def _give_up(self, status: int, error: bytes) -> None:
         """End a reply that has already started with an error."""
-        with _own_failures():
-            last = self._reply.fail(status, error)
-        await self._end(last)
+        await self._end(self._reply.fail(status, error))
 
     # When Wane fails
 
@@ -353,9 +322,10 @@ class ManagedRequest:
         if self.client.started:
             self.exchange.outcome = "broken"
             try:
-                await self._give_up(500, self.wire.error(500, message))
-            except OwnFailureError:
+                last = self._reply.fail(500, self.wire.error(500, message))
+            except Exception:
                 raise BrokenOffError from error
+            await self._end(last)
             return
         if self.strict:
             raise RefusedError(500, message)
@@ -379,17 +349,6 @@ def report(what: str, error: BaseException, known: Sequence[str]) -> None:
     """
     detail = str(error) if isinstance(error, WaneError) else "".join(traceback.format_exception(error)).rstrip()
     _LOGGER.warning("%s: %s", what, head.scrub(detail, known))
-
-
-@contextmanager
-def _own_failures() -> Iterator[None]:
-    """Turn any error except a broken reply into `OwnFailureError`."""
-    try:
-        yield
-    except BrokenReplyError:
-        raise
-    except Exception as error:
-        raise OwnFailureError from error
 
 
 def brief(error: BaseException) -> str:

@@ -27,7 +27,8 @@ from wane.proxy.server.telemetry import Telemetry, exporting
 from wane.proxy.server.traffic import Traffic
 from wane.proxy.sessions.index import SessionIndex
 from wane.proxy.settings import Address, ContextSettings, ServerSettings
-from wane.proxy.store import KEEP, Store, StoreError, open_store
+from wane.proxy.store import open_store
+from wane.proxy.store.base import KEEP, Store, StoreError
 
 _LOGGER: Final = logging.getLogger("wane.proxy")
 _BACKLOG: Final = 2048  # connections that may wait to be accepted

@@ -7,31 +7,9 @@ from pathlib import Path
 
 from wane.core.errors import ConfigError, MissingExtraError
 from wane.journal import SessionStore, default_root
-from wane.proxy.store.base import (
-    KEEP,
-    Log,
-    MemoryStore,
-    SessionBusyError,
-    SessionChangedError,
-    SessionLostError,
-    Store,
-    StoredSession,
-    StoreError,
-)
+from wane.proxy.store.base import KEEP, MemoryStore, Store
 from wane.proxy.store.disk import DiskStore
 from wane.proxy.store.location import parse_location, scheme_of
-
-__all__ = [
-    "KEEP",
-    "Log",
-    "SessionBusyError",
-    "SessionChangedError",
-    "SessionLostError",
-    "Store",
-    "StoreError",
-    "StoredSession",
-    "open_store",
-]
 
 DISK = "disk"
 """Stands for the directory of all of Wane's sessions."""
