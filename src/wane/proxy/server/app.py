@@ -75,6 +75,9 @@ class ProxyApp:
         upstream: the provider.
         traffic: the counters.
         status: the app below `/wane`.
+
+    Attributes:
+        stopping: whether readiness checks fail, because the proxy is about to stop.
     """
 
     def __init__(
@@ -88,7 +91,7 @@ class ProxyApp:
     ) -> None:
         self._settings, self._sessions, self._wires = settings, sessions, wires
         self._upstream, self._traffic, self._status = upstream, traffic, status
-        self._stopping = False
+        self.stopping = False
         self._guard = Guard(settings.token, settings.listen)
         self._live: set[asyncio.Task[Any]] = set()
 
@@ -103,10 +106,6 @@ class ProxyApp:
             await self._serve(scope, receive, send)
         finally:
             self._live.discard(task)
-
-    def stop(self) -> None:
-        """Fail readiness checks from now on."""
-        self._stopping = True
 
     def abandon(self) -> None:
         """Abort all open requests, with an error for the clients whose reply has not started."""
@@ -139,10 +138,7 @@ class ProxyApp:
         with self._traffic.request(api[0].name if api else "other", what) as exchange:
             client = Client(receive, send, self._settings.timeouts, exchange)
             try:
-                if refusal is not None:
-                    await self._refuse(request, client, exchange, refusal)
-                else:
-                    await self._answer(api, request, client, exchange)
+                await self._answer(api, refusal, request, client, exchange)
             finally:
                 client.close()
                 if self._upstream.stopped and exchange.outcome == "passed":
@@ -152,7 +148,7 @@ class ProxyApp:
     async def _answer_health(self, request: Request, receive: Receive, send: Send) -> None:
         """Answer a health check of a supervisor or load balancer. They have no token, and learn nothing else."""
         status, text = 200, "ok"
-        if request.path == READY and self._stopping:
+        if request.path == READY and self.stopping:
             status, text = 503, "stopping"
         elif request.path == READY:
             try:
@@ -166,9 +162,13 @@ class ProxyApp:
             finally:
                 client.close()
 
-    async def _answer(self, api: Api | None, request: Request, client: Client, exchange: Exchange) -> None:
-        """Answer an admitted request, whatever happens."""
+    async def _answer(
+        self, api: Api | None, refusal: RefusedError | None, request: Request, client: Client, exchange: Exchange
+    ) -> None:
+        """Answer a request, whatever happens."""
         try:
+            if refusal is not None:
+                raise refusal
             if api is None:
                 await pass_on(self._upstream, client, request, exchange)
             else:

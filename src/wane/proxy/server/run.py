@@ -295,7 +295,7 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002
         """Accept no more connections, let open requests finish for a while, and abort the rest."""
-        self._app.stop()
+        self._app.stopping = True
         for server in self.servers:
             server.close()
         for connection in list(self.server_state.connections):

@@ -119,16 +119,13 @@ class SessionIndex:
     async def _ahead(self, wire: Wire, body: Body) -> tuple[CachedSession, View] | None:
         """The known session that a request continues, and the view it would get; None if there is none."""
         arrivals = _arrivals(wire, wire.messages(body))
-        known = [
-            cached
-            for cached in self._of(root_of(wire, arrivals))
-            if 0 < len(cached.session.entries) == cached.session.align(arrivals).common
-        ]
-        if not known:
-            return None
-        session = copy.deepcopy(known[0].session, {id(wire): wire})
-        _, history = await _extended(session, self._equipped(wire, body), arrivals, session.align(arrivals))
-        return known[0], session.fit(history, body)
+        for cached in self._of(root_of(wire, arrivals)):
+            alignment = cached.session.align(arrivals)
+            if 0 < len(cached.session.entries) == alignment.common:
+                session = copy.deepcopy(cached.session, {id(wire): wire})
+                _, history = await _extended(session, self._equipped(wire, body), arrivals, alignment)
+                return cached, session.fit(history, body)
+        return None
 
     async def check(self) -> None:
         """Check that sessions can be stored, as far as possible without storing one.
@@ -249,7 +246,7 @@ class SessionIndex:
         return cached
 
     def _brought_back(self, wire: Wire, session_id: str, records: Sequence[Record]) -> CachedSession:
-        session = Session(wire, self.settings, infer=self.settings.annotate == "infer" or infers(records))
+        session = Session(wire, self.settings, infer=infers(records))
         session.follow(records)
         times = [record.at for record in records if record.at is not None]
         now = datetime.now(UTC)
@@ -262,16 +259,14 @@ class SessionIndex:
         Raises:
             StoreError: in strict mode, if it may be the session that could not be read.
         """
-        shapes = [arrival.shape for arrival in arrivals]
-        made = {shape for shape in shapes if shape[:1] == ASSISTANT}
+        made = {arrival.shape for arrival in arrivals if arrival.shape[:1] == ASSISTANT}
         for cached in self._sessions.values() if made else ():
             if cached.session.wire is wire and cached.session.knows(made):
                 return await self._retaken(cached, root)
         if made and unread and self._strict:
             raise StoreError(unread)
-        # Episodes are inferred if the settings say so, or if the history began without marks.
-        session = Session(wire, self.settings, infer=self.settings.annotate == "infer" or bool(made))
-        cached = await self._begun(session, root, [])
+        # A history that began without marks has none to read.
+        cached = await self._begun(Session(wire, self.settings, infer=bool(made)), root, [])
         cached.remark = unread if made else ""
         return cached
 

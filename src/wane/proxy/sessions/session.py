@@ -82,11 +82,11 @@ class Session:
     Args:
         wire: its client's protocol.
         settings: how its context is managed.
-        infer: whether its episodes are inferred until the agent marks its own.
+        infer: whether its episodes are inferred until the agent marks its own, even if the settings do not ask for it.
 
     Attributes:
         wire: see above.
-        infer: see above.
+        infer: whether its episodes are inferred.
         entries: the client's messages so far.
         rounds: the rounds that the client does not see.
         engine: decides its view.
@@ -96,14 +96,14 @@ class Session:
 
     def __init__(self, wire: Wire, settings: ContextSettings, *, infer: bool) -> None:
         self.wire = wire
-        self.infer = infer
+        self.infer = infer or settings.annotate == "infer"
         self.entries = Entries()
         self.rounds = WovenRounds(wire)
         wanted = Settings(
             budget=settings.budget,
             policy=settings.policy,
             tool_classes=settings.tool_classes,
-            annotate="infer" if infer else "model",
+            annotate="infer" if self.infer else "model",
         )
         remind_at = settings.remind_at if settings.marked else None
         self.engine = Engine(settings.strategy, wanted, remind_at=remind_at, partial_reports=True)
@@ -115,6 +115,9 @@ class Session:
         self._setup: Mapping[str, Any] = {}
         self._anchored = -1  # number of items in the history at the last report
         self._required = 0  # tokens of evicted content that requests show because the provider demands it
+        classes = {tool: str(cls) for tool, cls in (settings.tool_classes or {}).items()}
+        managed = settings.strategy != "none"
+        self._wanted = ConfigRecord(settings.budget, settings.passes, classes, managed=managed)
         self._config: ConfigRecord | None = None
         # While following records: entries whose messages are still missing, and how many the first of them has.
         self._due: deque[Entry] = deque()
@@ -168,14 +171,7 @@ class Session:
         overhead = chars(jsons.dumps(self.wire.fixed(body)).decode("utf-8", "replace"))
         if self._config is not None and abs(overhead - self._config.overhead) <= _SLACK * overhead:
             overhead = self._config.overhead
-        settings = self._settings
-        config = ConfigRecord(
-            settings.budget,
-            settings.passes,
-            {tool: str(cls) for tool, cls in (settings.tool_classes or {}).items()},
-            overhead,
-            settings.strategy != "none",
-        )
+        config = replace(self._wanted, overhead=overhead)
         records = self._set_up()
         if self._config != config:
             records.append(config)
