@@ -129,7 +129,7 @@ DELETE: Final = "DELETE FROM wane_session WHERE id = %(id)s RETURNING id"
 
 
 class PostgresStore(DatabaseStore):
-    """Logs of lines in PostgreSQL. It connects and creates its tables only when they are needed.
+    """Stores sessions in PostgreSQL. It connects and creates its tables only when they are needed.
 
     Args:
         location: where the database is.

@@ -68,8 +68,8 @@ local lines, known = KEYS[1], tonumber(ARGV[1])
 {_CHECKSUM}
 return {{redis.call('LLEN', lines), checksum_at(-1), redis.call('LRANGE', lines, known, -1)}}
 """
-"""Read the new lines of a log. Key: lines. Argument: number of known lines. Returns the number of lines (0 if there is
-no such log), the checksum of the last one, and the new lines."""
+"""Read the new lines of a log. Keys: lines, ids. Argument: number of known lines. Returns the number of lines (0 if
+there is no such log), the checksum of the last one, and the new lines."""
 
 APPEND: Final = f"""
 local lines, ids = KEYS[1], KEYS[2]
@@ -93,7 +93,7 @@ return redis.call('DEL', KEYS[1])
 
 
 class RedisStore(DatabaseStore):
-    """Logs of lines in Redis. It connects only when a connection is needed.
+    """Stores sessions in Redis. It connects only when a connection is needed.
 
     Args:
         location: where the database is.
@@ -126,7 +126,7 @@ class RedisStore(DatabaseStore):
 
     async def begin(self, session_id: str, line: bytes) -> None:
         """Create a log with the line of its header."""
-        if not await self._run(BEGIN, session_id, ("lines", "ids"), session_id, self._expiry, line):
+        if not await self._run(BEGIN, session_id, session_id, self._expiry, line):
             raise StoreError(f"there is already a session {session_id} in {self.name}")
 
     async def fetch(self, session_id: str, limit: int | None = None) -> Sequence[bytes]:
@@ -138,13 +138,13 @@ class RedisStore(DatabaseStore):
 
     async def new_lines(self, session_id: str, known: int) -> tuple[End, Sequence[bytes]] | None:
         """Return the end of a log, and the lines after the known ones."""
-        count, checksum, lines = await self._run(NEWS, session_id, ("lines",), known)
+        count, checksum, lines = await self._run(NEWS, session_id, known)
         return (End(count, int(checksum, 16)), lines) if count else None
 
     async def append(self, session_id: str, after: End, lines: Sequence[bytes]) -> bool:
         """Add lines to a log."""
         end = (after.lines, f"{after.checksum:08x}")
-        return bool(await self._run(APPEND, session_id, ("lines", "ids"), session_id, self._expiry, *end, *lines))
+        return bool(await self._run(APPEND, session_id, session_id, self._expiry, *end, *lines))
 
     async def unwritten(self, seconds: float) -> Sequence[StoredSession]:
         """Return the sessions whose last record is older than this many seconds, the oldest first."""
@@ -165,7 +165,7 @@ class RedisStore(DatabaseStore):
 
     async def drop(self, session_id: str) -> bool:
         """Delete a session."""
-        return bool(await self._run(DELETE, session_id, ("lines", "ids"), session_id))
+        return bool(await self._run(DELETE, session_id, session_id))
 
     async def sync(self, session_id: str) -> None:
         """Do nothing: the server's settings decide how durable its writes are."""
@@ -177,9 +177,9 @@ class RedisStore(DatabaseStore):
     def _key(self, root: str, *names: str) -> str:
         return ":".join((self._location.prefix, f"{{{root}}}", *names))
 
-    async def _run(self, script: str, session_id: str, names: Sequence[str], *args: bytes | float | str) -> Any:
+    async def _run(self, script: str, session_id: str, *args: bytes | float | str) -> Any:
         root = root_of(session_id)
-        keys = [self._key(root, name) if name == "ids" else self._key(root, session_id, name) for name in names]
+        keys = [self._key(root, session_id, "lines"), self._key(root, "ids")]
         return await self._query(lambda: self._scripts[script](keys=keys, args=args))
 
     async def _exist(self, root: str, ids: Sequence[str]) -> Sequence[int]:
