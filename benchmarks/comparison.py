@@ -21,8 +21,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from comparison_frameworks import FRAMEWORKS, Contender, contenders
+from comparison_frameworks import FRAMEWORKS, contenders
 from comparison_work import MOST_CALLS, Figures, Model, Workbench
+from contender import Contender
 from wane.scripted.closed_loop.work import make_work
 from wane.testing import ScriptedServer
 

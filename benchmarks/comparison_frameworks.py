@@ -6,33 +6,13 @@ Settings are the framework's defaults wherever there are any; what a default doe
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from importlib.util import find_spec
-from typing import Any, TypeAlias
+from typing import Any
 
-INSTRUCTIONS = "Do what the user asks for."
-SHARE = 0.8
-"""Share of the budget at which what has a threshold begins its work."""
-
-Tools: TypeAlias = list[Callable[..., str]]
-Turn: TypeAlias = Callable[[str], object]
-
-
-@dataclass(frozen=True)
-class Contender:
-    """A way to keep a framework's context.
-
-    Attributes:
-        framework: the framework.
-        way: what keeps its context.
-        begin: given the provider's URL, tools and budget, returns what does a turn.
-    """
-
-    framework: str
-    way: str
-    begin: Callable[[str, Tools, int], Turn]
+from comparison_apart import google_adk, inspect_ai, openhands
+from contender import INSTRUCTIONS, MOST, SHARE, Begin, Contender, Tools, Turn
 
 
 def contenders() -> Iterator[Contender]:
@@ -44,6 +24,61 @@ def contenders() -> Iterator[Contender]:
             there = False
         if there:
             yield from found()
+
+
+def _pydantic_ai() -> Iterator[Contender]:
+    from pydantic_ai import Agent, UsageLimits
+    from pydantic_ai.messages import ToolCallPart
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+    from pydantic_ai_harness.compaction import (
+        ClearToolResults,
+        DeduplicateFileReads,
+        SlidingWindowCompaction,
+        SummarizingCompaction,
+        TieredCompaction,
+    )
+
+    core, harness = (version(it).split(".")[:2] for it in ("pydantic-ai-slim", "pydantic-ai-harness"))
+
+    def made(capability: Callable[[int], Any]) -> Begin:
+        def begin(url: str, tools: Tools, budget: int) -> Turn:
+            runner, history = asyncio.Runner(), list[Any]()
+            model = OpenAIChatModel("gpt-x", provider=OpenAIProvider(base_url=f"{url}/v1", api_key="k"))
+            agent = Agent(model, instructions=INSTRUCTIONS, tools=tools, capabilities=[capability(budget)])
+
+            async def turn(prompt: str) -> None:
+                limits = UsageLimits(request_limit=MOST)
+                history[:] = (await agent.run(prompt, message_history=history, usage_limits=limits)).all_messages()
+
+            return lambda prompt: runner.run(turn(prompt))
+
+        return begin
+
+    def beginning(kind: Any, **more: Any) -> Begin:
+        return made(lambda budget: kind(max_tokens=int(SHARE * budget), **more))
+
+    def read(call: ToolCallPart) -> str | None:
+        return call.args_as_dict()["path"] if call.tool_name == "read_file" else None
+
+    def tiered(budget: int) -> Any:
+        tiers = [DeduplicateFileReads(file_key=read), ClearToolResults(max_tokens=1)]
+        return TieredCompaction([*tiers, SummarizingCompaction(max_tokens=1)], target_tokens=int(SHARE * budget))
+
+    name = "Pydantic AI"
+    if core[1] != harness[1]:
+        from wane.integrations.pydantic_ai import ContextLifecycle
+
+        # A harness stores what it drops only beside the Pydantic AI that it was released with.
+        yield Contender(name, "**Wane**", made(ContextLifecycle))
+        return
+    yield Contender(name, "`SlidingWindowCompaction`", beginning(SlidingWindowCompaction))
+    yield Contender(name, "`ClearToolResults`", beginning(ClearToolResults))
+    yield Contender(name, "`SummarizingCompaction`", beginning(SummarizingCompaction))
+    yield Contender(
+        name, "the same, `keep_user_messages=True`", beginning(SummarizingCompaction, keep_user_messages=True)
+    )
+    yield Contender(name, "`TieredCompaction`", made(tiered))
 
 
 def _langchain() -> Iterator[Contender]:
@@ -60,7 +95,7 @@ def _langchain() -> Iterator[Contender]:
 
     from wane.integrations.langchain import ContextLifecycle
 
-    def made(middleware: Callable[[Any, int], list[Any]]) -> Callable[[str, Tools, int], Turn]:
+    def made(middleware: Callable[[Any, int], list[Any]]) -> Begin:
         def begin(url: str, tools: Tools, budget: int) -> Turn:
             model = ChatOpenAI(model="gpt-x", base_url=f"{url}/v1", api_key="k", max_retries=0)
             agent: Any = create_agent(
@@ -70,7 +105,7 @@ def _langchain() -> Iterator[Contender]:
                 middleware=middleware(model, budget),
                 checkpointer=InMemorySaver(),
             )
-            config = {"configurable": {"thread_id": "1"}, "recursion_limit": 1_000}
+            config = {"configurable": {"thread_id": "1"}, "recursion_limit": MOST}
             return lambda prompt: agent.invoke({"messages": [("user", prompt)]}, config)
 
         return begin
@@ -131,7 +166,7 @@ def _openai_agents() -> Iterator[Contender]:
 
     def made(
         config: Callable[[], RunConfig], equip: Callable[[Any, int], Any] = lambda agent, _: agent
-    ) -> Callable[[str, Tools, int], Turn]:
+    ) -> Begin:
         def begin(url: str, tools: Tools, budget: int) -> Turn:
             runner, session = asyncio.Runner(), SQLiteSession("1")
             client = AsyncOpenAI(base_url=f"{url}/v1", api_key="k", max_retries=0)
@@ -139,7 +174,7 @@ def _openai_agents() -> Iterator[Contender]:
             offered = [function_tool(tool, strict_mode=False) for tool in tools]
             agent = equip(Agent("agent", instructions=INSTRUCTIONS, tools=offered, model=model), budget)
             return lambda prompt: runner.run(
-                Runner.run(agent, prompt, session=session, max_turns=1_000, run_config=config())
+                Runner.run(agent, prompt, session=session, max_turns=MOST, run_config=config())
             )
 
         return begin
@@ -170,11 +205,11 @@ def _agent_framework() -> Iterator[Contender]:
 
     from wane.integrations.agent_framework import ContextLifecycle
 
-    def made(more: Callable[[Any, int], dict[str, Any]]) -> Callable[[str, Tools, int], Turn]:
+    def made(more: Callable[[Any, int], dict[str, Any]]) -> Begin:
         def begin(url: str, tools: Tools, budget: int) -> Turn:
             runner = asyncio.Runner()
             client = OpenAIChatCompletionClient(model="gpt-x", api_key="k", base_url=f"{url}/v1")
-            client.function_invocation_configuration["max_iterations"] = 1_000
+            client.function_invocation_configuration["max_iterations"] = MOST
             agent: Any = Agent(client, INSTRUCTIONS, name="agent", tools=tools, **more(client, budget))
             session = agent.create_session()
 
@@ -216,7 +251,7 @@ def _strands() -> Iterator[Contender]:
 
     from wane.integrations.strands import ContextLifecycle
 
-    def made(more: Callable[[int], dict[str, Any]]) -> Callable[[str, Tools, int], Turn]:
+    def made(more: Callable[[int], dict[str, Any]]) -> Begin:
         def begin(url: str, tools: Tools, budget: int) -> Turn:
             model = OpenAIModel(
                 client_args={"base_url": f"{url}/v1", "api_key": "k", "max_retries": 0},
@@ -244,67 +279,13 @@ def _strands() -> Iterator[Contender]:
     yield Contender("Strands", "**Wane**", made(lambda budget: {"plugins": [ContextLifecycle(budget)]}))
 
 
-def _google_adk() -> Iterator[Contender]:
-    from anthropic import AsyncAnthropic
-    from google.adk.agents import LlmAgent
-    from google.adk.agents.run_config import RunConfig
-    from google.adk.apps import App
-    from google.adk.apps.app import EventsCompactionConfig
-    from google.adk.models.anthropic_llm import AnthropicLlm
-    from google.adk.plugins.context_filter_plugin import ContextFilterPlugin
-    from google.adk.runners import Runner
-    from google.adk.sessions import InMemorySessionService
-    from google.genai import types
-
-    from wane.integrations.google_adk import ContextLifecycle
-
-    logging.getLogger("google_adk").setLevel(logging.CRITICAL)
-
-    class Claude(AnthropicLlm):
-        """Takes a conversation that begins with a summary, which the kit writes as the model's: Anthropic does not."""
-
-        async def generate_content_async(self, llm_request: Any, stream: bool = False) -> AsyncIterator[Any]:
-            if llm_request.contents and llm_request.contents[0].role == "model":
-                llm_request.contents.insert(0, types.Content(role="user", parts=[types.Part(text="Earlier:")]))
-            async for response in super().generate_content_async(llm_request, stream):
-                yield response
-
-    def made(more: Callable[[int], dict[str, Any]]) -> Callable[[str, Tools, int], Turn]:
-        def begin(url: str, tools: Tools, budget: int) -> Turn:
-            loop = asyncio.Runner()
-            model = Claude(model="claude-x", client=AsyncAnthropic(api_key="k", base_url=url, max_retries=0))
-            agent = LlmAgent(name="agent", model=model, instruction=INSTRUCTIONS, tools=list(tools))
-            app = App(name="app", root_agent=agent, **more(budget))
-            runner = Runner(app=app, session_service=InMemorySessionService(), auto_create_session=True)
-
-            async def turn(prompt: str) -> None:
-                message = types.Content(role="user", parts=[types.Part(text=prompt)])
-                async for _ in runner.run_async(
-                    user_id="u", session_id="s", new_message=message, run_config=RunConfig(max_llm_calls=1_000)
-                ):
-                    pass
-
-            return lambda prompt: loop.run(turn(prompt))
-
-        return begin
-
-    def compacted(budget: int) -> dict[str, Any]:
-        threshold = int(SHARE * budget)
-        return {"events_compaction_config": EventsCompactionConfig(token_threshold=threshold, event_retention_size=20)}
-
-    yield Contender(
-        "Google ADK",
-        "`ContextFilterPlugin(2)`",
-        made(lambda _: {"plugins": [ContextFilterPlugin(num_invocations_to_keep=2)]}),
-    )
-    yield Contender("Google ADK", "`EventsCompactionConfig`", made(compacted))
-    yield Contender("Google ADK", "**Wane**", made(lambda budget: {"plugins": [ContextLifecycle(budget)]}))
-
-
 FRAMEWORKS: dict[str, Callable[[], Iterator[Contender]]] = {
+    "pydantic_ai_harness": _pydantic_ai,
     "langchain": _langchain,
     "agents": _openai_agents,
     "agent_framework": _agent_framework,
     "strands": _strands,
-    "google.adk": _google_adk,
+    "google.adk": google_adk,
+    "inspect_ai": inspect_ai,
+    "openhands.sdk": openhands,
 }

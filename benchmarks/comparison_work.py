@@ -241,4 +241,5 @@ def heard(request: Request) -> Request:
 def _heard(part: Part) -> Part:
     if part.kind in (Kind.TEXT, Kind.USER, Kind.SYSTEM) and ASKED in part.text:
         return replace(part, kind=Kind.USER, text=part.text[part.text.index(ASKED) :])
-    return part
+    # Inspect AI puts a line break ahead of words that follow reasoning.
+    return replace(part, text=part.text.lstrip()) if part.kind is Kind.TEXT else part
