@@ -7,7 +7,8 @@ scripted model. The model is no language model: it knows what stands in the requ
 again what it needs and does not see, and fails a task that rests on words of the user's that are gone. So the figures
 show what each way leaves in view, not how well a model works with it. The same run gives the same figures.
 
-Frameworks that are not installed here run in the environments that `make test-all` makes for them.
+Frameworks that are not installed here run in the environments that `make test-all` makes for them. The harness of
+Pydantic AI runs in one of its own, as it needs the Pydantic AI that it was released with: see README.md.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from pathlib import Path
 
 from comparison_frameworks import FRAMEWORKS, contenders
 from comparison_work import MOST_CALLS, Figures, Model, Workbench
-from contender import Contender
+from contender import Contender, Ended
 from wane.scripted.closed_loop.work import make_work
 from wane.testing import ScriptedServer
 
@@ -51,7 +52,7 @@ def play(contender: Contender, tasks: int, budget: int, tokens: int) -> Figures:
     """Have an agent do the tasks."""
     work = make_work(0, tasks=tasks, budget=budget, tokens=tokens)
     bench = Workbench(work)
-    model = Model(bench, budget)
+    model = Model(bench, budget, Figures(tasks=tasks))
     with ScriptedServer(model.answer, keep=1) as server, warnings.catch_warnings(action="ignore"):
         turn = contender.begin(server.url, bench.tools(), budget)
         for task in work.tasks:
@@ -61,10 +62,11 @@ def play(contender: Contender, tasks: int, budget: int, tokens: int) -> Figures:
             try:
                 turn(task.prompt)
             except Exception as error:
-                if not server.refusals:
+                if not server.refusals and not isinstance(error, Ended):
                     raise
-                print(f"{contender.framework}, {contender.way}: {error}"[:300], file=sys.stderr)
-            model.figures.tasks += 1
+                print(f"{contender.framework}, {contender.way}, task {task.number}: {error}"[:300], file=sys.stderr)
+                if isinstance(error, Ended):
+                    break
             if bench.accepts(task):
                 model.figures.done += 1
             else:
@@ -131,9 +133,11 @@ def main() -> None:
     if not found:
         sys.exit("no framework is installed, or none has this name")
     print(f"| {' | '.join(COLUMNS)} |\n|---|---|{'--:|' * (len(COLUMNS) - 2)}")
-    for (framework, way), figures in found.items():
-        print(row(framework, way, figures))
-    if len({framework for framework, _ in found}) < len(FRAMEWORKS):
+    names = list(dict.fromkeys(framework for framework, _ in found))
+    # A framework's rows may come from two environments.
+    for framework, way in sorted(found, key=lambda it: (names.index(it[0]), "Wane" in it[1])):
+        print(row(framework, way, found[framework, way]))
+    if len(names) < len(FRAMEWORKS):
         print("Not all frameworks are installed: `make test-all` makes environments for them.", file=sys.stderr)
 
 

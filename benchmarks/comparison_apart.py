@@ -10,12 +10,13 @@ from functools import wraps
 from inspect import signature
 from tempfile import TemporaryDirectory
 from typing import Any, get_type_hints
-from weakref import finalize
+from uuid import UUID
 
-from contender import INSTRUCTIONS, MOST, SHARE, Begin, Contender, Tools, Turn
+from contender import INSTRUCTIONS, MOST, SHARE, Begin, Contender, Ended, Tools, Turn
 
 
 def google_adk() -> Iterator[Contender]:
+    """Yield the ways of Google's Agent Development Kit."""
     from anthropic import AsyncAnthropic
     from google.adk.agents import LlmAgent
     from google.adk.agents.run_config import RunConfig
@@ -73,7 +74,7 @@ def google_adk() -> Iterator[Contender]:
 
 
 def inspect_ai() -> Iterator[Contender]:
-    """A sample of Inspect AI, whose user goes on when the agent has answered."""
+    """Yield the ways of Inspect AI: a sample, whose user goes on when the agent has answered."""
     os.environ["INSPECT_DISPLAY"] = "none"
     from inspect_ai import Task, eval_async
     from inspect_ai.agent import react
@@ -102,6 +103,8 @@ def inspect_ai() -> Iterator[Contender]:
         about = {name: name for name in signature(tool).parameters}
         return ToolDef(execute, tool.__name__, tool.__doc__, about)
 
+    runners = list[asyncio.Runner]()
+
     async def counted(text: str) -> int:
         """Count as the scripted provider does. Inspect would fetch a tokenizer, which counts otherwise."""
         return count_chars(text)
@@ -110,8 +113,7 @@ def inspect_ai() -> Iterator[Contender]:
         def begin(url: str, tools: Tools, budget: int) -> Turn:
             model = get_model("openai/gpt-x", base_url=f"{url}/v1", api_key="k", memoize=False, responses_api=False)
             model.api.count_text_tokens = counted
-            runner, prompts, answered = asyncio.Runner(), asyncio.Queue[str](), asyncio.Event()
-            folder = TemporaryDirectory()
+            prompts, answered, folder = asyncio.Queue[str](), asyncio.Event(), TemporaryDirectory()
             running = list[asyncio.Task[Any]]()
 
             async def go_on(state: Any) -> bool | str:
@@ -137,13 +139,10 @@ def inspect_ai() -> Iterator[Contender]:
                     [*running, asyncio.create_task(answered.wait())], return_when=asyncio.FIRST_COMPLETED
                 )
                 if running[0].done():
-                    raise RuntimeError(running[0].result()[0].error)
+                    raise Ended(running[0].result()[0].error.message)
 
-            def take(prompt: str) -> None:
-                runner.run(turn(prompt))
-
-            finalize(take, runner.close)
-            return take
+            runners.append(asyncio.Runner())
+            return lambda prompt: runners[0].run(turn(prompt))
 
         return begin
 
@@ -154,14 +153,15 @@ def inspect_ai() -> Iterator[Contender]:
         lifecycle = ContextLifecycle(budget)
         return {"model": lifecycle.model(), "tools": [lifecycle]}
 
-    yield Contender("Inspect AI", "`CompactionSummary`", compacted(CompactionSummary))
-    yield Contender("Inspect AI", "`CompactionEdit`", compacted(CompactionEdit))
-    yield Contender("Inspect AI", "`CompactionTrim`", compacted(CompactionTrim))
-    yield Contender("Inspect AI", "**Wane**", made(managed))
+    ways = {f"`{it.__name__}`": compacted(it) for it in (CompactionSummary, CompactionEdit, CompactionTrim)}
+    for way, begin in {**ways, "**Wane**": made(managed)}.items():
+        yield Contender("Inspect AI", way, begin)
+        while runners:
+            runners.pop().close()  # ends the sample, in which the agent waits for more
 
 
 def openhands() -> Iterator[Contender]:
-    """A conversation of the OpenHands SDK."""
+    """Yield the ways of the OpenHands SDK."""
     os.environ |= {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "OPENHANDS_SUPPRESS_BANNER": "1"}
     from openhands.sdk import LLM, Action, Agent, Conversation, Observation, Tool, ToolDefinition, register_tool
     from openhands.sdk.context.condenser import LLMSummarizingCondenser, default_condenser
@@ -182,17 +182,24 @@ def openhands() -> Iterator[Contender]:
         def __call__(self, action: Any, *_: Any) -> Any:
             return Answer.from_text(self.tool(**action.model_dump(exclude={"kind"})))
 
+    class Offered(ToolDefinition[Any, Any]):
+        @classmethod
+        def create(cls, *_: Any, **__: Any) -> Any:
+            raise NotImplementedError  # an instance is registered
+
     kinds: dict[str, tuple[Any, Any]] = {}
 
     def registered(tool: Callable[..., str]) -> Tool:
         """Register a tool; its classes are made once, as the SDK finds them by name."""
         name = tool.__name__
         if name not in kinds:
-            hints = get_type_hints(tool)
-            fields: Any = {it.name: (hints[it.name], ... if it.default is it.empty else it.default) for it in signature(tool).parameters.values()}
+            types = get_type_hints(tool)
+            fields: Any = {
+                it.name: (types[it.name], ... if it.default is it.empty else it.default)
+                for it in signature(tool).parameters.values()
+            }
             action = create_model(f"{name}_action", __base__=Action, __module__=__name__, **fields)
-            body = {"__module__": __name__, "__qualname__": f"{name}_tool", "name": name, "create": classmethod(lambda *_, **__: [])}
-            kinds[name] = action, type(f"{name}_tool", (ToolDefinition[Any, Any],), body)
+            kinds[name] = action, type(f"{name}_tool", (Offered,), {"__qualname__": f"{name}_tool", "name": name})
         action, kind = kinds[name]
         given = {"action_type": action, "observation_type": Answer, "executor": Running(tool)}
         register_tool(name, kind(description=tool.__doc__, **given))
@@ -205,9 +212,9 @@ def openhands() -> Iterator[Contender]:
             agent = Agent(
                 llm=llm, tools=[*map(registered, tools)], include_default_tools=[], system_prompt=INSTRUCTIONS
             )
-            conversation: Any = Conversation(
-                keep(agent, budget), workspace=folder.name, max_iteration_per_run=MOST, visualizer=None
-            )
+            # The id is in each request, from which the provider makes ids that the condenser counts.
+            same: dict[str, Any] = {"conversation_id": UUID(int=0), "workspace": folder.name}
+            conversation: Any = Conversation(keep(agent, budget), max_iteration_per_run=MOST, visualizer=None, **same)
 
             def turn(prompt: str) -> None:
                 assert folder

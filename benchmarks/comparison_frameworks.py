@@ -164,9 +164,7 @@ def _openai_agents() -> Iterator[Contender]:
 
     set_tracing_disabled(True)
 
-    def made(
-        config: Callable[[], RunConfig], equip: Callable[[Any, int], Any] = lambda agent, _: agent
-    ) -> Begin:
+    def made(config: Callable[[], RunConfig], equip: Callable[[Any, int], Any] = lambda agent, _: agent) -> Begin:
         def begin(url: str, tools: Tools, budget: int) -> Turn:
             runner, session = asyncio.Runner(), SQLiteSession("1")
             client = AsyncOpenAI(base_url=f"{url}/v1", api_key="k", max_retries=0)

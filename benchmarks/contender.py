@@ -17,6 +17,10 @@ Turn: TypeAlias = Callable[[str], object]
 Begin: TypeAlias = Callable[[str, Tools, int], Turn]
 
 
+class Ended(Exception):  # noqa: N818 - it is no error of ours
+    """The framework has ended the session: it takes no more turns."""
+
+
 @dataclass(frozen=True)
 class Contender:
     """A way to keep a framework's context.
