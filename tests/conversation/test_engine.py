@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from wane import Item, Kind
-from wane.conversation.engine import Engine, Shown
+from wane.conversation.engine import Engine
 from wane.formats.base import Part
-from wane.strategies.base import Settings
+from wane.strategies.base import Fitted, Settings
 
 BUDGET = 1_000
 
@@ -20,8 +20,7 @@ def told(engine: Engine, *tokens: int) -> None:
 
 def held(engine: Engine) -> int:
     """Tokens of what the next request shows, by our own count."""
-    shown = engine.fit()
-    assert isinstance(shown, Shown)
+    assert isinstance(engine.fit(), Fitted)
     return engine.history - engine.evicted
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from wane import ConfigError, ContextWindow, Item, Kind, Policy
-from wane.conversation.request import Reminder
+from wane.conversation.reminder import Reminder
 
 
 class Session:
@@ -26,7 +26,8 @@ class Session:
 
     def add(self, kind: Kind, tokens: int, **fields: Any) -> None:
         item = Item(kind, tokens, **fields)
-        self.reminder.note(item, self.window.add(item).verdict)
+        added = self.window.add(item)
+        self.reminder.note(item, added, self.window.active)
 
     def ask(self) -> str | None:
         overflowed = self.window.fit().overflowed

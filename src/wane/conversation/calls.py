@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Generic
 
 from wane.conversation.view import writing
 from wane.core import DELIMITER, Kind
-from wane.core.errors import ConfigError, HistoryError
+from wane.core.errors import ConfigError
 from wane.formats.base import Format, MessageT, Part
 from wane.formats.writing import WritingFormat
 
@@ -64,64 +65,6 @@ def calls_of(format: Format[MessageT], messages: Iterable[MessageT]) -> list[Cal
     return [Call(part.tool or "", part.arguments or "", part.call_id) for part in parts if part.kind is Kind.CALL]
 
 
-class OpenCalls:
-    """Calls without a result yet, by id. An id may be reused, even before its call is answered.
-
-    Args:
-        counts: number of open calls by id.
-    """
-
-    __slots__ = ("_counts",)
-
-    def __init__(self, counts: Mapping[str, int] | None = None) -> None:
-        self._counts = dict(counts or {})
-
-    def __contains__(self, call_id: object) -> bool:
-        return call_id in self._counts
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._counts)
-
-    def copy(self) -> OpenCalls:
-        """Return an independent copy."""
-        return OpenCalls(self._counts)
-
-    def pair(self, parts: Iterable[Part]) -> None:
-        """Take in calls and results, in their order.
-
-        Raises:
-            HistoryError: for a result that answers no open call.
-        """
-        for part in parts:
-            if part.call_id is None:
-                continue
-            if part.kind is Kind.CALL:
-                self._counts[part.call_id] = self._counts.get(part.call_id, 0) + 1
-            elif part.kind is Kind.RESULT:
-                self._close(part.call_id)
-
-    def answering(self, parts: Sequence[Part]) -> list[int]:
-        """Take in calls and results; return the positions of all parts except results that answer no open call."""
-        kept = []
-        for position, part in enumerate(parts):
-            if part.kind is not Kind.RESULT or part.call_id in self._counts:
-                self.pair([part])
-                kept.append(position)
-        return kept
-
-    def _close(self, call_id: str) -> None:
-        left = self._counts.get(call_id, 0)
-        if not left:
-            raise HistoryError(
-                f"a result answers the call {call_id!r}, but no open call before it has that id: it is an orphan, or "
-                "the call was answered already"
-            )
-        if left == 1:
-            del self._counts[call_id]
-        else:
-            self._counts[call_id] = left - 1
-
-
 @dataclass(slots=True)
 class _Verdict:
     """The verdict on one `delimiter` call of an answer.
@@ -154,29 +97,24 @@ class Verdicts:
         self._ids: set[str] = set()  # ids of all its calls
 
     def taken(
-        self,
-        judged: Iterable[tuple[int, str | None, str | None, str]],
-        open_ids: Iterable[str],
-        *,
-        more: bool = False,
+        self, parts: Sequence[Part], texts: Iterable[str | None], open_calls: Collection[str], *, more: bool = False
     ) -> None:
-        """Take in the `delimiter` calls of an answer that is in the history now.
+        """Take in a message of an answer that is in the history now.
 
         Args:
-            judged: for each its position among the answer's calls, its id, its raw arguments, and the verdict's text.
-            open_ids: ids of calls without a result.
-            more: whether these belong to the same answer as the last ones.
+            parts: its parts.
+            texts: for each part, the verdict's text if it is a `delimiter` call.
+            open_calls: ids of all calls without a result.
+            more: whether it belongs to the same answer as the last one.
         """
-        if more:
-            at = len(self._answer)
-            judged = [
-                *((v.position, v.id, v.arguments, v.text) for v in self._answer),
-                *((at + n, *it[1:]) for n, it in enumerate(judged)),
-            ]
-        verdicts = [_Verdict(at, id_, _normalised(raw), text) for at, id_, raw, text in judged]
+        verdicts = [*self._answer] if more else []
+        judged = [pair for pair in zip(parts, texts, strict=True) if pair[0].kind is Kind.CALL]
+        for position, (part, text) in enumerate(judged, len(verdicts)):
+            if text is not None:
+                verdicts.append(_Verdict(position, part.call_id, _normalised(part.arguments), text))
         same = [v.arguments for v in verdicts] == [v.arguments for v in self._answer] and self._foreseen > 0
         given = [v.position not in self._left for v in self._answer] if same else [False] * len(verdicts)
-        self._by_id = {id_: self._by_id[id_] for id_ in open_ids if id_ in self._by_id}
+        self._by_id = {call_id: text for call_id, text in self._by_id.items() if call_id in open_calls}
         self._by_id |= {v.id: v.text for v in verdicts if v.id is not None}
         self._answer = verdicts
         self._left = {v.position: v for v, gone in zip(verdicts, given, strict=True) if not gone}
@@ -258,21 +196,6 @@ def _normalised(raw: str | None) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Due(Generic[MessageT]):
-    """A call of an own tool without a result yet.
-
-    Attributes:
-        part: the call.
-        verdict: the verdict's text, if it is a `delimiter` call.
-        write: makes the message with its result from a text.
-    """
-
-    part: Part
-    verdict: str
-    write: Callable[[str], MessageT]
-
-
 class WaitingCalls(Generic[MessageT]):
     """Calls without a result yet, own ones separate from the host's.
 
@@ -282,11 +205,15 @@ class WaitingCalls(Generic[MessageT]):
 
     def __init__(self, format: Format[MessageT]) -> None:  # noqa: A002 - the field's word
         self._format = format
-        self._due: list[Due[MessageT]] = []
+        self._own: list[tuple[Call[MessageT], str | None]] = []
         self._hosts: list[Call[MessageT]] = []
 
-    def hosts(self, open_calls: OpenCalls) -> list[Call[MessageT]]:
-        """Return the calls that the host must answer, in order."""
+    def hosts(self, open_calls: Collection[str]) -> list[Call[MessageT]]:
+        """Return the calls that the host must answer, in order.
+
+        Args:
+            open_calls: ids of all calls without a result.
+        """
         self._hosts = [call for call in self._hosts if call.id in open_calls]
         return list(self._hosts)
 
@@ -294,8 +221,8 @@ class WaitingCalls(Generic[MessageT]):
         self,
         message: MessageT,
         parts: Sequence[Part],
-        verdicts: Sequence[str | None],
-        open_calls: OpenCalls,
+        texts: Iterable[str | None],
+        open_calls: Collection[str],
         own: Collection[str],
     ) -> list[Call[MessageT]]:
         """Take in the calls of an answer; return the host's calls.
@@ -303,20 +230,21 @@ class WaitingCalls(Generic[MessageT]):
         Args:
             message: the answer.
             parts: its parts.
-            verdicts: for each part, the verdict's text if it is a `delimiter` call.
-            open_calls: the calls without a result yet.
+            texts: for each part, the verdict's text if it is a `delimiter` call.
+            open_calls: ids of all calls without a result.
             own: names of own tools.
         """
-        hosts: list[Call[MessageT]] = []
-        for position, (part, verdict) in enumerate(zip(parts, verdicts, strict=True)):
+        format_, hosts = self._format, list[Call[MessageT]]()
+        for position, (part, text) in enumerate(zip(parts, texts, strict=True)):
             # A call answered within its message was run by the provider.
             if part.kind is not Kind.CALL or part.call_id not in open_calls:
                 continue
+            write = partial(_result, format_, message, position)
+            call = Call(part.tool or "", part.arguments or "", part.call_id, write)
             if part.tool in own:
-                self._due.append(Due(part, verdict or "", self._writer(message, position)))
-            elif not isinstance(self._format, WritingFormat) or self._format.awaits(message, position):
-                write = self._writer(message, position)
-                hosts.append(Call(part.tool or "", part.arguments or "", part.call_id, write))
+                self._own.append((call, text))
+            elif not isinstance(format_, WritingFormat) or format_.awaits(message, position):
+                hosts.append(call)
         self._hosts += hosts
         return hosts
 
@@ -324,16 +252,13 @@ class WaitingCalls(Generic[MessageT]):
         """Forget own calls whose results come with the history."""
         ids = {part.call_id for part in parts if part.kind is Kind.RESULT}
         if ids:
-            self._due = [due for due in self._due if due.part.call_id not in ids]
+            self._own = [(call, text) for call, text in self._own if call.id not in ids]
 
-    def due(self) -> Iterator[Due[MessageT]]:
-        """Yield the own calls without a result, in order, each once."""
-        while self._due:
-            yield self._due.pop(0)
+    def own(self) -> Iterator[tuple[Call[MessageT], str | None]]:
+        """Yield the own calls without a result, in order, each once; with the verdict's text for a `delimiter` call."""
+        while self._own:
+            yield self._own.pop(0)
 
-    def forget(self) -> None:
-        """Forget all calls, because another history is taken in."""
-        self._due, self._hosts = [], []
 
-    def _writer(self, message: MessageT, position: int) -> Callable[[str], MessageT]:
-        return lambda text: writing(self._format, "a result").result(message, position, text)
+def _result(format: Format[MessageT], message: MessageT, position: int, text: str) -> MessageT:  # noqa: A002
+    return writing(format, "a result").result(message, position, text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -10,10 +9,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, get_args
 
 from wane.conversation.calls import Call, Verdicts, WaitingCalls
-from wane.conversation.engine import SEARCHED, Done
+from wane.conversation.engine import SEARCHED
 from wane.conversation.events import HistoryForked, HistoryReplaced, Listener
-from wane.conversation.history import Adapter, Aligner, ByMessage, Change
-from wane.conversation.request import DELIMITER_TOOL, RECALL_ALONE, RECALL_TOOL, REMIND_AT, Request, Tool
+from wane.conversation.history import Adapter, Aligner, ByMessage, Change, HostHistory
+from wane.conversation.reminder import REMIND_AT
+from wane.conversation.request import DELIMITER_TOOL, RECALL_ALONE, RECALL_TOOL, Request, Tool
 from wane.conversation.state import Digest, export_conversation, restore_conversation
 from wane.conversation.timeline import CACHE_LIFETIME, Prepared, Setup, Timeline
 from wane.conversation.view import writing
@@ -36,7 +36,7 @@ from wane.formats import get_format
 from wane.formats.base import Format
 from wane.formats.writing import WritingFormat
 from wane.recall import RECALL, answer
-from wane.strategies.base import ANNOTATED, Annotate, Settings, SummaryNeeded
+from wane.strategies.base import ANNOTATED, Annotate, Done, Settings, SummaryNeeded
 from wane.strategies.fold import FOLDING
 
 if TYPE_CHECKING:
@@ -98,12 +98,11 @@ class Conversation(Generic[M]):
 
     format: Format[M]
     _line: Timeline[M]
-    _aligner: Aligner[M]
+    _host: HostHistory[M]
     _verdicts: Verdicts
     _digest: Digest[M]
     _waiting: WaitingCalls[M]
     listeners: list[Listener]
-    _left_out: list[int]  # which of the messages that the aligner knows were left out of the history
 
     def __init__(
         self,
@@ -216,7 +215,7 @@ class Conversation(Generic[M]):
     @property
     def calls(self) -> list[Call[M]]:
         """The calls of the history that the host must run and that have no result yet."""
-        return self._waiting.hosts(self._line.open_calls)
+        return self._waiting.hosts(self.window.open_calls)
 
     @property
     def ended(self) -> bool:
@@ -267,23 +266,23 @@ class Conversation(Generic[M]):
     @property
     def budget(self) -> int:
         """Tokens that the view may hold."""
-        return self._line.engine.budget
+        return self.window.budget
 
     @budget.setter
     def budget(self, budget: int | str) -> None:
         tokens = parse_budget(budget)
         self._setup.settings = replace(self._setup.settings, budget=tokens)
-        self._line.engine.budget = tokens
+        self.window.budget = tokens
 
     @property
     def policy(self) -> Policy:
         """What a pass evicts, and how far."""
-        return self._line.engine.policy
+        return self.window.policy
 
     @policy.setter
     def policy(self, policy: Policy) -> None:
         self._setup.settings = replace(self._setup.settings, policy=policy)
-        self._line.engine.policy = policy
+        self.window.policy = policy
 
     @property
     def manage(self) -> bool:
@@ -366,23 +365,20 @@ class Conversation(Generic[M]):
             HistoryError: for a message that no provider would accept; nothing is changed then.
         """
         messages = self.read(history)
-        alignment = self._aligner.align(messages)
-        known, kept, fresh = self.length, self._place(alignment.kept), alignment.fresh
+        alignment = self._host.align(messages)
+        known, kept, fresh = self.length, self._host.taken(alignment.kept), alignment.fresh
         line = self._line
         if kept < known:
             line, kept = line.back_to(kept)
             fresh = fresh if kept else messages
         prepared = line.prepare(fresh)
-        for number, message in alignment.renewed:
-            if number not in self._left_out and (place := self._place(number)) < kept:
+        for place, message in self._host.renewed(alignment):
+            if place < kept:
                 line.renew(place, message)
-        self._aligner.accept(messages, alignment)
-        count = alignment.kept if fresh is alignment.fresh else 0
-        self._left_out = [number for number in self._left_out if number < count]
-        self._left_out += [number for number, each in enumerate(prepared, count) if each is None]
+        self._host.accept(messages, alignment, prepared)
         if line is not self._line:
             self._line = line
-            self._waiting.forget()
+            self._waiting = WaitingCalls(self.format)
             self._digest.forget()
             self._setup.events.append(HistoryForked(kept) if kept else HistoryReplaced())
         for each in prepared:
@@ -393,8 +389,8 @@ class Conversation(Generic[M]):
 
     def shares(self, history: Sequence[Any]) -> int:
         """Return how many first messages a history shares with this one; 0 if no answer is among them."""
-        line, kept = self._line, self._place(self._aligner.align(self.read(history)).kept)
-        return kept if kept and line.answer_within(kept) else 0
+        kept = self._host.taken(self._host.align(self.read(history)).kept)
+        return kept if self._line.answer_within(kept) else 0
 
     def branch(self, count: int | None = None) -> Conversation[M]:
         """Return a new conversation with the first messages of this one, and with the evictions made for them.
@@ -409,7 +405,7 @@ class Conversation(Generic[M]):
         count = self.length if count is None else count
         line, kept = self._line.back_to(count, other._setup)
         other._begin(line)
-        other._aligner.extend(line.transcript.messages)
+        other._host.extend(line.transcript.messages)
         other.extend(self._line.transcript.messages[kept:count])
         return other
 
@@ -439,7 +435,7 @@ class Conversation(Generic[M]):
         return Request(
             self._wire(view, outcome.reminder),
             view,
-            outcome.after + line.engine.added_by(outcome.reminder),
+            outcome.tokens + line.engine.added_by(outcome.reminder),
             outcome.report,
             outcome.reminder,
             len(line.requests),
@@ -475,14 +471,13 @@ class Conversation(Generic[M]):
             HistoryError: for a message that cannot stand here, or marks that cannot be made.
         """
         (prepared,) = self._line.prepare([message])
-        self._extended(message, left_out=prepared is None)
+        self._host.extend([message], left_out=prepared is None)
         if prepared is not None:
-            more = prepared.answers and not self._line.begins(prepared.message)
-            self._judged(prepared, self._line.follow(prepared, marks), more=more)
+            self._judged(prepared, self._line.follow(prepared, marks))
 
     def redo(
         self,
-        done: Done = None,
+        done: Done | None = None,
         *,
         strategy: str,
         overhead: int = 0,
@@ -510,7 +505,7 @@ class Conversation(Generic[M]):
 
     def made(self, call: Call[Any]) -> bool:
         """Whether a call belongs to the latest answer, foreseen or in the history, by its id."""
-        return call.id is not None and (self._verdicts.knows(call.id) or call.id in self._line.open_calls)
+        return call.id is not None and (self._verdicts.knows(call.id) or call.id in self.window.open_calls)
 
     def foresee(self, calls: Sequence[Call[Any]]) -> None:
         """Judge the own calls of an answer that is not in the history yet, as they will be judged there.
@@ -518,7 +513,11 @@ class Conversation(Generic[M]):
         Args:
             calls: all calls of the answer, in order: `Call(name, arguments, id)`. It may come in several parts.
         """
-        self._verdicts.foresee(calls, self._judge)
+
+        def judge(arguments: Sequence[str]) -> list[str]:
+            return [verdict.answer(recall=self._recalls) for verdict in self.window.foresee(arguments)]
+
+        self._verdicts.foresee(calls, judge)
 
     def answer(self, call: Call[Any], *, position: int | None = None) -> str:
         """Return the result of an own call of the latest answer, foreseen or in the history. A bad call raises nothing.
@@ -591,7 +590,7 @@ class Conversation(Generic[M]):
             return False
         line, digest, verdicts, known = restored
         self._begin(line)
-        self._aligner.extend(known)
+        self._host.extend(known)
         self._digest, self._verdicts = digest, verdicts
         return True
 
@@ -616,11 +615,10 @@ class Conversation(Generic[M]):
 
     def _begin(self, line: Timeline[M]) -> None:
         self._line = line
-        self._aligner = self._new_aligner()
+        self._host = HostHistory(self._new_aligner())
         self._verdicts = Verdicts()
         self._digest = Digest(self.format, self._setup.adapter)
         self._waiting = WaitingCalls(self.format)
-        self._left_out = []
 
     @property
     def _identity(self) -> dict[str, str]:
@@ -643,56 +641,30 @@ class Conversation(Generic[M]):
         if any(part.kind is not Kind.RESULT for part in parts):
             self._answer_own()
         (prepared,) = self._line.prepare([message])
-        self._extended(message, left_out=prepared is None)
+        self._host.extend([message], left_out=prepared is None)
         if prepared is None:
             return []
-        added = self._take(prepared, tokens, at)
+        texts = self._take(prepared, tokens, at)
         if not prepared.answers:
             return []
         own = {tool.name for tool in self.own_tools}
-        verdicts = list(map(self._verdict_text, added))
-        return self._waiting.note(prepared.message, prepared.parts, verdicts, self._line.open_calls, own)
+        return self._waiting.note(prepared.message, prepared.parts, texts, self.window.open_calls, own)
 
     def _answer_own(self) -> None:
         """Append the results of own calls that have none."""
-        for due in self._waiting.due():
-            text = due.verdict or answer(due.part.arguments or "", self._line.archive)
-            message = due.write(text)
+        for call, verdict in self._waiting.own():
+            message = call.result(verdict or answer(call.raw, self._line.archive))
             (prepared,) = self._line.prepare([message])
             assert prepared is not None
-            self._aligner.extend([message])
+            self._host.extend([message])
             self._take(prepared)
 
-    def _extended(self, message: M, *, left_out: bool) -> None:
-        """Note a message that was taken in without a comparison."""
-        if left_out:
-            self._left_out.append(self.length + len(self._left_out))
-        self._aligner.extend([message])
+    def _take(self, prepared: Prepared[M], tokens: int = 0, at: float | None = None) -> list[str | None]:
+        return self._judged(prepared, self._line.take(prepared, tokens=tokens, at=at))
 
-    def _place(self, count: int) -> int:
-        """How many messages of the history are among the first that the aligner knows."""
-        return count - bisect_left(self._left_out, count)
-
-    def _take(self, prepared: Prepared[M], tokens: int = 0, at: float | None = None) -> list[Added]:
-        more = prepared.answers and not self._line.begins(prepared.message)
-        added = self._line.take(prepared, tokens=tokens, at=at)
-        self._judged(prepared, added, more=more)
-        return added
-
-    def _judged(self, prepared: Prepared[M], added: Sequence[Added], *, more: bool) -> None:
-        """Note the verdicts on the calls of an answer that was taken in."""
-        if not prepared.answers:
-            return
-        verdicts = map(self._verdict_text, added)
-        calls = [pair for pair in zip(prepared.parts, verdicts, strict=True) if pair[0].kind is Kind.CALL]
-        judged = [
-            (place, part.call_id, part.arguments, text) for place, (part, text) in enumerate(calls) if text is not None
-        ]
-        self._verdicts.taken(judged, self._line.open_calls, more=more)
-
-    def _verdict_text(self, added: Added) -> str | None:
-        """The tool result of a `delimiter` call; None for other items."""
-        return None if added.verdict is None else added.verdict.answer(recall=self._recalls)
-
-    def _judge(self, arguments: Sequence[str]) -> list[str]:
-        return self._line.engine.judge(arguments, recall=self._recalls)
+    def _judged(self, prepared: Prepared[M], added: Sequence[Added]) -> list[str | None]:
+        """Note the verdicts on the calls of a message that was taken in; return their texts, by part."""
+        texts = [None if each.verdict is None else each.verdict.answer(recall=self._recalls) for each in added]
+        if prepared.answers:
+            self._verdicts.taken(prepared.parts, texts, self.window.open_calls, more=not prepared.begins)
+        return texts

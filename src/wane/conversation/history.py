@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol
@@ -115,6 +116,63 @@ class Aligner(Protocol[MessageT]):
     def extend(self, messages: Sequence[MessageT]) -> None:
         """Remember messages that were taken in after the known ones, without a comparison."""
         ...
+
+
+class HostHistory(Generic[MessageT]):
+    """A history as the host last gave it. It may have messages that were left out (`Adapter.drops_orphans`).
+
+    Args:
+        aligner: compares it.
+    """
+
+    def __init__(self, aligner: Aligner[MessageT]) -> None:
+        self._aligner = aligner
+        self._count = 0
+        self._left_out: list[int] = []  # positions
+
+    def align(self, history: Sequence[MessageT]) -> Alignment[MessageT]:
+        """Compare another whole history with it; nothing changes."""
+        return self._aligner.align(history)
+
+    def taken(self, count: int) -> int:
+        """Return how many of its first messages were taken in."""
+        return count - bisect_left(self._left_out, count)
+
+    def renewed(self, alignment: Alignment[MessageT]) -> list[tuple[int, MessageT]]:
+        """Return the renewed messages, each with its position among those that were taken in."""
+        return [(self.taken(number), message) for number, message in alignment.renewed if number not in self._left_out]
+
+    def accept(
+        self, history: Sequence[MessageT], alignment: Alignment[MessageT], fresh: Sequence[object | None]
+    ) -> None:
+        """Remember another history.
+
+        Args:
+            history: the history.
+            alignment: how far it agrees.
+            fresh: what was taken in for each of its last messages; None for one that was left out.
+        """
+        self._aligner.accept(history, alignment)
+        self._count = kept = len(history) - len(fresh)
+        self._left_out = [number for number in self._left_out if number < kept]
+        for each in fresh:
+            self._note(left_out=each is None)
+
+    def extend(self, messages: Sequence[MessageT], *, left_out: bool = False) -> None:
+        """Remember further messages without a comparison.
+
+        Args:
+            messages: the messages.
+            left_out: whether they were left out.
+        """
+        self._aligner.extend(messages)
+        for _ in messages:
+            self._note(left_out=left_out)
+
+    def _note(self, *, left_out: bool) -> None:
+        if left_out:
+            self._left_out.append(self._count)
+        self._count += 1
 
 
 class ByMessage(Generic[MessageT]):

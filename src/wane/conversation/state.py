@@ -8,9 +8,9 @@ from hashlib import blake2b
 from typing import Any, Final, Generic
 
 from wane.conversation.calls import Verdicts
-from wane.conversation.engine import Engine, Shown
+from wane.conversation.engine import Engine
 from wane.conversation.history import Adapter, content_of
-from wane.conversation.timeline import Sent, Setup, Timeline
+from wane.conversation.timeline import Sent, Setup, Shown, Timeline
 from wane.core import ContextWindow, Episode, EpisodeType
 from wane.core.errors import HistoryError, WaneError
 from wane.formats.base import Format, MessageT
@@ -139,10 +139,10 @@ def restore_timeline(
         HistoryError: if it does not fit the messages.
     """
     messages = list(messages)
-    line = Timeline(setup, state["engine"]["limits"])
+    line = Timeline(setup, state["engine"]["inference_budget"])
     for prepared in line.prepare(messages):
         if prepared is not None:
-            line.retake(prepared)
+            line.enter(prepared)
     restore_engine(line.engine, state["engine"])
     line.host_overhead, line.message_overhead = int(state["fixed"]), int(state["told"])
     line.asked, line.answered = state["asked"], state["answered"]
@@ -151,9 +151,7 @@ def restore_timeline(
     line.view.changed()
     if state["shown"] is not None:
         line.requests.append(Sent(line.base, line.engine.overhead, line.engine.name, None, managed=setup.manage))
-        line.shown = Shown(
-            line.engine.view, False, None, line.engine.tokens, line.engine.tokens, None, state["shown"]["reminder"]
-        )
+        line.shown = Shown(line.engine.view, line.engine.tokens, None, state["shown"]["reminder"])
     return line
 
 

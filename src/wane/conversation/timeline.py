@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter as Tally
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any, Final, Generic
 
-from wane.conversation.calls import OpenCalls
-from wane.conversation.engine import Done, Engine, Shown, compatible
+from wane.conversation.engine import Engine, compatible
 from wane.conversation.events import (
     BudgetUnmet,
     EpisodeClosed,
@@ -23,12 +22,12 @@ from wane.conversation.events import (
 )
 from wane.conversation.history import Adapter
 from wane.conversation.view import ViewMessages, places
-from wane.core import Added, Counter, Item, Kind, Mark
+from wane.core import Added, Counter, FitReport, Item, Kind, Mark
 from wane.core.errors import HistoryError
 from wane.formats.base import Format, MessageT, Part, Transcript
 from wane.formats.writing import WritingFormat
 from wane.recall import RECALL, Archive
-from wane.strategies.base import ANNOTATED, Settings, SummaryNeeded
+from wane.strategies.base import ANNOTATED, Done, Fitted, Settings, Slot, SummaryNeeded
 
 CACHE_LIFETIME: Final = 300.0
 """Seconds that a provider keeps an unused prompt cache: Anthropic's five minutes."""
@@ -73,7 +72,7 @@ class Setup(Generic[MessageT]):
         settings = self.settings if limits is None else replace(self.settings, budget=limits)
         marks = settings.annotate == "model" and self.strategy in ANNOTATED
         engine = Engine(self.strategy, settings, remind_at=self.remind_at if marks else None, counter=self.counter)
-        engine.budget = self.settings.budget
+        engine.window.budget = self.settings.budget
         return engine
 
 
@@ -85,11 +84,30 @@ class Prepared(Generic[MessageT]):
         message: the message.
         parts: its parts.
         answers: whether a model made it.
+        begins: whether it begins a new answer; an answer may be several messages.
     """
 
     message: MessageT
     parts: list[Part]
     answers: bool
+    begins: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The view of a request.
+
+    Attributes:
+        view: its items, in order; valid until the next call of the engine.
+        tokens: tokens that it holds, without the reminder.
+        report: report of the pass; None if the strategy has no passes.
+        reminder: note to the model at the end of the request.
+    """
+
+    view: Sequence[Slot]
+    tokens: int
+    report: FitReport | None = None
+    reminder: str | None = None
 
 
 @dataclass(slots=True)
@@ -100,7 +118,7 @@ class Sent:
         messages: number of messages in the history at the time.
         overhead: tokens that it carried besides them.
         strategy: name of the strategy that decided its view.
-        done: what was done before it.
+        done: what was done before it; None for nothing.
         overflowed: whether a pass had to take unfinished work (R16).
         managed: whether anything could leave the view, and the model be reminded.
         tokens: its tokens by the provider's count; 0 if not known.
@@ -109,7 +127,7 @@ class Sent:
     messages: int
     overhead: int
     strategy: str
-    done: Done
+    done: Done | None
     overflowed: bool = False
     managed: bool = True
     tokens: int = 0
@@ -129,7 +147,6 @@ class Timeline(Generic[MessageT]):
         engine: its engine.
         transcript: its messages.
         view: the messages of its requests.
-        open_calls: its calls without a result yet.
         requests: its requests, in order.
         shown: view of the latest request; None if a message was taken in since.
         base: number of messages when it was restored from a state; what was done for them is unknown.
@@ -146,7 +163,6 @@ class Timeline(Generic[MessageT]):
         self.engine = setup.engine(limits)
         self.transcript: Transcript[MessageT] = Transcript(setup.format, setup.counter)
         self.view = ViewMessages(self.transcript, self.engine)
-        self.open_calls = OpenCalls()
         self.requests: list[Sent] = []
         self.shown: Shown | None = None
         self.base = 0
@@ -177,11 +193,6 @@ class Timeline(Generic[MessageT]):
             return False
         return self.asked - self.answered > self._setup.cache_lifetime
 
-    def begins(self, message: MessageT) -> bool:
-        """Whether a message begins a new answer and does not continue one."""
-        group = self._setup.adapter.group(message)
-        return group is None or group != self._group
-
     # Messages and requests
 
     def prepare(self, messages: Iterable[MessageT]) -> list[Prepared[MessageT] | None]:
@@ -194,19 +205,29 @@ class Timeline(Generic[MessageT]):
             FormatError: for a message that is not in the format.
             HistoryError: for a result that answers no open call.
         """
-        left, adapter, format_ = self.open_calls.copy(), self._setup.adapter, self._setup.format
+        adapter, format_, group = self._setup.adapter, self._setup.format, self._group
+        open_calls: Tally[str | None] = Tally(self.engine.window.open_calls)
         prepared: list[Prepared[MessageT] | None] = []
         for given in messages:
             message, parts = given, format_.parts(given)
-            if not adapter.drops_orphans:
-                left.pair(parts)
-            elif len(kept := left.answering(parts)) < len(parts):
+            kept = [place for place, part in enumerate(parts) if _pairs(part, open_calls)]
+            if len(kept) < len(parts):
+                if not adapter.drops_orphans:
+                    orphan = next(part.call_id for place, part in enumerate(parts) if place not in kept)
+                    raise HistoryError(
+                        f"a result answers the call {orphan!r}, but no open call before it has that id: it is an "
+                        "orphan, or the call was answered already"
+                    )
                 if not kept:
                     prepared.append(None)
                     continue
                 message = format_.keep(given, kept)
                 parts = format_.parts(message)
-            prepared.append(Prepared(message, parts, adapter.answers(message, parts)))
+            answers, begins = adapter.answers(message, parts), False
+            if answers:
+                before, group = group, adapter.group(message)
+                begins = group is None or group != before
+            prepared.append(Prepared(message, parts, answers, begins))
         return prepared
 
     def take(self, prepared: Prepared[MessageT], *, tokens: int = 0, at: float | None = None) -> list[Added]:
@@ -217,20 +238,19 @@ class Timeline(Generic[MessageT]):
             tokens: tokens of its request, if it is an answer and the host knows them; else 0.
             at: its time, if the host knows it.
         """
-        adapter, message = self._setup.adapter, prepared.message
-        if prepared.answers and self.begins(message):
-            self._receive(message, tokens or adapter.usage(message))
-        first = self.transcript.item_count
-        taken = self._enter(prepared, at=at)
-        added = [meaning for _, meaning in taken]
-        items = tuple(item for item, _ in taken)
-        event = MessageTaken(message, first, items, tuple(added))
-        self._setup.events += [event, *chain.from_iterable(map(_episode_events, added))]
+        message = prepared.message
+        if prepared.begins:
+            self._receive(message, tokens or self._setup.adapter.usage(message))
+        first, events = self.transcript.item_count, self._setup.events
+        taken = self.enter(prepared, at=at)
+        added = [outcome for _, outcome in taken]
+        events.append(MessageTaken(message, first, tuple(item for item, _ in taken), tuple(added)))
+        for outcome in added:
+            if outcome.closed:
+                events.append(EpisodeClosed(outcome.closed, outcome.index))
+            if outcome.opened:
+                events.append(EpisodeOpened(outcome.opened, outcome.index))
         return added
-
-    def retake(self, prepared: Prepared[MessageT]) -> None:
-        """Take in a message of a restored history: no request is repeated, and there are no events."""
-        self._enter(prepared)
 
     def follow(self, prepared: Prepared[MessageT], marks: Mapping[int, tuple[Mark, ...]]) -> list[Added]:
         """Take in a message of a recorded history, with its recorded marks and without events.
@@ -239,12 +259,52 @@ class Timeline(Generic[MessageT]):
             prepared: the message.
             marks: by index of the item that follows them.
         """
-        if prepared.answers and self.begins(prepared.message) and self.shown is None:
+        if prepared.begins and self.shown is None:
             # Its request was sent, though there is no record of it.
             self.redo(None, self.engine.name, self.engine.overhead)
-        return [added for _, added in self._enter(prepared, marks)]
+        return [added for _, added in self.enter(prepared, marks)]
 
-    def redo(self, done: Done, strategy: str, overhead: int, *, overflowed: bool = False, tokens: int = 0) -> None:
+    def enter(
+        self,
+        prepared: Prepared[MessageT],
+        marks: Mapping[int, tuple[Mark, ...]] | None = None,
+        *,
+        at: float | None = None,
+    ) -> list[tuple[Item, Added]]:
+        """Take in a message by itself: no request is repeated for it, and there are no events.
+
+        Args:
+            prepared: the message.
+            marks: by index of the item that follows them, if they are known; None to infer them.
+            at: its time, if the host knows it.
+        """
+        adapter, message, engine = self._setup.adapter, prepared.message, self.engine
+        at = adapter.time(message) if at is None else at
+        if prepared.answers:
+            if prepared.begins:
+                self._ordinal = len(self.transcript.messages)
+            self._group = adapter.group(message)
+            self.answered = self.answered if at is None else at
+        else:
+            self.asked = self.asked if at is None else at
+            fixed = adapter.fixed(message)
+            if fixed is not None and fixed != self._fixed:
+                self._fixed, self.message_overhead = fixed, self._setup.counter(fixed)
+        first, ordinal = self.transcript.item_count, self._ordinal if prepared.answers else None
+        taken: list[tuple[Item, Added]] = []
+        for index, (item, part) in enumerate(self.transcript.take(message, prepared.parts, ordinal), first):
+            added = engine.add(item, part) if marks is None else engine.follow(item, part, marks.get(index, ()))
+            if added.marks:
+                self._marks[index] = added.marks
+            self._texts.append(self._searched(part))
+            taken.append((item, added))
+        self.ended = prepared.answers and not any(part.kind is Kind.CALL for part in prepared.parts)
+        self.shown = None
+        return taken
+
+    def redo(
+        self, done: Done | None, strategy: str, overhead: int, *, overflowed: bool = False, tokens: int = 0
+    ) -> None:
         """Repeat what was done before a recorded request, without events.
 
         Args:
@@ -276,28 +336,17 @@ class Timeline(Generic[MessageT]):
         if overhead != engine.overhead:
             engine.overhead = overhead
             self._setup.events.append(OverheadChanged(overhead))
+        before = engine.tokens
         if not self._setup.manage:
-            return self.show(engine.hold())
+            return self._show(engine.hold(), before)
         outcome = engine.fit(cold=self.is_cold() if cold is None else cold)
-        return outcome if isinstance(outcome, SummaryNeeded) else self._ready(outcome)
+        return outcome if isinstance(outcome, SummaryNeeded) else self._show(outcome, before)
 
     def summarised(self, text: str) -> None:
         """Take in the summary that `request` asked for; the view is then ready, unless another summary is needed."""
-        outcome = self.engine.summarised(text)
+        before, outcome = self.engine.tokens, self.engine.summarised(text)
         if not isinstance(outcome, SummaryNeeded):
-            self._ready(outcome)
-
-    def show(self, shown: Shown) -> Shown:
-        """Record the view of a request."""
-        self.shown = shown
-        if shown.ran:
-            self.view.changed()
-        engine = self.engine
-        overflowed, managed = shown.report is not None and shown.report.overflowed, self._setup.manage
-        count = len(self.transcript.messages)
-        self.requests.append(Sent(count, engine.overhead, engine.name, shown.done, overflowed, managed))
-        self._setup.events += _request_events(shown, engine)
-        return shown
+            self._show(outcome, before)
 
     def observe(self, input_tokens: int, message: MessageT | None = None) -> None:
         """Take in the provider's count of the latest request.
@@ -309,7 +358,9 @@ class Timeline(Generic[MessageT]):
         if self.requests and self.engine.observe(input_tokens):
             sent = self.requests[-1]
             sent.tokens = input_tokens
-            self._setup.events.append(UsageObserved(input_tokens, self._items_of(sent.messages), message))
+            count, transcript = sent.messages, self.transcript
+            items = transcript.first(count) if count < len(transcript.messages) else transcript.item_count
+            self._setup.events.append(UsageObserved(input_tokens, items, message))
 
     def renew(self, number: int, message: MessageT) -> None:
         """Replace a message with another object of the same content, unless only a part of it was taken in."""
@@ -369,7 +420,7 @@ class Timeline(Generic[MessageT]):
         for number, each in enumerate(prepared[line.base :], line.base):
             while due and due[0].messages == number:
                 line._redo(due.pop(0))
-            line._enter(each, self._marks)
+            line.enter(each, self._marks)
         for sent in due:
             # Its usage was in an answer that is not part of this history.
             line._redo(replace(sent, tokens=0))
@@ -387,13 +438,31 @@ class Timeline(Generic[MessageT]):
             engine.observe(sent.tokens)
         self.requests.append(replace(sent))
         self.view.changed()
-        self.shown = Shown(engine.view, ran=False, done=sent.done, before=tokens, after=tokens, reminder=reminder)
+        self.shown = Shown(engine.view, tokens, None, reminder)
 
     # Internals
 
-    def _ready(self, shown: Shown) -> Shown:
-        overflowed = shown.report is not None and shown.report.overflowed
-        return self.show(replace(shown, reminder=self._remind(overflowed=overflowed)))
+    def _show(self, fitted: Fitted, before: int) -> Shown:
+        """Record the view of a request that would have held `before` tokens."""
+        engine, events, managed = self.engine, self._setup.events, self._setup.manage
+        report, after = fitted.report, engine.tokens
+        overflowed = report is not None and report.overflowed
+        reminder = self._remind(overflowed=overflowed) if managed else None
+        if fitted.ran:
+            self.view.changed()
+        count = len(self.transcript.messages)
+        self.requests.append(Sent(count, engine.overhead, engine.name, fitted.done, overflowed, managed))
+        if report is not None and report.ran:
+            events.append(PassRan(report, engine.item_count))
+        if report is not None and not report.satisfied:
+            events.append(BudgetUnmet(report))
+        if report is None and fitted.ran:
+            done: Any = fitted.done
+            events.append(StrategyActed(engine.name, engine.item_count, done, before, after))
+        if reminder is not None:
+            events.append(Reminded(reminder))
+        self.shown = Shown(fitted.view, after, report, reminder)
+        return self.shown
 
     def _remind(self, *, overflowed: bool) -> str | None:
         # If an answer is last, the provider continues it, so nothing may come after it.
@@ -408,46 +477,9 @@ class Timeline(Generic[MessageT]):
         """Note that the request of an answer was sent with `tokens` tokens."""
         if self.shown is None and isinstance(self.request(), SummaryNeeded):
             # The request was sent long ago, so nobody can write the summary.
-            self.show(self.engine.hold())
+            self._show(self.engine.hold(), self.engine.tokens)
         if tokens > 0:
             self.observe(tokens, message)
-
-    def _enter(
-        self,
-        prepared: Prepared[MessageT],
-        marks: Mapping[int, tuple[Mark, ...]] | None = None,
-        *,
-        at: float | None = None,
-    ) -> list[tuple[Item, Added]]:
-        engine, first = self.engine, self.transcript.item_count
-        self._note(prepared, at)
-        ordinal = self._ordinal if prepared.answers else None
-        taken: list[tuple[Item, Added]] = []
-        for index, (item, part) in enumerate(self.transcript.take(prepared.message, prepared.parts, ordinal), first):
-            added = engine.add(item, part) if marks is None else engine.follow(item, part, marks.get(index, ()))
-            if added.marks:
-                self._marks[index] = added.marks
-            self._texts.append(self._searched(part))
-            taken.append((item, added))
-        self.open_calls.pair(prepared.parts)
-        self.ended = prepared.answers and not any(part.kind is Kind.CALL for part in prepared.parts)
-        self.shown = None
-        return taken
-
-    def _note(self, prepared: Prepared[MessageT], at: float | None) -> None:
-        """Note a message's answer, time and overhead."""
-        adapter, message = self._setup.adapter, prepared.message
-        at = adapter.time(message) if at is None else at
-        if not prepared.answers:
-            self.asked = self.asked if at is None else at
-            fixed = adapter.fixed(message)
-            if fixed is not None and fixed != self._fixed:
-                self._fixed, self.message_overhead = fixed, self._setup.counter(fixed)
-            return
-        if self.begins(message):
-            self._ordinal = len(self.transcript.messages)
-        self._group = adapter.group(message)
-        self.answered = self.answered if at is None else at
 
     def _searched(self, part: Part) -> str:
         """The text of an item for searches; empty for calls of `recall` and their results."""
@@ -459,26 +491,10 @@ class Timeline(Generic[MessageT]):
             return ""
         return (part.arguments or "") if part.kind is Kind.CALL else part.text
 
-    def _items_of(self, count: int) -> int:
-        """Number of items in the first `count` messages."""
-        return self.transcript.first(count) if count < len(self.transcript.messages) else self.engine.item_count
 
-
-def _episode_events(added: Added) -> Iterable[Event]:
-    if added.closed:
-        yield EpisodeClosed(added.closed, added.index)
-    if added.opened:
-        yield EpisodeOpened(added.opened, added.index)
-
-
-def _request_events(shown: Shown, engine: Engine) -> Iterable[Event]:
-    report = shown.report
-    if report is not None and report.ran:
-        yield PassRan(report, engine.item_count)
-    if report is not None and not report.satisfied:
-        yield BudgetUnmet(report)
-    if report is None and shown.ran:
-        done: Any = shown.done
-        yield StrategyActed(engine.name, engine.item_count, done, shown.before, shown.after)
-    if shown.reminder is not None:
-        yield Reminded(shown.reminder)
+def _pairs(part: Part, open_calls: Tally[str | None]) -> bool:
+    """Note a call or a result; return False for a result that answers no open call."""
+    if part.kind is Kind.RESULT and not open_calls[part.call_id]:
+        return False
+    open_calls[part.call_id] += (part.kind is Kind.CALL) - (part.kind is Kind.RESULT)
+    return True

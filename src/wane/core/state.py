@@ -43,7 +43,7 @@ def export_window(window: ContextWindow) -> dict[str, Any]:
         "budget": window.budget,
         "policy": asdict(window.policy),
         "tool_classes": {name: cls.value for name, cls in window._classes.items()},
-        "accounting": asdict(window._accounting),
+        "accounting": asdict(window.accounting),
         "started": protocol.started,
         "graph": _export_graph(window._graph),
         "view": _export_view(window._view),
@@ -83,7 +83,7 @@ def restore_window(kind: type[ContextWindow], state: Mapping[str, Any]) -> Conte
 
 
 def _restore_into(window: ContextWindow, state: Mapping[str, Any]) -> None:
-    accounting: Accounting = window._accounting
+    accounting: Accounting = window.accounting
     for name, value in state["accounting"].items():
         setattr(accounting, name, value)
     _restore_graph(window._graph, state["graph"])

@@ -66,6 +66,10 @@ class ContextWindow:
         overhead: tokens that every request carries besides the items (system prompt, tool definitions).
         tool_classes: classes of tools by name, on top of `DEFAULT_TOOL_CLASSES`.
 
+    Attributes:
+        policy: what a pass evicts, and how far; may be changed between passes.
+        accounting: the tokens of the view.
+
     Raises:
         ConfigError: for a budget that cannot work, a policy of another type, or an unknown tool class.
     """
@@ -84,8 +88,8 @@ class ContextWindow:
         self._protocol = Protocol()
         self._graph = EpisodeGraph()
         self._view = View()
-        self._accounting = Accounting(overhead=overhead)
-        self._eviction = Eviction(self._graph, self._view, self._accounting)
+        self.accounting = Accounting(overhead=overhead)
+        self._eviction = Eviction(self._graph, self._view, self.accounting)
         self._count = 0
         self._fixed = {Kind.SYSTEM: 0, Kind.USER: 0, Kind.NOTICE: 0}
         self._notices: dict[int, int] = {}  # by index, the number of a notice's episode
@@ -118,26 +122,26 @@ class ContextWindow:
     @property
     def overhead(self) -> int:
         """Tokens that every request carries besides the items."""
-        return self._accounting.overhead
+        return self.accounting.overhead
 
     @overhead.setter
     def overhead(self, tokens: int) -> None:
-        self._accounting.overhead = tokens
+        self.accounting.overhead = tokens
 
     @property
     def tokens(self) -> int:
         """Tokens of the next request, anchored to the provider's last report."""
-        return self._accounting.total
-
-    @property
-    def item_tokens(self) -> int:
-        """Tokens of the visible items, by the counter alone."""
-        return self._accounting.items
+        return self.accounting.total
 
     @property
     def item_count(self) -> int:
         """Number of items in the history."""
         return self._count
+
+    @property
+    def open_calls(self) -> dict[str, int]:
+        """Number of calls without a result yet, by id: an id may be reused, even before its call is answered."""
+        return {call_id: len(waiting) for call_id, waiting in self._calls.items()}
 
     @property
     def visible(self) -> list[int]:
@@ -167,7 +171,7 @@ class ContextWindow:
     @property
     def pinned(self) -> Pinned:
         """Tokens that no pass may take now, by what holds them (R13); overflow (R16) may still take exchanges of it."""
-        accounting, active = self._accounting, self._active
+        accounting, active = self.accounting, self._active
         scaled = accounting.scaled
         unsettled = [episode for episode in self._graph.unsettled.values() if episode is not active]
         held = sum(self._view.tokens[index] for index, owner in self._view.held.items() if owner.removed)
@@ -190,7 +194,7 @@ class ContextWindow:
         held: dict[int, int] = {}
         for index, number in self._notices.items():
             if index in self._view.tokens:
-                held[number] = held.get(number, 0) + self._accounting.scaled(self._view.tokens[index])
+                held[number] = held.get(number, 0) + self.accounting.scaled(self._view.tokens[index])
         return held
 
     @property
@@ -205,7 +209,7 @@ class ContextWindow:
     @property
     def _held_for_good(self) -> int:
         """Tokens of what no pass may ever take (R13)."""
-        accounting = self._accounting
+        accounting = self.accounting
         evictable = accounting.items - sum(self._fixed.values()) - self._prologue
         return accounting.total - accounting.scaled(evictable)
 
@@ -287,12 +291,12 @@ class ContextWindow:
             cold: the provider's cache has expired, so a policy with `evict_when_cold` may evict down to low water
                 early.
         """
-        before, policy = self._accounting.total, self.policy
+        before, policy = self.accounting.total, self.policy
         target = policy.target(self._budget)
         ran = before > self._budget or (cold and policy.evict_when_cold and before > target)
         trace = self._eviction.run(policy, self._budget, self._held_for_good, self._latest) if ran else ()
-        self._accounting.mark_sent()
-        after = self._accounting.total
+        self.accounting.mark_sent()
+        after = self.accounting.total
         satisfied = after <= self._budget
         return FitReport(
             ran=ran,
@@ -317,7 +321,7 @@ class ContextWindow:
             HistoryError: if it does not fit this history; do not use the window after that.
         """
         self._eviction.redo(trace)
-        self._accounting.mark_sent()
+        self.accounting.mark_sent()
 
     def observe(self, input_tokens: int) -> None:
         """Anchor the accounting to what the provider said the last request held.
@@ -328,7 +332,7 @@ class ContextWindow:
         Args:
             input_tokens: all input tokens, cached ones included; 0 or less is ignored.
         """
-        self._accounting.observe(input_tokens)
+        self.accounting.observe(input_tokens)
 
     def export(self) -> dict[str, Any]:
         """Return the whole state as JSON-able data."""
@@ -387,7 +391,7 @@ class ContextWindow:
         return self._close_implicit() if full else None
 
     def _take(self, item: Item, index: int) -> Added:
-        self._accounting.items += item.tokens
+        self.accounting.items += item.tokens
         self._view.enter(index, item.tokens)
         if item.needs:
             self._view.couple(index, [index + offset for offset in item.needs])

@@ -16,7 +16,8 @@ from copy import deepcopy
 from typing import Annotated, Any, ClassVar, Final
 
 from wane.conversation import Adapter, Call, Conversation
-from wane.conversation.request import DELIMITER_TOOL, RECALL_TOOL, REMIND_AT
+from wane.conversation.reminder import REMIND_AT
+from wane.conversation.request import DELIMITER_TOOL, RECALL_TOOL
 from wane.core import DEFAULT_BUDGET, Policy
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
 from wane.integrations.lifecycle import LifecycleSettings, Warner, maker, resumed

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 from wane.conversation import Call, Conversation, Request
 from wane.conversation.events import Event, Listener
-from wane.conversation.request import REMIND_AT
+from wane.conversation.reminder import REMIND_AT
 from wane.conversation.timeline import CACHE_LIFETIME
 from wane.core import DEFAULT_BUDGET, Counter, Policy, ToolClass
 from wane.core.errors import ConfigError, MissingExtraError

@@ -149,7 +149,7 @@ class Acon(Summarised):
         if isinstance(outcome, SummaryNeeded) or not self._fresh:
             return outcome
         fresh, self._fresh = self._fresh, {}
-        return Fitted(outcome.view, ran=True, done=_record(outcome.done, fresh.values()))
+        return Fitted(outcome.view, ran=True, done=_record(self._done if outcome.ran else None, fresh.values()))
 
     def _compress(self, observations: Iterable[Substitute]) -> None:
         instead = {it.index: it for it in observations}

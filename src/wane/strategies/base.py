@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Protocol, runtime_checkable
+from typing import Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
 
-from wane.core import DEFAULT_BUDGET, Added, FitReport, Item, Policy, ToolClass
+from wane.core import DEFAULT_BUDGET, Added, FitReport, Item, Policy, Step, ToolClass
 from wane.formats.base import Part
 
 Annotate = Literal["model", "infer"]
@@ -55,6 +55,10 @@ def item_of(slot: Slot) -> int | None:
     return slot if isinstance(slot, int) else slot.index
 
 
+Done: TypeAlias = tuple[Step, ...] | Mapping[str, Any]
+"""What was done before a request, so that it can be repeated: a pass's trace, or data for a strategy's `redo`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fitted:
     """The view for the next model call.
@@ -63,14 +67,14 @@ class Fitted:
         view: its items, in order. Do not change it; it is valid until the next call of the strategy.
         ran: whether the strategy changed the view just now.
         report: report of the pass, for strategies that evict by episode.
-        done: what the strategy did just now, as JSON data for `Resumable.redo`.
+        done: what the strategy did just now; None if nothing.
         same: leading slots that are known to be those of the strategy's last view; there may be more.
     """
 
     view: Sequence[Slot]
     ran: bool = False
     report: FitReport | None = None
-    done: Mapping[str, Any] | None = None
+    done: Done | None = None
     same: int = 0
 
 
@@ -122,20 +126,6 @@ class Strategy(Protocol):
 
 
 @runtime_checkable
-class Summarising(Strategy, Protocol):
-    """A strategy whose `fit` may ask for a summary."""
-
-    def summarised(self, text: str, tokens: int) -> Fitted | SummaryNeeded:
-        """Take in the summary that was asked for, and return the next model call's view, or ask for another one.
-
-        Args:
-            text: the summary.
-            tokens: its tokens in a request.
-        """
-        ...
-
-
-@runtime_checkable
 class Resumable(Strategy, Protocol):
     """A strategy for a live agent: its settings can change during a session, and the session can be resumed.
 
@@ -166,6 +156,20 @@ class Resumable(Strategy, Protocol):
 
         Raises:
             HistoryError: if it does not fit this history.
+        """
+        ...
+
+
+@runtime_checkable
+class Summarising(Resumable, Protocol):
+    """A strategy whose `fit` may ask for a summary."""
+
+    def summarised(self, text: str, tokens: int) -> Fitted | SummaryNeeded:
+        """Take in the summary that was asked for, and return the next model call's view, or ask for another one.
+
+        Args:
+            text: the summary.
+            tokens: its tokens in a request.
         """
         ...
 

@@ -40,9 +40,8 @@ class WindowStrategy:
         self._view: list[int] = []
         self._sent = 0  # leading slots of the view that the last one had
 
-    @property
-    def view(self) -> Sequence[int]:
-        """The view of the next model call if no pass is due; valid until the next call of the strategy."""
+    def current(self) -> Sequence[int]:
+        """Return the view as it stands; valid until the next call of the strategy."""
         return self._view
 
     @property
@@ -111,4 +110,4 @@ class WindowStrategy:
             self._view[first:] = [index for index in self._view[first:] if index not in removed]
             self._sent = min(self._sent, first)
         same, self._sent = self._sent, len(self._view)
-        return Fitted(self._view, bool(removed), report, same=same)
+        return Fitted(self._view, bool(removed), report, report.trace or None, same)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, groupby
 from typing import Any, Final
 
-from wane.conversation.engine import Engine, Shown
+from wane.conversation.engine import Engine
 from wane.core import FitReport, Kind, Mark, chars
 from wane.core.errors import HistoryError, JournalError
 from wane.formats.base import Part
@@ -51,7 +51,7 @@ from wane.proxy.settings import ContextSettings
 from wane.proxy.wire.base import Body, Wire
 from wane.proxy.wire.rounds import NO_USAGE, Ledger, Message, OwnCall, Round, TokenUsage, WovenRound
 from wane.recall import Archive, answer, searchable
-from wane.strategies.base import Settings, Slot
+from wane.strategies.base import Fitted, Settings, Slot
 
 _SLACK: Final = 0.02  # share by which the overhead may change without a new record
 _REQUIRED_SHARE: Final = 0.1  # share of the budget for evicted content that the provider demands
@@ -228,11 +228,11 @@ class Session:
             records = [self._config, *records]
         return View([message for _, message in shown], records, report, evicted, reminder)
 
-    def _pass(self, *, cold: bool) -> tuple[Shown, list[Record]]:
+    def _pass(self, *, cold: bool) -> tuple[Fitted, list[Record]]:
         """Run the engine's pass; return the view and the records of what was done."""
         engine = self.engine
         shown = engine.fit(cold=cold)
-        assert isinstance(shown, Shown)  # none of the proxy's strategies needs summaries
+        assert isinstance(shown, Fitted)  # none of the proxy's strategies needs summaries
         if shown.report is not None:
             return shown, [PassRecord.of(shown.report, engine.item_count)] if shown.report.ran else []
         if not isinstance(shown.done, Mapping):
@@ -443,8 +443,9 @@ class Session:
     def _configure(self, config: ConfigRecord) -> None:
         self._config, engine = replace(config, at=None), self.engine
         engine.overhead = config.overhead + self._required
-        engine.budget, engine.policy = config.budget, config.policy
-        engine.window.set_tool_classes(config.tool_classes)
+        window = engine.window
+        window.budget, window.policy = config.budget, config.policy
+        window.set_tool_classes(config.tool_classes)
 
 
 def _joined(first: FitReport, second: FitReport) -> FitReport:

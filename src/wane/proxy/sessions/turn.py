@@ -305,8 +305,8 @@ class SessionTurn:
     def _answers(self, calls: Sequence[OwnCall]) -> list[tuple[OwnCall, str]]:
         """The own calls of the latest round with their results, in order."""
         marks = [call.arguments for call in calls if call.tool == DELIMITER]
-        judged = self._cached.session.engine.judge([*self._marks, *marks], recall=RECALL in self.own)
-        verdicts = iter(judged[len(self._marks) :])
+        judged = self._cached.session.engine.window.foresee([*self._marks, *marks])
+        verdicts = (verdict.answer(recall=RECALL in self.own) for verdict in judged[len(self._marks) :])
         self._marks += marks
         return [(call, self._recalled(call) if call.tool == RECALL else next(verdicts)) for call in calls]
 
