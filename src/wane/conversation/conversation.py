@@ -6,38 +6,25 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from wane.conversation.calls import Call, Verdicts, WaitingCalls
-from wane.conversation.engine import SEARCHED
 from wane.conversation.events import HistoryForked, HistoryReplaced, Listener
 from wane.conversation.history import Adapter, Aligner, ByMessage, Change, HostHistory
 from wane.conversation.reminder import REMIND_AT
-from wane.conversation.request import DELIMITER_TOOL, RECALL_ALONE, RECALL_TOOL, Request, Tool
+from wane.conversation.request import Request
+from wane.conversation.settings import ConversationSettings
 from wane.conversation.state import Digest, export_conversation, restore_conversation
 from wane.conversation.timeline import CACHE_LIFETIME, Prepared, Setup, Timeline
 from wane.conversation.view import writing
-from wane.core import (
-    DEFAULT_BUDGET,
-    Added,
-    ContextWindow,
-    Counter,
-    Episode,
-    Kind,
-    Mark,
-    Policy,
-    ToolClass,
-    parse_budget,
-)
+from wane.core import DEFAULT_BUDGET, Added, Counter, Kind, Mark, Policy, ToolClass, parse_budget
 from wane.core.errors import ConfigError
-from wane.core.guidance import guidance
 from wane.counters import get_counter
 from wane.formats import get_format
 from wane.formats.base import Format
 from wane.formats.writing import WritingFormat
 from wane.recall import RECALL, answer
-from wane.strategies.base import ANNOTATED, Annotate, Done, Settings, SummaryNeeded
-from wane.strategies.fold import FOLDING
+from wane.strategies.base import Annotate, Done, Settings, SummaryNeeded
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -49,7 +36,7 @@ else:
     M = TypeVar("M")
 
 
-class Conversation(Generic[M]):
+class Conversation(ConversationSettings[M]):
     """One conversation, kept within a budget. A sub-agent has one of its own.
 
         conversation = wane.Conversation(budget="80k")
@@ -85,7 +72,6 @@ class Conversation(Generic[M]):
         on_event: a first listener.
 
     Attributes:
-        format: the messages' format.
         keep_opening: see above.
         listeners: called with each event, in order, after it has happened.
 
@@ -96,8 +82,6 @@ class Conversation(Generic[M]):
         CounterError: for a counter that cannot work here.
     """
 
-    format: Format[M]
-    _line: Timeline[M]
     _host: HostHistory[M]
     _verdicts: Verdicts
     _digest: Digest[M]
@@ -143,63 +127,7 @@ class Conversation(Generic[M]):
         self._new_aligner = aligner or (lambda: ByMessage(self._setup.format, self._setup.adapter))
         self._begin(Timeline(self._setup))
 
-    def __repr__(self) -> str:
-        active = self.window.active
-        inside = "" if active is None else f", in episode {active.name!r}"
-        return (
-            f"<Conversation in {self.format.name} under {self._setup.strategy}: "
-            f"{self.length:,} messages, {self.tokens:,} of {self.budget:,} tokens{inside}>"
-        )
-
-    # For the model
-
-    @property
-    def own_tools(self) -> tuple[Tool, ...]:
-        """The tools whose calls the conversation answers."""
-        if not self.manage:
-            return ()
-        return (DELIMITER_TOOL,) * self.delimits + (RECALL_TOOL,) * (self._recalls or self.searches)
-
-    @property
-    def tools(self) -> list[Any]:
-        """Definitions of its tools in the provider's form; send them with every request, besides the host's own.
-
-        Raises:
-            ConfigError: for a format that writes no tools; see `own_tools`.
-        """
-        return [writing(self.format, "a tool").tool(it.name, it.description, it.schema) for it in self.own_tools]
-
-    @property
-    def instructions(self) -> str:
-        """Text about these tools for the system prompt; empty if there are none."""
-        if not self.own_tools:
-            return ""
-        if not self.delimits:
-            return RECALL_ALONE
-        leaving = FOLDING if self._setup.strategy == "fold" else None
-        return guidance(self.policy, recall=self._recalls, leaving=leaving)
-
-    @property
-    def delimits(self) -> bool:
-        """Whether the model marks its work, by the tool `delimiter`."""
-        return self.manage and self.strategy in ANNOTATED and self._setup.settings.annotate == "model"
-
-    @property
-    def searches(self) -> bool:
-        """Whether the strategy makes the model search evicted content, so that it always gets the tool `recall`."""
-        return self.manage and self.strategy in SEARCHED
-
-    @property
-    def reminds(self) -> bool:
-        """Whether a request may carry a reminder at all."""
-        return self.searches or (self.delimits and self._setup.remind_at is not None)
-
-    # State
-
-    @property
-    def view(self) -> list[M]:
-        """The messages of the next request if nothing more is evicted."""
-        return self._line.view.now()
+    # Messages in
 
     @property
     def messages(self) -> list[M]:
@@ -208,101 +136,9 @@ class Conversation(Generic[M]):
         return list(self._line.transcript.messages)
 
     @property
-    def length(self) -> int:
-        """Number of messages in the history."""
-        return len(self._line.transcript.messages)
-
-    @property
     def calls(self) -> list[Call[M]]:
         """The calls of the history that the host must run and that have no result yet."""
         return self._waiting.hosts(self.window.open_calls)
-
-    @property
-    def ended(self) -> bool:
-        """Whether the model has ended its turn: the last message is its answer and calls no tool."""
-        return self._line.ended
-
-    @property
-    def asked(self) -> bool:
-        """Whether a request was made of the present history, so that its answer may be awaited."""
-        return self._line.shown is not None
-
-    @property
-    def window(self) -> ContextWindow:
-        """The window: episodes, view, and what holds tokens. Read-only."""
-        return self._line.engine.window
-
-    @property
-    def episodes(self) -> Sequence[Episode]:
-        """All episodes so far, including removed ones, in order of start."""
-        return self._line.engine.episodes
-
-    @property
-    def tokens(self) -> int:
-        """Tokens of the next request if nothing is evicted."""
-        return self._line.engine.tokens
-
-    @property
-    def evicted(self) -> int:
-        """Tokens of the history that are not in view."""
-        return self._line.engine.evicted
-
-    # Settings that may be changed between requests
-
-    @property
-    def strategy(self) -> str:
-        """How the budget is kept.
-
-        A new strategy starts with the whole history, except what it evicted itself before (R14).
-        """
-        return self._setup.strategy
-
-    @strategy.setter
-    def strategy(self, strategy: str) -> None:
-        if strategy != self.strategy:
-            setup = replace(self._setup, strategy=strategy)
-            self._line, self._setup = self._line.under(setup), setup
-
-    @property
-    def budget(self) -> int:
-        """Tokens that the view may hold."""
-        return self.window.budget
-
-    @budget.setter
-    def budget(self, budget: int | str) -> None:
-        tokens = parse_budget(budget)
-        self._setup.settings = replace(self._setup.settings, budget=tokens)
-        self.window.budget = tokens
-
-    @property
-    def policy(self) -> Policy:
-        """What a pass evicts, and how far."""
-        return self.window.policy
-
-    @policy.setter
-    def policy(self, policy: Policy) -> None:
-        self._setup.settings = replace(self._setup.settings, policy=policy)
-        self.window.policy = policy
-
-    @property
-    def manage(self) -> bool:
-        """Whether anything may leave the view. If not, new messages stay and the model gets no tools."""
-        return self._setup.manage
-
-    @manage.setter
-    def manage(self, manage: bool) -> None:
-        self._setup.manage = manage
-
-    @property
-    def overhead(self) -> int:
-        """Tokens that every request carries besides its messages: the system prompt, tool definitions."""
-        return self._line.host_overhead + self._line.message_overhead
-
-    @overhead.setter
-    def overhead(self, overhead: int | str) -> None:
-        self._line.host_overhead = self._setup.counter(overhead) if isinstance(overhead, str) else overhead
-
-    # Messages in
 
     def read(self, data: Sequence[Any]) -> Sequence[M]:
         """Return the messages of what a host holds, which for `openai_responses` may be a flat list of items."""
@@ -533,28 +369,7 @@ class Conversation(Generic[M]):
             return answer(call.raw, self._line.archive)
         return self._verdicts.find(call, position)
 
-    # The past
-
-    def recall(self, name: str, offset: int = 0) -> str:
-        """Return a page of an episode's exact content, evicted or not.
-
-        Args:
-            name: name of the episode.
-            offset: first character of the page.
-
-        Raises:
-            UnknownEpisodeError: if no episode of that name was started.
-        """
-        return self._line.archive.read(name, offset)
-
-    def search(self, pattern: str, offset: int = 0) -> str:
-        """Return exact excerpts around a pattern in the history, evicted or not, with their places.
-
-        Args:
-            pattern: text, or a regular expression that is matched line by line.
-            offset: number of places to skip.
-        """
-        return self._line.archive.find(pattern, offset)
+    # State
 
     def digests(self, history: Sequence[Any]) -> list[str]:
         """Return the digests (`state()["digest"]`) of the parts of a history that begins as this one.
@@ -593,15 +408,6 @@ class Conversation(Generic[M]):
         self._host.extend(known)
         self._digest, self._verdicts = digest, verdicts
         return True
-
-    def set_tool_classes(self, tool_classes: Mapping[str, ToolClass | str] | None) -> None:
-        """Set the tool classes of calls to come; see `ContextWindow.set_tool_classes`.
-
-        Raises:
-            ConfigError: for an unknown tool class.
-        """
-        self.window.set_tool_classes(tool_classes)
-        self._setup.settings = replace(self._setup.settings, tool_classes=tool_classes)
 
     # Internals
 

@@ -1,0 +1,208 @@
+"""What a conversation is set to, and what it shows of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Generic
+
+from wane.conversation.engine import SEARCHED
+from wane.conversation.request import DELIMITER_TOOL, RECALL_ALONE, RECALL_TOOL, Tool
+from wane.conversation.timeline import Setup, Timeline
+from wane.conversation.view import writing
+from wane.core import ContextWindow, Episode, Policy, ToolClass, parse_budget
+from wane.core.guidance import guidance
+from wane.formats.base import Format, MessageT
+from wane.strategies.base import ANNOTATED
+from wane.strategies.fold import FOLDING
+
+
+class ConversationSettings(Generic[MessageT]):
+    """The settings of a conversation, and its present state; `Conversation` adds what goes in and out.
+
+    Attributes:
+        format: the messages' format.
+    """
+
+    format: Format[MessageT]
+    _setup: Setup[MessageT]
+    _line: Timeline[MessageT]
+    _recalls: bool  # whether the model gets the tool `recall` under every strategy
+
+    def __repr__(self) -> str:
+        active = self.window.active
+        inside = "" if active is None else f", in episode {active.name!r}"
+        return (
+            f"<Conversation in {self.format.name} under {self._setup.strategy}: "
+            f"{self.length:,} messages, {self.tokens:,} of {self.budget:,} tokens{inside}>"
+        )
+
+    # For the model
+
+    @property
+    def own_tools(self) -> tuple[Tool, ...]:
+        """The tools whose calls the conversation answers."""
+        if not self.manage:
+            return ()
+        return (DELIMITER_TOOL,) * self.delimits + (RECALL_TOOL,) * (self._recalls or self.searches)
+
+    @property
+    def tools(self) -> list[Any]:
+        """Definitions of its tools in the provider's form; send them with every request, besides the host's own.
+
+        Raises:
+            ConfigError: for a format that writes no tools; see `own_tools`.
+        """
+        return [writing(self.format, "a tool").tool(it.name, it.description, it.schema) for it in self.own_tools]
+
+    @property
+    def instructions(self) -> str:
+        """Text about these tools for the system prompt; empty if there are none."""
+        if not self.own_tools:
+            return ""
+        if not self.delimits:
+            return RECALL_ALONE
+        leaving = FOLDING if self._setup.strategy == "fold" else None
+        return guidance(self.policy, recall=self._recalls, leaving=leaving)
+
+    @property
+    def delimits(self) -> bool:
+        """Whether the model marks its work, by the tool `delimiter`."""
+        return self.manage and self.strategy in ANNOTATED and self._setup.settings.annotate == "model"
+
+    @property
+    def searches(self) -> bool:
+        """Whether the strategy makes the model search evicted content, so that it always gets the tool `recall`."""
+        return self.manage and self.strategy in SEARCHED
+
+    @property
+    def reminds(self) -> bool:
+        """Whether a request may carry a reminder at all."""
+        return self.searches or (self.delimits and self._setup.remind_at is not None)
+
+    # State
+
+    @property
+    def view(self) -> list[MessageT]:
+        """The messages of the next request if nothing more is evicted."""
+        return self._line.view.now()
+
+    @property
+    def length(self) -> int:
+        """Number of messages in the history."""
+        return len(self._line.transcript.messages)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the model has ended its turn: the last message is its answer and calls no tool."""
+        return self._line.ended
+
+    @property
+    def asked(self) -> bool:
+        """Whether a request was made of the present history, so that its answer may be awaited."""
+        return self._line.shown is not None
+
+    @property
+    def window(self) -> ContextWindow:
+        """The window: episodes, view, and what holds tokens. Read-only."""
+        return self._line.engine.window
+
+    @property
+    def episodes(self) -> Sequence[Episode]:
+        """All episodes so far, including removed ones, in order of start."""
+        return self._line.engine.episodes
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the next request if nothing is evicted."""
+        return self._line.engine.tokens
+
+    @property
+    def evicted(self) -> int:
+        """Tokens of the history that are not in view."""
+        return self._line.engine.evicted
+
+    def recall(self, name: str, offset: int = 0) -> str:
+        """Return a page of an episode's exact content, evicted or not.
+
+        Args:
+            name: name of the episode.
+            offset: first character of the page.
+
+        Raises:
+            UnknownEpisodeError: if no episode of that name was started.
+        """
+        return self._line.archive.read(name, offset)
+
+    def search(self, pattern: str, offset: int = 0) -> str:
+        """Return exact excerpts around a pattern in the history, evicted or not, with their places.
+
+        Args:
+            pattern: text, or a regular expression that is matched line by line.
+            offset: number of places to skip.
+        """
+        return self._line.archive.find(pattern, offset)
+
+    # Settings that may be changed between requests
+
+    @property
+    def strategy(self) -> str:
+        """How the budget is kept.
+
+        A new strategy starts with the whole history, except what it evicted itself before (R14).
+        """
+        return self._setup.strategy
+
+    @strategy.setter
+    def strategy(self, strategy: str) -> None:
+        if strategy != self.strategy:
+            setup = replace(self._setup, strategy=strategy)
+            self._line, self._setup = self._line.under(setup), setup
+
+    @property
+    def budget(self) -> int:
+        """Tokens that the view may hold."""
+        return self.window.budget
+
+    @budget.setter
+    def budget(self, budget: int | str) -> None:
+        tokens = parse_budget(budget)
+        self._setup.settings = replace(self._setup.settings, budget=tokens)
+        self.window.budget = tokens
+
+    @property
+    def policy(self) -> Policy:
+        """What a pass evicts, and how far."""
+        return self.window.policy
+
+    @policy.setter
+    def policy(self, policy: Policy) -> None:
+        self._setup.settings = replace(self._setup.settings, policy=policy)
+        self.window.policy = policy
+
+    @property
+    def manage(self) -> bool:
+        """Whether anything may leave the view. If not, new messages stay and the model gets no tools."""
+        return self._setup.manage
+
+    @manage.setter
+    def manage(self, manage: bool) -> None:
+        self._setup.manage = manage
+
+    @property
+    def overhead(self) -> int:
+        """Tokens that every request carries besides its messages: the system prompt, tool definitions."""
+        return self._line.host_overhead + self._line.message_overhead
+
+    @overhead.setter
+    def overhead(self, overhead: int | str) -> None:
+        self._line.host_overhead = self._setup.counter(overhead) if isinstance(overhead, str) else overhead
+
+    def set_tool_classes(self, tool_classes: Mapping[str, ToolClass | str] | None) -> None:
+        """Set the tool classes of calls to come; see `ContextWindow.set_tool_classes`.
+
+        Raises:
+            ConfigError: for an unknown tool class.
+        """
+        self.window.set_tool_classes(tool_classes)
+        self._setup.settings = replace(self._setup.settings, tool_classes=tool_classes)
