@@ -10,9 +10,10 @@ from tests.lives import turns_of
 from tests.oracle import assistant_messages
 from wane.core import Item, Kind, chars
 from wane.formats.base import Part
-from wane.strategies.base import Fitted, Settings, Slot, Strategy, Substitute, Summarising, SummaryNeeded
+from wane.strategies.base import Fitted, Settings, Slot, Strategy, Substitute, SummaryNeeded
 from wane.strategies.clear_tools import masked
 from wane.strategies.registry import get_strategy
+from wane.strategies.summarised import Summarised
 
 SUMMARY = "what happened"
 SUMMARY_TOKENS = 7
@@ -70,7 +71,7 @@ def look(strategy: Strategy, known: int) -> Sight:
     outcome = strategy.fit()
     asked = None
     while isinstance(outcome, SummaryNeeded):
-        assert isinstance(strategy, Summarising)
+        assert isinstance(strategy, Summarised)
         asked = list(outcome.view)
         outcome = strategy.summarised(SUMMARY, SUMMARY_TOKENS)
     assert isinstance(outcome, Fitted)

@@ -9,12 +9,12 @@ import pytest
 from tests.context_strategies.support import live, part_of
 from tests.context_strategies.test_peers import work
 from wane.core import Item, Kind, chars
-from wane.core.errors import ConfigError, HistoryError
-from wane.strategies.base import Fitted, Resumable, Settings, Slot, Substitute, Summarising, SummaryNeeded
-from wane.strategies.clear_tools import PLACEHOLDER, ClearTools
+from wane.core.errors import HistoryError
+from wane.strategies.base import Fitted, Resumable, Settings, Slot, Substitute, SummaryNeeded
+from wane.strategies.clear_tools import PLACEHOLDER
 from wane.strategies.compact import INSTRUCTIONS, Compact
 from wane.strategies.registry import get_strategy
-from wane.strategies.summarised import PREFIX
+from wane.strategies.summarised import PREFIX, Summarised
 
 
 def last(name: str, items: list[Item], settings: Settings) -> list[Slot]:
@@ -102,23 +102,14 @@ def test_a_summary_that_cannot_help_is_not_asked_for() -> None:
     assert isinstance(strategy.fit(), Fitted)
 
 
-def test_compaction_may_act_ahead_of_the_budget() -> None:
-    strategy = Compact(Settings(budget=200), trigger=0.5)
-    for item in work((50,), (50,)):
-        strategy.add(item, part_of(item))
-    assert isinstance(strategy.fit(), SummaryNeeded)
-    with pytest.raises(ConfigError, match=r"the trigger is 1\.5; it must be above 0"):
-        Compact(Settings(), trigger=1.5)
-
-
 def test_nobody_can_hand_in_a_summary_unasked() -> None:
     with pytest.raises(RuntimeError, match="did not ask for a summary"):
         Compact(Settings()).summarised("x", 1)
 
 
 def test_only_compaction_asks_for_summaries() -> None:
-    assert isinstance(get_strategy("compact"), Summarising)
-    assert not isinstance(get_strategy("truncate"), Summarising)
+    assert isinstance(get_strategy("compact"), Summarised)
+    assert not isinstance(get_strategy("truncate"), Summarised)
 
 
 def test_clearing_keeps_the_latest_three_and_is_remembered() -> None:
@@ -138,20 +129,6 @@ def test_clearing_stops_at_low_water_where_one_is_set() -> None:
 def test_clearing_spares_the_latest_results_and_what_is_shorter_than_the_placeholder() -> None:
     view = last("clear-tools", work((2,), (100, 100, 100, 100, 100)), Settings(budget=100))
     assert not [slot for slot in view if isinstance(slot, Substitute)]
-
-
-def test_clearing_does_nothing_if_it_would_free_too_little() -> None:
-    items = work(*[(100,)] * 4)
-    for least, wanted in ((93, 1), (94, 0)):
-        strategy = ClearTools(Settings(budget=400), clear_at_least=least)
-        view = live("clear-tools", items, Settings(budget=400), strategy).sights[-1].view
-        assert sum(isinstance(slot, Substitute) for slot in view) == wanted
-
-
-def test_clearing_spares_the_tools_that_are_excluded() -> None:
-    items = work(*[(100,)] * 6)
-    strategy = ClearTools(Settings(budget=100), exclude=frozenset({"read"}))
-    assert live("clear-tools", items, Settings(budget=100), strategy).sights[-1].view == list(range(len(items)))
 
 
 def delimit(number: int, message: int, **fields: object) -> list[Item]:

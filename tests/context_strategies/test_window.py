@@ -64,7 +64,6 @@ def views(strategy: WindowStrategy, items: Sequence[Item]) -> list[list[Any]]:
 def test_it_is_a_strategy() -> None:
     strategy = WindowStrategy("paper", Settings(), Policy.paper())
     assert isinstance(strategy, Strategy)
-    assert not strategy.inferring
 
 
 @given(scenarios())

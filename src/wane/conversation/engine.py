@@ -26,11 +26,11 @@ from wane.strategies.base import (
     Settings,
     Slot,
     Substitute,
-    Summarising,
     SummaryNeeded,
 )
 from wane.strategies.memgpt import WARN_AT, WARNING
 from wane.strategies.registry import get_strategy
+from wane.strategies.summarised import Summarised
 from wane.strategies.window import WindowStrategy
 
 SEARCHED: Final = frozenset({"memgpt"})
@@ -134,23 +134,18 @@ class Engine:
 
     # Items and requests
 
-    def add(self, item: Item, part: Part) -> Added:
+    def add(self, item: Item, part: Part, marks: Sequence[Mark] | None = None) -> Added:
         """Take in the next item of the history.
 
-        Raises:
-            HistoryError: as `ContextWindow.add` does.
-        """
-        return self._note(item, part, self._own.add(item, part))
-
-    def follow(self, item: Item, part: Part, marks: Sequence[Mark] = ()) -> Added:
-        """Take in the next item of a recorded history, with its recorded marks.
+        Args:
+            item: the item.
+            part: its content.
+            marks: the inferred marks right ahead of it, if they were recorded; None to infer them.
 
         Raises:
             HistoryError: as `ContextWindow.add` does, including marks that cannot be made.
         """
-        return self._note(item, part, self._own.follow(item, part, marks))
-
-    def _note(self, item: Item, part: Part, added: Added) -> Added:
+        added = self._own.add(item, part, marks)
         self.history += item.tokens
         if self._other is not None:
             self._counts.append(item.tokens)
@@ -172,7 +167,7 @@ class Engine:
 
     def summarised(self, text: str) -> Fitted | SummaryNeeded:
         """Take in the summary that was asked for, and return the next request's view, or ask for another one."""
-        assert isinstance(self._other, Summarising)
+        assert isinstance(self._other, Summarised)
         return self._shown(self._other.summarised(text, chars(text)))
 
     def hold(self) -> Fitted:

@@ -293,7 +293,7 @@ class Timeline(Generic[MessageT]):
         first, ordinal = self.transcript.item_count, self._ordinal if prepared.answers else None
         taken: list[tuple[Item, Added]] = []
         for index, (item, part) in enumerate(self.transcript.take(message, prepared.parts, ordinal), first):
-            added = engine.add(item, part) if marks is None else engine.follow(item, part, marks.get(index, ()))
+            added = engine.add(item, part, None if marks is None else marks.get(index, ()))
             if added.marks:
                 self._marks[index] = added.marks
             self._texts.append(self._searched(part))

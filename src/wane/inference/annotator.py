@@ -84,11 +84,14 @@ class Annotator:
 
     Args:
         limits: where one episode ends and the next begins.
+
+    Attributes:
+        stopped: whether inference has ended.
     """
 
     def __init__(self, limits: Limits | None = None) -> None:
         self._limits = limits or Limits()
-        self._stopped = False
+        self.stopped = False
         self._count = 0
         self._open: _Stretch | None = None
         # The type of the last episode since the last user turn, and the dependencies of the last act.
@@ -101,47 +104,35 @@ class Annotator:
         # By id of a call without a result yet: its episode, and whether it drifts.
         self._calls: dict[str, tuple[_Stretch, bool]] = {}
 
-    @property
-    def stopped(self) -> bool:
-        """Whether inference has ended."""
-        return self._stopped
-
     def stop(self) -> None:
         """End the inference for good because the agent marks its work itself."""
-        self._stopped = True
+        self.stopped = True
         self._open = None
         self._calls.clear()
 
-    def add(self, item: Item, part: Part) -> list[Mark]:
+    def add(self, item: Item, part: Part, known: Sequence[Mark] | None = None) -> Sequence[Mark]:
         """Take in the next item of the history.
 
         Args:
             item: the item.
             part: its content.
+            known: the marks right ahead of it, such as recorded ones; None to infer them.
 
         Returns:
             The marks right ahead of it, in order.
         """
-        return self._take(item, part, None)
-
-    def follow(self, item: Item, part: Part, marks: Sequence[Mark]) -> None:
-        """Take in the next item of a history whose marks are known, such as a recorded one.
-
-        Args:
-            item: the item.
-            part: its content.
-            marks: the marks right ahead of it.
-        """
-        self._take(item, part, marks)
-
-    def _take(self, item: Item, part: Part, known: Sequence[Mark] | None) -> list[Mark]:
-        if self._stopped:
-            return []
+        if self.stopped:
+            return known or ()
         judgement = None
         if item.kind is Kind.CALL and part.tool != DELIMITER:
             judgement = judge_call(part.tool or "", part.arguments)
         drifts = judgement is not None and self._drifts(judgement)
-        marks = self._follow(known) if known is not None else self._infer(item, judgement, drifts=drifts)
+        marks = self._infer(item, judgement, drifts=drifts) if known is None else known
+        for mark in known or ():
+            if mark.action == "start":
+                self._opened(mark)
+            else:
+                self._closed()
         if item.kind is Kind.USER:
             self._last = None
         drifts = drifts and not marks
@@ -233,14 +224,6 @@ class Annotator:
 
     # State
 
-    def _follow(self, marks: Sequence[Mark]) -> list[Mark]:
-        for mark in marks:
-            if mark.action == "start":
-                self._opened(mark)
-            else:
-                self._closed()
-        return list(marks)
-
     def _opened(self, mark: Mark) -> Mark:
         self._count += 1
         self._open = _Stretch(self._count, mark.name, mark.type, mark.dependencies)
@@ -307,7 +290,9 @@ def is_annotated(parts: Iterable[Part]) -> bool:
     return any(verdict.accepted for verdict in ContextWindow().foresee(marks))
 
 
-def add_annotated(window: ContextWindow, item: Item, part: Part, annotator: Annotator | None) -> Added:
+def add_annotated(
+    window: ContextWindow, item: Item, part: Part, annotator: Annotator | None, marks: Sequence[Mark] | None = None
+) -> Added:
     """Add the next item of the history to a window, with the marks inferred ahead of it.
 
     Args:
@@ -316,13 +301,14 @@ def add_annotated(window: ContextWindow, item: Item, part: Part, annotator: Anno
         part: its content.
         annotator: infers the marks; None if only the agent marks its work. It stops for good at the first accepted
             `delimiter` call.
+        marks: the marks, such as recorded ones; None to infer them.
 
     Raises:
-        HistoryError: as `ContextWindow.add` does.
+        HistoryError: as `ContextWindow.add` does, including marks that cannot be made.
     """
-    if annotator is None or annotator.stopped:
-        return window.add(item)
-    added = window.add(item, annotator.add(item, part))
+    if annotator is None:
+        return window.add(item, marks or ())
+    added = window.add(item, annotator.add(item, part, marks))
     if added.verdict is not None and added.verdict.accepted:
         annotator.stop()
     return added

@@ -1,10 +1,20 @@
 """Sessions on disk: append-only, crash-safe, resumable. `docs/journal.md` has the file format."""
 
-from wane.journal.calls import SPENT_NOTE, model_calls
-from wane.journal.chain import Clock, new_header, read_lines, utc_now, write_lines
-from wane.journal.lines import DamagedLineError, OtherVersionLineError, checksum_of, read_header, write_line
+from wane.journal.lines import (
+    Clock,
+    DamagedLineError,
+    OtherVersionLineError,
+    checksum_of,
+    new_header,
+    read_header,
+    read_lines,
+    utc_now,
+    write_line,
+    write_lines,
+)
 from wane.journal.reader import SessionFile, read
 from wane.journal.records import (
+    SPENT_NOTE,
     AnnotationRecord,
     ConfigRecord,
     Header,
@@ -16,6 +26,7 @@ from wane.journal.records import (
     Record,
     StrategyRecord,
     UsageRecord,
+    model_calls,
 )
 from wane.journal.replay import ItemsOf, Replay, replay
 from wane.journal.store import SESSION_DIR_VARIABLE, SessionInfo, SessionStore, default_root

@@ -1,4 +1,4 @@
-r"""One record, one line of bytes.
+r"""Headers and records as chained lines of bytes, wherever a session is kept: in a file or in a database.
 
 A line is a JSON object in ASCII, `{"kind":…,…,"crc":"…"}\n`. `crc` is the CRC-32 of the bytes before it, continued
 from the `crc` of the line before. So a missing line is noticed, and so is damage inside a string, which would still be
@@ -8,22 +8,32 @@ JSON. ASCII, because only escapes can write the lone surrogates that a tool's ou
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as distribution_version
+from pathlib import Path
 from typing import Any, Final, TypeVar
 from zlib import crc32
 
+from wane.core.errors import CorruptJournalError, JournalError, JournalVersionError
 from wane.journal.codec import SchemaError, decode, encode
 from wane.journal.records import RECORDS, VERSION, Header, Record
 
 T = TypeVar("T", Header, Record)
 
+Clock = Callable[[], datetime]
+
 MESSAGE_PREFIXES: Final = (b'{"kind":"message",', b'{"kind":"marked_message",')
 """Beginnings of the lines of messages, for counting messages without decoding them."""
 
 _ENCODE: Final = json.JSONEncoder(separators=(",", ":")).encode
+_SESSION_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _CRC_KEY: Final = b',"crc":"'
 _CRC_SIZE: Final = len(_CRC_KEY) + len('01234567"}\n')
-
-
 _UPDATE: Final = "A newer Wane wrote it; update with: pip install --upgrade wane"
 
 
@@ -33,6 +43,28 @@ class DamagedLineError(ValueError):
 
 class OtherVersionLineError(ValueError):
     """A line was written in another version of the format; the text ends with what to do."""
+
+
+def utc_now() -> datetime:
+    """Return the current time in UTC."""
+    return datetime.now(UTC)
+
+
+def new_header(session_id: str, *, cwd: Path, message_format: str, clock: Clock = utc_now) -> Header:
+    """Return the header of a session that begins now.
+
+    Args:
+        session_id: 1 to 64 letters, digits, `-` and `_`.
+        cwd: the directory that the agent works in.
+        message_format: name of the messages' format.
+        clock: gives the time, in any time zone.
+
+    Raises:
+        JournalError: if the id is malformed.
+    """
+    if not _SESSION_ID.fullmatch(session_id):
+        raise JournalError(f"session id {session_id!r} is not 1 to 64 letters, digits, '-' and '_'")
+    return Header(VERSION, session_id, _to_milliseconds(clock()), str(cwd.absolute()), message_format, _wane_version())
 
 
 def write_line(record: Header | Record, after: int = 0) -> bytes:
@@ -51,6 +83,29 @@ def write_line(record: Header | Record, after: int = 0) -> bytes:
         raise ValueError(str(error)) from error
     body = text[:-1].encode("ascii")
     return b'%b%b%08x"}\n' % (body, _CRC_KEY, crc32(body, after))
+
+
+def write_lines(records: Iterable[Record], after: int, clock: Clock = utc_now) -> list[bytes]:
+    """Return records as lines, each with its newline, stamped with the time unless they have one.
+
+    Args:
+        records: the records.
+        after: checksum of the line before the first.
+        clock: gives the time, in any time zone.
+
+    Raises:
+        JournalError: if a record cannot be written as JSON.
+    """
+    lines: list[bytes] = []
+    now = _to_milliseconds(clock())
+    for record in records:
+        stamped = replace(record, at=now) if record.at is None else record
+        try:
+            lines.append(write_line(stamped, after))
+        except ValueError as error:
+            raise JournalError(f"a record of kind {record.kind!r} cannot be written as JSON: {error}") from error
+        after = checksum_of(lines[-1])
+    return lines
 
 
 def read_header(line: bytes) -> Header:
@@ -88,6 +143,46 @@ def read_record(line: bytes, after: int) -> Record:
     if cls is None:
         raise OtherVersionLineError(f"a record of unknown kind {ascii(data['kind'])[:80]}. {_UPDATE}")
     return _decode(cls, line, after, data)
+
+
+def read_record_at(place: str, line: bytes, after: int) -> Record:
+    """Return the record of a line; see `read_record`.
+
+    Args:
+        place: name of the session and number of the line, for errors.
+        line: the line, with its newline.
+        after: checksum of the line before.
+
+    Raises:
+        CorruptJournalError: if the line is damaged.
+        JournalVersionError: if another version of Wane wrote the record.
+    """
+    try:
+        return read_record(line, after)
+    except OtherVersionLineError as error:
+        raise JournalVersionError(f"{place}: {error}") from None
+    except DamagedLineError as error:
+        raise CorruptJournalError(f"{place} is damaged: {error}") from None
+
+
+def read_lines(lines: Sequence[bytes], after: int, *, first: int, place: str) -> list[Record]:
+    """Return the records of lines.
+
+    Args:
+        lines: whole lines, each with its newline.
+        after: checksum of the line before the first.
+        first: number of the first line; the header's is 1.
+        place: name of the session in errors.
+
+    Raises:
+        CorruptJournalError: if a line is damaged, or does not continue the one before it.
+        JournalVersionError: if another version of Wane wrote a record.
+    """
+    records: list[Record] = []
+    for number, line in enumerate(lines, start=first):
+        records.append(read_record_at(f"{place}, line {number}", line, after))
+        after = checksum_of(line)
+    return records
 
 
 def is_whole(line: bytes, after: int) -> bool:
@@ -138,3 +233,16 @@ def _decode(cls: type[T], line: bytes, after: int, data: dict[str, Any]) -> T:
         raise OtherVersionLineError(
             f"a record of kind {cls.kind!r} that this version does not understand: {error}. {_UPDATE}"
         ) from None
+
+
+def _to_milliseconds(moment: datetime) -> datetime:
+    # The precision of a line, so that a record read back equals the one written.
+    return moment.astimezone(UTC).replace(microsecond=moment.microsecond // 1000 * 1000)
+
+
+@cache  # it takes half a millisecond to read
+def _wane_version() -> str:
+    try:
+        return distribution_version("wane")
+    except PackageNotFoundError:
+        return "unknown"

@@ -15,7 +15,7 @@ from wane.journal.lines import (
     begins_whole,
     checksum_of,
     read_header,
-    read_record,
+    read_record_at,
 )
 from wane.journal.records import Header, Record
 
@@ -94,16 +94,13 @@ def read_stream(stream: BinaryIO, path: Path) -> SessionFile:
     while line := stream.readline():
         number += 1
         try:
-            records.append(read_record(line, checksum))
-        except OtherVersionLineError as error:
-            raise JournalVersionError(f"{path}, line {number}: {error}") from None
-        except DamagedLineError as error:
+            records.append(read_record_at(f"{path}, line {number}", line, checksum))
+        except CorruptJournalError as error:
             # Only the last line can be half written: damage anywhere else has another cause.
             if stream.read(1) or begins_whole(line, checksum):
                 raise CorruptJournalError(
-                    f"{path}, line {number} is damaged: {error}. The file was not changed. The {number - 1} lines"
-                    " before it are whole; to go on from there, copy them to another file"
-                    f" (head -n {number - 1}) in the same directory"
+                    f"{error}. The file was not changed. The {number - 1} lines before it are whole; to go on from"
+                    f" there, copy them to another file (head -n {number - 1}) in the same directory"
                 ) from None
             return SessionFile(path, header, tuple(records), size, checksum, torn_bytes=len(line))
         size += len(line)

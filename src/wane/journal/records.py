@@ -6,12 +6,14 @@ Each class is one kind of line. The fields are the file format: a change here ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar, Final, Literal
 
 from wane.core import Added, EpisodeType, FitReport, Mark, Policy, Step
+from wane.journal.codec import SchemaError, decode
 
 VERSION: Final = 2
 """Version of the file format that this Wane writes, and the only one that it reads."""
@@ -283,3 +285,16 @@ RECORDS: Final[Mapping[str, type[Record]]] = {
     )
 }
 """All records that this version knows, by kind."""
+
+SPENT_NOTE: Final = "spent"
+"""Topic of the note that says what a model call took which anchors nothing, so that it is no usage record."""
+
+
+def model_calls(records: Iterable[Record]) -> Iterator[UsageRecord]:
+    """Yield what each model call took, in order; of one that is only noted, such as one for a summary, with 0 items."""
+    for record in records:
+        if isinstance(record, UsageRecord):
+            yield record
+        elif isinstance(record, NoteRecord) and record.topic == SPENT_NOTE:
+            with suppress(SchemaError):  # anybody may write a note
+                yield decode(UsageRecord, {**record.data, "items": 0})

@@ -19,15 +19,16 @@ from typing import BinaryIO, Final
 import platformdirs
 
 from wane.core.errors import JournalError, SessionNotFoundError
-from wane.journal.chain import Clock, utc_now
 from wane.journal.lines import (
     MESSAGE_PREFIXES,
+    Clock,
     DamagedLineError,
     OtherVersionLineError,
     begins_whole,
     checksum_of,
     is_whole,
     read_record,
+    utc_now,
 )
 from wane.journal.reader import open_session, read_header_of
 from wane.journal.records import Header, MessageRecord

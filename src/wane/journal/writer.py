@@ -23,8 +23,7 @@ from typing import Final, Self
 from filelock import FileLock, Timeout
 
 from wane.core.errors import JournalError, SessionLockedError, SessionNotFoundError
-from wane.journal.chain import Clock, new_header, utc_now, write_lines
-from wane.journal.lines import checksum_of, write_line
+from wane.journal.lines import Clock, checksum_of, new_header, utc_now, write_line, write_lines
 from wane.journal.reader import SessionFile, open_session, read_header_of, read_stream
 from wane.journal.records import Header, Record
 

@@ -6,9 +6,10 @@ needs a model, such as summarising compaction, returns a request for a summary a
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, Literal, TypeAlias
 
 from wane.core import DEFAULT_BUDGET, Added, FitReport, Item, Policy, Step, ToolClass
 from wane.formats.base import Part
@@ -94,8 +95,7 @@ class SummaryNeeded:
     expected: int | None = None
 
 
-@runtime_checkable
-class Strategy(Protocol):
+class Strategy(ABC):
     """Decides what each model call sees.
 
     Attributes:
@@ -104,6 +104,7 @@ class Strategy(Protocol):
 
     name: str
 
+    @abstractmethod
     def add(self, item: Item, part: Part) -> Added | None:
         """Take in the next item of the history.
 
@@ -114,64 +115,14 @@ class Strategy(Protocol):
         Returns:
             The outcome for a strategy with episodes, else None.
         """
-        ...
 
+    @abstractmethod
     def fit(self, *, cold: bool = False) -> Fitted | SummaryNeeded:
         """Return the next model call's view. Call it only before a model call, because it may evict.
 
         Args:
             cold: the provider's cache has expired, so that a changed prefix costs nothing.
         """
-        ...
-
-
-@runtime_checkable
-class Resumable(Strategy, Protocol):
-    """A strategy for a live agent: its settings can change during a session, and the session can be resumed.
-
-    Attributes:
-        budget: tokens that a view may hold, including the overhead; may be changed between calls.
-        overhead: tokens that every request carries besides the items, as far as known; may be changed between calls.
-    """
-
-    budget: int
-    overhead: int
-
-    @property
-    def standing(self) -> Mapping[str, Any] | None:
-        """Data for `redo`, which gives a new strategy over the same history this view; None if nothing was done."""
-        ...
-
-    def current(self) -> Sequence[Slot]:
-        """Return the view as it stands; valid until the next call of the strategy. It does nothing."""
-        ...
-
-    def redo(self, done: Mapping[str, Any]) -> None:
-        """Repeat what an earlier `fit` or `summarised` did, whatever the budget is now.
-
-        All items of that time must have been added; later ones may have been added too.
-
-        Args:
-            done: its `Fitted.done`.
-
-        Raises:
-            HistoryError: if it does not fit this history.
-        """
-        ...
-
-
-@runtime_checkable
-class Summarising(Resumable, Protocol):
-    """A strategy whose `fit` may ask for a summary."""
-
-    def summarised(self, text: str, tokens: int) -> Fitted | SummaryNeeded:
-        """Take in the summary that was asked for, and return the next model call's view, or ask for another one.
-
-        Args:
-            text: the summary.
-            tokens: its tokens in a request.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,3 +145,41 @@ class Settings:
     low_water: float | None = None
     tool_classes: Mapping[str, ToolClass | str] | None = None
     annotate: Annotate = "model"
+
+
+class Resumable(Strategy):
+    """A strategy for a live agent: its settings can change during a session, and the session can be resumed.
+
+    Args:
+        settings: budget and overhead.
+
+    Attributes:
+        budget: tokens that a view may hold, including the overhead; may be changed between calls.
+        overhead: tokens that every request carries besides the items, as far as known; may be changed between calls.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.budget = settings.budget
+        self.overhead = settings.overhead
+        self._view: list[Slot] = []
+
+    @property
+    def standing(self) -> Mapping[str, Any] | None:
+        """Data for `redo`, which gives a new strategy over the same history this view; None if nothing was done."""
+        return None
+
+    def current(self) -> Sequence[Slot]:
+        """Return the view as it stands; valid until the next call of the strategy."""
+        return self._view
+
+    def redo(self, done: Mapping[str, Any]) -> None:
+        """Repeat what an earlier `fit` or `summarised` did, whatever the budget is now.
+
+        All items of that time must have been added; later ones may have been added too.
+
+        Args:
+            done: its `Fitted.done`.
+
+        Raises:
+            HistoryError: if it does not fit this history.
+        """

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from wane.core import Item, Kind, chars
-from wane.core.errors import ConfigError, HistoryError
+from wane.core.errors import HistoryError
 from wane.formats.base import Part
-from wane.strategies.base import Fitted, Settings, Slot, Substitute
+from wane.strategies.base import Fitted, Resumable, Settings, Substitute
 from wane.strategies.groups import Groups
 
 PLACEHOLDER: Final = "[Old tool result cleared]"
@@ -31,7 +31,7 @@ def masked(lines: int) -> str:
     return f"[Old tool result: {lines} {'line' if lines == 1 else 'lines'} omitted]"
 
 
-class ClearTools:
+class ClearTools(Resumable):
     """Replaces the contents of old tool results with a placeholder when the view is over the budget.
 
     Calls, texts, reasoning and all user turns stay. When it acts, it clears results from the oldest on: all except
@@ -43,43 +43,20 @@ class ClearTools:
     Args:
         settings: budget, overhead and low water.
         keep: number of the latest tool uses whose results stay.
-        clear_at_least: tokens that it must free; otherwise it does nothing.
-        exclude: names of tools whose results are never cleared.
         always: whether it clears before every call, whatever the budget, as observation masking does. It then goes
             down to no low water, and the placeholder says how many lines were left out.
         name: its name in reports.
-
-    Attributes:
-        name: its name in reports.
-        budget: tokens that the view may hold; may be changed between calls.
-        overhead: tokens that every request carries besides the items; may be changed between calls.
-
-    Raises:
-        ConfigError: for a negative number.
     """
 
     def __init__(
-        self,
-        settings: Settings,
-        *,
-        keep: int = KEEP,
-        clear_at_least: int = 0,
-        exclude: frozenset[str] = frozenset(),
-        always: bool = False,
-        name: str = "clear-tools",
+        self, settings: Settings, *, keep: int = KEEP, always: bool = False, name: str = "clear-tools"
     ) -> None:
-        if keep < 0 or clear_at_least < 0:
-            raise ConfigError(f"keep is {keep} and clear_at_least is {clear_at_least}; neither may be below 0")
-        self.budget = settings.budget
-        self.overhead = settings.overhead
+        super().__init__(settings)
         self.name = name
         self._low_water = None if always else settings.low_water
         self._always = always
-        self._at_least = clear_at_least
-        self._exclude = exclude
         self._groups = Groups()
         self._calls: dict[int, Item] = {}
-        self._view: list[Slot] = []
         self._held = 0
         self._recent: deque[int] = deque(maxlen=keep)
         self._clearable: dict[int, Substitute] = {}  # by result, what would replace it
@@ -98,15 +75,15 @@ class ClearTools:
             within = item.message is not None and item.message == call.message
             text = masked(part.text.count("\n") + 1) if self._always else PLACEHOLDER
             instead = Substitute(text, chars(text), index)
-            if call.tool not in self._exclude and item.tokens > instead.tokens and not within:
+            if item.tokens > instead.tokens and not within:
                 self._clearable[index] = instead
 
     def fit(self, *, cold: bool = False) -> Fitted:  # noqa: ARG002 - the interface's
         """Clear if the view is over the budget, or always."""
         if not self._always and self._held + self.overhead <= self.budget:
             return Fitted(self._view)
-        chosen, freed = self._chosen()
-        if not chosen or freed < self._at_least:
+        chosen = self._chosen()
+        if not chosen:
             return Fitted(self._view)
         self._clear(chosen)
         return Fitted(self._view, ran=True, done={"cleared": chosen})
@@ -116,10 +93,6 @@ class ClearTools:
         """The results cleared so far."""
         cleared = [slot.index for slot in self._view if isinstance(slot, Substitute)]
         return {"cleared": cleared} if cleared else None
-
-    def current(self) -> Sequence[Slot]:
-        """Return the view as it stands."""
-        return self._view
 
     def redo(self, done: Mapping[str, Any]) -> None:
         """Clear what an earlier call cleared.
@@ -139,8 +112,8 @@ class ClearTools:
             self._view[index] = instead
             self._held -= self._groups.tokens[index] - instead.tokens
 
-    def _chosen(self) -> tuple[list[int], int]:
-        """Return the results to clear, and the tokens that this frees."""
+    def _chosen(self) -> list[int]:
+        """Return the results to clear."""
         target = -1.0 if self._low_water is None else self.budget * self._low_water - self.overhead
         groups, chosen, freed = self._groups, [], 0
         kept = set(self._recent)
@@ -150,7 +123,7 @@ class ClearTools:
             if index not in kept and groups.of[index] != groups.latest:
                 chosen.append(index)
                 freed += groups.tokens[index] - instead.tokens
-        return chosen, freed
+        return chosen
 
 
 def mask(settings: Settings) -> ClearTools:

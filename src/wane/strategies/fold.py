@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from wane.core import Added, ContextWindow, Episode, Item, Kind
 from wane.core.policy import MAX_BUDGET
 from wane.formats.base import Part
 from wane.inference import Annotator, add_annotated
-from wane.strategies.base import Fitted, Settings, Slot
+from wane.strategies.base import Fitted, Resumable, Settings, Slot
 from wane.strategies.groups import Groups
 
 FOLDING: Final = (
@@ -19,7 +19,7 @@ FOLDING: Final = (
 """How folded episodes leave, for the model's guidance (`wane.core.guidance`)."""
 
 
-class Fold:
+class Fold(Resumable):
     """Leaves out the steps of an episode as soon as it has ended and its calls have been answered.
 
     This is branch and return, with the `delimiter` protocol in place of that paper's two tools. The call that opened
@@ -31,23 +31,17 @@ class Fold:
 
     Args:
         settings: `annotate` says whose episodes it folds; the budget is ignored.
-
-    Attributes:
-        budget: not used.
-        overhead: not used.
     """
 
     name = "fold"
 
     def __init__(self, settings: Settings) -> None:
-        self.budget = settings.budget
-        self.overhead = settings.overhead
+        super().__init__(settings)
         # The window follows the protocol; it never evicts anything.
         self._window = ContextWindow(MAX_BUDGET, tool_classes=settings.tool_classes)
         self._annotator = Annotator() if settings.annotate == "infer" else None
         self._groups = Groups()
         self._needs: dict[int, list[int]] = {}
-        self._view: list[Slot] = []
         self._texts: set[int] = set()
         # Episodes not folded yet; by episode, the call that opened it and the message that closed it.
         self._live: list[Episode] = []
@@ -87,16 +81,9 @@ class Fold:
         self._view = [slot for slot in self._view if slot not in gone]
         return Fitted(self._view, ran=True)
 
-    @property
-    def standing(self) -> None:
-        """None: there is nothing to repeat; see `redo`."""
-
     def current(self) -> Sequence[Slot]:
-        """Return the view as it stands, without the steps of episodes that have ended."""
+        """Return the view without the steps of episodes that have ended: there is nothing else to repeat."""
         return self.fit().view
-
-    def redo(self, done: Mapping[str, Any]) -> None:
-        """Do nothing: the next `fit` folds whatever has ended."""
 
     def _note(self, added: Added, index: int, group: int) -> None:
         opened, closed = added.opened, added.closed

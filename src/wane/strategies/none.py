@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 from wane.core import Item
 from wane.formats.base import Part
-from wane.strategies.base import Fitted, Settings, Slot
+from wane.strategies.base import Fitted, Resumable, Settings
 
 
-class Uncapped:
+class Uncapped(Resumable):
     """Sends the whole history.
 
     Args:
@@ -20,9 +17,7 @@ class Uncapped:
     name = "none"
 
     def __init__(self, settings: Settings) -> None:
-        self.budget = settings.budget
-        self.overhead = settings.overhead
-        self._view: list[Slot] = []
+        super().__init__(settings)
         self._sent = 0  # length of the last view
 
     def add(self, item: Item, part: Part) -> None:  # noqa: ARG002 - the interface's
@@ -33,14 +28,3 @@ class Uncapped:
         """Return the whole history."""
         same, self._sent = self._sent, len(self._view)
         return Fitted(self._view, same=same)
-
-    @property
-    def standing(self) -> None:
-        """None: there is nothing to repeat."""
-
-    def current(self) -> Sequence[Slot]:
-        """Return the view as it stands."""
-        return self._view
-
-    def redo(self, done: Mapping[str, Any]) -> None:
-        """Do nothing."""

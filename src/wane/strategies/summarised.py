@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from wane.core import Item, Kind, chars
-from wane.core.errors import ConfigError, HistoryError
+from wane.core.errors import HistoryError
 from wane.formats.base import Part
-from wane.strategies.base import Fitted, Settings, Slot, Substitute, SummaryNeeded, item_of
+from wane.strategies.base import Fitted, Resumable, Settings, Slot, Substitute, SummaryNeeded, item_of
 from wane.strategies.groups import ASSISTANT, Groups
 
 SUMMARY_TOKENS: Final = 2_000
@@ -19,7 +19,7 @@ PREFIX: Final = "The conversation before this point was replaced by this summary
 """Beginning of a summary in the view."""
 
 
-class Summarised(ABC):
+class Summarised(Resumable):
     """Lets a model summarise the head of the conversation when the view is over the budget.
 
     The view then holds the system items, the user's question if the strategy keeps it, the summary as a user turn, and
@@ -28,35 +28,22 @@ class Summarised(ABC):
 
     Args:
         settings: budget and overhead.
-        trigger: share of the budget above which it acts, above 0 and at most 1.
 
     Attributes:
-        name: its name on the command line and in reports.
         instructions: instructions of the summarising call.
         keeps_question: whether the question stays.
         reads_all: whether the summarising call reads the tail too; more may then go if the summary is longer than
             assumed.
-        budget: tokens that the view may hold; may be changed between calls.
-        overhead: tokens that every request carries besides the items; may be changed between calls.
-
-    Raises:
-        ConfigError: for a trigger outside its range.
     """
 
-    name: str
     instructions: ClassVar[str]
     keeps_question: ClassVar[bool] = False
     reads_all: ClassVar[bool] = False
 
-    def __init__(self, settings: Settings, *, trigger: float = 1.0) -> None:
-        if not 0 < trigger <= 1:
-            raise ConfigError(f"the trigger is {trigger}; it must be above 0 and at most 1, a share of the budget")
-        self.budget = settings.budget
-        self.overhead = settings.overhead
-        self._trigger = trigger
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
         self._low_water = settings.low_water
         self._groups = Groups()
-        self._view: list[Slot] = []
         self._held = 0
         self._system: set[int] = set()
         self._system_tokens = 0
@@ -95,9 +82,9 @@ class Summarised(ABC):
             self._asking = False
 
     def fit(self, *, cold: bool = False) -> Fitted | SummaryNeeded:  # noqa: ARG002 - the interface's
-        """Ask for a summary if the view is over the trigger and there is anything to summarise."""
+        """Ask for a summary if the view is over the budget and there is anything to summarise."""
         self._due = None
-        if self._held + self.overhead <= self.budget * self._trigger:
+        if self._held + self.overhead <= self.budget:
             return Fitted(self._view)
         cut = self._place(self._summary)
         kept = self._system.union(self._kept_question())
@@ -126,10 +113,6 @@ class Summarised(ABC):
     def standing(self) -> Mapping[str, Any] | None:
         """Place and text of the latest summary."""
         return self._done
-
-    def current(self) -> Sequence[Slot]:
-        """Return the view as it stands."""
-        return self._view
 
     def redo(self, done: Mapping[str, Any]) -> None:
         """Put an earlier summary back in its place.
@@ -176,7 +159,7 @@ class Summarised(ABC):
         cut = self._groups.latest
         least = sum(self._weights[cut:]) if cut >= 0 else 0
         left = kept - least
-        room = self.budget * self._trigger - self.overhead - self._system_tokens - summary - least
+        room = self.budget - self.overhead - self._system_tokens - summary - least
         if room >= 0:
             # If not even the latest message has room, a shorter tail would only mean a summary for each request.
             left = min(left, room)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from wane.core import Item, Kind
 from wane.core.errors import ConfigError
 from wane.formats.base import Part
-from wane.strategies.base import Fitted, Settings, Slot
+from wane.strategies.base import Fitted, Resumable, Settings
 from wane.strategies.groups import Groups
 
 HEAD: Final = 4
 """Messages at the head that `streaming` keeps: as many as StreamingLLM keeps tokens (Xiao et al., 2023)."""
 
 
-class Truncate:
+class Truncate(Resumable):
     """Cuts off the oldest messages, whole and with their results, so that pairs stay valid.
 
     System items stay, and so does the first user turn: most agents keep it, and some providers demand one. Later user
@@ -26,11 +26,6 @@ class Truncate:
         head: number of the first messages that stay as well, with their results, whatever they hold.
         name: its name in reports.
 
-    Attributes:
-        name: its name in reports.
-        budget: tokens that the view may hold; may be changed between calls.
-        overhead: tokens that every request carries besides the items; may be changed between calls.
-
     Raises:
         ConfigError: for a negative number of messages.
     """
@@ -38,13 +33,11 @@ class Truncate:
     def __init__(self, settings: Settings, *, head: int = 0, name: str = "truncate") -> None:
         if head < 0:
             raise ConfigError(f"the head is {head} messages; it cannot be below 0")
+        super().__init__(settings)
         self.name = name
         self._head = head
-        self.budget = settings.budget
-        self.overhead = settings.overhead
         self._low_water = settings.low_water or 1.0
         self._groups = Groups()
-        self._view: list[Slot] = []
         self._held = 0
         self._pinned: set[int] = set()
         self._user = False
@@ -82,10 +75,6 @@ class Truncate:
     def standing(self) -> Mapping[str, Any] | None:
         """The place of the cut."""
         return {"from": self._groups.first[self._cut]} if self._cut else None
-
-    def current(self) -> Sequence[Slot]:
-        """Return the view as it stands."""
-        return self._view
 
     def redo(self, done: Mapping[str, Any]) -> None:
         """Cut at the place of an earlier cut.

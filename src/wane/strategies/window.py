@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from wane.core import Added, ContextWindow, Episode, EpisodeType, Item, Level, Mark, Policy, Step
 from wane.formats.base import Part
 from wane.inference import Annotator, Limits, add_annotated
-from wane.strategies.base import Fitted, Settings
+from wane.strategies.base import Fitted, Settings, Strategy
 
 
-class WindowStrategy:
+class WindowStrategy(Strategy):
     """A `ContextWindow` as a strategy. Its view is always a subsequence of the history.
 
     Args:
@@ -44,33 +44,18 @@ class WindowStrategy:
         """Return the view as it stands; valid until the next call of the strategy."""
         return self._view
 
-    @property
-    def inferring(self) -> bool:
-        """Whether episodes are still inferred."""
-        return self._annotator is not None and not self._annotator.stopped
-
-    def add(self, item: Item, part: Part) -> Added:
+    def add(self, item: Item, part: Part, marks: Sequence[Mark] | None = None) -> Added:
         """Take in the next item of the history.
 
-        Raises:
-            HistoryError: as `ContextWindow.add` does.
-        """
-        return self._added(add_annotated(self.window, item, part, self._annotator))
-
-    def follow(self, item: Item, part: Part, marks: Sequence[Mark] = ()) -> Added:
-        """Take in the next item of a recorded history, with its recorded marks.
+        Args:
+            item: the item.
+            part: its content.
+            marks: the marks right ahead of it, if they were recorded; None to infer them.
 
         Raises:
             HistoryError: as `ContextWindow.add` does, including marks that cannot be made.
         """
-        added = self._added(self.window.add(item, marks))
-        if self._annotator is not None and not self._annotator.stopped:
-            self._annotator.follow(item, part, marks)
-            if added.verdict is not None and added.verdict.accepted:
-                self._annotator.stop()
-        return added
-
-    def _added(self, added: Added) -> Added:
+        added = add_annotated(self.window, item, part, self._annotator, marks)
         self._view.append(added.index)
         if added.opened is not None:
             self.episodes.append(added.opened)

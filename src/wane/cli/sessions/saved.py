@@ -107,7 +107,7 @@ def _by_message(strategy: str, records: Iterable[Record], messages: Iterable[Tak
     for record in records:
         if isinstance(record, MessageRecord):
             for item, part in next(coming):
-                engine.follow(item, part)
+                engine.add(item, part, ())
         elif isinstance(record, ConfigRecord):
             engine.overhead = record.overhead
         elif isinstance(record, UsageRecord):

@@ -398,7 +398,7 @@ class Session:
             else {}
         )
         for item, part in self._outline.number(self.wire.format.parts(dict(record.message))):
-            self.engine.follow(item, part, marks.get(self.engine.item_count, ()))
+            self.engine.add(item, part, marks.get(self.engine.item_count, ()))
         self._followed += 1
         if self._followed == self._due[0].messages:
             self._followed = 0

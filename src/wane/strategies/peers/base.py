@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass, field
 
 from wane.core import Item, Kind
 from wane.formats.base import Part
-from wane.strategies.base import Fitted, Settings, Slot, Substitute
+from wane.strategies.base import Fitted, Settings, Slot, Strategy, Substitute
 from wane.strategies.groups import ASSISTANT
 
 
@@ -45,18 +45,15 @@ class Turn:
         return [part for part in self.parts if part.kind is Kind.CALL]
 
 
-class Peer(ABC):
+class Peer(Strategy):
     """A peer's context manager over a history.
 
     Args:
         settings: budget and overhead; the peer's limit is the budget less the overhead.
 
     Attributes:
-        name: the peer's name in reports.
         room: tokens that its messages may hold.
     """
-
-    name: str
 
     def __init__(self, settings: Settings) -> None:
         self.room = max(1, settings.budget - settings.overhead)
