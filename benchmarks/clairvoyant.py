@@ -29,7 +29,7 @@ from wane.lab.loss.index import NONE, Index
 from wane.lab.replaying.engine import Job
 from wane.lab.replaying.replay import Replay, Subject
 from wane.lab.replaying.replay import replay as run_replay
-from wane.strategies.base import Fitted, Settings
+from wane.strategies.base import Fitted, Settings, Strategy
 from wane.strategies.window import WindowStrategy
 
 Grain = Literal["episode", "call"]
@@ -107,7 +107,7 @@ class Future:
         return edits[place] if place < len(edits) else inf
 
 
-class Clairvoyant:
+class Clairvoyant(Strategy):
     """Evicts when the default does, down to where it does, in an order that knows the future.
 
     Args:

@@ -13,7 +13,6 @@ from wane.formats.base import Part
 from wane.strategies.base import Fitted, Settings, Slot, Strategy, Substitute, SummaryNeeded
 from wane.strategies.clear_tools import masked
 from wane.strategies.registry import get_strategy
-from wane.strategies.summarised import Summarised
 
 SUMMARY = "what happened"
 SUMMARY_TOKENS = 7
@@ -71,7 +70,6 @@ def look(strategy: Strategy, known: int) -> Sight:
     outcome = strategy.fit()
     asked = None
     while isinstance(outcome, SummaryNeeded):
-        assert isinstance(strategy, Summarised)
         asked = list(outcome.view)
         outcome = strategy.summarised(SUMMARY, SUMMARY_TOKENS)
     assert isinstance(outcome, Fitted)

@@ -17,7 +17,7 @@ from wane.lab.replaying.gathering import Found, Studied, annotator_of
 from wane.lab.replaying.replay import Pricing, Subject
 from wane.lab.session import ModelCall, RecordedSession
 from wane.prices import Prices, Rates
-from wane.strategies.base import Fitted, Slot, SummaryNeeded
+from wane.strategies.base import Fitted, Slot, Strategy, SummaryNeeded
 
 PRICES = Prices("test:model", "test", "model", (Rates(0, 1.0, 0.1, 1.25, 2.0, 5.0),))
 """Dollars a token: input 1, cache read 0.1, cache write 1.25 or 2 for an hour, output 5."""
@@ -93,7 +93,7 @@ def working(rounds: int = 40, size: int = 100, name: str = "tale") -> Tale:
     return tale.says(10, "all done")
 
 
-class Scripted:
+class Scripted(Strategy):
     """Shows what it was told to show at each call; None for all there is."""
 
     name = "scripted"

@@ -388,7 +388,7 @@ class Conversation(ConversationSettings[M]):
     def state(self) -> dict[str, Any]:
         """Return what `restore` needs besides the history, as JSON data that is no larger than the view."""
         self._answer_own()
-        return export_conversation(self._line, self._digest, self._verdicts, self._identity)
+        return export_conversation(self._line, self._digest, self._verdicts)
 
     def restore(self, state: Mapping[str, Any], history: Sequence[Any]) -> bool:
         """Continue another conversation, of this process or another, with the settings of this one.
@@ -400,7 +400,7 @@ class Conversation(ConversationSettings[M]):
         Returns:
             Whether the state could be restored. If not, because it fits another history, nothing is changed.
         """
-        restored = restore_conversation(self._setup, state, history, self._identity)
+        restored = restore_conversation(self._setup, state, history)
         if restored is None:
             return False
         line, digest, verdicts, known = restored
@@ -425,15 +425,6 @@ class Conversation(ConversationSettings[M]):
         self._verdicts = Verdicts()
         self._digest = Digest(self.format, self._setup.adapter)
         self._waiting = WaitingCalls(self.format)
-
-    @property
-    def _identity(self) -> dict[str, str]:
-        """What a state must have in common with the conversation that restores it."""
-        return {
-            "format": self.format.name,
-            "strategy": self._setup.strategy,
-            "annotate": self._setup.settings.annotate,
-        }
 
     def _wire(self, view: list[M], reminder: str | None) -> list[Any]:
         format_ = self.format

@@ -30,7 +30,6 @@ from wane.strategies.base import (
 )
 from wane.strategies.memgpt import WARN_AT, WARNING
 from wane.strategies.registry import get_strategy
-from wane.strategies.summarised import Summarised
 from wane.strategies.window import WindowStrategy
 
 SEARCHED: Final = frozenset({"memgpt"})
@@ -167,7 +166,7 @@ class Engine:
 
     def summarised(self, text: str) -> Fitted | SummaryNeeded:
         """Take in the summary that was asked for, and return the next request's view, or ask for another one."""
-        assert isinstance(self._other, Summarised)
+        assert self._other is not None
         return self._shown(self._other.summarised(text, chars(text)))
 
     def hold(self) -> Fitted:

@@ -5,12 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, Protocol
+from typing import Any, Generic, Protocol
 
-from wane.core import Kind
-from wane.formats.base import Format, MessageT, Part
-
-_MADE: Final = frozenset({Kind.TEXT, Kind.REASONING, Kind.CALL})
+from wane.formats.base import Format, MessageT, Part, is_answer
 
 
 class Adapter(Generic[MessageT]):
@@ -53,7 +50,7 @@ class Adapter(Generic[MessageT]):
             message: the message.
             parts: its parts.
         """
-        return any(part.kind in _MADE for part in parts)
+        return is_answer(parts)
 
 
 @dataclass(frozen=True, slots=True)

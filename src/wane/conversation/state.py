@@ -11,7 +11,7 @@ from wane.conversation.calls import Verdicts
 from wane.conversation.engine import Engine
 from wane.conversation.history import Adapter, content_of
 from wane.conversation.timeline import Sent, Setup, Shown, Timeline
-from wane.core import ContextWindow, Episode, EpisodeType
+from wane.core import ContextWindow, EpisodeType
 from wane.core.errors import HistoryError, WaneError
 from wane.formats.base import Format, MessageT
 
@@ -63,21 +63,17 @@ class Digest(Generic[MessageT]):
         return f"{'content' if key is None else 'key'}:{text}".encode("utf-8", "surrogatepass")
 
 
-def export_conversation(
-    line: Timeline[MessageT], digest: Digest[MessageT], verdicts: Verdicts, identity: Mapping[str, str]
-) -> dict[str, Any]:
+def export_conversation(line: Timeline[MessageT], digest: Digest[MessageT], verdicts: Verdicts) -> dict[str, Any]:
     """Return the state of a conversation.
 
     Args:
         line: its timeline.
         digest: the digest of its messages.
         verdicts: its verdicts.
-        identity: what another conversation must have in common to restore it.
     """
     messages = line.transcript.messages
     return {
-        "version": VERSION,
-        **identity,
+        **_identity(line.setup),
         "messages": len(messages),
         "digest": digest.of(messages, len(messages)),
         "verdicts": verdicts.export(),
@@ -86,7 +82,7 @@ def export_conversation(
 
 
 def restore_conversation(
-    setup: Setup[MessageT], state: Mapping[str, Any], history: Sequence[Any], identity: Mapping[str, str]
+    setup: Setup[MessageT], state: Mapping[str, Any], history: Sequence[Any]
 ) -> tuple[Timeline[MessageT], Digest[MessageT], Verdicts, Sequence[MessageT]] | None:
     """Return the timeline, digest, verdicts and messages of an exported conversation; None if it cannot be restored.
 
@@ -94,11 +90,10 @@ def restore_conversation(
         setup: settings of the timeline.
         state: the exported state.
         history: at least the messages that the conversation had taken in.
-        identity: what the state must have in common with the conversation that restores it.
     """
     try:
         count = state["messages"]
-        if any(state[key] != value for key, value in {"version": VERSION, **identity}.items()):
+        if any(state[key] != value for key, value in _identity(setup).items()):
             return None
         known = setup.read(history)[:count]
         digest: Digest[MessageT] = Digest(setup.format, setup.adapter)
@@ -110,6 +105,12 @@ def restore_conversation(
     except _DAMAGED:
         return None
     return line, digest, verdicts, known
+
+
+def _identity(setup: Setup[Any]) -> dict[str, Any]:
+    """What a state must have in common with the conversation that restores it."""
+    format_, settings = setup.format.name, setup.settings
+    return {"version": VERSION, "format": format_, "strategy": setup.strategy, "annotate": settings.annotate}
 
 
 def export_timeline(line: Timeline[Any]) -> dict[str, Any]:
@@ -156,13 +157,9 @@ def restore_timeline(
 
 
 def export_engine(engine: Engine) -> dict[str, Any]:
-    """Return the state of an engine, except what follows from the history."""
+    """Return the state of an engine, except what follows from the history: names and places of all episodes."""
     window = engine.window.export()
-    # The history has the names, places and descriptions of all episodes.
     del window["started"], window["graph"]["archive"]
-    window["closings"] = [
-        {key: value for key, value in row.items() if key not in _DERIVED} for row in window["closings"]
-    ]
     return {"window": window, **engine.export()}
 
 
@@ -177,19 +174,9 @@ def restore_engine(engine: Engine, state: Mapping[str, Any]) -> None:
     # An act may depend on a closed exploration that the agent marked (R3).
     window["started"] = {n: e.closed and e.type is EpisodeType.EXPL and not e.inferred for n, e in named.items()}
     live = {row["name"] for row in window["graph"]["live"]}
-    archive = {name: _derived(episode)["spans"] for name, episode in named.items() if name not in live}
+    archive = {name: episode.spans for name, episode in named.items() if name not in live}
     window["graph"] = {**window["graph"], "archive": archive}
-    window["closings"] = [{**_derived(engine.episodes[row["number"]]), **row} for row in window["closings"]]
     restored = ContextWindow.restore(window)
     if restored.item_count != engine.item_count or restored.started != len(engine.episodes):
         raise HistoryError("the state is of another history")
     engine.adopt(restored, state)
-
-
-_DERIVED: Final = ("name", "type", "dependencies", "description", "closed", "inferred", "prologue", "size", "spans")
-"""Attributes of an ended episode that follow from the history."""
-
-
-def _derived(episode: Episode) -> dict[str, Any]:
-    data = {name: getattr(episode, name) for name in _DERIVED}
-    return data | {"type": episode.type.value, "spans": [list(span) for span in episode.spans]}

@@ -145,6 +145,7 @@ class Timeline(Generic[MessageT]):
 
     Attributes:
         engine: its engine.
+        setup: see above.
         transcript: its messages.
         view: the messages of its requests.
         requests: its requests, in order.
@@ -159,7 +160,7 @@ class Timeline(Generic[MessageT]):
     """
 
     def __init__(self, setup: Setup[MessageT], limits: int | None = None) -> None:
-        self._setup = setup
+        self.setup = setup
         self.engine = setup.engine(limits)
         self.transcript: Transcript[MessageT] = Transcript(setup.format, setup.counter)
         self.view = ViewMessages(self.transcript, self.engine)
@@ -191,7 +192,7 @@ class Timeline(Generic[MessageT]):
         """Whether the provider's cache has expired, by the times in the history."""
         if self.answered is None or self.asked is None:
             return False
-        return self.asked - self.answered > self._setup.cache_lifetime
+        return self.asked - self.answered > self.setup.cache_lifetime
 
     # Messages and requests
 
@@ -205,7 +206,7 @@ class Timeline(Generic[MessageT]):
             FormatError: for a message that is not in the format.
             HistoryError: for a result that answers no open call.
         """
-        adapter, format_, group = self._setup.adapter, self._setup.format, self._group
+        adapter, format_, group = self.setup.adapter, self.setup.format, self._group
         open_calls: Tally[str | None] = Tally(self.engine.window.open_calls)
         prepared: list[Prepared[MessageT] | None] = []
         for given in messages:
@@ -240,8 +241,8 @@ class Timeline(Generic[MessageT]):
         """
         message = prepared.message
         if prepared.begins:
-            self._receive(message, tokens or self._setup.adapter.usage(message))
-        first, events = self.transcript.item_count, self._setup.events
+            self._receive(message, tokens or self.setup.adapter.usage(message))
+        first, events = self.transcript.item_count, self.setup.events
         taken = self.enter(prepared, at=at)
         added = [outcome for _, outcome in taken]
         events.append(MessageTaken(message, first, tuple(item for item, _ in taken), tuple(added)))
@@ -278,7 +279,7 @@ class Timeline(Generic[MessageT]):
             marks: by index of the item that follows them, if they are known; None to infer them.
             at: its time, if the host knows it.
         """
-        adapter, message, engine = self._setup.adapter, prepared.message, self.engine
+        adapter, message, engine = self.setup.adapter, prepared.message, self.engine
         at = adapter.time(message) if at is None else at
         if prepared.answers:
             if prepared.begins:
@@ -289,7 +290,7 @@ class Timeline(Generic[MessageT]):
             self.asked = self.asked if at is None else at
             fixed = adapter.fixed(message)
             if fixed is not None and fixed != self._fixed:
-                self._fixed, self.message_overhead = fixed, self._setup.counter(fixed)
+                self._fixed, self.message_overhead = fixed, self.setup.counter(fixed)
         first, ordinal = self.transcript.item_count, self._ordinal if prepared.answers else None
         taken: list[tuple[Item, Added]] = []
         for index, (item, part) in enumerate(self.transcript.take(message, prepared.parts, ordinal), first):
@@ -319,7 +320,7 @@ class Timeline(Generic[MessageT]):
         """
         self.host_overhead = max(0, overhead - self.message_overhead)
         if self.shown is None or done is not None:
-            sent = Sent(len(self.transcript.messages), overhead, strategy, done, overflowed, self._setup.manage)
+            sent = Sent(len(self.transcript.messages), overhead, strategy, done, overflowed, self.setup.manage)
             self._redo(sent)
         if tokens and compatible(strategy, self.engine.name) and self.engine.observe(tokens):
             self.requests[-1].tokens = tokens
@@ -335,9 +336,9 @@ class Timeline(Generic[MessageT]):
         engine, overhead = self.engine, self.host_overhead + self.message_overhead
         if overhead != engine.overhead:
             engine.overhead = overhead
-            self._setup.events.append(OverheadChanged(overhead))
+            self.setup.events.append(OverheadChanged(overhead))
         before = engine.tokens
-        if not self._setup.manage:
+        if not self.setup.manage:
             return self._show(engine.hold(), before)
         outcome = engine.fit(cold=self.is_cold() if cold is None else cold)
         return outcome if isinstance(outcome, SummaryNeeded) else self._show(outcome, before)
@@ -360,11 +361,11 @@ class Timeline(Generic[MessageT]):
             sent.tokens = input_tokens
             count, transcript = sent.messages, self.transcript
             items = transcript.first(count) if count < len(transcript.messages) else transcript.item_count
-            self._setup.events.append(UsageObserved(input_tokens, items, message))
+            self.setup.events.append(UsageObserved(input_tokens, items, message))
 
     def renew(self, number: int, message: MessageT) -> None:
         """Replace a message with another object of the same content, unless only a part of it was taken in."""
-        if len(self._setup.format.parts(message)) == self.transcript.size(number):
+        if len(self.setup.format.parts(message)) == self.transcript.size(number):
             self.transcript.messages[number] = message
             self.view.changed()
 
@@ -372,7 +373,7 @@ class Timeline(Generic[MessageT]):
 
     def answer_within(self, count: int) -> bool:
         """Whether a model made one of the first messages."""
-        adapter, take = self._setup.adapter, self._setup.format.parts
+        adapter, take = self.setup.adapter, self.setup.format.parts
         return any(adapter.answers(message, take(message)) for message in self.transcript.messages[:count])
 
     def back_to(self, count: int, setup: Setup[MessageT] | None = None) -> tuple[Timeline[MessageT], int]:
@@ -384,7 +385,7 @@ class Timeline(Generic[MessageT]):
             count: number of messages.
             setup: its settings; None for the same.
         """
-        setup = setup or self._setup
+        setup = setup or self.setup
         if not self.answer_within(count):
             return self._afresh(setup), 0
         return self._again(count, setup), count
@@ -409,11 +410,11 @@ class Timeline(Generic[MessageT]):
         line = self._afresh(replace(setup, events=[]))
         for each in prepared:
             line.take(each)
-        line._setup = setup
+        line.setup = setup
         return line
 
     def _redone(self, prepared: Sequence[Prepared[MessageT]], setup: Setup[MessageT]) -> Timeline[MessageT]:
-        restorable = setup.strategy == self._setup.strategy
+        restorable = setup.strategy == self.setup.strategy
         line = self.origin(setup) if self.origin is not None and restorable else self._afresh(setup)
         line.host_overhead = self.host_overhead
         due = [sent for sent in self.requests[len(line.requests) :] if sent.messages <= len(prepared)]
@@ -444,7 +445,7 @@ class Timeline(Generic[MessageT]):
 
     def _show(self, fitted: Fitted, before: int) -> Shown:
         """Record the view of a request that would have held `before` tokens."""
-        engine, events, managed = self.engine, self._setup.events, self._setup.manage
+        engine, events, managed = self.engine, self.setup.events, self.setup.manage
         report, after = fitted.report, engine.tokens
         overflowed = report is not None and report.overflowed
         reminder = self._remind(overflowed=overflowed) if managed else None

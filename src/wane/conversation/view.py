@@ -76,10 +76,7 @@ class ViewMessages(Generic[MessageT]):
 
     def now(self) -> list[MessageT]:
         """Return the messages of the next request if nothing more is evicted."""
-        view = self._engine.view
-        if any(isinstance(slot, Substitute) for slot in view):
-            return self.read(view)
-        return self._transcript.view(places(view))
+        return self.read(self._engine.view)
 
     def of(self, view: Sequence[Slot], *, keep_opening: bool = False) -> list[MessageT]:
         """Return the messages of the latest view; whole messages are the same objects.
@@ -112,6 +109,8 @@ class ViewMessages(Generic[MessageT]):
         Raises:
             ConfigError: if it has such texts, and the format cannot write messages.
         """
+        if not any(isinstance(slot, Substitute) for slot in view):
+            return self._transcript.view(places(view))
         built: list[MessageT] = []
         for number, slots in groupby(view, self._number):
             if number < 0:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import itemgetter
 from typing import Final
@@ -53,6 +53,7 @@ _RANK: Final = {level: rank for rank, level in enumerate(LEVELS)}
 REMOVE_RANK: Final = _RANK[Level.REMOVE]
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Episode:
     """One stretch of work: from an accepted start to its end, or unannotated work between episodes (R5).
 
@@ -62,7 +63,6 @@ class Episode:
         number: its place in the order of starts, from 0, over all episodes of the session.
         name: as the agent named it; None for an implicit episode.
         type: exploratory or acting; implicit ones are exploratory.
-        implicit: whether it holds unannotated work (R5).
         inferred: whether it was inferred and not marked by the agent; see `wane.core.marks`.
         prologue: whether it is implicit and began ahead of the first accepted start (R2).
         closed: whether it has ended.
@@ -76,62 +76,35 @@ class Episode:
         spans: its members' indexes in the history, as half-open ranges `[first, stop]`.
     """
 
-    __slots__ = (
-        "buckets",
-        "closed",
-        "dependencies",
-        "dependents",
-        "description",
-        "durable",
-        "implicit",
-        "inferred",
-        "loose",
-        "name",
-        "number",
-        "open_calls",
-        "prologue",
-        "queued",
-        "rank",
-        "settled",
-        "size",
-        "spans",
-        "tokens",
-        "type",
-        "used",
-    )
+    number: int
+    name: str | None = None
+    type: EpisodeType = EpisodeType.EXPL
+    dependencies: tuple[str, ...] = ()
+    inferred: bool = False
+    prologue: bool = False
+    description: str | None = None
+    closed: bool = False
+    settled: bool = False
+    tokens: int = 0
+    size: int = 0
+    used: int = -1
+    dependents: int = 0
+    rank: int = 0
+    open_calls: int = 0
+    queued: bool = False
+    spans: list[list[int]] = field(default_factory=list)
+    # Visible items by the rank of the level that takes them.
+    buckets: dict[int, list[int]] = field(default_factory=dict)
+    # What overflow may take one by one (R16), with the item that leaves along: reasoning and notices map to themselves,
+    # calls to their results (None until there is one). Durable calls stand apart. `loose` is empty once the episode has
+    # settled.
+    loose: dict[int, int | None] = field(default_factory=dict)
+    durable: dict[int, int | None] = field(default_factory=dict)
 
-    def __init__(
-        self,
-        number: int,
-        name: str | None = None,
-        type_: EpisodeType = EpisodeType.EXPL,
-        dependencies: tuple[str, ...] = (),
-    ) -> None:
-        self.number = number
-        self.name = name
-        self.type = type_
-        self.implicit = name is None
-        self.inferred = False
-        self.prologue = False
-        self.dependencies = dependencies
-        self.description: str | None = None
-        self.closed = False
-        self.settled = False
-        self.tokens = 0
-        self.size = 0
-        self.used = number
-        self.dependents = 0
-        self.rank = 0
-        self.open_calls = 0
-        self.queued = False
-        self.spans: list[list[int]] = []
-        # Visible items by the rank of the level that takes them.
-        self.buckets: dict[int, list[int]] = {}
-        # What overflow may take one by one (R16), with the item that leaves along: reasoning and notices map to
-        # themselves, calls to their results (None until there is one). Durable calls stand apart. `loose` is empty once
-        # the episode has settled.
-        self.loose: dict[int, int | None] = {}
-        self.durable: dict[int, int | None] = {}
+    @property
+    def implicit(self) -> bool:
+        """Whether it holds unannotated work (R5)."""
+        return self.name is None
 
     @property
     def level(self) -> Level:
@@ -227,7 +200,7 @@ class EpisodeGraph:
         self, name: str | None = None, type_: EpisodeType = EpisodeType.EXPL, dependencies: Iterable[str] = ()
     ) -> Episode:
         """Open an episode. If one of its dependencies is already removed, this protects its closing pair (R11)."""
-        episode = Episode(self.started, name, type_, tuple(dependencies))
+        episode = Episode(self.started, name, type_, tuple(dependencies), used=self.started)
         self.started += 1
         self.insert(episode)
         for target in self._declared(episode):

@@ -90,7 +90,7 @@ class Eviction:
             if step.level is Level.DESCRIPTION:
                 self._redo_description(step.number)
             elif step.level is Level.OVERFLOW:
-                self._redo_overflow(self._find(step.number), step.removed)
+                self._record(self._find(step.number), Level.OVERFLOW, step.removed)
             else:
                 self._strip(self._find(step.number), step.level.rank)
             if [done.removed for done in self._trace] != [step.removed]:
@@ -136,11 +136,9 @@ class Eviction:
             if self._accounting.total <= target:
                 break
             if index in self._view.tokens and (unit := self._exchange(index, ends, latest)):
-                gone, freed = self._view.take(unit, episode)
-                self._accounting.items -= freed
-                removed += gone
+                removed += self._view.take(unit, episode)
         if removed:
-            self._report_overflow(episode, before, sorted(removed))
+            self._report(episode, Level.OVERFLOW, before, sorted(removed))
 
     def _exchange(self, index: int, ends: Sequence[Ends], latest: int) -> set[int]:
         """An item with its result and all items that need them; empty if part of that must stay."""
@@ -149,19 +147,6 @@ class Eviction:
         for member in unit:
             covered |= {member} if member in self._view.held else _with_end(member, ends, latest)
         return unit if covered >= unit else set()
-
-    def _redo_overflow(self, episode: Episode, items: Sequence[int]) -> None:
-        before = self._accounting.total
-        removed, freed = self._view.take(items, episode)
-        self._accounting.items -= freed
-        self._report_overflow(episode, before, removed)
-
-    def _report_overflow(self, episode: Episode, before: int, removed: list[int]) -> None:
-        for index in removed:
-            episode.loose.pop(index, None)
-            episode.durable.pop(index, None)
-        after = self._accounting.total
-        self._trace.append(Step(episode.name, episode.number, Level.OVERFLOW, before, after, tuple(removed)))
 
     def _strip(self, episode: Episode, rank: int) -> None:
         """Strip an episode to a level."""
@@ -178,11 +163,15 @@ class Eviction:
                 self.closing_tokens += sum(self._view.tokens[index] for index in pair)
                 heapq.heappush(self.closings, (episode.number, episode))
 
-    def _record(self, episode: Episode, level: Level, candidates: list[int]) -> None:
+    def _record(self, episode: Episode, level: Level, candidates: Sequence[int]) -> None:
         """Take those of the candidates that may leave, as one step."""
         before = self._accounting.total
-        removed, freed = self._view.take(candidates, episode)
-        self._accounting.items -= freed
+        self._report(episode, level, before, self._view.take(candidates, episode))
+
+    def _report(self, episode: Episode, level: Level, before: int, removed: list[int]) -> None:
+        for index in removed:
+            episode.loose.pop(index, None)
+            episode.durable.pop(index, None)
         after = self._accounting.total
         self._trace.append(Step(episode.name, episode.number, level, before, after, tuple(removed)))
 

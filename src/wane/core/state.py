@@ -58,7 +58,7 @@ def export_window(window: ContextWindow) -> dict[str, Any]:
             for call_id, waiting in window._calls.items()
             for call in waiting
         ],
-        "message": [window._latest, window._message, window._growing],
+        "message": [window._latest, window._starts.ordinal, window._starts.growing],
     }
 
 
@@ -107,7 +107,7 @@ def _restore_into(window: ContextWindow, state: Mapping[str, Any]) -> None:
     for call_id, owner, rank, index in state["calls"]:
         call = OpenCall(live[owner], rank, index)
         window._calls.setdefault(call_id, []).append(call)
-    window._latest, window._message, window._growing = state["message"]
+    window._latest, window._starts.ordinal, window._starts.growing = state["message"]
 
 
 def _export_graph(graph: EpisodeGraph) -> dict[str, Any]:

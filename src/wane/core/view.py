@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
 
+from wane.core.accounting import Accounting
 from wane.core.episodes import Episode
 
 
+@dataclass(slots=True, eq=False)
 class Message:
     """The visible items of one assistant message.
 
@@ -15,15 +18,15 @@ class Message:
         reasoning: its visible reasoning items.
     """
 
-    __slots__ = ("others", "reasoning")
-
-    def __init__(self, others: int = 0, reasoning: Iterable[int] = ()) -> None:
-        self.others = others
-        self.reasoning = list(reasoning)
+    others: int = 0
+    reasoning: list[int] = field(default_factory=list)
 
 
 class View:
     """Indexes of the visible items with their tokens, in the history's order.
+
+    Args:
+        accounting: the tokens of the view, which it keeps up to date.
 
     Attributes:
         tokens: tokens by index; a dict, so that removal is O(1) and the order of insertion is the history's.
@@ -33,9 +36,10 @@ class View:
         needs: by index, the items that must stay as long as this one does; only for coupled items.
     """
 
-    __slots__ = ("_needers", "held", "latest", "messages", "needs", "tokens")
+    __slots__ = ("_accounting", "_needers", "held", "latest", "messages", "needs", "tokens")
 
-    def __init__(self) -> None:
+    def __init__(self, accounting: Accounting) -> None:
+        self._accounting = accounting
         self.tokens: dict[int, int] = {}
         self.messages: dict[int, Message] = {}
         self.latest = Message()
@@ -46,6 +50,7 @@ class View:
     def enter(self, index: int, tokens: int) -> None:
         """Take in the next item."""
         self.tokens[index] = tokens
+        self._accounting.items += tokens
 
     def say(self, index: int, *, reasoning: bool) -> None:
         """Add an item to the latest assistant message."""
@@ -76,28 +81,28 @@ class View:
             frontier.extend(new)
         return found
 
-    def take(self, candidates: Collection[int], episode: Episode) -> tuple[list[int], int]:
+    def take(self, candidates: Collection[int], episode: Episode) -> list[int]:
         """Remove the candidates, items of an episode, except those that a visible item needs.
 
         Items held back for their sake leave too, and so does the episode's reasoning where a message would hold
         nothing else (R9).
 
         Returns:
-            The removed indexes, in the history's order, and their tokens.
+            The removed indexes, in the history's order.
         """
         if not self.needs:
             removed = sorted([*candidates, *self._left_alone(candidates, episode)])
-            return removed, self._remove(removed, episode)
+            self._remove(removed, episode)
+            return removed
         going = self._closure(candidates, episode)
         owners = {index: self.held.pop(index, episode) for index in going}
         self.held.update((index, episode) for index in candidates if index not in going)
-        freed = 0
         for index, owner in owners.items():
-            freed += self._remove([index], owner)
+            self._remove([index], owner)
             self._uncouple(index)
-        return sorted(going), freed
+        return sorted(going)
 
-    def _remove(self, indexes: Iterable[int], owner: Episode) -> int:
+    def _remove(self, indexes: Iterable[int], owner: Episode) -> None:
         freed = 0
         for index in indexes:
             freed += self.tokens.pop(index)
@@ -109,7 +114,7 @@ class View:
             else:
                 message.others -= 1
         owner.tokens -= freed
-        return freed
+        self._accounting.items -= freed
 
     def _lost(self, going: Iterable[int]) -> dict[Message, int]:
         """How many items other than reasoning each message loses; only messages with reasoning that lose something."""

@@ -12,14 +12,22 @@ from wane.core.delimiter import Protocol, Verdict
 from wane.core.episodes import REMOVE_RANK, Episode, EpisodeGraph, EpisodeType, Level, OpenCall
 from wane.core.errors import HistoryError, UnknownEpisodeError
 from wane.core.eviction import Eviction
-from wane.core.items import DEFAULT_TOOL_CLASSES, DELIMITER, Item, Kind, ToolClass, read_tool_classes
+from wane.core.items import (
+    ASSISTANT,
+    DEFAULT_TOOL_CLASSES,
+    DELIMITER,
+    Item,
+    Kind,
+    MessageStarts,
+    ToolClass,
+    read_tool_classes,
+)
 from wane.core.marks import Mark, check_marks
 from wane.core.policy import DEFAULT_BUDGET, Policy, check_policy, parse_budget
 from wane.core.report import FitReport, Pinned, Step
 from wane.core.state import export_window, restore_window
 from wane.core.view import Message, View
 
-_ASSISTANT: Final = frozenset({Kind.TEXT, Kind.REASONING, Kind.CALL})
 _RAW: Final[tuple[type, ...]] = (str, type(None))
 _DESCRIPTION_RANK: Final = Level.DESCRIPTION.rank
 _ARTIFACT_RANK: Final = Level.ARTIFACT.rank
@@ -87,8 +95,8 @@ class ContextWindow:
         self._classes = read_tool_classes(tool_classes)
         self._protocol = Protocol()
         self._graph = EpisodeGraph()
-        self._view = View()
         self.accounting = Accounting(overhead=overhead)
+        self._view = View(self.accounting)
         self._eviction = Eviction(self._graph, self._view, self.accounting)
         self._count = 0
         self._fixed = {Kind.SYSTEM: 0, Kind.USER: 0, Kind.NOTICE: 0}
@@ -96,10 +104,8 @@ class ContextWindow:
         self._active: Episode | None = None
         self._implicit: Episode | None = None
         self._calls: dict[str, list[OpenCall]] = {}
-        # Index of the latest assistant message's first item, its ordinal, and whether it may still grow.
-        self._latest = -1
-        self._message: int | None = None
-        self._growing = False
+        self._latest = -1  # index of the latest assistant message's first item
+        self._starts = MessageStarts()
 
     def __repr__(self) -> str:
         live = len(self._graph.live)
@@ -374,30 +380,21 @@ class ContextWindow:
         Returns:
             The implicit episode that closes ahead of it because it is full (R5), if any.
         """
-        if item.kind not in _ASSISTANT:
-            self._growing = False
+        if not self._starts.begins(item):
             return None
-        joined = self._growing if item.message is None else self._latest >= 0 and item.message == self._message
-        if not joined:
-            self._latest = index
-            self._view.latest = Message()
-            self._graph.message_started()
-        if item.message is not None:
-            self._message = item.message
-        elif not joined:
-            self._message = None
-        self._growing = True
-        full = not joined and self._implicit is not None and self._implicit.size >= IMPLICIT_TOKENS
+        self._latest = index
+        self._view.latest = Message()
+        self._graph.message_started()
+        full = self._implicit is not None and self._implicit.size >= IMPLICIT_TOKENS
         return self._close_implicit() if full else None
 
     def _take(self, item: Item, index: int) -> Added:
-        self.accounting.items += item.tokens
         self._view.enter(index, item.tokens)
         if item.needs:
             self._view.couple(index, [index + offset for offset in item.needs])
         if item.kind is Kind.RESULT:
             return self._add_result(item, index)
-        if item.kind in _ASSISTANT:
+        if item.kind in ASSISTANT:
             self._view.say(index, reasoning=item.kind is Kind.REASONING)
             return self._add_work(item, index)
         if item.kind is Kind.NOTICE and self._latest >= 0:

@@ -10,9 +10,10 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from wane.core import Counter, Item, Kind, chars
+from wane.core.items import ASSISTANT
 from wane.tools import class_of_call
 
 MessageT = TypeVar("MessageT")
@@ -65,10 +66,7 @@ def standing(parts: list[Part], *, answered: bool) -> list[Part]:
 
 def is_answer(parts: Iterable[Part]) -> bool:
     """Return whether the parts of a message are an assistant's."""
-    return any(part.kind in _ANSWER for part in parts)
-
-
-_ANSWER: Final = frozenset({Kind.TEXT, Kind.REASONING, Kind.CALL})
+    return any(part.kind in ASSISTANT for part in parts)
 
 
 class Format(Protocol[MessageT]):

@@ -102,15 +102,7 @@ class Acon(Summarised):
         return self._told(super().fit(cold=cold))
 
     def summarised(self, text: str, tokens: int) -> Fitted | SummaryNeeded:
-        """Replace an observation or the history.
-
-        Args:
-            text: what the model made of it; empty if it is not known, as in a replay.
-            tokens: its tokens in a request.
-
-        Raises:
-            RuntimeError: if `fit` did not ask for it.
-        """
+        """Replace an observation or the history with what the model made of it."""
         if self._asked is None:
             return self._told(super().summarised(text, tokens))
         index, self._asked = self._asked, None

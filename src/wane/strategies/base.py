@@ -124,6 +124,18 @@ class Strategy(ABC):
             cold: the provider's cache has expired, so that a changed prefix costs nothing.
         """
 
+    def summarised(self, text: str, tokens: int) -> Fitted | SummaryNeeded:  # noqa: ARG002 - for subclasses
+        """Take in the summary that was asked for, and return the next model call's view, or ask for another one.
+
+        Args:
+            text: the summary; empty if it is not known, as in a replay, and then its text in the view is empty too.
+            tokens: its tokens in a request.
+
+        Raises:
+            RuntimeError: if none was asked for.
+        """
+        raise RuntimeError(f"the strategy {self.name!r} did not ask for a summary")
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:

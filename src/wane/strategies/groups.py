@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from typing import Final
 
 from wane.core import Item, Kind
 from wane.core.errors import HistoryError
-
-ASSISTANT: Final = frozenset({Kind.TEXT, Kind.REASONING, Kind.CALL})
+from wane.core.items import ASSISTANT, MessageStarts
 
 
 class Groups:
@@ -31,8 +29,7 @@ class Groups:
         self.first = array("L")
         self.call = array("L")
         self.latest = -1
-        self._message: int | None = None
-        self._growing = False
+        self._starts = MessageStarts()
         self._open: dict[str, list[int]] = {}
 
     def add(self, item: Item) -> int:
@@ -42,8 +39,16 @@ class Groups:
             HistoryError: for a result without an open call.
         """
         index = len(self.tokens)
-        call = self._answered(item, index) if item.kind is Kind.RESULT else index
-        group = self.of[call] if call != index else self._group(item)
+        begins, call = self._starts.begins(item), index
+        if item.kind is Kind.RESULT:
+            call = self._answered(item, index)
+            group = self.of[call]
+        elif item.kind in ASSISTANT and not begins:
+            group = self.latest
+        else:
+            group = len(self.first)
+            self.first.append(index)
+            self.latest = group if begins else self.latest
         self.of.append(group)
         self.tokens.append(item.tokens)
         self.call.append(call)
@@ -55,30 +60,10 @@ class Groups:
         waiting = self._open.get(item.call_id or "")
         if not waiting:
             raise HistoryError(f"item {index} is a result for the call {item.call_id!r}, but no such call is open")
-        self._growing = False
         call = waiting.pop(0)
         if not waiting:
             del self._open[item.call_id or ""]
         return call
-
-    def _group(self, item: Item) -> int:
-        if item.kind not in ASSISTANT:
-            self._growing = False
-            return self._next()
-        # As in the core: items join by the message's ordinal or, without one, with the items right before them.
-        joined = self._growing if item.message is None else self.latest >= 0 and item.message == self._message
-        if not joined:
-            self.latest = self._next()
-            self._message = None
-        if item.message is not None:
-            self._message = item.message
-        self._growing = True
-        return self.latest
-
-    def _next(self) -> int:
-        # The item about to be added is the first of its group.
-        self.first.append(len(self.tokens))
-        return len(self.first) - 1
 
     def at(self, index: object) -> int:
         """Return the number of groups ahead of a recorded cut, which names the item at which the rest begins.

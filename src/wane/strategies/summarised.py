@@ -8,9 +8,10 @@ from typing import Any, ClassVar, Final
 
 from wane.core import Item, Kind, chars
 from wane.core.errors import HistoryError
+from wane.core.items import ASSISTANT
 from wane.formats.base import Part
 from wane.strategies.base import Fitted, Resumable, Settings, Slot, Substitute, SummaryNeeded, item_of
-from wane.strategies.groups import ASSISTANT, Groups
+from wane.strategies.groups import Groups
 
 SUMMARY_TOKENS: Final = 2_000
 """Assumed tokens of a summary that nobody writes, as in a replay."""
@@ -94,15 +95,7 @@ class Summarised(Resumable):
         return SummaryNeeded(self._view if self.reads_all else self._ahead(cut), self.instructions)
 
     def summarised(self, text: str, tokens: int) -> Fitted | SummaryNeeded:
-        """Replace the summarised messages with the summary.
-
-        Args:
-            text: the summary; empty if it is not known, as in a replay, and then its text in the view is empty too.
-            tokens: its tokens in a request.
-
-        Raises:
-            RuntimeError: if `fit` did not ask for one.
-        """
+        """Replace the summarised messages with the summary."""
         if self._due is None:
             raise RuntimeError("fit did not ask for a summary; call it first")
         cut = max(self._due, self._place(tokens + chars(PREFIX))) if self.reads_all else self._due

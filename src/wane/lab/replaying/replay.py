@@ -26,7 +26,7 @@ from wane.lab.replaying.trace import Trace
 from wane.lab.session import RecordedSession
 from wane.prices import CacheUse, Cost, Prices
 from wane.strategies.base import Slot, Strategy, Substitute, SummaryNeeded
-from wane.strategies.summarised import SUMMARY_TOKENS, Summarised
+from wane.strategies.summarised import SUMMARY_TOKENS
 
 REREAD_OUTPUT: Final = 50
 """Output tokens of a tool call that fetches something again."""
@@ -199,7 +199,6 @@ class _Run:
         while isinstance(outcome, SummaryNeeded):
             own += self._summary_call(outcome, call.at)
             started = perf_counter()
-            assert isinstance(self._strategy, Summarised)
             # What the summary would have said is unknown: it has a length and no text.
             outcome = self._strategy.summarised("", self._expected(outcome))
             seconds += perf_counter() - started

@@ -6,9 +6,9 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 
 from wane.core import Item, Kind
+from wane.core.items import ASSISTANT
 from wane.formats.base import Part
 from wane.strategies.base import Fitted, Settings, Slot, Strategy, Substitute
-from wane.strategies.groups import ASSISTANT
 
 
 @dataclass(slots=True)
