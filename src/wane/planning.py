@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
-from wane.core import Counter, Episode, FitReport, Item, Kind, Pinned, Policy, ToolClass, chars, parse_budget
+from wane.core import Counter, Episode, FitReport, Item, Kind, Pinned, Policy, ToolClass, parse_budget
 from wane.core.errors import ConfigError, HistoryError
 from wane.counters import get_counter
 from wane.formats import Format, Part, Transcript, detect_format, get_format
@@ -177,6 +177,3 @@ def _episode_dict(episode: Episode) -> dict[str, Any]:
         "dependencies": list(episode.dependencies),
         "tokens": episode.tokens,
     }
-
-
-__all__ = ["Plan", "chars", "plan"]

@@ -212,13 +212,6 @@ class ContextWindow:
     def _is_exempt(self, episode: Episode) -> bool:
         return episode.prologue and self.policy.prologue == "whole"
 
-    @property
-    def _held_for_good(self) -> int:
-        """Tokens of what no pass may ever take (R13)."""
-        accounting = self.accounting
-        evictable = accounting.items - sum(self._fixed.values()) - self._prologue
-        return accounting.total - accounting.scaled(evictable)
-
     def members(self, name: str) -> tuple[range, ...]:
         """Indexes of all items of an annotated episode, evicted or not, for a recall.
 
@@ -297,12 +290,16 @@ class ContextWindow:
             cold: the provider's cache has expired, so a policy with `evict_when_cold` may evict down to low water
                 early.
         """
-        before, policy = self.accounting.total, self.policy
-        target = policy.target(self._budget)
+        accounting, policy = self.accounting, self.policy
+        before, target = accounting.total, policy.target(self._budget)
         ran = before > self._budget or (cold and policy.evict_when_cold and before > target)
-        trace = self._eviction.run(policy, self._budget, self._held_for_good, self._latest) if ran else ()
-        self.accounting.mark_sent()
-        after = self.accounting.total
+        trace: tuple[Step, ...] = ()
+        if ran:
+            evictable = accounting.items - sum(self._fixed.values()) - self._prologue
+            held_for_good = before - accounting.scaled(evictable)  # R13
+            trace = self._eviction.run(policy, self._budget, held_for_good, self._latest)
+        accounting.mark_sent()
+        after = accounting.total
         satisfied = after <= self._budget
         return FitReport(
             ran=ran,
@@ -425,7 +422,11 @@ class ContextWindow:
         owner, opened = self._owner()
         rank = self._rank(item, owner, verdict)
         self._enter(owner, item, index, rank)
-        self._loosen(owner, item, index, rank)
+        # What overflow may take of an episode that has not settled (R16).
+        if item.kind is Kind.CALL:
+            (owner.durable if rank == REMOVE_RANK else owner.loose)[index] = None
+        elif item.kind is not Kind.TEXT:
+            owner.loose[index] = index
         return Added(index, owner, verdict, opened)
 
     def _add_boundary(self, item: Item, index: int, verdict: Verdict) -> Added:
@@ -480,13 +481,12 @@ class ContextWindow:
             return _ARTIFACT_RANK
         if item.kind is not Kind.CALL:
             return REMOVE_RANK
-        # A rejected `delimiter` call is an ordinary bulk call (R3).
-        return Level.BULK.rank if verdict is not None else _CLASS_RANK[self._tool_class(item)]
-
-    def _tool_class(self, item: Item) -> ToolClass:
+        if verdict is not None:
+            return Level.BULK.rank  # a rejected `delimiter` call is an ordinary bulk call (R3)
         assert item.tool is not None
         name = item.tool.lower()
-        return self._classes.get(name) or item.tool_class or DEFAULT_TOOL_CLASSES.get(name, ToolClass.ARTIFACT)
+        known = self._classes.get(name) or item.tool_class or DEFAULT_TOOL_CLASSES.get(name, ToolClass.ARTIFACT)
+        return _CLASS_RANK[known]
 
     def _enter(self, owner: Episode, item: Item, index: int, rank: int) -> None:
         owner.enter(index, item.tokens, rank)
@@ -494,13 +494,6 @@ class ContextWindow:
             assert item.call_id is not None
             self._calls.setdefault(item.call_id, []).append(OpenCall(owner, rank, index))
             owner.open_calls += 1
-
-    def _loosen(self, owner: Episode, item: Item, index: int, rank: int) -> None:
-        """Note what overflow may take of an episode that has not settled (R16)."""
-        if item.kind is Kind.CALL:
-            (owner.durable if rank == REMOVE_RANK else owner.loose)[index] = None
-        elif item.kind is not Kind.TEXT:
-            owner.loose[index] = index
 
     def _close_implicit(self) -> Episode | None:
         episode, self._implicit = self._implicit, None

@@ -10,7 +10,7 @@ from typing import Final
 
 from wane.core.errors import ConfigError, MissingExtraError
 from wane.core.policy import check_budget
-from wane.strategies.base import Settings, Strategy, policy_of
+from wane.strategies.base import EPISODIC, Settings, Strategy, policy_of
 
 _OURS: Final = {
     "none": ("none", "Uncapped", "everything is sent, whatever the budget"),
@@ -77,8 +77,13 @@ def get_strategy(name: str, settings: Settings | None = None) -> Strategy:
     _check(name)
     settings = Settings() if settings is None else settings
     _check_settings(settings)
-    if name in ("paper", "cwl"):
-        return _by_episode(name, settings)
+    if name in EPISODIC:
+        from wane.strategies.window import WindowStrategy
+
+        policy = policy_of(name, settings.policy)
+        if settings.low_water is not None and name == "cwl":
+            policy = replace(policy, low_water=settings.low_water)
+        return WindowStrategy(name, settings, policy)
     if name in _OURS:
         module, made, _ = _OURS[name]
         return _maker(f"wane.strategies.{module}", made)(settings)
@@ -95,15 +100,6 @@ def _maker(module: str, made: str) -> Callable[[Settings], Strategy]:
     # Loaded only on demand: some import large libraries.
     maker: Callable[[Settings], Strategy] = getattr(import_module(module), made)
     return maker
-
-
-def _by_episode(name: str, settings: Settings) -> Strategy:
-    from wane.strategies.window import WindowStrategy
-
-    policy = policy_of(name, settings.policy)
-    if settings.low_water is not None and name == "cwl":
-        policy = replace(policy, low_water=settings.low_water)
-    return WindowStrategy(name, settings, policy)
 
 
 def _check(name: str) -> None:
