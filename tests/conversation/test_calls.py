@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Hashable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from tests.conversation.support import DIALECTS, Dialect, Session, fresh, histories
 from tests.strategies import times
 from wane import ConfigError, Kind
-from wane.conversation import Call, Conversation
+from wane.conversation import Adapter, Call, Conversation
 from wane.conversation.calls import NOT_A_CALL
 
 every_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=str)
@@ -281,6 +282,26 @@ def test_calls_of_an_answer_in_the_history_are_found_too() -> None:
     assert conversation.answer(Call("delimiter", {}, "b")).startswith("Ended")
     assert conversation.answer(Call("delimiter", start("x"))).startswith("Started")
     assert conversation.answer(Call("delimiter", {}), position=1).startswith("Ended")
+
+
+class InParts(Adapter[dict[str, Any]]):
+    """Messages that name the answer that they are a part of."""
+
+    def group(self, message: dict[str, Any]) -> Hashable | None:
+        return message.get("answer")
+
+
+def test_an_answer_in_several_messages_has_one_count_of_its_calls() -> None:
+    look = {**answer(("r", "read", {}), ("a", "delimiter", start("x"))), "answer": 1}
+    done = {**answer(("b", "delimiter", END)), "answer": 1}
+    for asked_for, word in (({"position": 1}, "Started"), ({"position": 2}, "Ended")):
+        conversation = Conversation(adapter=InParts())
+        conversation.ingest([user("Go."), look, done])
+        assert conversation.answer(Call("delimiter", {}), **asked_for).startswith(word)
+    conversation = Conversation(adapter=InParts())
+    conversation.ingest([user("Go."), look, done])
+    assert conversation.answer(Call("delimiter", start("x"))).startswith("Started")
+    assert conversation.answer(Call("delimiter", END)).startswith("Ended")
 
 
 def test_open_calls_of_earlier_answers_keep_their_verdicts() -> None:

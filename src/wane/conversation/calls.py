@@ -19,7 +19,7 @@ NOT_A_CALL: Final = (
 )
 """Answer to a call that is not in the model's latest answer."""
 
-NO_VERDICTS: Final[Mapping[str, Any]] = {"by_id": {}, "left": []}
+NO_VERDICTS: Final[Mapping[str, Any]] = {"by_id": {}, "left": [], "count": 0}
 """The export of empty `Verdicts`."""
 
 
@@ -92,6 +92,7 @@ class Verdicts:
         self._by_id: dict[str, str] = {}
         self._left: dict[int, _Verdict] = {}
         self._answer: list[_Verdict] = []  # all of the latest answer
+        self._count = 0  # calls of the latest answer, as far as it is in the history
         self._foreseen = 0  # calls of an answer that is not in the history yet
         self._ahead: list[Any] = []  # arguments of its `delimiter` calls
         self._ids: set[str] = set()  # ids of all its calls
@@ -107,9 +108,10 @@ class Verdicts:
             open_calls: ids of all calls without a result.
             more: whether it belongs to the same answer as the last one.
         """
-        verdicts = [*self._answer] if more else []
-        judged = [pair for pair in zip(parts, texts, strict=True) if pair[0].kind is Kind.CALL]
-        for position, (part, text) in enumerate(judged, len(verdicts)):
+        verdicts, first = ([*self._answer], self._count) if more else ([], 0)
+        calls = [pair for pair in zip(parts, texts, strict=True) if pair[0].kind is Kind.CALL]
+        self._count = first + len(calls)
+        for position, (part, text) in enumerate(calls, first):
             if text is not None:
                 verdicts.append(_Verdict(position, part.call_id, _normalised(part.arguments), text))
         same = [v.arguments for v in verdicts] == [v.arguments for v in self._answer] and self._foreseen > 0
@@ -176,12 +178,12 @@ class Verdicts:
     def export(self) -> dict[str, Any]:
         """Return the verdicts that are left, as JSON data."""
         rows = [[v.position, v.id, v.arguments, v.text] for v in self._left.values()]
-        return {"by_id": dict(self._by_id), "left": rows}
+        return {"by_id": dict(self._by_id), "left": rows, "count": self._count}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore the state that `export` returned."""
         self._by_id = dict(state["by_id"])
-        self._answer = [_Verdict(*row) for row in state["left"]]
+        self._answer, self._count = [_Verdict(*row) for row in state["left"]], state["count"]
         self._left = {verdict.position: verdict for verdict in self._answer}
 
 

@@ -11,12 +11,13 @@ from typing import Any, Final
 from wane.core import Added, Episode, Item, Kind
 from wane.core.delimiter import quote
 from wane.core.errors import ConfigError
+from wane.core.items import ASSISTANT
 
 REMIND_AT: Final = 0.2
 """Share of the budget that unannotated work may fill by default before the model is reminded."""
 
 _FIRST: Final = 0.25  # part of the share that must fill before the first reminder, if no episode was started
-_WORK: Final = frozenset({Kind.TEXT, Kind.REASONING, Kind.CALL, Kind.RESULT})
+_WORK: Final = ASSISTANT | {Kind.RESULT}
 
 _NEVER: Final = (
     "you have not started an episode yet. Start one with `delimiter`, in the same message as your next tool call, "
