@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Generic
 
-from wane.conversation.view import writing
 from wane.core import DELIMITER, Kind
 from wane.core.errors import ConfigError
 from wane.formats.base import Format, MessageT, Part
-from wane.formats.writing import WritingFormat
+from wane.formats.writing import WritingFormat, writing
 
 NOT_A_CALL: Final = (
     "Error: `delimiter` marks the conversation, so it works only as a tool call of its own in a message."

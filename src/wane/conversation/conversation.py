@@ -16,13 +16,12 @@ from wane.conversation.request import Request
 from wane.conversation.settings import ConversationSettings
 from wane.conversation.state import Digest, export_conversation, restore_conversation
 from wane.conversation.timeline import CACHE_LIFETIME, Prepared, Setup, Timeline
-from wane.conversation.view import writing
 from wane.core import DEFAULT_BUDGET, Added, Counter, Kind, Mark, Policy, ToolClass, parse_budget
 from wane.core.errors import ConfigError
 from wane.counters import get_counter
 from wane.formats import get_format
 from wane.formats.base import Format
-from wane.formats.writing import WritingFormat
+from wane.formats.writing import WritingFormat, writing
 from wane.recall import RECALL, answer
 from wane.strategies.base import Annotate, Done, Settings, SummaryNeeded
 

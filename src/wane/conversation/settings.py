@@ -9,10 +9,10 @@ from typing import Any, Generic
 from wane.conversation.engine import SEARCHED
 from wane.conversation.request import DELIMITER_TOOL, RECALL_ALONE, RECALL_TOOL, Tool
 from wane.conversation.timeline import Setup, Timeline
-from wane.conversation.view import writing
 from wane.core import ContextWindow, Episode, Policy, ToolClass, parse_budget
 from wane.core.guidance import guidance
 from wane.formats.base import Format, MessageT
+from wane.formats.writing import writing
 from wane.strategies.base import ANNOTATED
 from wane.strategies.fold import FOLDING
 

@@ -7,26 +7,10 @@ from itertools import groupby
 from typing import Generic
 
 from wane.conversation.engine import Engine
-from wane.core.errors import ConfigError
 from wane.formats.base import Format, MessageT, Transcript, keep_some
 from wane.formats.turns import required_opening
-from wane.formats.writing import WritingFormat
+from wane.formats.writing import writing
 from wane.strategies.base import Slot, Substitute, item_of
-
-
-def writing(format: Format[MessageT], what: str) -> WritingFormat[MessageT]:  # noqa: A002 - the field's word
-    """Return a format that writes messages.
-
-    Args:
-        format: the format.
-        what: what needs it, for the error.
-
-    Raises:
-        ConfigError: if the format cannot write messages.
-    """
-    if isinstance(format, WritingFormat):
-        return format
-    raise ConfigError(f"{what} needs messages of Wane's own, and the format {format.name!r} writes none")
 
 
 def places(view: Iterable[Slot]) -> list[int]:

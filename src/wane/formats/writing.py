@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
+from wane.core.errors import ConfigError
 from wane.formats.base import Format, MessageT
 
 
@@ -66,3 +67,18 @@ class WritingFormat(Format[MessageT], Protocol[MessageT]):
             text: the text.
         """
         ...
+
+
+def writing(format: Format[MessageT], what: str) -> WritingFormat[MessageT]:  # noqa: A002 - the field's word
+    """Return a format that writes messages.
+
+    Args:
+        format: the format.
+        what: what needs it, for the error.
+
+    Raises:
+        ConfigError: if the format cannot write messages.
+    """
+    if isinstance(format, WritingFormat):
+        return format
+    raise ConfigError(f"{what} needs messages of Wane's own, and the format {format.name!r} writes none")
