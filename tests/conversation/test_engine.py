@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wane import Item, Kind
+from wane import ConfigError, Item, Kind
 from wane.conversation.engine import Engine
 from wane.formats.base import Part
 from wane.strategies.base import Fitted, Settings
@@ -78,3 +78,9 @@ def test_a_reminder_counts_as_the_provider_counts() -> None:
     assert reminded(100, 800)
     assert reminded(300, 150)
     assert not reminded(300, 190)
+
+
+def test_a_strategy_that_cannot_be_resumed_is_for_replays() -> None:
+    pytest.importorskip("langchain")
+    with pytest.raises(ConfigError, match="'langchain-trim' can only be replayed"):
+        Engine("langchain-trim", Settings(BUDGET))
