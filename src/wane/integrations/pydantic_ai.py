@@ -17,8 +17,8 @@ from copy import copy
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
-from wane.conversation import Call, Conversation, Request
-from wane.conversation.events import Event, Listener
+from wane.conversation import Call, Conversation, Request, Tool
+from wane.conversation.events import BudgetUnmet, EpisodeClosed, EpisodeOpened, Event, Listener, PassRan, Reminded
 from wane.conversation.reminder import REMIND_AT
 from wane.conversation.timeline import CACHE_LIFETIME
 from wane.core import DEFAULT_BUDGET, Counter, Policy, ToolClass
@@ -26,7 +26,8 @@ from wane.core.errors import ConfigError, MissingExtraError
 from wane.core.items import DELIMITER
 
 try:
-    from pydantic_ai import CallToolsNode, ModelSettings, RunContext
+    from pydantic_ai import CallToolsNode, CapabilityEvent, FunctionToolset, ModelSettings, RunContext
+    from pydantic_ai import Tool as AgentTool
     from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.exceptions import ModelRetry
     from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, ToolCallPart
@@ -37,15 +38,7 @@ except ImportError as error:
 from wane.formats.pydantic_ai import BEYOND_JSON, PydanticAIFormat, beyond_json, raw_arguments, with_encodable_text
 from wane.integrations.lifecycle import Warner
 from wane.integrations.pydantic_ai_messages import Outgoing, PydanticAIAdapter, TurnAligner
-from wane.integrations.pydantic_ai_run import (
-    BudgetUnmetEvent,
-    EpisodeClosedEvent,
-    EpisodeOpenedEvent,
-    LifecycleToolset,
-    PassRanEvent,
-    RemindedEvent,
-    stream_event,
-)
+from wane.recall import RECALL
 from wane.strategies.base import Annotate
 
 if TYPE_CHECKING:
@@ -149,55 +142,57 @@ class ContextLifecycle(AbstractCapability[Any]):
     id: str | None = "context_lifecycle"
 
     def __post_init__(self) -> None:
-        self._run: _Run | None = None
         self._warner = Warner()
         # Settings that cannot work are reported here, not in the first run.
-        self._outgoing = Outgoing(self._new() if self.conversation is None else self.conversation)
+        self._conversation = self._new() if self.conversation is None else self.conversation
+        self._outgoing = Outgoing(self._conversation)
+        self._in_run = False
+        self._tools: Sequence[Tool] = ()  # the agent's, which stay the same during a run
+        self._past = 0  # responses in the run's history from earlier runs, for which there are no events
+        self._history: list[ModelMessage] | None = None  # the run's messages at the last hook
+        self._events: list[Event] = []  # not published yet
 
     async def for_run(self, ctx: RunContext[Any]) -> Self:
         """Return an instance with the run's own conversation, so that runs may overlap."""
         run = copy(self)
-        if self.conversation is not None:
-            run._run = _Run(self.conversation, self._outgoing)
-        else:
-            conversation = self._new()
-            past = sum(isinstance(message, ModelResponse) for message in ctx.messages)
-            run._run = _Run(conversation, Outgoing(conversation), self.listener, past)
+        run._in_run, run._events = True, []
+        if self.conversation is None:
+            run._conversation = self._new()
+            run._outgoing = Outgoing(run._conversation)
+            run._past = sum(isinstance(message, ModelResponse) for message in ctx.messages)
+        # An agent that marks no episodes needs no tools, unless its strategy makes it search.
+        if run._conversation.delimits or run._conversation.searches:
+            run._tools = run._conversation.own_tools
         return run
 
-    def get_toolset(self) -> LifecycleToolset | None:
+    def get_toolset(self) -> FunctionToolset[Any] | None:
         """Return the agent's tools."""
-        run = self._run
-        return LifecycleToolset(run.conversation, run.tools) if run and run.tools else None
+        return FunctionToolset(list(map(self._tool, self._tools)), id="context_lifecycle") if self._tools else None
 
     def get_instructions(self) -> str | None:
         """Return the guidance on annotation (paper, section 4.2)."""
-        if self._run is None or not self._run.tools:
-            return None
-        return self.guidance or self._run.conversation.instructions
+        return self.guidance or self._conversation.instructions if self._tools else None
 
     def get_model_settings(self) -> Callable[[RunContext[Any]], ModelSettings] | None:
         """Return settings that keep the system prompt the same with and without a reminder."""
-        return _steady_framing if self._run is not None and self._run.conversation.reminds else None
+        return _steady_framing if self._in_run and self._conversation.reminds else None
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: WrapRunHandler) -> AgentRunResult[Any]:  # noqa: ARG002
         """Take in the end of the run's history, however the run ended."""
-        run = self._running()
-        run.conversation.listeners.append(run.hear)
+        self._conversation.listeners.append(self._hear)
         try:
             return await handler()
         finally:
-            if run.history is not None:
-                run.sync(run.history)
-            run.conversation.listeners.remove(run.hear)
+            if self._history is not None:
+                self._sync(self._history)
+            self._conversation.listeners.remove(self._hear)
 
     async def before_node_run(self, ctx: RunContext[Any], *, node: AgentNode[Any]) -> AgentNode[Any]:
         """Take in a response as soon as it is in the history, before its tools run."""
-        run = self._running()
-        run.history = ctx.messages
+        self._history = ctx.messages
         if isinstance(node, CallToolsNode):
-            run.sync(ctx.messages)
-            await run.publish(ctx)
+            self._sync(ctx.messages)
+            await self._publish(ctx)
         return node
 
     async def prepare_model_request(
@@ -212,22 +207,23 @@ class ContextLifecycle(AbstractCapability[Any]):
         Raises:
             ConfigError: if the strategy needs a summary and there is no `summarise`.
         """
-        run, parameters = self._running(), request_context.model_request_parameters
-        run.describe(definitions_text([*parameters.function_tools, *parameters.output_tools]))
-        run.sync(ctx.messages)
+        conversation, parameters = self._conversation, request_context.model_request_parameters
+        # Past requests had the tools too, so this comes before the history.
+        conversation.overhead = definitions_text([*parameters.function_tools, *parameters.output_tools])
+        self._sync(ctx.messages)
         settings = request_context.model_settings or {}
         if settings.get("openai_conversation_id"):
             self._warner.warn(_STORED)
             return request_context
         for setting in filter(settings.get, _COMPACTING):
             self._warner.warn(_COMPACTED.format(setting=setting))
-        request = run.conversation.request()
+        request = conversation.request()
         while request.for_summary:
-            request = run.conversation.summarised(await self._summary(request_context.model, request))
-        request_context.messages = run.outgoing.messages(
+            request = conversation.summarised(await self._summary(request_context.model, request))
+        request_context.messages = self._outgoing.messages(
             request.view, request_context.messages, ctx.messages, request.reminder
         )
-        await run.publish(ctx)
+        await self._publish(ctx)
         return request_context
 
     async def after_model_request(
@@ -250,25 +246,63 @@ class ContextLifecycle(AbstractCapability[Any]):
     ) -> str | dict[str, Any]:
         """Refuse arguments that JSON cannot write; the next request shows them as malformed.
 
+        Own tools get their arguments as the model wrote them, and explain a mistake in an ordinary result: a failed
+        validation would use up retries and could end the run.
+
         It also judges `delimiter` calls whose response is not in the history yet: `run_stream` runs the tools of the
         response with the output before that. It validates all calls of the response in order.
         """
-        run = self._running()
-        # Our own tools refuse by a result, which uses no retry.
-        if call.tool_name not in {tool.name for tool in run.tools} and beyond_json(args):
-            raise ModelRetry(BEYOND_JSON)
         # A call from inside another tool, such as one that runs code, comes after the response is in the history.
         if call.tool_name == DELIMITER and ctx.messages and isinstance(ctx.messages[-1], ModelRequest):
-            run.conversation.foresee([Call(DELIMITER, raw_arguments(call), call.tool_call_id)])
+            self._conversation.foresee([Call(DELIMITER, raw_arguments(call), call.tool_call_id)])
+        if call.tool_name in {tool.name for tool in self._tools}:
+            return {"raw": args}
+        if beyond_json(args):
+            raise ModelRetry(BEYOND_JSON)
         return args
 
+    def _tool(self, tool: Tool) -> AgentTool[Any]:
+        """A tool that the conversation answers, and that never asks for a retry."""
+
+        async def answer(ctx: RunContext[Any], raw: str | dict[str, Any]) -> str:
+            # The response with the call is in the history, and is judged as a whole, in whatever order its tools run.
+            self._conversation.ingest(ctx.messages)
+            if tool.name == RECALL and beyond_json(raw):
+                return f"Error: {BEYOND_JSON}"
+            return self._conversation.answer(Call(tool.name, raw, ctx.tool_call_id))
+
+        return AgentTool.from_schema(answer, tool.name, tool.description, dict(tool.schema), takes_ctx=True)
+
     async def _summary(self, model: Model[Any], request: Request[ModelMessage]) -> str:
-        run = self._running()
         if self.summarise is None:
-            strategy = run.conversation.strategy
+            strategy = self._conversation.strategy
             raise ConfigError(f"the strategy {strategy!r} needs summaries; give ContextLifecycle a `summarise`")
         *messages, asking = request.view
-        return await self.summarise(model, messages, run.conversation.format.parts(asking)[0].text)
+        return await self.summarise(model, messages, self._conversation.format.parts(asking)[0].text)
+
+    def _sync(self, history: list[ModelMessage]) -> None:
+        """Take in what is new in the run's whole history."""
+        self._history = history
+        if self._past:
+            ends = [number for number, message in enumerate(history, 1) if isinstance(message, ModelResponse)]
+            self._conversation.ingest(history[: max(ends[: self._past], default=0)])
+            self._past = 0
+        self._conversation.ingest(history)
+
+    def _hear(self, event: Event) -> None:
+        """Pass an event to the listener, and keep it until it can be published."""
+        if self._past:
+            return
+        if self.listener is not None and self.conversation is None:
+            self.listener(event)
+        self._events.append(event)
+
+    async def _publish(self, ctx: RunContext[Any]) -> None:
+        """Emit the kept events to the run's event stream."""
+        events, self._events = self._events, []
+        for event in events:
+            if (emitted := _stream_event(event)) is not None:
+                await ctx.emit(emitted)
 
     def _new(self) -> Conversation[ModelMessage]:
         return new_conversation(
@@ -283,71 +317,6 @@ class ContextLifecycle(AbstractCapability[Any]):
             cache_lifetime=self.cache_lifetime,
             strategy=self.strategy,
         )
-
-    def _running(self) -> _Run:
-        assert self._run is not None, "Pydantic AI calls for_run before any hook"
-        return self._run
-
-
-class _Run:
-    """The state of one run.
-
-    Args:
-        conversation: its conversation.
-        outgoing: makes the messages of its requests.
-        listener: called with each event.
-        past: number of responses in its history from earlier runs, for which there are no events.
-
-    Attributes:
-        tools: the agent's tools, which stay the same during the run.
-        history: its messages at the last hook.
-    """
-
-    def __init__(
-        self,
-        conversation: Conversation[ModelMessage],
-        outgoing: Outgoing,
-        listener: Listener | None = None,
-        past: int = 0,
-    ) -> None:
-        self.conversation = conversation
-        self.outgoing = outgoing
-        # An agent that marks no episodes needs no tools, unless its strategy makes it search.
-        self.tools = conversation.own_tools if conversation.delimits or conversation.searches else ()
-        self.history: list[ModelMessage] | None = None
-        self._listener = listener
-        self._past = past
-        self._definitions: str | None = None
-        self._events: list[Event] = []
-
-    def describe(self, definitions: str) -> None:
-        """Set the tool definitions of every request. Call it before `sync`, because past requests had them too."""
-        if definitions != self._definitions:
-            self._definitions = self.conversation.overhead = definitions
-
-    def sync(self, history: list[ModelMessage]) -> None:
-        """Take in what is new in the run's whole history."""
-        self.history = history
-        if self._past:
-            ends = [number for number, message in enumerate(history, 1) if isinstance(message, ModelResponse)]
-            self.conversation.ingest(history[: max(ends[: self._past], default=0)])
-            self._past = 0
-        self.conversation.ingest(history)
-
-    def hear(self, event: Event) -> None:
-        """Pass an event to the listener, and keep it until it can be published."""
-        if self._past:
-            return
-        if self._listener is not None:
-            self._listener(event)
-        self._events.append(event)
-
-    async def publish(self, ctx: RunContext[Any]) -> None:
-        """Emit the kept events to the run's event stream."""
-        events, self._events = self._events, []
-        for event in events:
-            if (emitted := stream_event(event)) is not None:
-                await ctx.emit(emitted)
 
 
 def definitions_text(tools: Sequence[ToolDefinition]) -> str:
@@ -364,3 +333,95 @@ def _steady_framing(ctx: RunContext[Any]) -> ModelSettings:
     # cache both times.
     said = (ctx.model_settings or {}).get("framing_announcement")
     return ModelSettings() if said else ModelSettings(framing_announcement="always")
+
+
+# Events of a run's event stream
+
+
+@dataclass(kw_only=True)
+class PassRanEvent(CapabilityEvent, namespace="context_lifecycle"):
+    """A pass ran before a model request.
+
+    Attributes:
+        tokens_before: tokens of the view before it.
+        tokens_after: tokens of the view after it.
+        budget: tokens that the view may hold.
+        evicted: number of items that left the view.
+    """
+
+    tokens_before: int
+    tokens_after: int
+    budget: int
+    evicted: int
+
+
+@dataclass(kw_only=True)
+class BudgetUnmetEvent(CapabilityEvent, namespace="context_lifecycle"):
+    """A request goes out over the budget.
+
+    Attributes:
+        excess: tokens over the budget.
+        explanation: what holds the tokens, for people.
+    """
+
+    excess: int
+    explanation: str
+
+
+@dataclass(kw_only=True)
+class EpisodeOpenedEvent(CapabilityEvent, namespace="context_lifecycle"):
+    """An annotated episode began.
+
+    Attributes:
+        name: its name.
+        type: `expl` or `act`.
+        dependencies: names of the explorations that an act builds on.
+    """
+
+    name: str
+    type: str
+    dependencies: list[str]
+
+
+@dataclass(kw_only=True)
+class EpisodeClosedEvent(CapabilityEvent, namespace="context_lifecycle"):
+    """An annotated episode ended.
+
+    Attributes:
+        name: its name.
+        type: `expl` or `act`.
+        description: what an exploration learned; None for an act.
+    """
+
+    name: str
+    type: str
+    description: str | None
+
+
+@dataclass(kw_only=True)
+class RemindedEvent(CapabilityEvent, namespace="context_lifecycle"):
+    """A request reminds the agent to mark its work."""
+
+
+def _stream_event(event: Event) -> CapabilityEvent | None:
+    """Return an event for the event stream; None for events that its consumers do not need."""
+    match event:
+        case PassRan(report):
+            evicted = sum(len(step.removed) for step in report.steps)
+            return PassRanEvent(
+                tokens_before=report.tokens_before,
+                tokens_after=report.tokens_after,
+                budget=report.budget,
+                evicted=evicted,
+            )
+        case BudgetUnmet(report):
+            return BudgetUnmetEvent(excess=report.excess, explanation=report.shortfall)
+        case EpisodeOpened(episode) if episode.name is not None:
+            return EpisodeOpenedEvent(
+                name=episode.name, type=episode.type.value, dependencies=list(episode.dependencies)
+            )
+        case EpisodeClosed(episode) if episode.name is not None:
+            return EpisodeClosedEvent(name=episode.name, type=episode.type.value, description=episode.description)
+        case Reminded():
+            return RemindedEvent()
+    return None
