@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import repeat, takewhile
+from dataclasses import replace
+from itertools import chain, islice, takewhile
 from operator import is_
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from pydantic_ai.messages import (
     BaseToolCallPart,
@@ -27,7 +27,6 @@ from pydantic_ai.messages import (
 )
 
 from wane.conversation import Adapter, Aligner, Alignment, Conversation
-from wane.conversation.events import Event, HistoryForked, HistoryReplaced, MessageTaken
 from wane.core import Kind
 from wane.formats.base import Part
 from wane.formats.pydantic_ai import PydanticAIFormat, sendable
@@ -38,7 +37,13 @@ _FORMAT: Final = PydanticAIFormat()
 _NAMESPACE: Final = "__pydantic_ai__"
 _CONTEXT_KEYS: Final = ("context_input_tokens", "initial_input_tokens")
 
-_Key = tuple[object, ...]
+_Key: TypeAlias = tuple[object, ...]
+
+_Sized: TypeAlias = tuple[ModelMessage, int]
+"""A message with the number of its parts when it was taken in, because requests grow in place."""
+
+_Turn: TypeAlias = list[_Sized]
+"""Requests, and the response to them if there is one yet."""
 
 
 class PydanticAIAdapter(Adapter[ModelMessage]):
@@ -70,194 +75,121 @@ class PydanticAIAdapter(Adapter[ModelMessage]):
         return isinstance(message, ModelResponse)
 
 
-@dataclass(slots=True)
-class _Entry:
-    """A message of the history when it was taken in.
-
-    Attributes:
-        message: the message.
-        size: number of its parts at the time.
-        number: its position among the messages taken in; None if it was not taken in as a whole.
-    """
-
-    message: ModelMessage
-    size: int
-    number: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _NewMessage:
-    """A new message, or a copy of one with only its new parts; and its entry, if all of it is new."""
-
-    message: ModelMessage
-    entry: _Entry | None
-
-
-@dataclass(frozen=True, slots=True)
-class _TurnAlignment(Alignment[ModelMessage]):
-    """An alignment, with the history's entries from the first one that may have changed."""
-
-    since: int = 0
-    entries: Sequence[_Entry] = ()
-
-
 class TurnAligner(Aligner[ModelMessage]):
     """Compares histories turn by turn: the requests before a response, and the response."""
 
     def __init__(self) -> None:
-        self._entries: list[_Entry] = []
-        self._messages: list[ModelMessage] = []  # of the entries
-        self._count = 0  # number of messages taken in, which may be parts of the history's messages
+        self._known: list[_Sized] = []  # what was taken in: the history's messages, or new parts of them
+        self._seen: list[ModelMessage] = []  # the latest history
+        self._open: list[int] = []  # the sizes of its requests after the last response
 
     def align(self, history: Sequence[ModelMessage]) -> Alignment[ModelMessage]:
         """Compare a run's whole history with the known one; messages that are the same objects cost nothing."""
-        known = self._entries
-        same = self._unchanged(history)
-        if same == len(known):
-            new = [_Entry(message, len(message.parts), self._count + n) for n, message in enumerate(history[same:])]
-            return _TurnAlignment(self._count, history[same:], (), same, new)
-        # Back to the end of a response, because only there are both histories surely divided alike.
-        while same and isinstance(known[same - 1].message, ModelRequest):
-            same -= 1
-        new = [_Entry(message, len(message.parts)) for message in history[same:]]
-        return self._compared(same, new)
+        seen = self._seen
+        # The common case, at the speed of C; only requests that no response has followed yet may grow.
+        if len(history) >= len(seen) and all(map(is_, seen, history)) and _open_sizes(seen) == self._open:
+            return Alignment(len(self._known), history[len(seen) :])
+        same = sum(1 for _ in takewhile(bool, map(is_, seen, history)))
+        # Back to the end of a response, because only there both histories are surely divided alike.
+        same = _settled(history[:same])
+        kept = self._behind(sum(isinstance(message, ModelResponse) for message in history[:same]))
+        rest = _turns(_sized(history[same:]))
+        added, renewed = list[ModelMessage](), list[tuple[int, ModelMessage]]()
+        for turn in _turns(self._known[kept:]):
+            after = next(rest, None)
+            fresh = None if after is None else _added(turn, after)
+            if after is None or fresh is None:
+                # Everything after the last equal turn is taken in again.
+                rest = chain([] if after is None else [after], rest)
+                break
+            renewed += _renewed(kept, turn, after)
+            kept, added = kept + len(turn), fresh
+        return Alignment(kept, [*added, *(message for turn in rest for message, _ in turn)], renewed)
 
-    def accept(self, history: Sequence[ModelMessage], alignment: Alignment[ModelMessage]) -> None:  # noqa: ARG002
+    def accept(self, history: Sequence[ModelMessage], alignment: Alignment[ModelMessage]) -> None:
         """Remember a history that was taken in."""
-        assert isinstance(alignment, _TurnAlignment)
-        self._entries[alignment.since :] = alignment.entries
-        self._messages[alignment.since :] = [entry.message for entry in alignment.entries]
-        self._count = alignment.kept + len(alignment.fresh)
+        for number, message in alignment.renewed:
+            self._known[number] = message, self._known[number][1]
+        del self._known[alignment.kept :]
+        self._known += _sized(alignment.fresh)
+        self._seen, self._open = list(history), _open_sizes(history)
 
     def extend(self, messages: Sequence[ModelMessage]) -> None:
         """Remember messages that were taken in."""
-        for message in messages:
-            self._entries.append(_Entry(message, len(message.parts), self._count))
-            self._messages.append(message)
-            self._count += 1
+        self._known += _sized(messages)
+        self._seen += messages
+        self._open = _open_sizes(self._seen)
 
-    def _unchanged(self, history: Sequence[ModelMessage]) -> int:
-        """How many messages at the start are the same objects with the same number of parts."""
-        known = self._entries
-        # The common case, at the speed of C; only requests that no response has followed yet may grow.
-        if len(history) >= len(known) and all(map(is_, self._messages, history)):
-            tail = takewhile(lambda entry: isinstance(entry.message, ModelRequest), reversed(known))
-            if all(len(entry.message.parts) == entry.size for entry in tail):
-                return len(known)
-        pairs = enumerate(zip(known, history, strict=False))
-        changed = (n for n, (entry, m) in pairs if entry.message is not m or len(m.parts) != entry.size)
-        return next(changed, min(len(known), len(history)))
-
-    def _compared(self, since: int, new: list[_Entry]) -> _TurnAlignment:
-        """Align a history that has changed after an entry, by its new entries from there on."""
-        before, after = list(_turns(self._entries[since:])), list(_turns(new))
-        kept = _behind(self._entries[since - 1]) if since else 0
-        renewed: list[_Entry] = []
-        for number, turn in enumerate(before):
-            extra = _extra(turn, after[number]) if number < len(after) else None
-            if extra is None:
-                # Everything after the last equal turn is taken in again.
-                return _grown(kept, [], after[number:], since, new, renewed)
-            renewed += _carried(turn, after[number])
-            if number + 1 == len(before):
-                return _grown(self._count, extra, after[number + 1 :], since, new, renewed)
-            assert turn.response is not None, "only the last turn waits for its response"
-            kept = _behind(turn.response)
-        raise AssertionError("nothing was known that could have changed")
+    def _behind(self, turns: int) -> int:
+        """How many messages were taken in up to the last response of so many turns."""
+        ends = (number for number, (message, _) in enumerate(self._known, 1) if isinstance(message, ModelResponse))
+        return next(islice(ends, turns - 1, None)) if turns else 0
 
 
-def _grown(
-    kept: int,
-    extra: Sequence[_NewMessage],
-    turns: Sequence[_Turn],
-    since: int,
-    entries: Sequence[_Entry],
-    renewed: Sequence[_Entry] = (),
-) -> _TurnAlignment:
-    changed = [(entry.number, entry.message) for entry in renewed if entry.number is not None]
-    fresh = [*extra, *(_NewMessage(entry.message, entry) for turn in turns for entry in turn.entries)]
-    for number, each in enumerate(fresh, kept):
-        if each.entry is not None:
-            each.entry.number = number
-    return _TurnAlignment(kept, [each.message for each in fresh], changed, since, entries)
+def _sized(messages: Iterable[ModelMessage]) -> list[_Sized]:
+    return [(message, len(message.parts)) for message in messages]
 
 
-def _behind(response: _Entry) -> int:
-    """How many messages were taken in up to a response."""
-    assert response.number is not None, "a response is taken in as a whole"
-    return response.number + 1
+def _open_sizes(messages: Sequence[ModelMessage]) -> list[int]:
+    return [len(message.parts) for message in messages[_settled(messages) :]]
 
 
-@dataclass(slots=True)
-class _Turn:
-    """Requests and the response to them; None if there is none yet."""
-
-    requests: list[_Entry]
-    response: _Entry | None = None
-
-    @property
-    def entries(self) -> list[_Entry]:
-        return self.requests if self.response is None else [*self.requests, self.response]
-
-
-def _turns(entries: Sequence[_Entry]) -> Iterator[_Turn]:
-    turn = _Turn([])
-    for entry in entries:
-        if isinstance(entry.message, ModelResponse):
-            turn.response = entry
+def _turns(messages: Iterable[_Sized]) -> Iterator[_Turn]:
+    turn: _Turn = []
+    for message in messages:
+        turn.append(message)
+        if isinstance(message[0], ModelResponse):
             yield turn
-            turn = _Turn([])
-        else:
-            turn.requests.append(entry)
-    if turn.requests:
+            turn = []
+    if turn:
         yield turn
 
 
-def _extra(before: _Turn, after: _Turn) -> list[_NewMessage] | None:
+def _split(turn: _Turn) -> tuple[_Turn, _Turn]:
+    """The requests of a turn, and its response."""
+    end = len(turn) - isinstance(turn[-1][0], ModelResponse)
+    return turn[:end], turn[end:]
+
+
+def _added(before: _Turn, after: _Turn) -> list[ModelMessage] | None:
     """What a turn adds to the known one; None if it is another turn."""
-    closed = before.response
-    if closed and (after.response is None or _keys(closed) != _keys(after.response)):
+    (requests, response), (new_requests, new_response) = _split(before), _split(after)
+    if response and list(map(_keys, response)) != list(map(_keys, new_response)):
         return None
-    unmatched = Counter(key for entry in before.requests for key in _keys(entry))
-    fresh: list[_NewMessage] = []
-    for entry in after.requests:
+    unmatched = Counter(key for request in requests for key in _keys(request))
+    added: list[ModelMessage] = []
+    for message, size in new_requests:
         new = []
-        for position, key in enumerate(_keys(entry)):
+        for position, key in enumerate(_keys((message, size))):
             if unmatched[key] > 0:
                 unmatched[key] -= 1
             else:
                 new.append(position)
         if new:
-            whole = len(new) == entry.size
-            fresh.append(
-                _NewMessage(entry.message if whole else _FORMAT.keep(entry.message, new), entry if whole else None)
-            )
-    if unmatched.total() or (closed and fresh):
+            added.append(message if len(new) == size else _FORMAT.keep(message, new))
+    if unmatched.total() or (response and added):
         return None
-    if after.response and not closed:
-        fresh.append(_NewMessage(after.response.message, after.response))
-    return fresh
+    return added if response else [*added, *(message for message, _ in new_response)]
 
 
-def _carried(before: _Turn, after: _Turn) -> list[_Entry]:
-    """Carry positions over to messages that match one to one; return those that are other objects now."""
-    pairs = list(zip(before.requests, after.requests, strict=False))
-    if len(pairs) != len(before.requests) or any(_keys(one) != _keys(other) for one, other in pairs):
+def _renewed(first: int, before: _Turn, after: _Turn) -> list[tuple[int, ModelMessage]]:
+    """The messages of a turn that are other objects now, by position, as far as they match one to one."""
+    (requests, response), (new_requests, new_response) = _split(before), _split(after)
+    pairs = list(zip(requests, new_requests, strict=False))
+    if len(pairs) < len(requests) or any(_keys(old) != _keys(new) for old, new in pairs):
         pairs = []
-    if before.response and after.response:
-        pairs.append((before.response, after.response))
-    for one, other in pairs:
-        other.number = one.number
-    return [other for one, other in pairs if other.message is not one.message]
+    numbered = [*enumerate(pairs, first), *enumerate(zip(response, new_response, strict=False), first + len(requests))]
+    return [(number, new[0]) for number, (old, new) in numbered if new[0] is not old[0]]
 
 
-def _keys(entry: _Entry) -> list[_Key]:
+def _keys(sized: _Sized) -> list[_Key]:
     """The content of each part, in a form that survives JSON; parts of system and harness are alike, as they change."""
-    if not entry.message.parts:
+    message, size = sized
+    if not message.parts:
         return []
-    parts = _FORMAT.parts(entry.message)
+    parts = _FORMAT.parts(message)
     # A request has an item for each part, and grows at its end.
-    return [_key(part) for part in (parts[: entry.size] if isinstance(entry.message, ModelRequest) else parts)]
+    return [_key(part) for part in (parts[:size] if isinstance(message, ModelRequest) else parts)]
 
 
 def _key(part: Part) -> _Key:
@@ -283,11 +215,8 @@ class Outgoing:
 
     def __init__(self, conversation: Conversation[ModelMessage]) -> None:
         self._conversation = conversation
-        self._dropped: ModelResponse | None = None  # the latest response that records dropped thinking
-        self._shown: list[ModelMessage] = []  # the last request's messages up to the last response
-        self._sent: list[ModelMessage] = []  # the same messages as they were sent
-        self._note_drops(conversation.messages)
-        conversation.listeners.append(self._hear)
+        # By its id, each message of the last request up to the last response, and as it was sent.
+        self._sent: dict[int, tuple[ModelMessage, ModelMessage]] = {}
 
     def messages(
         self,
@@ -306,48 +235,35 @@ class Outgoing:
             history: the run's history, which the conversation has taken in.
             note: a note at the end of this request only.
         """
-        settled = _settled(history)
+        settled, known = _settled(history), self._conversation.messages
         if _same(messages[:settled], history[:settled]):
-            known = self._conversation.messages
             tail = known[_settled(known) :]
             head = _without(view, tail)
             shown = [*head, *as_shown(messages[settled:], tail, view[len(head) :])]
         else:
-            shown = as_shown(messages, self._conversation.messages, view)
-        shown = shown if note is None else with_note(shown, note)
-        return self._sendable(self._with_record(shown))
+            shown = as_shown(messages, known, view)
+        shown = _with_record(shown if note is None else with_note(shown, note), known)
+        settled = _settled(shown)
+        sent = [self._sent.get(id(message)) or (message, sendable(message)) for message in shown[:settled]]
+        self._sent = {id(message): (message, made) for message, made in sent}
+        return [*(made for _, made in sent), *map(sendable, shown[settled:])]
 
-    def _with_record(self, messages: list[ModelMessage]) -> list[ModelMessage]:
-        dropped = self._dropped
-        settled = _settled(messages)
-        if dropped is None or not settled or any(map(is_, messages, repeat(dropped))):
-            return messages
-        last = messages[settled - 1]
-        assert isinstance(last, ModelResponse)
-        details = {**(last.provider_details or {}), _RECORD: (dropped.provider_details or {})[_RECORD]}
-        return [*messages[: settled - 1], replace(last, provider_details=details), *messages[settled:]]
 
-    def _sendable(self, messages: list[ModelMessage]) -> list[ModelMessage]:
-        same = len(self._shown)
-        if not _same(self._shown, messages[:same]):
-            pairs = enumerate(zip(self._shown, messages, strict=False))
-            same = next((n for n, (one, other) in pairs if one is not other), min(same, len(messages)))
-        sent = [*self._sent[:same], *map(sendable, messages[same:])]
-        settled = _settled(messages)
-        self._shown, self._sent = messages[:settled], sent[:settled]
-        return sent
+def _with_record(messages: list[ModelMessage], known: Sequence[ModelMessage]) -> list[ModelMessage]:
+    record = next(filter(None, map(_drops, reversed(known))), None)
+    settled = _settled(messages)
+    if record is None or not settled or any(map(_drops, messages)):
+        return messages
+    last = messages[settled - 1]
+    assert isinstance(last, ModelResponse)
+    recording = replace(last, provider_details={**(last.provider_details or {}), _RECORD: record})
+    return [*messages[: settled - 1], recording, *messages[settled:]]
 
-    def _hear(self, event: Event) -> None:
-        if isinstance(event, MessageTaken):
-            self._note_drops([event.message])
-        elif isinstance(event, HistoryForked | HistoryReplaced):
-            self._dropped = None
-            self._note_drops(self._conversation.messages)
 
-    def _note_drops(self, messages: Iterable[ModelMessage]) -> None:
-        for message in messages:
-            if isinstance(message, ModelResponse) and _records_drop(message):
-                self._dropped = message
+def _drops(message: ModelMessage) -> list[Any] | None:
+    """A response's record of dropped thinking; None if it has none."""
+    record = (message.provider_details or {}).get(_RECORD) if isinstance(message, ModelResponse) else None
+    return record if isinstance(record, list) and any(map(_is_drop, record)) else None
 
 
 def with_note(messages: list[ModelMessage], text: str) -> list[ModelMessage]:
@@ -454,11 +370,6 @@ def _call_id(part: object) -> str | None:
 
 def _is_result(part: object) -> bool:
     return isinstance(part, ToolReturnPart)
-
-
-def _records_drop(response: ModelResponse) -> bool:
-    record = (response.provider_details or {}).get(_RECORD)
-    return isinstance(record, list) and any(map(_is_drop, record))
 
 
 def _is_drop(entry: object) -> bool:
