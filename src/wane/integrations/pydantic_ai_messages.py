@@ -27,6 +27,7 @@ from pydantic_ai.messages import (
 )
 
 from wane.conversation import Adapter, Aligner, Alignment, Conversation
+from wane.conversation.events import Event, HistoryForked, HistoryReplaced, MessageTaken
 from wane.core import Kind
 from wane.formats.base import Part
 from wane.formats.pydantic_ai import PydanticAIFormat, sendable
@@ -215,8 +216,10 @@ class Outgoing:
 
     def __init__(self, conversation: Conversation[ModelMessage]) -> None:
         self._conversation = conversation
-        # By its id, each message of the last request up to the last response, and as it was sent.
-        self._sent: dict[int, tuple[ModelMessage, ModelMessage]] = {}
+        self._record = _latest_record(conversation.messages)
+        conversation.listeners.append(self._hear)
+        self._shown: list[ModelMessage] = []  # the last request's messages up to the last response
+        self._sent: list[ModelMessage] = []  # the same messages as they were sent
 
     def messages(
         self,
@@ -242,25 +245,38 @@ class Outgoing:
             shown = [*head, *as_shown(messages[settled:], tail, view[len(head) :])]
         else:
             shown = as_shown(messages, known, view)
-        shown = _with_record(shown if note is None else with_note(shown, note), known)
-        settled = _settled(shown)
-        sent = [self._sent.get(id(message)) or (message, sendable(message)) for message in shown[:settled]]
-        self._sent = {id(message): (message, made) for message, made in sent}
-        return [*(made for _, made in sent), *map(sendable, shown[settled:])]
+        return self._sendable(self._with_record(shown if note is None else with_note(shown, note)))
+
+    def _with_record(self, messages: list[ModelMessage]) -> list[ModelMessage]:
+        settled = _settled(messages)
+        if self._record is None or not settled or any(map(_record, messages)):
+            return messages
+        last = messages[settled - 1]
+        assert isinstance(last, ModelResponse)
+        details = {**(last.provider_details or {}), _RECORD: self._record}
+        return [*messages[: settled - 1], replace(last, provider_details=details), *messages[settled:]]
+
+    def _sendable(self, messages: list[ModelMessage]) -> list[ModelMessage]:
+        same = len(self._shown)
+        if not _same(self._shown, messages[:same]):
+            same = sum(1 for _ in takewhile(bool, map(is_, self._shown, messages)))
+        sent = [*self._sent[:same], *map(sendable, messages[same:])]
+        settled = _settled(messages)
+        self._shown, self._sent = messages[:settled], sent[:settled]
+        return sent
+
+    def _hear(self, event: Event) -> None:
+        if isinstance(event, MessageTaken):
+            self._record = _record(event.message) or self._record
+        elif isinstance(event, HistoryForked | HistoryReplaced):
+            self._record = _latest_record(self._conversation.messages)
 
 
-def _with_record(messages: list[ModelMessage], known: Sequence[ModelMessage]) -> list[ModelMessage]:
-    record = next(filter(None, map(_drops, reversed(known))), None)
-    settled = _settled(messages)
-    if record is None or not settled or any(map(_drops, messages)):
-        return messages
-    last = messages[settled - 1]
-    assert isinstance(last, ModelResponse)
-    recording = replace(last, provider_details={**(last.provider_details or {}), _RECORD: record})
-    return [*messages[: settled - 1], recording, *messages[settled:]]
+def _latest_record(messages: Sequence[ModelMessage]) -> list[Any] | None:
+    return next(filter(None, map(_record, reversed(messages))), None)
 
 
-def _drops(message: ModelMessage) -> list[Any] | None:
+def _record(message: ModelMessage) -> list[Any] | None:
     """A response's record of dropped thinking; None if it has none."""
     record = (message.provider_details or {}).get(_RECORD) if isinstance(message, ModelResponse) else None
     return record if isinstance(record, list) and any(map(_is_drop, record)) else None
