@@ -17,6 +17,7 @@ from wane.formats.base import Couplings, Part
 from wane.formats.notices import is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import check_each, sealed_tokens
+from wane.formats.writing import NativeFormat
 
 try:
     from agent_framework import Content, FunctionTool, Message
@@ -32,7 +33,7 @@ _UNSAID: Final = frozenset({"usage", "function_approval_request", "function_appr
 """What no model reads: the framework resolves approvals ahead of a request."""
 
 
-class AgentFrameworkFormat:
+class AgentFrameworkFormat(NativeFormat[Message]):
     """Messages of Agent Framework."""
 
     name = "agent_framework"
@@ -50,35 +51,43 @@ class AgentFrameworkFormat:
         if not isinstance(data, list) or not all(map(_looks_like_message, data)):
             raise FormatError("expected a list of Agent Framework's messages, or of what their `to_dict` returns")
         messages = [entry if isinstance(entry, Message) else Message.from_dict(entry) for entry in data]
-        check_each(messages, slots)
+        check_each(messages, self.parts)
         return messages
 
     def dump(self, messages: Sequence[Message]) -> list[Any]:
         """Return messages as JSON data."""
         return [message.to_dict() for message in messages]
 
-    def parts(self, message: Message) -> list[Part]:
-        """Take a message apart.
+    def slots(self, message: Message) -> list[Slot]:
+        """Return the parts of a message, each with its place among the contents.
 
         Raises:
             FormatError: for anything that is no message.
         """
-        return [part for _, part in slots(message)]
+        if not isinstance(message, Message):
+            raise FormatError(f"a message must be an Agent Framework Message, found {type(message).__name__}")
+        hosted = _answered_within(message.contents)
+        kind = _TURNS.get(message.role, Kind.TEXT)
+        if kind in (Kind.USER, Kind.SYSTEM) and is_notice(message.text, system=kind is Kind.SYSTEM):
+            told = all(content.type == "text" for content in message.contents)
+            kind, system = (Kind.NOTICE, kind is Kind.SYSTEM) if told else (kind, False)
+        else:
+            system = False
+        found = [
+            (place, part)
+            for place, content in enumerate(message.contents)
+            if (part := _part(content, kind, hosted, system=system)) is not None
+        ]
+        if not found and message.role in _TURNS:
+            return [(-1, Part(kind, system=system))]
+        return _couple(message, found) if kind is Kind.TEXT else found
 
     def keep(self, message: Message, kept: Sequence[int]) -> Message:
         """Return the message with only some of its contents; all other fields are the same."""
-        found = slots(message)
+        found = self.slots(message)
         fewer = copy.copy(message)
         fewer.contents = [message.contents[found[position][0]] for position in kept if found[position][0] >= 0]
         return fewer
-
-    def read(self, data: Sequence[Any]) -> Sequence[Message]:
-        """Return the messages, which are what a host holds."""
-        return data
-
-    def wire(self, messages: Sequence[Message]) -> list[Any]:
-        """Return the messages, which a chat client takes as they are."""
-        return list(messages)
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> FunctionTool:
         """Return the definition of a tool, without a function."""
@@ -88,47 +97,18 @@ class AgentFrameworkFormat:
         """Return a message of the user."""
         return Message("user", [text])
 
-    def awaits(self, message: Message, position: int) -> bool:  # noqa: ARG002 - calls of others are text
-        """Whether the application answers a call: it does, as what a provider runs by itself is told as text."""
-        return True
-
     def result(self, message: Message, position: int, text: str) -> Message:
         """Return the message that answers a call."""
-        call = slots(message)[position][1]
+        call = self.slots(message)[position][1]
         return Message("tool", [Content.from_function_result(call_id=call.call_id or "", result=text)])
 
     def cleared(self, message: Message, position: int, text: str) -> Message:
         """Return a message with a text in place of one result's content."""
-        place = slots(message)[position][0]
+        place = self.slots(message)[position][0]
         cleared, content = copy.copy(message), copy.copy(message.contents[place])
         content.result, content.items, content.output, content.outputs = text, None, None, None
         cleared.contents = [content if n == place else each for n, each in enumerate(message.contents)]
         return cleared
-
-
-def slots(message: Message) -> list[Slot]:
-    """Return the parts of a message, each with its place among the contents.
-
-    Raises:
-        FormatError: for anything that is no message.
-    """
-    if not isinstance(message, Message):
-        raise FormatError(f"a message must be an Agent Framework Message, found {type(message).__name__}")
-    hosted = _answered_within(message.contents)
-    kind = _TURNS.get(message.role, Kind.TEXT)
-    if kind in (Kind.USER, Kind.SYSTEM) and is_notice(message.text, system=kind is Kind.SYSTEM):
-        told = all(content.type == "text" for content in message.contents)
-        kind, system = (Kind.NOTICE, kind is Kind.SYSTEM) if told else (kind, False)
-    else:
-        system = False
-    found = [
-        (place, part)
-        for place, content in enumerate(message.contents)
-        if (part := _part(content, kind, hosted, system=system)) is not None
-    ]
-    if not found and message.role in _TURNS:
-        return [(-1, Part(kind, system=system))]
-    return _couple(message, found) if kind is Kind.TEXT else found
 
 
 def _part(content: Content, kind: Kind, hosted: set[str], *, system: bool) -> Part | None:

@@ -31,9 +31,10 @@ from typing import Any, Final, TypeAlias
 from wane.core import Kind
 from wane.core.errors import FormatError
 from wane.formats.base import Couplings, Part
-from wane.formats.notices import has_notice_behind, is_notice, is_persons, without_prompts
+from wane.formats.notices import has_notice_behind, is_notice, is_persons, turn_part, without_prompts
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import check_each, compact, messages_in, raw_text, sealed_tokens, string, type_name
+from wane.formats.writing import NativeFormat
 
 Message = dict[str, Any]
 Block: TypeAlias = dict[str, Any]
@@ -49,7 +50,7 @@ _ROLES: Final = ("user", "assistant", "system")
 _TOOL_SEARCH: Final = "tool_search_tool"
 
 
-class AnthropicFormat:
+class AnthropicFormat(NativeFormat[Message]):
     """Messages of Anthropic's Messages API."""
 
     name = "anthropic"
@@ -68,32 +69,44 @@ class AnthropicFormat:
         messages = messages_in(data)
         if not isinstance(messages, list):
             raise FormatError(f"expected a list of Anthropic messages, found {type_name(messages)}")
-        check_each(messages, slots)
+        check_each(messages, self.parts)
         return messages
 
     def dump(self, messages: Sequence[Message]) -> list[Any]:
         """Return the messages, which are JSON data already."""
         return list(messages)
 
-    def parts(self, message: Message) -> list[Part]:
-        """Take a message apart, as the table at the top of `wane.formats.anthropic` says.
+    def slots(self, message: Message) -> list[Slot]:
+        """Return the items of a message, each with the position of its block in `content`.
 
         Raises:
             FormatError: for a role, content or block of the wrong shape.
         """
-        return [part for _, part in slots(message)]
+        if not isinstance(message, dict):
+            raise FormatError(f"a message must be an object, found {type_name(message)}")
+        role, content = message.get("role"), message.get("content")
+        if role not in _ROLES:
+            raise FormatError(f"role {role!r} is unknown; known: {', '.join(_ROLES)}")
+        if role == "system":
+            text, extra = _content(content)
+            return [(_WHOLE, turn_part(text, extra, system=True))]
+        if isinstance(content, str):
+            if role == "user":
+                return [(_WHOLE, turn_part(content))]
+            return [(_WHOLE, Part(Kind.TEXT, content))] if content else []
+        blocks = _blocks(content)
+        if role == "user":
+            return _user_slots(blocks) or [(_WHOLE, Part(Kind.USER))]
+        found = [(place, part) for place, block in enumerate(blocks) if (part := _assistant_part(block)) is not None]
+        return _couple(blocks, found) if len(found) > 1 else found
 
     def keep(self, message: Message, kept: Sequence[int]) -> Message:
         """Return the message with only some of its blocks; all other fields are the same."""
-        content, found = message.get("content"), slots(message)
+        content, found = message.get("content"), self.slots(message)
         if not isinstance(content, list) or found[0][0] == _WHOLE:
             return message
         places = dict.fromkeys(found[position][0] for position in kept)
         return {**message, "content": [content[place] for place in places]}
-
-    def read(self, data: Sequence[Any]) -> Sequence[Message]:
-        """Return the messages: a host holds them as they are."""
-        return data
 
     def wire(self, messages: Sequence[Message]) -> list[Any]:
         """Return the messages of a request. Anthropic itself joins neighbouring messages of one role.
@@ -116,11 +129,11 @@ class AnthropicFormat:
 
     def awaits(self, message: Message, position: int) -> bool:
         """Whether the application answers a call: Anthropic runs its own tools."""
-        return bool(message["content"][slots(message)[position][0]]["type"] == "tool_use")
+        return bool(message["content"][self.slots(message)[position][0]]["type"] == "tool_use")
 
     def result(self, message: Message, position: int, text: str) -> Message:
         """Return the user's message with the `tool_result` that answers a call."""
-        block = {"type": "tool_result", "tool_use_id": slots(message)[position][1].call_id, "content": text}
+        block = {"type": "tool_result", "tool_use_id": self.slots(message)[position][1].call_id, "content": text}
         return {"role": "user", "content": [block]}
 
     def cleared(self, message: Message, position: int, text: str) -> Message:
@@ -128,7 +141,7 @@ class AnthropicFormat:
 
         Results of Anthropic's own tools stay, and so does a result that holds a person's words.
         """
-        content, found = message.get("content"), slots(message)
+        content, found = message.get("content"), self.slots(message)
         place = found[position][0]
         if not isinstance(content, list) or place < 0 or content[place].get("type") != "tool_result":
             return message
@@ -140,31 +153,6 @@ class AnthropicFormat:
         if marks and "cache_control" not in result:
             result["cache_control"] = marks[-1]
         return {**message, "content": [*content[:place], result, *content[place + 1 :]]}
-
-
-def slots(message: Message) -> list[Slot]:
-    """Return the items of a message, each with the position of its block in `content`.
-
-    Raises:
-        FormatError: for a role, content or block of the wrong shape.
-    """
-    if not isinstance(message, dict):
-        raise FormatError(f"a message must be an object, found {type_name(message)}")
-    role, content = message.get("role"), message.get("content")
-    if role not in _ROLES:
-        raise FormatError(f"role {role!r} is unknown; known: {', '.join(_ROLES)}")
-    if role == "system":
-        text, extra = _content(content)
-        if not extra and is_notice(text, system=True):
-            return [(_WHOLE, Part(Kind.NOTICE, text, system=True))]
-        return [(_WHOLE, Part(Kind.SYSTEM, text, extra_tokens=extra))]
-    if isinstance(content, str):
-        return [(_WHOLE, _said(role, content))] if content or role == "user" else []
-    blocks = _blocks(content)
-    if role == "user":
-        return _user_slots(blocks) or [(_WHOLE, Part(Kind.USER))]
-    found = [(place, part) for place, block in enumerate(blocks) if (part := _assistant_part(block)) is not None]
-    return _couple(blocks, found) if len(found) > 1 else found
 
 
 def _taken_back(message: Message) -> Message | None:
@@ -190,12 +178,6 @@ def _mended(block: Block) -> Block:
     if isinstance(given, str):
         return {**block, "input": {_INVALID: given} if given.strip() else {}}
     return block
-
-
-def _said(role: str, text: str) -> Part:
-    if role == "assistant":
-        return Part(Kind.TEXT, text)
-    return Part(Kind.NOTICE if is_notice(text) else Kind.USER, text)
 
 
 def _blocks(content: object) -> list[Block]:

@@ -17,6 +17,7 @@ from wane.formats.base import Couplings, Part
 from wane.formats.notices import is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import check_each, compact
+from wane.formats.writing import NativeFormat
 
 try:
     from google.genai import types
@@ -29,7 +30,7 @@ _ANOTHER_AGENT: Final = ("For context: below is a transcript of what another age
 _BYTES_PER_TOKEN: Final = 4
 
 
-class GoogleADKFormat:
+class GoogleADKFormat(NativeFormat[types.Content]):
     """Contents of Google's Agent Development Kit."""
 
     name = "google_adk"
@@ -54,26 +55,28 @@ class GoogleADKFormat:
         """Return contents as JSON data."""
         return [content.model_dump(mode="json", exclude_none=True) for content in messages]
 
-    def parts(self, message: types.Content) -> list[Part]:
-        """Take a content apart.
+    def slots(self, content: types.Content) -> list[tuple[int, Part]]:
+        """The parts of a content, each with its place.
 
         Raises:
             FormatError: for anything that is no content.
         """
-        return [part for _, part in _slots(message)]
+        if not isinstance(content, types.Content):
+            raise FormatError(f"a message must be a content of google.genai, found {type(content).__name__}")
+        if content.role == "model":
+            return _couple(content, list(_made(content)))
+        parts = content.parts or []
+        kind = Kind.USER
+        if all(part.text is not None for part in parts) and (
+            is_of_another_agent(content) or is_notice("\n".join(part.text or "" for part in parts))
+        ):
+            kind = Kind.NOTICE
+        return list(_told(parts, kind)) or [(0, Part(kind))]
 
     def keep(self, message: types.Content, kept: Sequence[int]) -> types.Content:
         """Return the content with only some of its parts."""
-        found, parts = _slots(message), message.parts or []
+        found, parts = self.slots(message), message.parts or []
         return message.model_copy(update={"parts": [parts[found[position][0]] for position in kept]})
-
-    def read(self, data: Sequence[Any]) -> Sequence[types.Content]:
-        """Return the contents, which are what a host holds."""
-        return data
-
-    def wire(self, messages: Sequence[types.Content]) -> list[Any]:
-        """Return the contents, which a model takes as they are."""
-        return list(messages)
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> types.FunctionDeclaration:
         """Return the declaration of a tool."""
@@ -83,20 +86,16 @@ class GoogleADKFormat:
         """Return a content of the user."""
         return types.Content(role="user", parts=[types.Part(text=text)])
 
-    def awaits(self, message: types.Content, position: int) -> bool:  # noqa: ARG002 - calls of others are text
-        """Whether the application answers a call: it does, as what a provider runs by itself is told as text."""
-        return True
-
     def result(self, message: types.Content, position: int, text: str) -> types.Content:
         """Return the content that answers a call."""
-        call = (message.parts or [])[_slots(message)[position][0]].function_call
+        call = (message.parts or [])[self.slots(message)[position][0]].function_call
         assert call is not None
         answer = types.FunctionResponse(id=call.id, name=call.name, response={"result": text})
         return types.Content(role="user", parts=[types.Part(function_response=answer)])
 
     def cleared(self, message: types.Content, position: int, text: str) -> types.Content:
         """Return a content with a text in place of one result's response."""
-        place, parts = _slots(message)[position][0], list(message.parts or [])
+        place, parts = self.slots(message)[position][0], list(message.parts or [])
         response = parts[place].function_response
         assert response is not None
         update = {"response": {"result": text}, "parts": None}
@@ -108,25 +107,6 @@ def is_of_another_agent(content: types.Content) -> bool:
     """Whether a content tells an agent what another one did."""
     first = content.parts[0].text if content.parts else None
     return bool(first) and (first == "For context:" or str(first).startswith(_ANOTHER_AGENT))
-
-
-def _slots(content: types.Content) -> list[tuple[int, Part]]:
-    """The parts of a content, each with its place.
-
-    Raises:
-        FormatError: for anything that is no content.
-    """
-    if not isinstance(content, types.Content):
-        raise FormatError(f"a message must be a content of google.genai, found {type(content).__name__}")
-    if content.role == "model":
-        return _couple(content, list(_made(content)))
-    parts = content.parts or []
-    kind = Kind.USER
-    if all(part.text is not None for part in parts) and (
-        is_of_another_agent(content) or is_notice("\n".join(part.text or "" for part in parts))
-    ):
-        kind = Kind.NOTICE
-    return list(_told(parts, kind)) or [(0, Part(kind))]
 
 
 def _told(parts: Sequence[types.Part], kind: Kind) -> Iterator[tuple[int, Part]]:

@@ -22,9 +22,10 @@ from typing import Any, Final, TypeAlias
 from wane.core import Kind
 from wane.core.errors import FormatError, MissingExtraError
 from wane.formats.base import Part, couple_reasoning
-from wane.formats.notices import is_notice
+from wane.formats.notices import turn_part
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import check_each, compact, sealed_tokens, type_name
+from wane.formats.writing import NativeFormat
 
 try:
     from inspect_ai.model import (
@@ -47,7 +48,7 @@ _MESSAGES: Final[TypeAdapter[list[ChatMessage]]] = TypeAdapter(list[ChatMessage]
 _ROLES: Final = (ChatMessageSystem, ChatMessageUser, ChatMessageAssistant, ChatMessageTool)
 
 
-class InspectFormat:
+class InspectFormat(NativeFormat[ChatMessage]):
     """Messages of Inspect AI."""
 
     name = "inspect_ai"
@@ -68,26 +69,32 @@ class InspectFormat:
             messages = _MESSAGES.validate_python(data)
         except ValidationError as error:
             raise FormatError(f"these are no messages of Inspect's: {error}") from None
-        check_each(messages, slots)
+        check_each(messages, self.parts)
         return messages
 
     def dump(self, messages: Sequence[ChatMessage]) -> list[Any]:
         """Return messages as JSON data."""
         return [message.model_dump(mode="json", exclude_none=True) for message in messages]
 
-    def parts(self, message: ChatMessage) -> list[Part]:
-        """Take a message apart, as the table at the top of `wane.formats.inspect_ai` says.
+    def slots(self, message: object) -> list[tuple[Place, Part]]:
+        """Return the items of a message, each with its place.
 
         Raises:
             FormatError: for anything that is no message.
         """
-        return [part for _, part in slots(message)]
+        if isinstance(message, ChatMessageAssistant):
+            found = list(_answer(message))
+            parts = couple_reasoning([part for _, part in found], _sealed(message, found))
+            return [(place, part) for (place, _), part in zip(found, parts, strict=True)]
+        if not isinstance(message, (ChatMessageSystem, ChatMessageUser, ChatMessageTool)):
+            raise FormatError(f"a message must be one of Inspect's, found {type_name(message)}")
+        return [(("whole", 0), _whole(message))]
 
     def keep(self, message: ChatMessage, kept: Sequence[int]) -> ChatMessage:
         """Return the message with only some of its parts. Its id tells which, as logs tell messages apart by id."""
         if not isinstance(message, ChatMessageAssistant):
             return message
-        found = slots(message)
+        found = self.slots(message)
         places = {found[position][0] for position in kept}
         content: Any = message.content
         if isinstance(content, str):
@@ -98,14 +105,6 @@ class InspectFormat:
         shown = f"{message.id}:{','.join(map(str, kept))}"
         return message.model_copy(update={"id": shown, "content": content, "tool_calls": calls or None})
 
-    def read(self, data: Sequence[Any]) -> Sequence[ChatMessage]:
-        """Return the messages, which are what a host holds."""
-        return data
-
-    def wire(self, messages: Sequence[ChatMessage]) -> list[Any]:
-        """Return the messages, which every model of Inspect takes as they are."""
-        return list(messages)
-
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> ToolInfo:
         """Return the definition of a tool."""
         return ToolInfo(name=name, description=description, parameters=ToolParams.model_validate(schema))
@@ -114,33 +113,14 @@ class InspectFormat:
         """Return a message of the user."""
         return ChatMessageUser(content=text)
 
-    def awaits(self, message: ChatMessage, position: int) -> bool:  # noqa: ARG002 - calls of others are text
-        """Whether the application answers a call: it does, as what a provider runs by itself is told as text."""
-        return True
-
     def result(self, message: ChatMessage, position: int, text: str) -> ChatMessage:
         """Return the message that answers a call."""
-        call = slots(message)[position][1]
+        call = self.slots(message)[position][1]
         return ChatMessageTool(content=text, tool_call_id=call.call_id, function=call.tool)
 
     def cleared(self, message: ChatMessage, position: int, text: str) -> ChatMessage:  # noqa: ARG002 - it has one part
         """Return a message with a text in place of a result's content."""
         return message.model_copy(update={"content": text, "error": None})
-
-
-def slots(message: object) -> list[tuple[Place, Part]]:
-    """Return the items of a message, each with its place.
-
-    Raises:
-        FormatError: for anything that is no message.
-    """
-    if isinstance(message, ChatMessageAssistant):
-        found = list(_answer(message))
-        parts = couple_reasoning([part for _, part in found], _sealed(message, found))
-        return [(place, part) for (place, _), part in zip(found, parts, strict=True)]
-    if not isinstance(message, (ChatMessageSystem, ChatMessageUser, ChatMessageTool)):
-        raise FormatError(f"a message must be one of Inspect's, found {type_name(message)}")
-    return [(("whole", 0), _whole(message))]
 
 
 def _whole(message: ChatMessageSystem | ChatMessageUser | ChatMessageTool) -> Part:
@@ -149,10 +129,7 @@ def _whole(message: ChatMessageSystem | ChatMessageUser | ChatMessageTool) -> Pa
         # The model reads the error in place of the content.
         text = text if message.error is None else message.error.message
         return Part(Kind.RESULT, text, call_id=message.tool_call_id, extra_tokens=extra)
-    system = isinstance(message, ChatMessageSystem)
-    if not extra and is_notice(text, system=system):
-        return Part(Kind.NOTICE, text, system=system)
-    return Part(Kind.SYSTEM if system else Kind.USER, text, extra_tokens=extra)
+    return turn_part(text, extra, system=isinstance(message, ChatMessageSystem))
 
 
 def _answer(message: ChatMessageAssistant) -> Iterator[tuple[Place, Part]]:

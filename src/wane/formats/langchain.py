@@ -14,8 +14,10 @@ from typing import Any, Final, TypeAlias
 from wane.core import Kind
 from wane.core.errors import FormatError, MissingExtraError
 from wane.formats.base import Part, couple_reasoning
-from wane.formats.notices import is_notice
+from wane.formats.notices import turn_part
 from wane.formats.openai import NON_TEXT_TOKENS
+from wane.formats.values import check_each
+from wane.formats.writing import NativeFormat
 
 try:
     from langchain_core.messages import (
@@ -42,7 +44,7 @@ _REASONING: Final = frozenset({"reasoning", "thinking", "redacted_thinking"})
 _CALLS: Final = frozenset({"tool_use", "tool_call", "function_call", "invalid_tool_call", "input_json_delta"})
 
 
-class LangChainFormat:
+class LangChainFormat(NativeFormat[BaseMessage]):
     """Messages of LangChain."""
 
     name = "langchain"
@@ -59,25 +61,36 @@ class LangChainFormat:
         """
         if not isinstance(data, list):
             raise FormatError(f"expected a list of LangChain messages, found {type(data).__name__}")
-        return [_load(entry, number) for number, entry in enumerate(data)]
+        messages = [_load(entry, number) for number, entry in enumerate(data)]
+        check_each(messages, self.parts)
+        return messages
 
     def dump(self, messages: Sequence[BaseMessage]) -> list[Any]:
         """Return messages as JSON data."""
         return messages_to_dict(messages)
 
-    def parts(self, message: BaseMessage) -> list[Part]:
-        """Take a message apart.
+    def slots(self, message: BaseMessage) -> list[Slot]:
+        """Return the items of a message, each with its place.
 
         Raises:
             FormatError: for anything that is no message of a conversation.
         """
-        return [part for _, part in slots(message)]
+        if isinstance(message, AIMessage):
+            return _couple(message, list(_answer(message)))
+        if not isinstance(message, BaseMessage):
+            raise FormatError(f"a message must be a LangChain message, found {type(message).__name__}")
+        text, extra = _said(message.content)
+        if isinstance(message, ToolMessage):
+            return [(_WHOLE, Part(Kind.RESULT, text, call_id=message.tool_call_id, extra_tokens=extra))]
+        if isinstance(message, SystemMessage | HumanMessage):
+            return [(_WHOLE, turn_part(text, extra, system=isinstance(message, SystemMessage)))]
+        raise FormatError(f"a message of the type {message.type!r} cannot be part of a conversation")
 
     def keep(self, message: BaseMessage, kept: Sequence[int]) -> BaseMessage:
         """Return the message with only some of its parts; all other fields are the same."""
         if not isinstance(message, AIMessage):
             return message
-        found = slots(message)
+        found = self.slots(message)
         places = {found[position][0] for position in kept}
         calls = {found[position][1].call_id for position in kept if found[position][1].kind is Kind.CALL}
         more = dict(message.additional_kwargs)
@@ -102,14 +115,6 @@ class LangChainFormat:
         }
         return message.model_copy(update=update)
 
-    def read(self, data: Sequence[Any]) -> Sequence[BaseMessage]:
-        """Return the messages, which are what a host holds."""
-        return data
-
-    def wire(self, messages: Sequence[BaseMessage]) -> list[Any]:
-        """Return the messages, which a chat model takes as they are."""
-        return list(messages)
-
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         """Return the definition of a tool as every chat model's `bind_tools` takes it."""
         function = {"name": name, "description": description, "parameters": dict(schema)}
@@ -119,40 +124,14 @@ class LangChainFormat:
         """Return a message of the user."""
         return HumanMessage(text)
 
-    def awaits(self, message: BaseMessage, position: int) -> bool:  # noqa: ARG002 - calls of others are text
-        """Whether the application answers a call: it does, as what a provider runs by itself is told as text."""
-        return True
-
     def result(self, message: BaseMessage, position: int, text: str) -> BaseMessage:
         """Return the message that answers a call."""
-        call = slots(message)[position][1]
+        call = self.slots(message)[position][1]
         return ToolMessage(text, tool_call_id=call.call_id or "", name=call.tool)
 
     def cleared(self, message: BaseMessage, position: int, text: str) -> BaseMessage:  # noqa: ARG002 - it has one part
         """Return a message with a text in place of a result's content."""
         return message.model_copy(update={"content": text, "artifact": None})
-
-
-def slots(message: BaseMessage) -> list[Slot]:
-    """Return the items of a message, each with its place.
-
-    Raises:
-        FormatError: for anything that is no message of a conversation.
-    """
-    if isinstance(message, AIMessage):
-        return _couple(message, list(_answer(message)))
-    if not isinstance(message, BaseMessage):
-        raise FormatError(f"a message must be a LangChain message, found {type(message).__name__}")
-    text, extra = _said(message.content)
-    if isinstance(message, ToolMessage):
-        return [(_WHOLE, Part(Kind.RESULT, text, call_id=message.tool_call_id, extra_tokens=extra))]
-    if isinstance(message, SystemMessage):
-        notice = not extra and is_notice(text, system=True)
-        return [(_WHOLE, Part(Kind.NOTICE if notice else Kind.SYSTEM, text, extra_tokens=extra, system=notice))]
-    if isinstance(message, HumanMessage):
-        notice = not extra and is_notice(text)
-        return [(_WHOLE, Part(Kind.NOTICE if notice else Kind.USER, text, extra_tokens=extra))]
-    raise FormatError(f"a message of the type {message.type!r} cannot be part of a conversation")
 
 
 def _answer(message: AIMessage) -> Iterator[Slot]:
@@ -253,16 +232,11 @@ def _looks_like_message(entry: object) -> bool:
 
 def _load(entry: object, number: int) -> BaseMessage:
     if isinstance(entry, BaseMessage):
-        message = entry
-    elif _looks_like_message(entry):
-        try:
-            (message,) = messages_from_dict([entry])  # type: ignore[list-item]
-        except (ValueError, TypeError, KeyError) as error:
-            raise FormatError(f"message {number}: {error}") from None
-    else:
+        return entry
+    if not _looks_like_message(entry):
         raise FormatError(f"message {number}: it is no LangChain message, nor the JSON data of one")
     try:
-        slots(message)
-    except FormatError as error:
+        (message,) = messages_from_dict([entry])  # type: ignore[list-item]
+    except (ValueError, TypeError, KeyError) as error:
         raise FormatError(f"message {number}: {error}") from None
     return message

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Final
 
+from wane.core import Kind
+from wane.formats.base import Part
 from wane.formats.notice_marks import MARKS, Form, Mark
 
 _ROWS: Final = tuple(chain.from_iterable(MARKS.values()))
@@ -75,6 +77,19 @@ def is_notice(text: str, *, system: bool = False) -> bool:
         system: whether it stands in the system's place, not in a person's: more marks count there.
     """
     return (_SYSTEM if system else _USER).tell(text)
+
+
+def turn_part(text: str, extra_tokens: int = 0, *, system: bool = False) -> Part:
+    """Return the part of a turn: a notice if all of it is the harness's (R15), else the user's or the system's.
+
+    Args:
+        text: the turn's text.
+        extra_tokens: tokens of its content that is not text.
+        system: whether it stands in the system's place, not in a person's.
+    """
+    if not extra_tokens and is_notice(text, system=system):
+        return Part(Kind.NOTICE, text, system=system)
+    return Part(Kind.SYSTEM if system else Kind.USER, text, extra_tokens=extra_tokens)
 
 
 def has_notice_behind(result: str) -> bool:

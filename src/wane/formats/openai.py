@@ -10,8 +10,9 @@ from typing import Any, Final, TypeAlias
 from wane.core import Kind
 from wane.core.errors import FormatError
 from wane.formats.base import Part
-from wane.formats.notices import is_notice
+from wane.formats.notices import is_notice, turn_part
 from wane.formats.values import check_each, messages_in, string, type_name
+from wane.formats.writing import NativeFormat
 
 Message = dict[str, Any]
 Placed: TypeAlias = tuple[tuple[int, ...], Part]
@@ -27,7 +28,7 @@ _REASONING_COPIES: Final = ("reasoning_details", "thinking_blocks")
 _TEXT_KEYS: Final = ("content", "refusal")
 
 
-class OpenAIFormat:
+class OpenAIFormat(NativeFormat[Message]):
     """OpenAI chat messages as plain dicts."""
 
     name = "openai"
@@ -55,7 +56,7 @@ class OpenAIFormat:
         """Return the messages, which are JSON data already."""
         return list(messages)
 
-    def parts(self, message: Message) -> list[Part]:
+    def slots(self, message: Message) -> Sequence[tuple[Any, Part]]:
         """Take a message apart: reasoning, content and calls in this order, one result (R1), or a turn (R15).
 
         In a user or system message each text that is a notice is an item, and so is each run of content between them.
@@ -67,11 +68,11 @@ class OpenAIFormat:
             raise FormatError(f"a chat message must be an object, found {type_name(message)}")
         role = message.get("role")
         if role == "assistant":
-            return [part for _, part in _assistant_parts(message)]
+            return _assistant_parts(message)
         if role == "tool":
             text, extra = _content(message.get("content"))
-            return [Part(Kind.RESULT, text, call_id=string(message, "tool_call_id"), extra_tokens=extra)]
-        return [part for _, part in _told(message)]
+            return [((), Part(Kind.RESULT, text, call_id=string(message, "tool_call_id"), extra_tokens=extra))]
+        return _told(message)
 
     def keep(self, message: Message, kept: Sequence[int]) -> Message:
         """Return a message with only some of its parts; all its other fields are the same."""
@@ -95,10 +96,6 @@ class OpenAIFormat:
             result["content"] = None if calls or result.get("refusal") else ""
         return result if list(result) == list(message) else {k: result[k] for k in (*message, "content") if k in result}
 
-    def read(self, data: Sequence[Any]) -> Sequence[Message]:
-        """Return the messages: a host holds them as they are."""
-        return data
-
     def wire(self, messages: Sequence[Message]) -> list[Any]:
         """Return the messages of a request without answers that are empty or all reasoning: providers refuse them."""
         return [message for message in messages if message.get("role") != "assistant" or says_something(message)]
@@ -113,10 +110,6 @@ class OpenAIFormat:
     def turn(self, text: str) -> Message:
         """Return a message of the user."""
         return {"role": "user", "content": text}
-
-    def awaits(self, message: Message, position: int) -> bool:  # noqa: ARG002 - all calls are the application's
-        """Whether the application answers a call: it answers all of them."""
-        return True
 
     def result(self, message: Message, position: int, text: str) -> Message:
         """Return the message of role `tool` that answers a call."""
@@ -142,8 +135,7 @@ def _told(message: Message) -> list[Placed]:
     system = kind is Kind.SYSTEM
     if not isinstance(content, list):
         text, _ = _content(content)
-        notice = is_notice(text, system=system)
-        return [((), Part(Kind.NOTICE, text, system=system) if notice else Part(kind, text))]
+        return [((), turn_part(text, system=system))]
     told = [_content([piece]) for piece in content]
     marked = [not extra and is_notice(text, system=system) for text, extra in told]
     found: list[Placed] = []

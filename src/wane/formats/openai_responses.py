@@ -35,6 +35,7 @@ from wane.core.errors import FormatError
 from wane.formats.base import Couplings, Part
 from wane.formats.response_items import Entry, is_model_made, part_of
 from wane.formats.values import check_each, type_name
+from wane.formats.writing import NativeFormat
 
 Message = dict[str, Any]
 Slot: TypeAlias = tuple[int, Part]
@@ -46,7 +47,7 @@ _OUTPUT: Final = "function_call_output"
 _RESULTS: Final = ("output", "result", "tools")
 
 
-class OpenAIResponsesFormat:
+class OpenAIResponsesFormat(NativeFormat[Message]):
     """Input items of OpenAI's Responses API, grouped into messages."""
 
     name = "openai_responses"
@@ -68,24 +69,28 @@ class OpenAIResponsesFormat:
         if not isinstance(entries, list):
             raise FormatError(f"expected a list of Responses items, found {type_name(entries)}")
         messages = entries if entries and all(map(_is_message, entries)) else group(entries)
-        check_each(messages, slots)
+        check_each(messages, self.parts)
         return messages
 
     def dump(self, messages: Sequence[Message]) -> list[Any]:
         """Return the flat list of the messages' items."""
         return [item for message in messages for item in message["items"]]
 
-    def parts(self, message: Message) -> list[Part]:
-        """Take a message apart, as the table at the top of `wane.formats.openai_responses` says.
+    def slots(self, message: Message) -> list[Slot]:
+        """Return the parts of a message, each with the position of its item in `items`.
 
         Raises:
             FormatError: if it is not a message, or holds an item of the wrong shape.
         """
-        return [part for _, part in slots(message)]
+        if not _is_message(message):
+            raise FormatError(f"a message must be an object with a list of items, found {type_name(message)}")
+        items: list[Any] = message["items"]
+        found = [(place, part) for place, item in enumerate(items) if (part := part_of(item)) is not None]
+        return _couple(items, found) if len(found) > 1 else found
 
     def keep(self, message: Message, kept: Sequence[int]) -> Message:
         """Return the message with only some of its items, which are the same objects."""
-        items, found = message["items"], slots(message)
+        items, found = message["items"], self.slots(message)
         return {**message, "items": [items[found[position][0]] for position in kept]}
 
     def read(self, data: Sequence[Any]) -> Sequence[Message]:
@@ -112,17 +117,17 @@ class OpenAIResponsesFormat:
 
     def awaits(self, message: Message, position: int) -> bool:
         """Whether the application answers a call: OpenAI itself runs a `program`."""
-        return bool(message["items"][slots(message)[position][0]]["type"] != "program")
+        return bool(message["items"][self.slots(message)[position][0]]["type"] != "program")
 
     def result(self, message: Message, position: int, text: str) -> Message:
         """Return the output that answers a call."""
-        place, part = slots(message)[position]
+        place, part = self.slots(message)[position]
         kind = "custom_tool_call_output" if message["items"][place]["type"] == "custom_tool_call" else _OUTPUT
         return {"items": [{"type": kind, "call_id": part.call_id, "output": text}]}
 
     def cleared(self, message: Message, position: int, text: str) -> Message:
         """Return a message of one output with its content replaced by a text."""
-        place = slots(message)[position][0]
+        place = self.slots(message)[position][0]
         item = message["items"][place]
         key = next((key for key in _RESULTS if key in item), "output")
         return {**message, "items": [*message["items"][:place], {**item, key: text}, *message["items"][place + 1 :]]}
@@ -146,19 +151,6 @@ def group(items: Iterable[Any]) -> list[Message]:
         else:
             run.append(item)
     return messages
-
-
-def slots(message: Message) -> list[Slot]:
-    """Return the parts of a message, each with the position of its item in `items`.
-
-    Raises:
-        FormatError: if it is not a message, or holds an item of the wrong shape.
-    """
-    if not _is_message(message):
-        raise FormatError(f"a message must be an object with a list of items, found {type_name(message)}")
-    items: list[Any] = message["items"]
-    found = [(place, part) for place, item in enumerate(items) if (part := part_of(item)) is not None]
-    return _couple(items, found) if len(found) > 1 else found
 
 
 def _couple(items: Sequence[Entry], found: list[Slot]) -> list[Slot]:

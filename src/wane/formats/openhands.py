@@ -23,9 +23,10 @@ from typing import Any, Final, TypeAlias
 from wane.core import Kind
 from wane.core.errors import FormatError, MissingExtraError
 from wane.formats.base import Part, couple_reasoning
-from wane.formats.notices import is_notice
+from wane.formats.notices import turn_part
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import check_each, sealed_tokens, type_name
+from wane.formats.writing import NativeFormat
 
 try:
     from openhands.sdk import ImageContent, TextContent
@@ -53,7 +54,7 @@ _NO_REASONING: Final[Mapping[str, Any]] = {
 }
 
 
-class OpenHandsFormat:
+class OpenHandsFormat(NativeFormat[Message]):
     """Events of the OpenHands SDK."""
 
     name = "openhands"
@@ -82,8 +83,8 @@ class OpenHandsFormat:
         """Return events as JSON data."""
         return [event.model_dump(mode="json", exclude_none=True) for event in self.wire(messages)]
 
-    def parts(self, message: Message) -> list[Part]:
-        """Take a message apart, as the table at the top of `wane.formats.openhands` says.
+    def slots(self, message: Message) -> list[tuple[int, Part]]:
+        """Take a message apart, as the table at the top of this module says; each part with the position of its event.
 
         Raises:
             FormatError: for an event that no model is shown.
@@ -95,19 +96,18 @@ class OpenHandsFormat:
             raise FormatError(f"an event must be one that a model is shown, found {type_name(first)}")
         text, extra = _said(first)
         if isinstance(first, ObservationBaseEvent):
-            return [Part(Kind.RESULT, text, call_id=first.tool_call_id, extra_tokens=extra)]
+            return [(0, Part(Kind.RESULT, text, call_id=first.tool_call_id, extra_tokens=extra))]
         if isinstance(first, SystemPromptEvent):
-            return [Part(Kind.SYSTEM, text)]
-        harness = first.source != "user" and not isinstance(first, CondensationSummaryEvent)
-        return [
-            Part(Kind.NOTICE if harness or (not extra and is_notice(text)) else Kind.USER, text, extra_tokens=extra)
-        ]
+            return [(0, Part(Kind.SYSTEM, text))]
+        if first.source != "user" and not isinstance(first, CondensationSummaryEvent):
+            return [(0, Part(Kind.NOTICE, text, extra_tokens=extra))]
+        return [(0, turn_part(text, extra))]
 
     def keep(self, message: Message, kept: Sequence[int]) -> Message:
         """Return the message with only some of its parts. The first of its events tells what the answer told."""
-        parts = self.parts(message)
-        kinds = {parts[position].kind for position in kept}
-        calls = [message[_number(parts, position)] for position in kept if parts[position].kind is Kind.CALL]
+        found = self.slots(message)
+        kinds = {found[position][1].kind for position in kept}
+        calls = [message[found[position][0]] for position in kept if found[position][1].kind is Kind.CALL]
         update = {} if Kind.REASONING in kinds else dict(_NO_REASONING)
         first = message[0]
         if not isinstance(first, ActionEvent):
@@ -153,10 +153,6 @@ class OpenHandsFormat:
         """Return a message of the user."""
         return (MessageEvent(source="user", llm_message=ModelMessage(role="user", content=[TextContent(text=text)])),)
 
-    def awaits(self, message: Message, position: int) -> bool:  # noqa: ARG002 - there are no others
-        """Whether the application answers a call: it does."""
-        return True
-
     def result(self, message: Message, position: int, text: str) -> Message:
         """Return the message that answers a call."""
         call = self.parts(message)[position]
@@ -173,12 +169,7 @@ def _is_agents(event: object) -> bool:
     return isinstance(event, MessageEvent) and event.llm_message.role == "assistant"
 
 
-def _number(parts: Sequence[Part], position: int) -> int:
-    """Which event of an answer a call is."""
-    return sum(part.kind is Kind.CALL for part in parts[:position])
-
-
-def _answer(message: Message) -> list[Part]:
+def _answer(message: Message) -> list[tuple[int, Part]]:
     first = message[0]
     told: Any = first.llm_message if isinstance(first, MessageEvent) else first
     parts = list(_reasoning(told))
@@ -188,11 +179,13 @@ def _answer(message: Message) -> list[Part]:
     content = told.content if isinstance(first, MessageEvent) else told.thought
     if text := "\n".join(entry.text for entry in content if isinstance(entry, TextContent)):
         parts.append(Part(Kind.TEXT, text))
-    calls = (event for event in message if isinstance(event, ActionEvent))
-    parts += (
-        Part(Kind.CALL, call_id=it.tool_call_id, tool=it.tool_name, arguments=it.tool_call.arguments) for it in calls
-    )
-    return couple_reasoning(parts, sealed)
+    places = [0] * len(parts)
+    for place, event in enumerate(message):
+        if isinstance(event, ActionEvent):
+            raw = event.tool_call.arguments
+            parts.append(Part(Kind.CALL, call_id=event.tool_call_id, tool=event.tool_name, arguments=raw))
+            places.append(place)
+    return list(zip(places, couple_reasoning(parts, sealed), strict=True))
 
 
 def _reasoning(told: Any) -> Iterator[Part]:

@@ -43,6 +43,7 @@ from wane.formats.base import Couplings, Part
 from wane.formats.notices import is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import check_each
+from wane.formats.writing import NativeFormat
 
 try:
     from pydantic import ValidationError
@@ -72,7 +73,7 @@ BEYOND_JSON: Final = (
 _Value = TypeVar("_Value")
 
 
-class PydanticAIFormat:
+class PydanticAIFormat(NativeFormat[ModelMessage]):
     """Pydantic AI's model messages."""
 
     name = "pydantic_ai"
@@ -92,7 +93,7 @@ class PydanticAIFormat:
         if all(map(_is_message, data)):
             return list(data)
         loaded = [message for number, entry in enumerate(data) for message in _load(entry, number)]
-        check_each(loaded, slots)
+        check_each(loaded, self.parts)
         return loaded
 
     def dump(self, messages: Sequence[ModelMessage]) -> list[Any]:
@@ -100,28 +101,26 @@ class PydanticAIFormat:
         dumped: list[Any] = ModelMessagesTypeAdapter.dump_python(list(messages), mode="json")
         return dumped
 
-    def parts(self, message: ModelMessage) -> list[Part]:
-        """Take a message apart, as the table at the top of `wane.formats.pydantic_ai` says.
+    def slots(self, message: ModelMessage) -> list[Slot]:
+        """Return the parts of a message that become items, each with its position in `message.parts`.
 
         Raises:
-            FormatError: if it is not a message, or holds a part that this version of Wane does not know.
+            FormatError: if it is not a message, or holds an unknown part.
         """
-        return [part for _, part in slots(message)]
+        if isinstance(message, ModelRequest):
+            return [(position, _request_part(part)) for position, part in enumerate(message.parts)] or _EMPTY_REQUEST
+        if isinstance(message, ModelResponse):
+            return _couple(message, list(_response_slots(message)))
+        raise FormatError(
+            f"a Pydantic AI message must be a ModelRequest or a ModelResponse, found {type(message).__name__}"
+        )
 
     def keep(self, message: ModelMessage, kept: Sequence[int]) -> ModelMessage:
         """Return a copy of the message with only some of its parts; all other fields are the same."""
-        found = slots(message)
+        found = self.slots(message)
         if isinstance(message, ModelRequest):
             return replace(message, parts=[message.parts[found[number][0]] for number in kept])
         return replace(message, parts=[message.parts[found[number][0]] for number in kept])
-
-    def read(self, data: Sequence[Any]) -> Sequence[ModelMessage]:
-        """Return the messages: a host holds them as they are."""
-        return data
-
-    def wire(self, messages: Sequence[ModelMessage]) -> list[Any]:
-        """Return the messages: a request takes them as they are."""
-        return list(messages)
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> ToolDefinition:
         """Return the definition of a tool."""
@@ -133,36 +132,21 @@ class PydanticAIFormat:
 
     def awaits(self, message: ModelMessage, position: int) -> bool:
         """Whether the application answers a call: the provider runs native tools."""
-        return isinstance(message.parts[slots(message)[position][0]], _m.ToolCallPart)
+        return isinstance(message.parts[self.slots(message)[position][0]], _m.ToolCallPart)
 
     def result(self, message: ModelMessage, position: int, text: str) -> ModelMessage:
         """Return a request with the return of a call."""
-        part = slots(message)[position][1]
+        part = self.slots(message)[position][1]
         return ModelRequest([_m.ToolReturnPart(part.tool or "", text, part.call_id or "")])
 
     def cleared(self, message: ModelMessage, position: int, text: str) -> ModelMessage:
         """Return a request with one return's content replaced by a text; returns of native tools stay."""
-        place = slots(message)[position][0]
+        place = self.slots(message)[position][0]
         part = message.parts[place]
         if not isinstance(message, ModelRequest) or not isinstance(part, _m.ToolReturnPart | _m.RetryPromptPart):  # type: ignore[deprecated, unused-ignore]
             return message
         made = _m.ToolReturnPart(part.tool_name or "", text, part.tool_call_id, timestamp=part.timestamp)
         return replace(message, parts=[*message.parts[:place], made, *message.parts[place + 1 :]])
-
-
-def slots(message: ModelMessage) -> list[Slot]:
-    """Return the parts of a message that become items, each with its position in `message.parts`.
-
-    Raises:
-        FormatError: if it is not a message, or holds an unknown part.
-    """
-    if isinstance(message, ModelRequest):
-        return [(position, _request_part(part)) for position, part in enumerate(message.parts)] or _EMPTY_REQUEST
-    if isinstance(message, ModelResponse):
-        return _couple(message, list(_response_slots(message)))
-    raise FormatError(
-        f"a Pydantic AI message must be a ModelRequest or a ModelResponse, found {type(message).__name__}"
-    )
 
 
 _EMPTY_REQUEST: Final[list[Slot]] = [(-1, Part(Kind.SYSTEM))]

@@ -20,9 +20,10 @@ from typing import Any, Final, TypeAlias
 from wane.core import Kind
 from wane.core.errors import FormatError
 from wane.formats.base import Couplings, Part
-from wane.formats.notices import is_notice
+from wane.formats.notices import turn_part
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import check_each, type_name
+from wane.formats.writing import NativeFormat
 
 Message: TypeAlias = dict[str, Any]
 Block: TypeAlias = Mapping[str, Any]
@@ -32,7 +33,7 @@ Slot: TypeAlias = tuple[int, Part]
 _ROLES: Final = ("user", "assistant")
 
 
-class StrandsFormat:
+class StrandsFormat(NativeFormat[Message]):
     """Messages of Strands Agents."""
 
     name = "strands"
@@ -49,33 +50,33 @@ class StrandsFormat:
         """
         if not isinstance(data, list):
             raise FormatError(f"expected a list of Strands messages, found {type_name(data)}")
-        check_each(data, slots)
+        check_each(data, self.parts)
         return data
 
     def dump(self, messages: Sequence[Message]) -> list[Any]:
         """Return the messages; what is in them as bytes, such as an image, stays so."""
         return list(messages)
 
-    def parts(self, message: Message) -> list[Part]:
-        """Take a message apart, as the table at the top of `wane.formats.strands` says.
+    def slots(self, message: Message) -> list[Slot]:
+        """Return the items of a message, each with the position of its block in `content`.
 
         Raises:
             FormatError: for a role or a content of another shape.
         """
-        return [part for _, part in slots(message)]
+        if not isinstance(message, dict):
+            raise FormatError(f"a message must be an object, found {type_name(message)}")
+        role, content = message.get("role"), message.get("content")
+        if role not in _ROLES:
+            raise FormatError(f"role {role!r} is unknown; known: {', '.join(_ROLES)}")
+        if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
+            raise FormatError("content must be a list of blocks")
+        found = [(place, part) for place, block in enumerate(content) if (part := _part(role, block)) is not None]
+        return _couple(content, found) if role == "assistant" and len(found) > 1 else found
 
     def keep(self, message: Message, kept: Sequence[int]) -> Message:
         """Return the message with only some of its blocks; all other fields are the same."""
-        found = slots(message)
+        found = self.slots(message)
         return {**message, "content": [message["content"][found[position][0]] for position in kept]}
-
-    def read(self, data: Sequence[Any]) -> Sequence[Message]:
-        """Return the messages, which are what a host holds."""
-        return data
-
-    def wire(self, messages: Sequence[Message]) -> list[Any]:
-        """Return the messages, which every model of Strands takes as they are."""
-        return list(messages)
 
     def tool(self, name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         """Return the specification of a tool."""
@@ -87,17 +88,17 @@ class StrandsFormat:
 
     def awaits(self, message: Message, position: int) -> bool:
         """Whether the application answers a call: one that the provider runs by itself has a type."""
-        return "type" not in message["content"][slots(message)[position][0]]["toolUse"]
+        return "type" not in message["content"][self.slots(message)[position][0]]["toolUse"]
 
     def result(self, message: Message, position: int, text: str) -> Message:
         """Return the user's message that answers a call."""
-        call_id = slots(message)[position][1].call_id
+        call_id = self.slots(message)[position][1].call_id
         block = {"toolResult": {"toolUseId": call_id, "status": "success", "content": [{"text": text}]}}
         return {"role": "user", "content": [block]}
 
     def cleared(self, message: Message, position: int, text: str) -> Message:
         """Return a message with a text in place of one result's content."""
-        content, place = message["content"], slots(message)[position][0]
+        content, place = message["content"], self.slots(message)[position][0]
         block = {"toolResult": {**content[place]["toolResult"], "content": [{"text": text}]}}
         return {**message, "content": [*content[:place], block, *content[place + 1 :]]}
 
@@ -111,23 +112,6 @@ def joined(messages: Sequence[Message]) -> list[Message]:
         else:
             out.append(message)
     return out
-
-
-def slots(message: Message) -> list[Slot]:
-    """Return the items of a message, each with the position of its block in `content`.
-
-    Raises:
-        FormatError: for a role or a content of another shape.
-    """
-    if not isinstance(message, dict):
-        raise FormatError(f"a message must be an object, found {type_name(message)}")
-    role, content = message.get("role"), message.get("content")
-    if role not in _ROLES:
-        raise FormatError(f"role {role!r} is unknown; known: {', '.join(_ROLES)}")
-    if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
-        raise FormatError("content must be a list of blocks")
-    found = [(place, part) for place, block in enumerate(content) if (part := _part(role, block)) is not None]
-    return _couple(content, found) if role == "assistant" and len(found) > 1 else found
 
 
 def _part(role: str, block: Block) -> Part | None:
@@ -146,7 +130,7 @@ def _part(role: str, block: Block) -> Part | None:
     text, extra = _said(block)
     if role == "assistant":
         return Part(Kind.TEXT, text, extra_tokens=extra) if text or extra else None
-    return Part(Kind.NOTICE if not extra and is_notice(text) else Kind.USER, text, extra_tokens=extra)
+    return turn_part(text, extra)
 
 
 def _said(block: Block) -> tuple[str, int]:
