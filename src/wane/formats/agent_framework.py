@@ -169,7 +169,7 @@ def _couple(message: Message, found: list[Slot]) -> list[Slot]:
             couplings.add(here, before[-1] if before else seals[0])
         elif before and before[-1] == here - 1 and _is_openai(contents[here - 1]):
             couplings.add(here, here - 1)
-    return [(place, couplings.apply(here, part)) for here, (place, part) in enumerate(found)]
+    return couplings.applied(found)
 
 
 def _is_sealed(content: Content) -> bool:

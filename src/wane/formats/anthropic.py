@@ -30,10 +30,19 @@ from typing import Any, Final, TypeAlias
 
 from wane.core import Kind
 from wane.core.errors import FormatError
-from wane.formats.base import Couplings, Part
+from wane.formats.base import Couplings, Part, anchor
 from wane.formats.notices import has_notice_behind, is_notice, is_persons, turn_part, without_prompts
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.formats.values import check_each, compact, messages_in, raw_text, sealed_tokens, string, type_name
+from wane.formats.values import (
+    check_each,
+    compact,
+    expect_list,
+    messages_in,
+    raw_text,
+    sealed_tokens,
+    string,
+    type_name,
+)
 from wane.formats.writing import NativeFormat
 
 Message = dict[str, Any]
@@ -66,9 +75,7 @@ class AnthropicFormat(NativeFormat[Message]):
         Raises:
             FormatError: if a message is not in this format; it names the first such message.
         """
-        messages = messages_in(data)
-        if not isinstance(messages, list):
-            raise FormatError(f"expected a list of Anthropic messages, found {type_name(messages)}")
+        messages = expect_list(messages_in(data), "Anthropic messages")
         check_each(messages, self.parts)
         return messages
 
@@ -321,7 +328,7 @@ def _lines(*texts: object) -> str:
 
 
 def _couple(blocks: Sequence[Block], found: list[Slot]) -> list[Slot]:
-    """Add what must stay together (R12), as `wane.formats.pydantic_ai` does.
+    """Add what must stay together (R12).
 
     - Calls need the signed thinking before them. The thinking needs one item after it: no message may end in thinking.
     - The call and the result of a tool that Anthropic runs need each other, and text needs those that it may cite.
@@ -354,17 +361,10 @@ def _couple(blocks: Sequence[Block], found: list[Slot]) -> list[Slot]:
         elif block.get("citations"):
             couplings.add(here, *served)
     for here in signed:
-        couplings.add(here, *_anchor(found, here, marks), *marks)
+        couplings.add(here, *anchor(found, here, marks), *marks)
     for here in marks:
-        couplings.add(here, *_anchor(found, here, marks) or [here - 1] * (here > 0))
-    return [(place, couplings.apply(here, part)) for here, (place, part) in enumerate(found)]
-
-
-def _anchor(found: list[Slot], here: int, marks: Sequence[int]) -> list[int]:
-    """The item that stays with thinking: text, because it goes last, or else the next item."""
-    later = [number for number in range(here + 1, len(found)) if number not in marks]
-    text = next((number for number in later if found[number][1].kind is Kind.TEXT), None)
-    return [text] if text is not None else later[:1]
+        couplings.add(here, *anchor(found, here, marks) or [here - 1] * (here > 0))
+    return couplings.applied(found)
 
 
 def _caller(block: Block) -> str:

@@ -7,7 +7,7 @@ the kept ones back together.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Generic, Protocol, TypeVar
@@ -17,6 +17,7 @@ from wane.core.items import ASSISTANT
 from wane.tools import class_of_call
 
 MessageT = TypeVar("MessageT")
+PlaceT = TypeVar("PlaceT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,24 +302,38 @@ class Couplings:
             part.kind, part.text, part.call_id, part.tool, part.arguments, needs, part.extra_tokens, part.system
         )
 
+    def applied(self, found: Sequence[tuple[PlaceT, Part]]) -> list[tuple[PlaceT, Part]]:
+        """Return the parts of a message, each with its place, with their needs as offsets."""
+        return [(place, self.apply(here, part)) for here, (place, part) in enumerate(found)]
 
-def couple_reasoning(parts: Sequence[Part], sealed: Mapping[int, bool]) -> list[Part]:
+
+def anchor(found: Sequence[tuple[Any, Part]], here: int, but: Collection[int] = ()) -> list[int]:
+    """Return the item that stays with reasoning: a text, because it goes last, or else the next item; empty if none.
+
+    Args:
+        found: the parts of an answer, each with its place.
+        here: position of the reasoning.
+        but: positions of parts that cannot be it.
+    """
+    later = [number for number in range(here + 1, len(found)) if number not in but]
+    return [number for number in later if found[number][1].kind is Kind.TEXT][:1] or later[:1]
+
+
+def couple_reasoning(found: Sequence[tuple[PlaceT, Part]], sealed: Mapping[int, bool]) -> list[tuple[PlaceT, Part]]:
     """Return an answer's parts with what must stay together where a provider knows its own reasoning again.
 
     Such reasoning is refused without the item that follows it; the calls that follow are refused without it.
 
     Args:
-        parts: the parts.
+        found: the parts, each with its place.
         sealed: such reasoning, by position; True where the item right behind it is refused without it, whatever it is.
     """
-    if not sealed:
-        return list(parts)
     couplings, last = Couplings(), -1
-    for here, part in enumerate(parts):
+    for here, (_, part) in enumerate(found):
         if part.kind is Kind.REASONING:
             last = here if here in sealed else -1
-            if last >= 0 and here + 1 < len(parts):
+            if last >= 0 and here + 1 < len(found):
                 couplings.add(here, here + 1)
         elif last >= 0 and (part.kind is Kind.CALL or (sealed[last] and here == last + 1)):
             couplings.add(here, last)
-    return [couplings.apply(here, part) for here, part in enumerate(parts)]
+    return couplings.applied(found)

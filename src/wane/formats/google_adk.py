@@ -165,7 +165,7 @@ def _couple(content: types.Content, found: list[tuple[int, Part]]) -> list[tuple
             couplings.mutual(ran[each.tool_response.id], here)
         elif each.code_execution_result is not None and here and parts[here - 1].executable_code is not None:
             couplings.mutual(here - 1, here)
-    return [(place, couplings.apply(here, part)) for here, (place, part) in enumerate(found)]
+    return couplings.applied(found)
 
 
 def _call_id(call: types.FunctionCall | types.FunctionResponse, seen: Counter[str]) -> str:

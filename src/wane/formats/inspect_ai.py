@@ -24,7 +24,7 @@ from wane.core.errors import FormatError, MissingExtraError
 from wane.formats.base import Part, couple_reasoning
 from wane.formats.notices import turn_part
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.formats.values import check_each, compact, sealed_tokens, type_name
+from wane.formats.values import check_each, compact, expect_list, sealed_tokens, type_name
 from wane.formats.writing import NativeFormat
 
 try:
@@ -63,10 +63,8 @@ class InspectFormat(NativeFormat[ChatMessage]):
         Raises:
             FormatError: if it holds anything else.
         """
-        if not isinstance(data, list):
-            raise FormatError(f"expected a list of Inspect's messages, found {type_name(data)}")
         try:
-            messages = _MESSAGES.validate_python(data)
+            messages = _MESSAGES.validate_python(expect_list(data, "Inspect's messages"))
         except ValidationError as error:
             raise FormatError(f"these are no messages of Inspect's: {error}") from None
         check_each(messages, self.parts)
@@ -84,8 +82,7 @@ class InspectFormat(NativeFormat[ChatMessage]):
         """
         if isinstance(message, ChatMessageAssistant):
             found = list(_answer(message))
-            parts = couple_reasoning([part for _, part in found], _sealed(message, found))
-            return [(place, part) for (place, _), part in zip(found, parts, strict=True)]
+            return couple_reasoning(found, _sealed(message, found))
         if not isinstance(message, (ChatMessageSystem, ChatMessageUser, ChatMessageTool)):
             raise FormatError(f"a message must be one of Inspect's, found {type_name(message)}")
         return [(("whole", 0), _whole(message))]

@@ -7,7 +7,6 @@ LangChain's own blocks (`v1`). Calls stand in `tool_calls` and, where their argu
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -16,7 +15,7 @@ from wane.core.errors import FormatError, MissingExtraError
 from wane.formats.base import Part, couple_reasoning
 from wane.formats.notices import turn_part
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.formats.values import check_each
+from wane.formats.values import check_each, expect_list, shown_text
 from wane.formats.writing import NativeFormat
 
 try:
@@ -59,9 +58,8 @@ class LangChainFormat(NativeFormat[BaseMessage]):
         Raises:
             FormatError: naming the first message that is not of this format.
         """
-        if not isinstance(data, list):
-            raise FormatError(f"expected a list of LangChain messages, found {type(data).__name__}")
-        messages = [_load(entry, number) for number, entry in enumerate(data)]
+        entries = expect_list(data, "LangChain messages")
+        messages = [_load(entry, number) for number, entry in enumerate(entries)]
         check_each(messages, self.parts)
         return messages
 
@@ -136,7 +134,7 @@ class LangChainFormat(NativeFormat[BaseMessage]):
 
 def _answer(message: AIMessage) -> Iterator[Slot]:
     calls = {
-        call["id"]: Part(Kind.CALL, call_id=call["id"], tool=call["name"], arguments=_raw(call["args"]))
+        call["id"]: Part(Kind.CALL, call_id=call["id"], tool=call["name"], arguments=shown_text(call["args"]))
         for call in (*message.tool_calls, *message.invalid_tool_calls)
     }
     thought = message.additional_kwargs.get(_REASONING_FIELD)
@@ -171,8 +169,7 @@ def _couple(message: AIMessage, found: list[Slot]) -> list[Slot]:
         named = isinstance(block, dict) and str(block.get("id") or "").startswith("rs_")
         if named or _seal(block):
             sealed[here] = named
-    parts = couple_reasoning([part for _, part in found], sealed)
-    return [(place, part) for (place, _), part in zip(found, parts, strict=True)]
+    return couple_reasoning(found, sealed)
 
 
 def _reasoning(block: Mapping[str, Any]) -> Part:
@@ -213,15 +210,8 @@ def _said(content: object) -> tuple[str, int]:
         elif isinstance(block, dict) and str(block.get("type")).startswith(("image", "input_image", "file", "audio")):
             extra += NON_TEXT_TOKENS
         elif block:
-            texts.append(json.dumps(block, ensure_ascii=False, default=str))
+            texts.append(shown_text(block))
     return "\n".join(texts), extra
-
-
-def _raw(arguments: object) -> str:
-    """Arguments as the raw text that they were, as far as LangChain tells it."""
-    if isinstance(arguments, str) or arguments is None:
-        return arguments or ""
-    return json.dumps(arguments, ensure_ascii=False, default=str)
 
 
 def _looks_like_message(entry: object) -> bool:

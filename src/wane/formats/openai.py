@@ -11,7 +11,7 @@ from wane.core import Kind
 from wane.core.errors import FormatError
 from wane.formats.base import Part
 from wane.formats.notices import is_notice, turn_part
-from wane.formats.values import check_each, messages_in, string, type_name
+from wane.formats.values import check_each, expect_list, messages_in, string, type_name
 from wane.formats.writing import NativeFormat
 
 Message = dict[str, Any]
@@ -46,9 +46,7 @@ class OpenAIFormat(NativeFormat[Message]):
         Raises:
             FormatError: if a message is not in this format; it names the first such message.
         """
-        messages = messages_in(data)
-        if not isinstance(messages, list):
-            raise FormatError(f"expected a list of chat messages, found {type_name(messages)}")
+        messages = expect_list(messages_in(data), "chat messages")
         check_each(messages, self.parts)
         return messages
 

@@ -34,7 +34,7 @@ from wane.core import Kind
 from wane.core.errors import FormatError
 from wane.formats.base import Couplings, Part
 from wane.formats.response_items import Entry, is_model_made, part_of
-from wane.formats.values import check_each, type_name
+from wane.formats.values import check_each, expect_list, type_name
 from wane.formats.writing import NativeFormat
 
 Message = dict[str, Any]
@@ -65,9 +65,7 @@ class OpenAIResponsesFormat(NativeFormat[Message]):
         Raises:
             FormatError: if a message is not in this format; it names the first such message.
         """
-        entries = _entries_in(data)
-        if not isinstance(entries, list):
-            raise FormatError(f"expected a list of Responses items, found {type_name(entries)}")
+        entries = expect_list(_entries_in(data), "Responses items")
         messages = entries if entries and all(map(_is_message, entries)) else group(entries)
         check_each(messages, self.parts)
         return messages
@@ -179,7 +177,7 @@ def _couple(items: Sequence[Entry], found: list[Slot]) -> list[Slot]:
                 couplings.mutual(here, programs[caller])
             if item.get("type") == "program":
                 programs[part.call_id] = here
-    return [(place, couplings.apply(here, part)) for here, (place, part) in enumerate(found)]
+    return couplings.applied(found)
 
 
 def _is_sealed(item: Entry) -> bool:

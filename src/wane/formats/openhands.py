@@ -25,7 +25,7 @@ from wane.core.errors import FormatError, MissingExtraError
 from wane.formats.base import Part, couple_reasoning
 from wane.formats.notices import turn_part
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.formats.values import check_each, sealed_tokens, type_name
+from wane.formats.values import check_each, expect_list, sealed_tokens, type_name
 from wane.formats.writing import NativeFormat
 
 try:
@@ -69,10 +69,9 @@ class OpenHandsFormat(NativeFormat[Message]):
         Raises:
             FormatError: if it holds anything else.
         """
-        if not isinstance(data, list):
-            raise FormatError(f"expected a list of OpenHands events, found {type_name(data)}")
+        entries = expect_list(data, "OpenHands events")
         try:
-            events = [Event.model_validate(entry) for entry in data]
+            events = [Event.model_validate(entry) for entry in entries]
         except (ValueError, AssertionError) as error:
             raise FormatError(f"these are no events of OpenHands: {error}") from None
         messages = self.read(events)
@@ -179,13 +178,12 @@ def _answer(message: Message) -> list[tuple[int, Part]]:
     content = told.content if isinstance(first, MessageEvent) else told.thought
     if text := "\n".join(entry.text for entry in content if isinstance(entry, TextContent)):
         parts.append(Part(Kind.TEXT, text))
-    places = [0] * len(parts)
+    found = [(0, part) for part in parts]
     for place, event in enumerate(message):
         if isinstance(event, ActionEvent):
             raw = event.tool_call.arguments
-            parts.append(Part(Kind.CALL, call_id=event.tool_call_id, tool=event.tool_name, arguments=raw))
-            places.append(place)
-    return list(zip(places, couple_reasoning(parts, sealed), strict=True))
+            found.append((place, Part(Kind.CALL, call_id=event.tool_call_id, tool=event.tool_name, arguments=raw)))
+    return couple_reasoning(found, sealed)
 
 
 def _reasoning(told: Any) -> Iterator[Part]:

@@ -39,10 +39,10 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from wane.core import Kind
 from wane.core.errors import FormatError, MissingExtraError
-from wane.formats.base import Couplings, Part
+from wane.formats.base import Couplings, Part, anchor
 from wane.formats.notices import is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.formats.values import check_each
+from wane.formats.values import check_each, expect_list
 from wane.formats.writing import NativeFormat
 
 try:
@@ -88,11 +88,10 @@ class PydanticAIFormat(NativeFormat[ModelMessage]):
         Raises:
             FormatError: if a message is not in this format; it names the first such message.
         """
-        if not isinstance(data, list):
-            raise FormatError(f"expected a list of Pydantic AI messages, found {type(data).__name__}")
-        if all(map(_is_message, data)):
-            return list(data)
-        loaded = [message for number, entry in enumerate(data) for message in _load(entry, number)]
+        entries = expect_list(data, "Pydantic AI messages")
+        if all(map(_is_message, entries)):
+            return list(entries)
+        loaded = [message for number, entry in enumerate(entries) for message in _load(entry, number)]
         check_each(loaded, self.parts)
         return loaded
 
@@ -280,7 +279,7 @@ def _couple(message: ModelResponse, found: list[Slot]) -> list[Slot]:
                 if _item_id(part):
                     couplings.mutual(here, here + 1)
                 else:
-                    couplings.add(here, _anchor(found, here))
+                    couplings.add(here, *anchor(found, here))
         elif isinstance(part, _m.NativeToolCallPart | _m.NativeToolReturnPart):
             natives.append(here)
         elif isinstance(part, _m.TextPart) and _cites(part):
@@ -289,13 +288,7 @@ def _couple(message: ModelResponse, found: list[Slot]) -> list[Slot]:
             couplings.add(here, *signed)
         if here and _item_id(part) and _item_id(part) == _item_id(raw[here - 1]):
             couplings.mutual(here - 1, here)
-    return [(position, couplings.apply(here, part)) for here, (position, part) in enumerate(found)]
-
-
-def _anchor(found: list[Slot], here: int) -> int:
-    """The item that stays with reasoning: text, because it goes last, or else the next item."""
-    later = range(here + 1, len(found))
-    return next((number for number in later if found[number][1].kind is Kind.TEXT), here + 1)
+    return couplings.applied(found)
 
 
 def _item_id(part: object) -> str | None:

@@ -13,16 +13,15 @@ What each block becomes:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from wane.core import Kind
 from wane.core.errors import FormatError
-from wane.formats.base import Couplings, Part
+from wane.formats.base import Couplings, Part, anchor
 from wane.formats.notices import turn_part
 from wane.formats.openai import NON_TEXT_TOKENS
-from wane.formats.values import check_each, type_name
+from wane.formats.values import check_each, expect_list, shown_text, type_name
 from wane.formats.writing import NativeFormat
 
 Message: TypeAlias = dict[str, Any]
@@ -48,10 +47,9 @@ class StrandsFormat(NativeFormat[Message]):
         Raises:
             FormatError: naming the first message that is not of this format.
         """
-        if not isinstance(data, list):
-            raise FormatError(f"expected a list of Strands messages, found {type_name(data)}")
-        check_each(data, self.parts)
-        return data
+        messages = expect_list(data, "Strands messages")
+        check_each(messages, self.parts)
+        return messages
 
     def dump(self, messages: Sequence[Message]) -> list[Any]:
         """Return the messages; what is in them as bytes, such as an image, stays so."""
@@ -117,7 +115,7 @@ def joined(messages: Sequence[Message]) -> list[Message]:
 def _part(role: str, block: Block) -> Part | None:
     """What a block is; None if it says nothing."""
     if (call := block.get("toolUse")) is not None:
-        return Part(Kind.CALL, call_id=call["toolUseId"], tool=call["name"], arguments=_json(call["input"]))
+        return Part(Kind.CALL, call_id=call["toolUseId"], tool=call["name"], arguments=shown_text(call["input"]))
     if (result := block.get("toolResult")) is not None:
         said = [_said(each) for each in result["content"]]
         extra = sum(tokens for _, tokens in said)
@@ -138,7 +136,7 @@ def _said(block: Block) -> tuple[str, int]:
     if isinstance(text := block.get("text"), str):
         return text, 0
     if "json" in block:
-        return _json(block["json"]), 0
+        return shown_text(block["json"]), 0
     if (guarded := block.get("guardContent")) is not None:
         return _said(guarded.get("text", {}))
     if (cited := block.get("citationsContent")) is not None:
@@ -159,19 +157,14 @@ def _couple(content: Sequence[Block], found: list[Slot]) -> list[Slot]:
         elif part.kind is Kind.REASONING and _seal(content[place]):
             signed.append(here)
     for here in signed:
-        texts = [number for number, (_, part) in enumerate(found) if number > here and part.kind is Kind.TEXT]
-        couplings.add(here, *(texts or range(here + 1, len(found)))[:1])
-    return [(place, couplings.apply(here, part)) for here, (place, part) in enumerate(found)]
+        couplings.add(here, *anchor(found, here))
+    return couplings.applied(found)
 
 
 def _seal(block: Block) -> str | bytes:
     """What a provider knows its own reasoning by; nothing for reasoning that is mere text."""
     reasoning = block["reasoningContent"]
     return reasoning.get("reasoningText", {}).get("signature") or reasoning.get("redactedContent") or b""
-
-
-def _json(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _looks_right(entry: object) -> bool:

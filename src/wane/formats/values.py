@@ -32,6 +32,13 @@ def raw_text(value: object) -> str:
     return value if isinstance(value, str) else "" if value is None else compact(value)
 
 
+def shown_text(value: object) -> str:
+    """Return text as it is, and anything else as JSON text in the spelling of Python's frameworks; empty for None."""
+    return (
+        value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False, default=str)
+    )
+
+
 def string(owner: Mapping[str, Any], key: str) -> str:
     """Return a field that must hold text.
 
@@ -57,6 +64,17 @@ def sealed_tokens(seal: object, overhead: int) -> int:
 def type_name(value: object) -> str:
     """Return the name of a value's type, for messages."""
     return type(value).__name__
+
+
+def expect_list(data: object, what: str) -> list[Any]:
+    """Return data that must be a list.
+
+    Raises:
+        FormatError: if it is not one; it says what was expected.
+    """
+    if not isinstance(data, list):
+        raise FormatError(f"expected a list of {what}, found {type_name(data)}")
+    return data
 
 
 def messages_in(data: object) -> object:
