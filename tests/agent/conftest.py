@@ -12,7 +12,7 @@ from pydantic_ai.messages import ModelMessage
 
 from wane.agent.config import Settings
 from wane.agent.opening import SessionConfig
-from wane.formats.pydantic_ai import PydanticAIFormat
+from wane.formats.frameworks.pydantic_ai import PydanticAIFormat
 from wane.journal import SessionStore
 
 

@@ -14,7 +14,7 @@ from tests.agent.scripts import call, scripted
 from wane.agent.config import Settings
 from wane.agent.session import AgentSession, SessionConfig
 from wane.core import chars
-from wane.formats.pydantic_ai import PydanticAIFormat
+from wane.formats.frameworks.pydantic_ai import PydanticAIFormat
 
 BUDGET = 6_000
 

@@ -11,7 +11,7 @@ from tests.agent.test_session import APIS, path_of, run, stopped_after
 from wane.agent.events import SessionEvent, TextDelta, ToolCalled
 from wane.agent.session import AgentSession, Outcome
 from wane.cli.chat.narration import Narration
-from wane.formats.pydantic_ai import BEYOND_JSON
+from wane.formats.frameworks.pydantic_ai import BEYOND_JSON
 from wane.testing import Call, Kind, Reply, Request, ScriptedServer
 
 HALF = "\ud83d"

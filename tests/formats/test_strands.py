@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from wane import FormatError, Kind
-from wane.formats.strands import StrandsFormat, joined
+from wane.formats.frameworks.strands import StrandsFormat, joined
 
 FORMAT = StrandsFormat()
 

@@ -545,7 +545,7 @@ def test_a_provider_that_compacts_too_is_told_of_once(compaction: Any) -> None:
 
 
 def test_without_pydantic_ai_the_install_command_is_said() -> None:
-    for module in ("wane.integrations.pydantic_ai", "wane.formats.pydantic_ai"):
+    for module in ("wane.integrations.pydantic_ai", "wane.formats.frameworks.pydantic_ai"):
         code = (
             "import sys; sys.modules['pydantic_ai'] = None\n"
             "from wane.core.errors import MissingExtraError\n"

@@ -14,7 +14,7 @@ from tests.integrations.support import histories, shapes_of
 from tests.strategies import policies, times
 from wane import Policy
 from wane.conversation import Conversation
-from wane.formats.pydantic_ai import sendable
+from wane.formats.frameworks.pydantic_ai import sendable
 from wane.integrations.pydantic_ai import new_conversation
 from wane.integrations.pydantic_ai_messages import Outgoing, as_shown
 

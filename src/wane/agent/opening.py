@@ -23,7 +23,7 @@ from wane.conversation import Conversation
 from wane.core import DEFAULT_BUDGET, Mark, Policy
 from wane.core.errors import HistoryError, JournalError
 from wane.formats.base import Transcript
-from wane.formats.pydantic_ai import PydanticAIFormat
+from wane.formats.frameworks.pydantic_ai import PydanticAIFormat
 from wane.integrations.pydantic_ai import new_conversation
 from wane.journal import (
     AnnotationRecord,

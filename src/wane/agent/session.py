@@ -57,7 +57,7 @@ from wane.agent.tools.toolset import coding_tools
 from wane.conversation.events import Event, UsageObserved
 from wane.core import ContextWindow, Episode, FitReport
 from wane.core.errors import JournalError
-from wane.formats.pydantic_ai import encodable, raw_arguments
+from wane.formats.frameworks.pydantic_ai import encodable, raw_arguments
 from wane.strategies.base import EPISODIC
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("wane.integrations.agent_framework", "agent-framework") from error
 
-from wane.formats.agent_framework import AgentFrameworkFormat
+from wane.formats.frameworks.agent_framework import AgentFrameworkFormat
 
 __all__ = ["ContextLifecycle"]
 

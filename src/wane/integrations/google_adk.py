@@ -30,7 +30,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("wane.integrations.google_adk", "google-adk") from error
 
-from wane.formats.google_adk import GoogleADKFormat, is_of_another_agent
+from wane.formats.frameworks.google_adk import GoogleADKFormat, is_of_another_agent
 
 __all__ = ["ContextLifecycle"]
 

@@ -35,7 +35,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("wane.integrations.inspect_ai", "inspect-ai") from error
 
-from wane.formats.inspect_ai import InspectFormat
+from wane.formats.frameworks.inspect_ai import InspectFormat
 
 __all__ = ["ContextLifecycle"]
 

@@ -29,7 +29,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("wane.integrations.langchain", "langchain") from error
 
-from wane.formats.langchain import LangChainFormat
+from wane.formats.frameworks.langchain import LangChainFormat
 
 __all__ = ["ContextLifecycle", "LifecycleState"]
 

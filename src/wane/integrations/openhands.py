@@ -33,7 +33,7 @@ try:
 except ImportError as error:
     raise MissingExtraError("wane.integrations.openhands", "openhands") from error
 
-from wane.formats.openhands import Message, OpenHandsFormat
+from wane.formats.frameworks.openhands import Message, OpenHandsFormat
 
 __all__ = ["ContextLifecycle"]
 

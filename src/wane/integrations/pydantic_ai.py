@@ -35,7 +35,13 @@ try:
 except ImportError as error:
     raise MissingExtraError("wane.integrations.pydantic_ai", "pydantic-ai") from error
 
-from wane.formats.pydantic_ai import BEYOND_JSON, PydanticAIFormat, beyond_json, raw_arguments, with_encodable_text
+from wane.formats.frameworks.pydantic_ai import (
+    BEYOND_JSON,
+    PydanticAIFormat,
+    beyond_json,
+    raw_arguments,
+    with_encodable_text,
+)
 from wane.integrations.lifecycle import Warner
 from wane.integrations.pydantic_ai_messages import Outgoing, PydanticAIAdapter, TurnAligner
 from wane.recall import RECALL

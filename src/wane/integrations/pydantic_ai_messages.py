@@ -30,7 +30,7 @@ from wane.conversation import Adapter, Aligner, Alignment, Conversation
 from wane.conversation.events import Event, HistoryForked, HistoryReplaced, MessageTaken
 from wane.core import Kind
 from wane.formats.base import Part
-from wane.formats.pydantic_ai import PydanticAIFormat, sendable
+from wane.formats.frameworks.pydantic_ai import PydanticAIFormat, sendable
 
 _FORMAT: Final = PydanticAIFormat()
 

@@ -15,7 +15,7 @@ from typing import Any, Final, Unpack
 from wane.conversation import Adapter, Call, Conversation, Tool, calls_of
 from wane.core import DEFAULT_BUDGET
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
-from wane.formats.strands import Message, StrandsFormat, joined
+from wane.formats.frameworks.strands import Message, StrandsFormat, joined
 from wane.integrations.lifecycle import LifecycleSettings, Warner, maker
 
 try:

@@ -27,8 +27,8 @@ from agent_framework.openai import OpenAIChatClient, OpenAIChatCompletionClient
 
 from wane.conversation.events import HistoryForked, HistoryReplaced
 from wane.core import Kind
-from wane.formats.agent_framework import AgentFrameworkFormat
 from wane.formats.base import Part
+from wane.formats.frameworks.agent_framework import AgentFrameworkFormat
 from wane.integrations.agent_framework import ContextLifecycle
 from wane.testing import Call, Reply, ScriptedServer, adapters
 

@@ -36,7 +36,7 @@ from inspect_ai.tool import Tool, ToolCall, tool
 
 from wane.core import Kind
 from wane.formats.base import Part
-from wane.formats.inspect_ai import InspectFormat
+from wane.formats.frameworks.inspect_ai import InspectFormat
 from wane.integrations.inspect_ai import ContextLifecycle
 from wane.testing import Call, Reply, ScriptedServer, adapters
 

@@ -19,7 +19,7 @@ from langgraph.prebuilt import ToolNode, tools_condition
 
 from wane.conversation.events import HistoryForked, HistoryReplaced, MessageTaken
 from wane.formats.base import Part
-from wane.formats.langchain import LangChainFormat
+from wane.formats.frameworks.langchain import LangChainFormat
 from wane.integrations.langchain import ContextLifecycle, LifecycleState
 from wane.testing import Call, Reply, ScriptedServer, adapters
 

@@ -40,7 +40,7 @@ from openhands.sdk.tool import ToolExecutor
 
 from wane.core import Kind, Policy
 from wane.formats.base import Part
-from wane.formats.openhands import OpenHandsFormat
+from wane.formats.frameworks.openhands import OpenHandsFormat
 from wane.integrations.openhands import ContextLifecycle
 from wane.testing import Call, Reply, ScriptedServer, adapters
 

@@ -30,7 +30,7 @@ from openhands.sdk.llm import MessageToolCall, ReasoningItemModel, RedactedThink
 
 from wane.core import Kind
 from wane.core.errors import FormatError
-from wane.formats.openhands import OpenHandsFormat
+from wane.formats.frameworks.openhands import OpenHandsFormat
 
 FORMAT = OpenHandsFormat()
 

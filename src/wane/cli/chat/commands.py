@@ -136,7 +136,7 @@ def view_blocks(session: AgentSession, report: FitReport) -> list[Block]:
 
 def _items(session: AgentSession) -> list[Item]:
     from wane.formats.base import Transcript
-    from wane.formats.pydantic_ai import PydanticAIFormat
+    from wane.formats.frameworks.pydantic_ai import PydanticAIFormat
 
     transcript = Transcript(PydanticAIFormat())
     return [item for message in session.conversation.messages for item in transcript.append(message)]

@@ -22,7 +22,7 @@ from wane.formats.writing import NativeFormat
 try:
     from agent_framework import Content, FunctionTool, Message
 except ImportError as error:
-    raise MissingExtraError("wane.formats.agent_framework", "agent-framework") from error
+    raise MissingExtraError("wane.formats.frameworks.agent_framework", "agent-framework") from error
 
 Slot: TypeAlias = tuple[int, Part]
 """A part with its place among the contents; -1 for what has none."""

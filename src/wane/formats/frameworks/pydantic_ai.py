@@ -52,7 +52,7 @@ try:
     from pydantic_ai.tools import ToolDefinition
     from pydantic_core import from_json
 except ImportError as error:
-    raise MissingExtraError("wane.formats.pydantic_ai", "pydantic-ai") from error
+    raise MissingExtraError("wane.formats.frameworks.pydantic_ai", "pydantic-ai") from error
 
 Slot: TypeAlias = tuple[int, Part]
 """Position of a part in its message, and the part that Wane makes of it."""

@@ -29,7 +29,7 @@ try:
         messages_to_dict,
     )
 except ImportError as error:
-    raise MissingExtraError("wane.formats.langchain", "langchain") from error
+    raise MissingExtraError("wane.formats.frameworks.langchain", "langchain") from error
 
 Place: TypeAlias = tuple[str, Any]
 """Where a part stands: in a block of the content, in the text, in a field, or as a call of some id."""

@@ -22,7 +22,7 @@ from wane.formats.writing import NativeFormat
 try:
     from google.genai import types
 except ImportError as error:
-    raise MissingExtraError("wane.formats.google_adk", "google-adk") from error
+    raise MissingExtraError("wane.formats.frameworks.google_adk", "google-adk") from error
 
 _ANOTHER_AGENT: Final = ("For context: below is a transcript of what another agent did", "For context:\n")
 """How the kit begins what it tells an agent of another one's work, in the user's place."""

@@ -39,7 +39,7 @@ try:
     from inspect_ai.tool import ToolInfo, ToolParams
     from pydantic import TypeAdapter, ValidationError
 except ImportError as error:
-    raise MissingExtraError("wane.formats.inspect_ai", "inspect-ai") from error
+    raise MissingExtraError("wane.formats.frameworks.inspect_ai", "inspect-ai") from error
 
 Place: TypeAlias = tuple[str, int]
 """Where a part stands: in the whole message, in its content by position, or in its calls by position."""

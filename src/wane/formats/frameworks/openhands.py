@@ -42,7 +42,7 @@ try:
     )
     from openhands.sdk.event.llm_convertible import ObservationBaseEvent
 except ImportError as error:
-    raise MissingExtraError("wane.formats.openhands", "openhands") from error
+    raise MissingExtraError("wane.formats.frameworks.openhands", "openhands") from error
 
 Message: TypeAlias = tuple[LLMConvertibleEvent, ...]
 """The events of one answer, or one other event."""
