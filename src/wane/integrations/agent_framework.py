@@ -16,18 +16,25 @@ from weakref import WeakKeyDictionary
 from wane.conversation import Adapter, Call, Conversation, calls_of
 from wane.core import DEFAULT_BUDGET
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
-from wane.integrations.lifecycle import LifecycleSettings, Warner, after_answer, joined, maker, parted, resumed
+from wane.integrations.lifecycle import (
+    LifecycleSettings,
+    Warner,
+    after_answer,
+    has_budget,
+    joined,
+    maker,
+    parted,
+    resumed,
+)
 
 try:
     from agent_framework import (
         AgentSession,
         ChatContext,
-        ChatMiddleware,
         ChatResponse,
         CompactionProvider,
         ContextProvider,
         FunctionInvocationContext,
-        FunctionMiddleware,
         FunctionTool,
         HistoryProvider,
         Message,
@@ -101,7 +108,27 @@ class ContextLifecycle(ContextProvider):
         stores = frozenset(each.source_id for each in providers if isinstance(each, HistoryProvider))
         known, agents = self._known.setdefault(session, {}), state.setdefault("agents", {})
         run = _Run(self._make, self._warner, known, agents, name, stores)
-        context.extend_middleware(self.source_id, [_Requests(run), _Answers(run, self._tools)])
+        own = frozenset(tool.name for tool in self._tools)
+
+        async def ask(context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
+            # It wraps each model call, inside the function loop.
+            managed = run.view(context)
+            if managed and context.stream:
+                # The end of a stream has the usage.
+                context.stream_result_hooks.append(run.answered)
+            await call_next()
+            if managed and isinstance(context.result, ChatResponse):
+                run.answered(context.result)
+
+        async def call(context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]) -> None:
+            # It wraps each call, before its arguments are validated.
+            name = context.function.name
+            if name in own:
+                context.result = run.answer(name, context.arguments, context.metadata.get("call_id"))
+            else:
+                await call_next()
+
+        context.extend_middleware(self.source_id, [ask, call])
 
 
 class _Run:
@@ -142,8 +169,7 @@ class _Run:
         except (FormatError, HistoryError) as error:
             self._warner.unmanaged(error)
             return False
-        thinking = options.get("thinking")
-        conversation.keep_opening = isinstance(thinking, Mapping) and thinking.get("type") == "enabled"
+        conversation.keep_opening = has_budget(options.get("thinking"))
         texts = [str(options.get("instructions") or ""), *(message.text for _, message in passing)]
         conversation.overhead = "".join([*texts, _definitions(options.get("tools"))])
         context.messages = joined(conversation.request(), passing, conversation)
@@ -182,38 +208,6 @@ class _Run:
         self._warner.ingested(conversation.ingest(messages))
         self._conversation = conversation
         return conversation
-
-
-class _Requests(ChatMiddleware):
-    """Sends a view of the messages instead of all of them."""
-
-    def __init__(self, run: _Run) -> None:
-        self._run = run
-
-    async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
-        """Wrap each model call, inside the function loop."""
-        managed = self._run.view(context)
-        if managed and context.stream:
-            # The end of a stream has the usage.
-            context.stream_result_hooks.append(self._run.answered)
-        await call_next()
-        if managed and isinstance(context.result, ChatResponse):
-            self._run.answered(context.result)
-
-
-class _Answers(FunctionMiddleware):
-    """Answers `delimiter` and `recall`; every other tool runs as usual."""
-
-    def __init__(self, run: _Run, tools: Sequence[FunctionTool]) -> None:
-        self._run, self._own = run, frozenset(tool.name for tool in tools)
-
-    async def process(self, context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]) -> None:
-        """Wrap each call, before its arguments are validated."""
-        name = context.function.name
-        if name in self._own:
-            context.result = self._run.answer(name, context.arguments, context.metadata.get("call_id"))
-        else:
-            await call_next()
 
 
 async def _not_through_us(**_: Any) -> str:

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, NotRequired, Unpack
 from wane.conversation import Adapter, Call, Conversation, Request, calls_of
 from wane.core import DEFAULT_BUDGET
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
-from wane.integrations.lifecycle import LifecycleSettings, Warner, after_answer, maker, resumed
+from wane.integrations.lifecycle import LifecycleSettings, Warner, after_answer, has_budget, maker, resumed
 
 try:
     from langchain.agents.middleware import AgentMiddleware, AgentState, ExtendedModelResponse
@@ -164,8 +164,7 @@ class ContextLifecycle(AgentMiddleware[LifecycleState, Any, Any]):
         return conversation
 
     def _view(self, conversation: Conversation[BaseMessage], request: ModelRequest[Any]) -> ModelRequest[Any]:
-        thinking = getattr(request.model, "thinking", None)
-        conversation.keep_opening = isinstance(thinking, dict) and thinking.get("type") == "enabled"
+        conversation.keep_opening = has_budget(getattr(request.model, "thinking", None))
         system = request.system_message
         blocks = [] if system is None else list(system.content_blocks)
         if self.instructions:

@@ -87,6 +87,11 @@ def after_answer(conversation: Conversation[MessageT], calls: Sequence[Call[Mess
     return {"mark": uuid4().hex, "state": conversation.state(), "told": results}
 
 
+def has_budget(thinking: object) -> bool:
+    """Return whether Anthropic's setting `thinking` gives thinking a budget (`Conversation.keep_opening`)."""
+    return isinstance(thinking, Mapping) and thinking.get("type") == "enabled"
+
+
 class Warner:
     """Warns once of each thing that keeps Wane from working properly.
 

@@ -18,7 +18,7 @@ from wane.conversation import Conversation, Conversations, Request
 from wane.conversation.events import Listener
 from wane.core import DEFAULT_BUDGET, Policy, ToolClass
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
-from wane.integrations.lifecycle import Warner
+from wane.integrations.lifecycle import Warner, has_budget
 
 try:
     from litellm.integrations.custom_logger import CustomLogger
@@ -74,7 +74,7 @@ class ContextLifecycle(CustomLogger):
                 self._warner.unmanaged(error)
                 return None
             conversation.overhead = json.dumps(kwargs["tools"], default=str)
-            conversation.keep_opening = (kwargs.get("thinking") or {}).get("type") == "enabled"
+            conversation.keep_opening = has_budget(kwargs.get("thinking"))
             request = conversation.request()
             self._waiting[kwargs["litellm_call_id"]] = conversation, request
             if len(self._waiting) > _OPEN:

@@ -22,7 +22,7 @@ from wane.core import DEFAULT_BUDGET, Kind, Policy, ToolClass
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
 from wane.formats.base import Part
 from wane.formats.openai import Message, OpenAIFormat
-from wane.integrations.lifecycle import Warner, maker
+from wane.integrations.lifecycle import Warner, has_budget, maker
 from wane.strategies.base import Annotate
 
 try:
@@ -133,9 +133,9 @@ class ContextLifecycle(LitellmModel):
         """Set a new conversation's overhead, and what the model demands of its requests."""
         conversation.overhead = f"{self.instructions}{json.dumps(self._tools)}"
         given = self.config.model_kwargs
-        # Either gives Claude's thinking a budget.
-        thinking = (given.get("thinking") or {}).get("type") == "enabled"
-        conversation.keep_opening = thinking or given.get("reasoning_effort") not in (None, "none")
+        # LiteLLM makes a budget of the effort.
+        effort = given.get("reasoning_effort")
+        conversation.keep_opening = has_budget(given.get("thinking")) or effort not in (None, "none")
         return conversation
 
     def _query(self, messages: list[Message], *, tools: Sequence[Any] = (BASH_TOOL,), **kwargs: Any) -> Any:

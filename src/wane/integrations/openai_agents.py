@@ -23,14 +23,7 @@ from wane.integrations.lifecycle import LifecycleSettings, Warner, maker
 from wane.integrations.states import StateFile
 
 try:
-    from agents import (
-        Agent,
-        FunctionTool,
-        Model,
-        ModelProvider,
-        ModelResponse,
-        MultiProvider,
-    )
+    from agents import Agent, FunctionTool, Model, ModelProvider, ModelResponse, MultiProvider
     from agents import Tool as AgentTool
     from agents.items import TResponseStreamEvent
     from agents.retry import ModelRetryAdvice, ModelRetryAdviceRequest
@@ -56,15 +49,8 @@ _UNMANAGED: Final = (
     "an equipped agent was run with a model that is not Wane's, so nothing is evicted. Give "
     "RunConfig(model=lifecycle.model(…))"
 )
-_PLACES: Final = (
-    "system_instructions",
-    "input",
-    "model_settings",
-    "tools",
-    "output_schema",
-    "handoffs",
-    "tracing",
-)  # the positional arguments of a model
+# The positional arguments of a model.
+_PLACES: Final = ("system_instructions", "input", "model_settings", "tools", "output_schema", "handoffs", "tracing")
 
 Given: TypeAlias = dict[str, Any]
 """The runner's arguments of a model for one call, by name."""

@@ -16,7 +16,7 @@ from wane.conversation import Adapter, Call, Conversation, Tool, calls_of
 from wane.core import DEFAULT_BUDGET
 from wane.core.errors import FormatError, HistoryError, MissingExtraError
 from wane.formats.frameworks.strands import Message, StrandsFormat, joined
-from wane.integrations.lifecycle import LifecycleSettings, Warner, maker
+from wane.integrations.lifecycle import LifecycleSettings, Warner, has_budget, maker
 
 try:
     from strands import Agent
@@ -172,4 +172,4 @@ def _thinks_on_a_budget(model: Model) -> bool:
     fields = (
         [config.get(key) or {} for key in ("params", "additional_request_fields")] if isinstance(config, dict) else []
     )
-    return any((field.get("thinking") or {}).get("type") == "enabled" for field in fields)
+    return any(has_budget(field.get("thinking")) for field in fields)
