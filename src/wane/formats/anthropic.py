@@ -30,7 +30,7 @@ from typing import Any, Final, TypeAlias
 
 from wane.core import Kind
 from wane.core.errors import FormatError
-from wane.formats.base import Couplings, Part, anchor
+from wane.formats.base import Couplings, NativeFormat, Part, anchor
 from wane.formats.notices import has_notice_behind, is_notice, is_persons, turn_part, without_prompts
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import (
@@ -43,7 +43,6 @@ from wane.formats.values import (
     string,
     type_name,
 )
-from wane.formats.writing import NativeFormat
 
 Message = dict[str, Any]
 Block: TypeAlias = dict[str, Any]

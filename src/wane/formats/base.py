@@ -6,6 +6,7 @@ the kept ones back together.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from array import array
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -111,6 +112,38 @@ class Format(Protocol[MessageT]):
             kept: positions in `parts(message)`, at least one, ascending.
         """
         ...
+
+
+class NativeFormat(Format[MessageT]):
+    """A format whose messages a host holds, and a request takes, as they are. Formats override what differs."""
+
+    @abstractmethod
+    def slots(self, message: MessageT) -> Sequence[tuple[Any, Part]]:
+        """Return the parts of a message (`parts`), each with its place in the message.
+
+        Raises:
+            FormatError: if it is not in this format.
+        """
+
+    def parts(self, message: MessageT) -> list[Part]:
+        """Take a message apart.
+
+        Raises:
+            FormatError: if it is not in this format.
+        """
+        return [part for _, part in self.slots(message)]
+
+    def read(self, data: Sequence[Any]) -> Sequence[MessageT]:
+        """Return the messages, which are what a host holds."""
+        return data
+
+    def wire(self, messages: Sequence[MessageT]) -> list[Any]:
+        """Return the messages, which a request takes as they are."""
+        return list(messages)
+
+    def awaits(self, message: MessageT, position: int) -> bool:  # noqa: ARG002 - for formats that know others
+        """Whether the application answers a call: it does, as what a provider runs by itself is told as text."""
+        return True
 
 
 class Outline:

@@ -9,10 +9,9 @@ from typing import Any, Final, TypeAlias
 
 from wane.core import Kind
 from wane.core.errors import FormatError
-from wane.formats.base import Part
+from wane.formats.base import NativeFormat, Part
 from wane.formats.notices import is_notice, turn_part
 from wane.formats.values import check_each, expect_list, messages_in, string, type_name
-from wane.formats.writing import NativeFormat
 
 Message = dict[str, Any]
 Placed: TypeAlias = tuple[tuple[int, ...], Part]

@@ -32,10 +32,9 @@ from typing import Any, Final, TypeAlias
 
 from wane.core import Kind
 from wane.core.errors import FormatError
-from wane.formats.base import Couplings, Part
+from wane.formats.base import Couplings, NativeFormat, Part
 from wane.formats.response_items import Entry, is_model_made, part_of
 from wane.formats.values import check_each, expect_list, type_name
-from wane.formats.writing import NativeFormat
 
 Message = dict[str, Any]
 Slot: TypeAlias = tuple[int, Part]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from wane.core.errors import ConfigError
-from wane.formats.base import Format, MessageT, Part
+from wane.formats.base import Format, MessageT
 
 
 @runtime_checkable
@@ -83,35 +82,3 @@ def writing(format: Format[MessageT], what: str) -> WritingFormat[MessageT]:  # 
     if isinstance(format, WritingFormat):
         return format
     raise ConfigError(f"{what} needs messages of Wane's own, and the format {format.name!r} writes none")
-
-
-class NativeFormat(WritingFormat[MessageT]):
-    """A format whose messages a host holds, and a request takes, as they are. Formats override what differs."""
-
-    @abstractmethod
-    def slots(self, message: MessageT) -> Sequence[tuple[Any, Part]]:
-        """Return the parts of a message (`parts`), each with its place in the message.
-
-        Raises:
-            FormatError: if it is not in this format.
-        """
-
-    def parts(self, message: MessageT) -> list[Part]:
-        """Take a message apart.
-
-        Raises:
-            FormatError: if it is not in this format.
-        """
-        return [part for _, part in self.slots(message)]
-
-    def read(self, data: Sequence[Any]) -> Sequence[MessageT]:
-        """Return the messages, which are what a host holds."""
-        return data
-
-    def wire(self, messages: Sequence[MessageT]) -> list[Any]:
-        """Return the messages, which a request takes as they are."""
-        return list(messages)
-
-    def awaits(self, message: MessageT, position: int) -> bool:  # noqa: ARG002 - for formats that know others
-        """Whether the application answers a call: it does, as what a provider runs by itself is told as text."""
-        return True

@@ -13,11 +13,10 @@ from typing import Any, Final, TypeAlias
 
 from wane.core import Kind
 from wane.core.errors import FormatError, MissingExtraError
-from wane.formats.base import Couplings, Part
+from wane.formats.base import Couplings, NativeFormat, Part
 from wane.formats.notices import is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import check_each, sealed_tokens
-from wane.formats.writing import NativeFormat
 
 try:
     from agent_framework import Content, FunctionTool, Message

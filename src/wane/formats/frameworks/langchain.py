@@ -12,11 +12,10 @@ from typing import Any, Final, TypeAlias
 
 from wane.core import Kind
 from wane.core.errors import FormatError, MissingExtraError
-from wane.formats.base import Part, couple_reasoning
+from wane.formats.base import NativeFormat, Part, couple_reasoning
 from wane.formats.notices import turn_part
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import check_each, expect_list, shown_text
-from wane.formats.writing import NativeFormat
 
 try:
     from langchain_core.messages import (

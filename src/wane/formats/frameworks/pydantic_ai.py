@@ -39,11 +39,10 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from wane.core import Kind
 from wane.core.errors import FormatError, MissingExtraError
-from wane.formats.base import Couplings, Part, anchor
+from wane.formats.base import Couplings, NativeFormat, Part, anchor
 from wane.formats.notices import is_notice
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import check_each, expect_list
-from wane.formats.writing import NativeFormat
 
 try:
     from pydantic import ValidationError

@@ -18,11 +18,10 @@ from typing import Any, Final, TypeAlias
 
 from wane.core import Kind
 from wane.core.errors import FormatError
-from wane.formats.base import Couplings, Part, anchor
+from wane.formats.base import Couplings, NativeFormat, Part, anchor
 from wane.formats.notices import turn_part
 from wane.formats.openai import NON_TEXT_TOKENS
 from wane.formats.values import check_each, expect_list, shown_text, type_name
-from wane.formats.writing import NativeFormat
 
 Message: TypeAlias = dict[str, Any]
 Block: TypeAlias = Mapping[str, Any]
