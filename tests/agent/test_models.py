@@ -4,7 +4,7 @@ import pytest
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RequestUsage
 
-from wane.agent.costs import Totals, budget_tokens, dollars, price
+from wane.agent.costs import Totals, budget_tokens, price
 from wane.agent.models import DEFAULT_MODELS, ModelError, default_model, resolve_model
 from wane.core.errors import ConfigError
 from wane.journal import UsageRecord
@@ -95,11 +95,6 @@ def test_totals_know_when_a_price_is_not_known() -> None:
     assert Totals().plus(known).plus(known) == Totals(2, 20, 4, 8, 0, 1.0)
     assert Totals().plus(known).plus(unknown).plus(known).cost is None
     assert Totals(2, 20, 4, 8, 0, 1.0).minus(Totals(1, 10, 2, 4, 0, 0.5)) == Totals(1, 10, 2, 4, 0, 0.5)
-
-
-@pytest.mark.parametrize(("cost", "shown"), [(None, "$?"), (0.0, "$0.00"), (1.234, "$1.23"), (0.0042, "$0.0042")])
-def test_dollars(cost: float | None, shown: str) -> None:
-    assert dollars(cost) == shown
 
 
 def test_a_share_of_an_unknown_window_is_refused() -> None:

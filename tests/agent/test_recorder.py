@@ -18,7 +18,7 @@ from pydantic_ai.usage import RequestUsage
 
 from wane.agent.costs import Totals
 from wane.agent.interrupted import INTERRUPTED, answer_open_calls
-from wane.agent.recorder import Recorder, recorded_totals
+from wane.agent.recorder import Recorder
 from wane.core.errors import JournalError
 from wane.integrations.pydantic_ai import new_conversation
 from wane.journal import Journal, MessageRecord, Record, SessionStore, UsageRecord, read
@@ -101,7 +101,7 @@ def test_a_report_that_is_not_believed_is_paid_for_and_anchors_nothing(tmp_path:
     journal.close()
     records = read(journal.path).records
     assert not any(isinstance(record, UsageRecord) for record in records)
-    assert recorded_totals(records) == recorder.totals == Totals(1, 10, 2, cost=None)
+    assert Totals.of(records) == recorder.totals == Totals(1, 10, 2, cost=None)
     assert conversation.tokens > 2_000
 
 

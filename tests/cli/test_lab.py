@@ -29,10 +29,10 @@ from wane.core import Policy
 from wane.flags import declared
 from wane.lab.figures import Totals
 from wane.lab.loss import LossTotals
-from wane.lab.money import dollars, share
 from wane.lab.readers import READER_NAMES
 from wane.lab.replaying.engine import ENGINES
 from wane.lab.tune import Candidate, Tuning
+from wane.money import dollars, share
 from wane.prices import Cost
 from wane.strategies.registry import STRATEGY_NAMES
 
@@ -534,7 +534,10 @@ def test_choices_are_those_that_there_are() -> None:
         (rounded(940), "940"),
         (rounded(65_600), "66k"),
         (rounded(999_600), "1.0M"),
+        (dollars(None), "$?"),
         (dollars(0), "$0.00"),
+        (dollars(0.7), "$0.70"),
+        (dollars(0.0042), "$0.0042"),
         (dollars(0.04231), "$0.0423"),
         (dollars(0.00001), "$1.0e-05"),
         (dollars(1234.5), "$1,234.50"),

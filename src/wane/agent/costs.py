@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from wane.core import parse_budget
-from wane.journal import UsageRecord
+from wane.journal import Record, UsageRecord, model_calls
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -33,10 +34,18 @@ class Totals:
     cache_write_tokens: int = 0
     cost: float | None = 0.0
 
-    def plus(self, record: UsageRecord) -> Totals:
+    @classmethod
+    def of(cls, records: Iterable[Record]) -> Self:
+        """Return the totals of a recorded session."""
+        totals = cls()
+        for record in model_calls(records):
+            totals = totals.plus(record)
+        return totals
+
+    def plus(self, record: UsageRecord) -> Self:
         """Return the totals with one more call."""
         known = self.cost is not None and record.cost is not None
-        return Totals(
+        return type(self)(
             self.calls + 1,
             self.input_tokens + record.input_tokens,
             self.output_tokens + record.output_tokens,
@@ -45,10 +54,10 @@ class Totals:
             (self.cost or 0.0) + (record.cost or 0.0) if known else None,
         )
 
-    def minus(self, earlier: Totals) -> Totals:
+    def minus(self, earlier: Totals) -> Self:
         """Return the totals of the calls after `earlier`."""
         known = self.cost is not None and earlier.cost is not None
-        return Totals(
+        return type(self)(
             self.calls - earlier.calls,
             self.input_tokens - earlier.input_tokens,
             self.output_tokens - earlier.output_tokens,
@@ -94,13 +103,6 @@ def usage_record(usage: RequestUsage, model: str, *, items: int, input_tokens: i
         cost=price(usage, model),
         model=model,
     )
-
-
-def dollars(cost: float | None) -> str:
-    """Return a cost for people: `$0.42`, or `$?` for an unknown one."""
-    if cost is None:
-        return "$?"
-    return f"${cost:.2f}" if cost >= 0.1 or cost == 0 else f"${cost:.4f}"
 
 
 def budget_tokens(budget: str | int, model: Model) -> int:

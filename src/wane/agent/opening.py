@@ -13,10 +13,10 @@ from pydantic_ai.messages import ModelMessage, ModelRequest
 from wane.agent.approval.permissions import Approver, Permissions, refuse
 from wane.agent.approval.rules import FILE, RememberedRules, Rule, project_of
 from wane.agent.config import Settings, user_file
-from wane.agent.costs import budget_tokens
+from wane.agent.costs import Totals, budget_tokens
 from wane.agent.models import default_model, resolve_model
 from wane.agent.options import AGENT_FORMAT, Strategy
-from wane.agent.recorder import Recorder, recorded_totals
+from wane.agent.recorder import Recorder
 from wane.agent.tools import mcp
 from wane.agent.tools.mcp import Servers
 from wane.conversation import Conversation
@@ -252,7 +252,7 @@ def _recorder(config: SessionConfig, conversation: Conversation[ModelMessage], j
     return Recorder(
         journal,
         conversation,
-        totals=recorded_totals(journal.found.records if journal else ()),
+        totals=Totals.of(journal.found.records if journal else ()),
         # They are recorded only where they changed.
         instructions=next((each.instructions for each in requests if each.instructions is not None), None),
         tool_classes=config.settings.tool_classes,

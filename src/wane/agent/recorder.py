@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse
 from typing_extensions import override
 
-from wane.agent.costs import Totals, dollars, usage_record
+from wane.agent.costs import Totals, usage_record
 from wane.conversation.events import (
     Event,
     HistoryForked,
@@ -36,9 +36,9 @@ from wane.journal import (
     PassRecord,
     Record,
     StrategyRecord,
-    model_calls,
 )
 from wane.journal.codec import encode
+from wane.money import dollars
 from wane.strategies.base import ANNOTATED
 
 if TYPE_CHECKING:
@@ -165,14 +165,6 @@ class Recorder:
                 self._instructions = message.instructions
         dumped: Mapping[str, Any] = self._format.dump([message])[0]
         return dumped
-
-
-def recorded_totals(records: Iterable[Record]) -> Totals:
-    """Return the tokens and cost of a recorded session's model calls."""
-    totals = Totals()
-    for record in model_calls(records):
-        totals = totals.plus(record)
-    return totals
 
 
 def _model_of(response: ModelResponse) -> str:

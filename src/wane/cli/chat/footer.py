@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from wane.agent.costs import Totals, dollars
+from wane.agent.costs import Totals
 from wane.agent.events import SessionEvent, Spent, TextDelta, ThinkingDelta, ToolCalled, ToolReturned
 from wane.cli.terminal.text import cut, printable, short
 from wane.core.report import brief
+from wane.money import dollars
 from wane.strategies.base import ANNOTATED
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ from wane.evaluation.results import ResultsError, Trial
 from wane.evaluation.running.config import Config, load
 from wane.evaluation.running.runner import CONFIG_FILE, Evaluation, StoppedError
 from wane.journal.codec import SchemaError, decode, encode
+from wane.money import dollars
 
 
 def run_config(options: RunConfigOptions) -> int:
@@ -87,7 +88,7 @@ def _run(config: Config, options: RunConfigOptions | ResumeOptions) -> int:
             return failure.INTERRUPTED
     if not options.as_json:
         say(
-            f"{evaluation.done} trials in {config.output}; ${evaluation.spent:.2f}. "
+            f"{evaluation.done} trials in {config.output}; {dollars(evaluation.spent)}. "
             f"Next: wane eval report {config.output}"
         )
     return failure.OK
@@ -111,6 +112,6 @@ def _line(trial: Trial, done: int, total: int) -> None:
     reward = "-" if trial.reward is None else f"{trial.reward:g}"
     error = f"  {trial.error}" if trial.error else ""
     took = f"{trial.seconds:.0f} s" if trial.seconds is not None else ""
-    cost = "" if trial.usage.cost is None else f"${trial.usage.cost:.2f}"
+    cost = "" if trial.usage.cost is None else dollars(trial.usage.cost)
     sys.stdout.write(f"{done}/{total}  {what}  run {trial.run}  {trial.task}  {reward}  {took}  {cost}{error}\n")
     sys.stdout.flush()

@@ -17,9 +17,9 @@ from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, printable
 from wane.lab.annotations import Annotations, annotations_of
 from wane.lab.counting import count
-from wane.lab.money import share
 from wane.lab.replaying.gathering import Found, gather
 from wane.lab.validation import Validation, validate
+from wane.money import share
 
 VALIDATE_NOTES: Final = (
     "read: tokens that came from the cache, as recorded and as simulated. error: mean error of a call's read, as a "

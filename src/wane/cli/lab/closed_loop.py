@@ -19,7 +19,7 @@ from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, printable, say
 from wane.core import parse_budget
 from wane.core.errors import ConfigError
-from wane.lab.money import dollars
+from wane.money import dollars
 from wane.strategies.base import EPISODIC
 
 if TYPE_CHECKING:

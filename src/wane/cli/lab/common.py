@@ -22,11 +22,11 @@ from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, printable
 from wane.core import Kind
 from wane.core.errors import ConfigError
-from wane.lab.money import share
 from wane.lab.replaying.engine import Engine, get_engine
 from wane.lab.replaying.gathering import Gathered, Studied, gather, study
 from wane.lab.replaying.replay import Pricing
 from wane.lab.session import RecordedSession
+from wane.money import share
 from wane.strategies.base import Settings
 from wane.strategies.registry import get_strategy
 

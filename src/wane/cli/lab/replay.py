@@ -24,9 +24,9 @@ from wane.cli.terminal.picture import stdout_console
 from wane.cli.terminal.progress import Bar
 from wane.core import parse_budget
 from wane.lab.figures import Totals
-from wane.lab.money import dollars, share
 from wane.lab.replaying.compare import BASELINE, Comparison, compare, parse_strategies
 from wane.lab.sweep import Point, Sweep, parse_budgets, sweep
+from wane.money import dollars, share
 from wane.strategies.base import Settings
 
 REPLAY_NOTES: Final = (

@@ -10,9 +10,9 @@ from wane.cli.lab.commands import TuneOptions
 from wane.cli.lab.common import prepare, prices_told, print_json, print_lines, read_lines, rounded
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted
-from wane.lab.money import dollars, share
 from wane.lab.sweep import parse_budgets
 from wane.lab.tune import BUDGETS, Alternative, Candidate, Tuning, full_cost, kept_of, tune
+from wane.money import dollars, share
 from wane.strategies.base import Settings
 
 FEW: Final = 5

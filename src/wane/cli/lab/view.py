@@ -18,11 +18,11 @@ from wane.cli.terminal.text import printable, say
 from wane.core import parse_budget
 from wane.core.errors import JournalError
 from wane.journal import ConfigRecord, UsageRecord, read
-from wane.lab.money import dollars
 from wane.lab.replaying.engine import Job
 from wane.lab.replaying.gathering import Studied, gather, study
 from wane.lab.replaying.replay import Pricing
 from wane.lab.report.headline import Simulated, headline_of
+from wane.money import dollars
 from wane.strategies.base import Settings
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from wane.agent.costs import Totals
 from wane.cli.terminal import layout
 from wane.cli.terminal.picture import Block, Role
 from wane.conversation.engine import Engine
@@ -28,6 +29,7 @@ from wane.journal import (
     StrategyRecord,
     UsageRecord,
     default_root,
+    model_calls,
     read,
     replay,
 )
@@ -130,19 +132,6 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
-    """Usage of a session's model calls, as reported by the provider; `cost` in dollars."""
-
-    calls: int
-    input_tokens: int
-    output_tokens: int
-    cache_read_tokens: int
-    cache_write_tokens: int
-    cost: float | None
-    models: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Session:
     """A saved session, loaded."""
 
@@ -173,19 +162,14 @@ class Session:
         return [record for record in self.file.records if isinstance(record, PassRecord)]
 
     @property
-    def usage(self) -> Usage:
-        """The usage of its model calls."""
-        records = [record for record in self.file.records if isinstance(record, UsageRecord)]
-        costs = [record.cost for record in records if record.cost is not None]
-        return Usage(
-            calls=len(records),
-            input_tokens=sum(record.input_tokens for record in records),
-            output_tokens=sum(record.output_tokens for record in records),
-            cache_read_tokens=sum(record.cache_read_tokens for record in records),
-            cache_write_tokens=sum(record.cache_write_tokens for record in records),
-            cost=sum(costs) if costs else None,
-            models=tuple(dict.fromkeys(record.model for record in records if record.model)),
-        )
+    def usage(self) -> Totals:
+        """What its model calls took."""
+        return Totals.of(self.file.records)
+
+    @property
+    def models(self) -> list[str]:
+        """The models that answered, in order."""
+        return list(dict.fromkeys(call.model for call in model_calls(self.file.records) if call.model))
 
     def turn_of(self, episode: Episode) -> int:
         """Number of the user turn in which an episode began, from 0; -1 before the first."""

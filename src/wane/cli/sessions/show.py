@@ -9,18 +9,20 @@ from dataclasses import asdict, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from wane.agent.costs import Totals
 from wane.cli import failure
 from wane.cli.commands import ShowOptions
 from wane.cli.sessions.listing import agent_of, described
-from wane.cli.sessions.saved import Session, Turn, Usage, find_session, load_session
+from wane.cli.sessions.saved import Session, Turn, find_session, load_session
 from wane.cli.terminal import layout
 from wane.cli.terminal.picture import Role, Row
-from wane.cli.terminal.text import cut, local_time, printable
+from wane.cli.terminal.text import counted, cut, local_time, printable
 from wane.core import Kind, Pinned
 from wane.core.errors import CorruptJournalError, JournalError
 from wane.formats.recordings import is_journal, recording_agent
 from wane.journal import PassRecord
 from wane.lab.readers import head
+from wane.money import dollars
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -72,7 +74,7 @@ def session_dict(session: Session) -> dict[str, Any]:
         "torn_bytes": session.file.torn_bytes,
         "budget": window.budget,
         "tokens": {"history": session.whole, "view": session.view.tokens},
-        "usage": asdict(session.usage),
+        "usage": asdict(session.usage) | {"models": session.models},
         "turns": [{"item": turn.item, "text": turn.text} for turn in session.turns],
         "episodes": [
             {
@@ -118,14 +120,14 @@ def tree(session: Session, *, full: bool) -> list[Row]:
     return rows if session.view.by_episode else [replace(row, level="", why="") for row in rows]
 
 
-def describe_usage(usage: Usage) -> str:
+def describe_usage(usage: Totals) -> str:
     """Return in a line what model calls took."""
     if not usage.calls:
         return "no model call was reported"
-    cost = "cost unknown" if usage.cost is None else f"${usage.cost:,.4f}"
+    cost = "cost unknown" if usage.cost is None else dollars(usage.cost)
     cache = f"{usage.cache_read_tokens:,} read from the cache, {usage.cache_write_tokens:,} written to it"
-    calls = f"{usage.calls:,} model call{'s' * (usage.calls != 1)}"
-    return f"{calls}: {usage.input_tokens:,} tokens in ({cache}), {usage.output_tokens:,} out; {cost}"
+    read = counted(usage.input_tokens, "token")
+    return f"{counted(usage.calls, 'model call')}: {read} in ({cache}), {usage.output_tokens:,} out; {cost}"
 
 
 def _turns(session: Session) -> Iterator[tuple[Turn, int]]:
@@ -182,19 +184,20 @@ def _summary(session: Session) -> RenderableType:
 
     from wane.cli.terminal.picture import plain_table
 
-    header, view, usage = session.file.header, session.view, session.usage
-    messages = len(session.replayed.messages)
+    header, view = session.file.header, session.view
     table = plain_table("", "*")
     table.show_header = False
     table.add_row("session", Text(header.id, style="bold"))
     table.add_row("directory", printable(header.cwd))
-    table.add_row("began", f"{local_time(header.created)}, {messages:,} messages ({header.format})")
+    table.add_row(
+        "began", f"{local_time(header.created)}, {counted(len(session.replayed.messages), 'message')} ({header.format})"
+    )
     whose = described(header.id, header.format) if agent_of(header.id) == "proxy" else None
     if kept := ", ".join(filter(None, (whose, view.strategy))):
         table.add_row("kept by", printable(kept))
-    if usage.models:
-        table.add_row("model", printable(", ".join(usage.models)))
-    table.add_row("usage", describe_usage(usage))
+    if session.models:
+        table.add_row("model", printable(", ".join(session.models)))
+    table.add_row("usage", describe_usage(session.usage))
     table.add_row(
         "window",
         f"{view.tokens:,} of {session.replayed.window.budget:,} tokens; with all that was evicted {session.whole:,}",
