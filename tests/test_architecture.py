@@ -19,7 +19,7 @@ PACKAGE = Path(wane.__file__).parent
 FLOORS: dict[str, set[str]] = {
     "core": set(),
     "counters": {"core"},
-    "flags": set(),
+    "flags": {"core"},
     "tools": {"core"},
     "money": set(),
     "prices": {"core"},

@@ -4,18 +4,23 @@
     class SweepOptions:
         steps: Annotated[int | None, Flag("--steps", "Number of budgets in a range.", "N")] = None
 
-The field's type says how the text is read: a literal has these choices, a sequence may be given more than once, a
-bool takes no value. A field that is a class of options itself brings all of its flags.
+The flag's `read`, or else the field's type, says how the text is read: a literal has these choices, a sequence may be
+given more than once, a bool takes no value. A field that is a class of options itself brings all of its flags.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from wane.core.errors import ConfigError
 
 T = TypeVar("T")
+
+_MEANT: Final = {int: "a whole number", float: "a number"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +32,14 @@ class Flag:
         help: what it does, and its default.
         value: name of its value in help; empty for a switch.
         bare: value of the option if it is given without one; None if it needs one.
+        read: converts the text; a ValueError says what it must be. By default the field's type does.
     """
 
     spelled: str
     help: str
     value: str = ""
     bare: str | None = None
+    read: Callable[[str], Any] | None = None
 
     @property
     def is_option(self) -> bool:
@@ -54,7 +61,7 @@ class Declared:
     Attributes:
         flag: the flag.
         key: the field's name.
-        read: converts the text; raises ValueError if it cannot. For a switch it is bool.
+        kind: the field's type, or that of its entries if it is repeatable; bool for a switch.
         choices: the possible values; empty for any.
         repeatable: whether it may be given more than once.
         default: the field's default, if it has one.
@@ -62,10 +69,27 @@ class Declared:
 
     flag: Flag
     key: str
-    read: type
+    kind: type
     choices: tuple[str, ...]
     repeatable: bool
     default: object
+
+    def read(self, given: Any) -> Any:
+        """Return the value for what was given; only texts are converted.
+
+        Raises:
+            ConfigError: for a text that cannot be.
+        """
+        if not isinstance(given, str):
+            return [self.read(each) for each in given] if self.repeatable else given
+        try:
+            return (self.flag.read or self.kind)(given)
+        except ConfigError:
+            raise
+        except ValueError as error:
+            name = self.flag.spelled.rpartition(", ")[2]
+            what = f"it must be {_MEANT[self.kind]}" if self.kind in _MEANT and not self.flag.read else error
+            raise ConfigError(f"{name} is {given!r:.80}; {what}") from None
 
 
 def declared(options: type) -> Iterator[Declared]:
@@ -73,7 +97,7 @@ def declared(options: type) -> Iterator[Declared]:
     hints = get_type_hints(options, include_extras=True)
     for field in fields(options):
         hint = hints[field.name]
-        if isinstance(hint, type) and is_dataclass(hint):
+        if _is_options(hint):
             yield from declared(hint)
         elif get_origin(hint) is Annotated:
             # A flag that a field puts on top of a shared one counts.
@@ -83,11 +107,26 @@ def declared(options: type) -> Iterator[Declared]:
             repeatable = get_origin(kind) is Sequence
             kind = get_args(kind)[0] if repeatable else kind
             choices = get_args(kind) if get_origin(kind) is Literal else ()
-            yield Declared(flag, field.name, str if choices else kind, choices, repeatable, field.default)
+            # What has another type has a `read` of its own, or takes the text as it is.
+            kind = kind if kind in (bool, int, float, Path) else str
+            yield Declared(flag, field.name, kind, choices, repeatable, field.default)
 
 
 def made(options: type[T], values: Mapping[str, Any]) -> T:
-    """Make options from the values that were given, by the names of their fields."""
+    """Make options from the values that were given, by the names of their fields.
+
+    Raises:
+        ConfigError: for a text that cannot be read.
+    """
+    read = {each.key: each.read(values[each.key]) for each in declared(options) if each.key in values}
+    return _made(options, {**values, **read})
+
+
+def _made(options: type[T], values: Mapping[str, Any]) -> T:
     hints = get_type_hints(options)
-    nested = {name: made(hint, values) for name, hint in hints.items() if isinstance(hint, type) and is_dataclass(hint)}
+    nested = {name: _made(hint, values) for name, hint in hints.items() if _is_options(hint)}
     return options(**nested, **{name: values[name] for name in hints if name in values})
+
+
+def _is_options(hint: object) -> bool:
+    return isinstance(hint, type) and is_dataclass(hint)

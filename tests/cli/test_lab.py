@@ -267,7 +267,7 @@ class TestReplay:
             (["CHAT", "--strategy", "best"], "strategy 'best' is unknown; known: none, truncate"),
             (["CHAT", "--budget", "lots"], "budget 'lots' is not understood"),
             (["CHAT", "--price", "anthropic:claude-sonet-4-5"], "did you mean anthropic:claude-sonnet-4-5"),
-            (["CHAT", "--low-water", "7"], "low_water is 7.0; it must be above 0 and at most 1"),
+            (["CHAT", "--low-water", "7"], "--low-water is '7'; it must be a share above 0 and at most 1"),
             (["CHAT", "--workers", "0"], "the number of workers is 0; it must be at least 1"),
             (["CHAT", "--summary-tokens", "0"], "the length of a summary is 0 tokens"),
             (["CHAT", "--counter", "fingers"], "fingers"),

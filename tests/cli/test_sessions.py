@@ -113,6 +113,9 @@ class TestOtherAgents:
         both = run("replay", "019af")
         assert both.code == 2
         assert f"2 sessions have an id that begins with '019af'; give more: {ids[0]}, {ids[1]}" in both.err
+        shown = run("show", "019af3c1-0a0b")
+        assert shown.code == 2
+        assert "019af3c1-0a0b is a session of Codex, " in shown.err
         nothing = run("view", "feed")
         assert nothing.code == 2
         assert "no session has an id that begins with 'feed'; wane sessions --all lists them" in nothing.err
@@ -236,8 +239,9 @@ class TestShow:
         path = tmp_path / "rollout.jsonl"
         path.write_text(f"{json.dumps(line)}\n", encoding="utf-8")
         done = run("show", path)
-        assert (done.code, done.out) == (1, "")
-        assert f"{path} is a session of Codex: look at it with `wane view` or `wane plan`" in done.err
+        assert (done.code, done.out) == (2, "")
+        assert f"{path} is a session of Codex, and wane show knows only Wane's own" in done.err
+        assert f"look at it with: wane view {path}\n" in done.err
 
     def test_an_unknown_one(self, run: Run, saved: Path) -> None:
         for name in ("zzz", "no/such/file.jsonl"):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Final, TypeAlias
 
 from wane.agent.options import STRATEGY_HELP, AgentOptions, Strategy
+from wane.cli import values
 from wane.cli.eval.commands import EVAL_COMMANDS, EVAL_GROUPS
 from wane.cli.flags import Budget, FormatName, Full, Json, PolicyName, PolicyOptions, ToolClasses, WhoMarks, Window
 from wane.cli.lab.commands import LAB_COMMANDS, LAB_GROUPS
@@ -73,7 +74,7 @@ class PlanOptions:
         ),
     ]
     budget: Budget = "80k"
-    window: Window = "200k"
+    window: Window = 200_000
     policy: PolicyName = "default"
     policy_settings: PolicyOptions = field(default_factory=PolicyOptions)
     counter: Annotated[
@@ -139,7 +140,8 @@ class PruneOptions:
     """
 
     older_than: Annotated[
-        str | None, Flag("--older-than", "How long nobody has written to them: 30d, 12h or 2w.", "AGE")
+        float | None,
+        Flag("--older-than", "How long nobody has written to them: 30d, 12h or 2w.", "AGE", read=values.age),
     ] = None
     dry_run: Annotated[bool, Flag("--dry-run", "Show what would be deleted, and delete nothing.")] = False
     store: _Store = None

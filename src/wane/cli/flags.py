@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, Final, Literal, TypeAlias
+from dataclasses import asdict, dataclass, replace
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
+from wane.cli import values
+from wane.core import Policy
 from wane.core.policy import Overflow, Prologue
 from wane.flags import Flag
 from wane.lab.names import ReaderName
@@ -19,14 +21,21 @@ Budget: TypeAlias = Annotated[
     str, Flag("--budget", "Tokens that the view may hold: 80k, the default, or 50% of --window.", "TOKENS")
 ]
 Window: TypeAlias = Annotated[
-    str, Flag("--window", "The model's window, for a budget in percent. The default is 200k.", "TOKENS")
+    int,
+    Flag(
+        "--window",
+        "The model's window, for a budget in percent. The default is 200k.",
+        "TOKENS",
+        read=values.window,
+    ),
 ]
 ToolClasses: TypeAlias = Annotated[
-    Sequence[str],
+    Sequence[tuple[str, str]],
     Flag(
         "--tool-class",
         "Class of a tool: bulk leaves first, artifact next, durable stays until its episode leaves. May be repeated.",
         "NAME=CLASS",
+        read=values.tool_class,
     ),
 ]
 FormatName: TypeAlias = Annotated[
@@ -57,15 +66,17 @@ class PolicyOptions:
             "A pass evicts down to this share of the budget, above 0 to 1. The default is the policy's: 0.5, for paper "
             "1.",
             "SHARE",
+            read=values.share,
         ),
     ] = None
     description_share: Annotated[
-        str | None,
+        values.ShareOrNone | None,
         Flag(
             "--description-share",
             "Share of the budget that descriptions of removed explorations may hold, 0 to 1, or none for no limit. The "
             "default is the policy's: 0.2, for paper none.",
             "SHARE",
+            read=values.limit,
         ),
     ] = None
     prologue: Annotated[
@@ -86,3 +97,10 @@ class PolicyOptions:
             "WHAT",
         ),
     ] = None
+
+    def over(self, name: str) -> Policy:
+        """Return the policy of a name, `default` or `paper`, with these settings."""
+        given: dict[str, Any] = {key: value for key, value in asdict(self).items() if value is not None}
+        if self.description_share == values.NO_SHARE:
+            given["description_share"] = None
+        return replace(Policy.paper() if name == "paper" else Policy(), **given)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pkgutil import resolve_name
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Any, Final, NoReturn
 
 from wane.cli.failure import UsageError
 from wane.cli.flags import HELP, VERSION
@@ -88,6 +88,7 @@ def parse(
 
     Raises:
         UsageError: for a command line that is not understood.
+        ConfigError: for a value that is not.
         SystemExit: after printing help or the version.
     """
     known, unknown = _parser(args, agent, commands, groups).parse_known_args(args)
@@ -120,16 +121,13 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}{task}; see {self.prog} --help")
 
 
-_Choices: TypeAlias = "argparse._SubParsersAction[_Parser]"
-
-
 def _parser(
     args: Sequence[str], agent: Command, commands: Sequence[Command], groups: Mapping[str, str]
 ) -> argparse.ArgumentParser:
     from wane import __version__
 
     parser = _Parser("wane", allow_abbrev=False)
-    parser.page = lambda: _agent_help(agent, commands)
+    parser.page = lambda: _page(agent.usage, agent.text, (*agent.flags, VERSION, HELP), commands)
     parser.add_argument(VERSION.spelled, action="version", version=f"wane {__version__}")
     for each in declared(agent.options):
         _add(parser, each, _PREFIX)
@@ -137,18 +135,20 @@ def _parser(
     parsers: dict[str, _Parser] = {}
     for command in commands:
         group, _, name = command.name.rpartition(" ")
-        if group not in choices and group in parsers:
-            owner = parsers[group]
+        if group not in choices:
+            owner = parsers.get(group)
+            alone = owner is not None
+            if owner is None:
+                inside = [it for it in commands if it.name.startswith(f"{group} ")]
+                owner = choices[""].add_parser(group, allow_abbrev=False)
+                owner.page = partial(_page, f"wane {group} [OPTIONS] COMMAND", groups[group], (HELP,), inside)
             choices[group] = owner.add_subparsers(
-                prog=f"wane {group}", dest=_NAME, metavar=_METAVAR, parser_class=_Parser
+                prog=f"wane {group}", dest=_NAME, metavar=_METAVAR, parser_class=_Parser, required=not alone
             )
-            # Without another word, it is the command itself.
-            owner.set_defaults(**{_NAME: group})
-        elif group not in choices:
-            inside = [it for it in commands if it.name.startswith(f"{group} ")]
-            choices[group] = _group(choices[""], group, groups.get(group, ""), inside)
+            if alone:  # without another word, it is the command itself
+                owner.set_defaults(**{_NAME: group})
         child = parsers[command.name] = choices[group].add_parser(name, allow_abbrev=False)
-        child.page = partial(_command_help, command)
+        child.page = partial(_command_page, command)
         # For a command in a group, the whole name instead of its last word.
         child.set_defaults(**{_NAME: command.name})
         # It takes time to read the flags of all commands, so only those that the line may mean get theirs.
@@ -157,18 +157,12 @@ def _parser(
     return parser
 
 
-def _group(choices: _Choices, name: str, text: str, commands: Sequence[Command]) -> _Choices:
-    parser = choices.add_parser(name, allow_abbrev=False)
-    parser.page = lambda: _group_help(name, text, commands)
-    return parser.add_subparsers(prog=f"wane {name}", dest=_NAME, metavar=_METAVAR, parser_class=_Parser, required=True)
-
-
 def _add(parser: argparse.ArgumentParser, it: Declared, prefix: str = "") -> None:
     flag = it.flag
-    if it.read is bool:
+    if it.kind is bool:
         options: dict[str, Any] = {"action": "store_false" if it.default is True else "store_true"}
     else:
-        options = {"metavar": flag.value, "type": it.read, "choices": it.choices or None}
+        options = {"metavar": flag.value, "choices": it.choices or None}
         options["action"] = "append" if it.repeatable else "store"
     if flag.bare is not None:
         options |= {"nargs": "?", "const": flag.bare}
@@ -181,37 +175,21 @@ def _add(parser: argparse.ArgumentParser, it: Declared, prefix: str = "") -> Non
     parser.add_argument(*flag.spelled.split(", "), dest=prefix + it.key, default=argparse.SUPPRESS, **options)
 
 
-def _agent_help(agent: Command, commands: Iterable[Command]) -> str:
-    sections = {"Commands": _summaries(commands), "Options": _entries((*agent.flags, VERSION, HELP))}
-    return _page(agent.usage, agent.text, sections)
+def _command_page(command: Command) -> str:
+    return _page(command.usage, command.text, (*command.flags, HELP))
 
 
-def _command_help(command: Command) -> str:
-    every = (*command.flags, HELP)
-    arguments = _entries(flag for flag in every if not flag.is_option)
-    options = _entries(flag for flag in every if flag.is_option)
-    return _page(command.usage, command.text, {"Arguments": arguments, "Options": options})
-
-
-def _group_help(name: str, text: str, commands: Iterable[Command]) -> str:
-    sections = {"Commands": _summaries(commands), "Options": _entries((HELP,))}
-    return _page(f"wane {name} [OPTIONS] COMMAND", text, sections)
-
-
-def _page(used: str, text: str, sections: Mapping[str, list[tuple[str, str]]]) -> str:
+def _page(usage: str, text: str, flags: Sequence[Flag], commands: Iterable[Command] = ()) -> str:
     columns = max(_NARROWEST, min(shutil.get_terminal_size().columns, _WIDEST))
-    parts = [f"Usage: {used}"]
+    sections = {
+        "Commands": [(command.name, paragraphs(command.text)[0]) for command in commands],
+        "Arguments": [(flag.usage, flag.help) for flag in flags if not flag.is_option],
+        "Options": [(flag.usage, flag.help) for flag in flags if flag.is_option],
+    }
+    parts = [f"Usage: {usage}"]
     parts += [it if is_literal(it) else textwrap.fill(it, columns) for it in paragraphs(text)]
     parts += [_definitions(title, entries, columns) for title, entries in sections.items() if entries]
     return "\n\n".join(parts) + "\n"
-
-
-def _summaries(commands: Iterable[Command]) -> list[tuple[str, str]]:
-    return [(command.name, paragraphs(command.text)[0]) for command in commands]
-
-
-def _entries(its_flags: Iterable[Flag]) -> list[tuple[str, str]]:
-    return [(flag.usage, flag.help) for flag in its_flags]
 
 
 def _definitions(title: str, entries: list[tuple[str, str]], columns: int) -> str:

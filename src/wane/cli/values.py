@@ -1,22 +1,18 @@
-"""Reads the values of flags: ages, sizes, shares, policies, tool classes."""
+"""Reads the values of flags: ages, seconds, sizes, shares, tool classes. Errors say what a value must be."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
-from dataclasses import asdict, replace
-from typing import Any, Final
+from typing import Final, Literal, TypeAlias
 
-from wane.cli.flags import PolicyOptions
-from wane.core import Policy, parse_budget
-from wane.core.errors import ConfigError
-
-NEVER: Final = "never"
-"""An age that is never reached."""
+from wane.core import parse_budget
 
 NO_SHARE: Final = "none"
-"""A share of the budget that means no limit."""
+"""Stands for no share of the budget: no limit, or never."""
+
+ShareOrNone: TypeAlias = float | Literal["none"]
+"""A share of the budget, or `NO_SHARE`."""
 
 _AGE: Final = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)\s*([smhdw])", re.IGNORECASE)
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
@@ -24,121 +20,87 @@ _SIZE: Final = re.compile(r"(\d{1,12})\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
 _UNIT: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
 
-def parse_age(option: str, text: str, *, never: bool = False) -> float:
-    """Return the seconds of a span of time, written as `30d`, `12h` or `2w`.
-
-    Args:
-        option: what it was given for, to be named in errors.
-        text: a number with a unit: s, m, h, d or w.
-        never: whether `never` is possible, which is 0.
-
-    Raises:
-        ConfigError: if it is none.
-    """
-    if never and text.strip().lower() == NEVER:
-        return 0.0
+def age(text: str) -> float:
+    """Return the seconds of a span of time, written as `30d`, `12h` or `2w`."""
     match = _AGE.fullmatch(text.strip())
     if match is None:
-        raise ConfigError(
-            f"{option} is {text!r}; write a number with a unit, such as 30d, 12h or 2w{', or never' if never else ''}"
-        )
+        raise ValueError("write a number with a unit, such as 30d, 12h or 2w")
     return float(match[1]) * _SECONDS[match[2].lower()]
 
 
-def check_seconds(option: str, value: float) -> float:
-    """Return a number of seconds.
+def age_or_never(text: str) -> float:
+    """Return the seconds of a span of time; 0 for `never`."""
+    try:
+        return 0.0 if text.strip().lower() == "never" else age(text)
+    except ValueError as error:
+        raise ValueError(f"{error}, or never") from None
 
-    Raises:
-        ConfigError: if it is not above 0, or not finite.
-    """
+
+def seconds(text: str) -> float:
+    """Return a number of seconds above 0."""
+    value = _number(text)
     if not (math.isfinite(value) and value > 0):
-        raise ConfigError(f"{option} is {value:g}; it must be a number of seconds above 0")
+        raise ValueError("it must be a number of seconds above 0")
     return value
 
 
-def parse_size(text: str) -> int:
-    """Return the bytes of a size, written as `1000000`, `128m` or `1g`.
-
-    Raises:
-        ConfigError: for anything else.
-    """
+def size(text: str) -> int:
+    """Return the bytes of a size, written as `1000000`, `128m` or `1g`."""
     match = _SIZE.fullmatch(text.strip())
-    if not match:
-        raise ConfigError(f"the size {text!r} is not understood; write bytes (1000000) or with a unit (128m)")
-    return int(match[1]) * _UNIT[match[2].lower()]
+    value = int(match[1]) * _UNIT[match[2].lower()] if match else 0
+    if not value:
+        raise ValueError("write bytes (1000000) or with a unit (128m)")
+    return value
 
 
-def parse_window(text: str) -> int:
-    """Return the tokens of a model's window, written as `200000` or `200k`.
-
-    Raises:
-        ConfigError: for anything else.
-    """
+def window(text: str) -> int:
+    """Return the tokens of a model's window, written as `200000` or `200k`."""
     try:
         return parse_budget(text)
-    except ConfigError:
-        raise ConfigError(
-            f"--window is {text!r:.80}; it must be the tokens of the model's window, such as 200000 or 200k"
-        ) from None
-
-
-def parse_tool_classes(texts: Iterable[str]) -> dict[str, str]:
-    """Return classes by tool name from `NAME=CLASS`.
-
-    Raises:
-        ConfigError: for a text in another form; the core checks the class.
-    """
-    classes: dict[str, str] = {}
-    for text in texts:
-        name, sign, value = text.rpartition("=")
-        if not (sign and name.strip() and value.strip()):
-            raise ConfigError(f"tool class {text!r} is not understood; write NAME=CLASS, such as read=bulk")
-        classes[name.strip()] = value.strip()
-    return classes
-
-
-def parse_remind_at(text: str) -> float | None:
-    """Return the share of the budget at which the model is reminded; None for never.
-
-    Raises:
-        ConfigError: for anything but a share above 0 to 1, or `none`.
-    """
-    if text.strip().lower() == NO_SHARE:
-        return None
-    try:
-        share = float(text)
     except ValueError:
-        share = 0.0
-    if not 0 < share <= 1:
-        raise ConfigError(f"--remind-at is {text!r}; it must be a share of the budget, above 0 to 1, or {NO_SHARE!r}")
-    return share
+        raise ValueError("it must be the tokens of the model's window, such as 200000 or 200k") from None
 
 
-def choose_policy(name: str, options: PolicyOptions) -> Policy:
-    """Return a policy by name, with settings that override its own.
+def share(text: str) -> float:
+    """Return a share above 0, to 1."""
+    value = _number(text)
+    if not 0 < value <= 1:
+        raise ValueError("it must be a share above 0 and at most 1")
+    return value
 
-    Args:
-        name: `default` or `paper`.
-        options: the settings.
 
-    Raises:
-        ConfigError: for a setting that cannot work.
-    """
-    given: dict[str, Any] = {key: value for key, value in asdict(options).items() if value is not None}
-    if options.description_share is not None:
-        given["description_share"] = _share(options.description_share)
+def share_or_none(text: str) -> ShareOrNone:
+    """Return a share above 0, to 1, or `NO_SHARE`."""
     try:
-        return replace(Policy.paper() if name == "paper" else Policy(), **given)
-    except ConfigError as error:
-        # Named and written as on the command line.
-        told = str(error).replace("low_water", "--low-water").replace("description_share", "--description-share")
-        raise ConfigError(told.replace("None", NO_SHARE)) from None
+        return "none" if _is_none(text) else share(text)
+    except ValueError as error:
+        raise ValueError(f"{error}, or none for never") from None
 
 
-def _share(text: str) -> float | None:
-    if text.strip().lower() == NO_SHARE:
-        return None
+def limit(text: str) -> ShareOrNone:
+    """Return a share from 0 to 1, or `NO_SHARE`."""
+    if _is_none(text):
+        return "none"
+    value = _number(text)
+    if not 0 <= value <= 1:
+        raise ValueError("it must be a share from 0 to 1, or none for no limit")
+    return value
+
+
+def tool_class(text: str) -> tuple[str, str]:
+    """Return a tool and its class from `NAME=CLASS`."""
+    name, _, value = text.rpartition("=")
+    if not (name.strip() and value.strip()):
+        raise ValueError("write NAME=CLASS, such as read=bulk")
+    return name.strip(), value.strip()
+
+
+def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ConfigError(f"description share {text!r} is not a number from 0 to 1, or {NO_SHARE!r}") from None
+        return math.nan
+
+
+def _is_none(text: str) -> bool:
+    return text.strip().lower() == NO_SHARE

@@ -21,7 +21,7 @@ from wane.cli import failure
 from wane.cli.failure import UsageError
 from wane.cli.proxy.commands import ProxyCommandOptions
 from wane.cli.proxy.options import proxy_options
-from wane.cli.values import parse_size
+from wane.cli.values import size
 from wane.core import Policy
 from wane.core.errors import ConfigError, WaneError
 from wane.flags import made
@@ -358,12 +358,12 @@ def test_port_that_is_taken() -> None:
         {"token": "short"},
         {"max_body": "0"},
         {"max_body": "lots"},
-        {"timeout": 0.0},
-        {"timeout": float("nan")},
-        {"idle": -1.0},
+        {"timeout": "0"},
+        {"timeout": "nan"},
+        {"idle": "-1"},
         {"budget": "lots"},
         {"budget": "0"},
-        {"low_water": 2.0},
+        {"low_water": "2"},
         {"tool_classes": ["read"]},
         {"tool_classes": ["read=nonsense"]},
         {"store": "disk", "no_store": True},
@@ -383,8 +383,19 @@ def test_options_that_are_of_no_use(values: dict[str, Any]) -> None:
     ("values", "told"),
     [
         ({"window": "0"}, "--window is '0'; it must be the tokens of the model's window"),
-        ({"low_water": 2.0}, "--low-water is 2.0; it must be above 0"),
-        ({"description_share": "7"}, "--description-share is 7.0; it must be from 0 to 1, or none for no limit"),
+        ({"low_water": "2"}, "--low-water is '2'; it must be a share above 0"),
+        (
+            {"description_share": "7"},
+            "--description-share is '7'; it must be a share from 0 to 1, or none for no limit",
+        ),
+        ({"max_cost": "much"}, "--max-cost is 'much'; it must be a number"),
+        ({"idle": "0"}, "--idle is '0'; it must be a number of seconds above 0"),
+        ({"tool_classes": ["read"]}, "--tool-class is 'read'; write NAME=CLASS, such as read=bulk"),
+        ({"listen": "no such place"}, "the address 'no such place' is not understood; write HOST:PORT"),
+        (
+            {"listen": "nowhere.invalid"},
+            "--listen is 'nowhere.invalid', and there is no host 'nowhere.invalid'; write HOST:",
+        ),
         ({"strategy": "none", "annotate": "infer"}, "--annotate infer has no effect with --strategy none"),
     ],
 )
@@ -402,11 +413,11 @@ def test_options_become_settings() -> None:
         "strategy": "cwl",
         "annotate": "infer",
         "policy": "paper",
-        "low_water": 0.7,
-        "idle": 60.0,
+        "low_water": "0.7",
+        "idle": "60",
         "tool_classes": ["fetch=bulk"],
         "max_body": "2m",
-        "timeout": 5.0,
+        "timeout": "5",
         "strict": True,
         "no_store": True,
     }
@@ -424,9 +435,9 @@ def test_options_become_settings() -> None:
     assert (str(plain.server.listen), plain.server.token, plain.store) == ("127.0.0.1:8484", None, "disk")
 
 
-@pytest.mark.parametrize(("text", "size"), [("5", 5), ("2k", 2048), ("1MB", 1024**2), ("1 GiB", 1024**3)])
-def test_sizes(text: str, size: int) -> None:
-    assert parse_size(text) == size
+@pytest.mark.parametrize(("text", "bytes_"), [("5", 5), ("2k", 2048), ("1MB", 1024**2), ("1 GiB", 1024**3)])
+def test_sizes(text: str, bytes_: int) -> None:
+    assert size(text) == bytes_
 
 
 @pytest.mark.parametrize(

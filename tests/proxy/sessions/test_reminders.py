@@ -256,7 +256,7 @@ def test_the_share_is_an_option() -> None:
     assert context_settings(made(ContextOptions, {"remind_at": "none"})).remind_at is None
     for wrong in ("0", "-1", "1.5", "nan", "often"):
         with pytest.raises(ConfigError, match="--remind-at is"):
-            context_settings(made(ContextOptions, {"remind_at": wrong}))
+            made(ContextOptions, {"remind_at": wrong})
     for useless in ({"strategy": "truncate"}, {"annotate": "infer"}):
         with pytest.raises(UsageError, match="--remind-at is for models that mark"):
             context_settings(made(ContextOptions, {"remind_at": "0.1", **useless}))

@@ -17,7 +17,6 @@ from wane.cli.lab.common import figure_table, print_lines, rounded
 from wane.cli.terminal.picture import stdout_console
 from wane.cli.terminal.progress import Bar
 from wane.cli.terminal.text import counted, printable, say
-from wane.core import parse_budget
 from wane.core.errors import ConfigError
 from wane.money import dollars
 from wane.strategies.base import EPISODIC
@@ -49,9 +48,9 @@ def run_closed_loop(options: ClosedLoopOptions) -> int:
         raise UsageError(f"--workers is {options.workers}; it must be at least 1")
     common = LoopOptions(
         tasks=options.tasks,
-        budget=parse_budget(options.budget),
-        tokens=parse_budget(options.tokens),
-        window=parse_budget(options.window),
+        budget=options.budget,
+        tokens=options.tokens,
+        window=options.window,
         kill_every=options.kill_every,
         seed=options.seed,
         keep=options.keep,

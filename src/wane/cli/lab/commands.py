@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias
 
+from wane.cli import values
 from wane.cli.flags import FormatName, Json, WhoMarks
 from wane.cli.parser import Command
+from wane.core import parse_budget
 from wane.flags import Flag
 
 PRICE: Final = "anthropic:claude-sonnet-4-5"
@@ -23,7 +25,9 @@ Sessions: TypeAlias = Annotated[
         "SESSION...",
     ),
 ]
-_Budget: TypeAlias = Annotated[str, Flag("--budget", "Tokens that the view may hold. The default is 80k.", "TOKENS")]
+_Budget: TypeAlias = Annotated[
+    int, Flag("--budget", "Tokens that the view may hold. The default is 80k.", "TOKENS", read=parse_budget)
+]
 _BUDGETS: Final = Flag("--budgets", "Budgets to try: a range, 30k..150k, or a list, 50k,80k,120k.", "BUDGETS")
 _Steps: TypeAlias = Annotated[
     int | None, Flag("--steps", "Number of budgets in a range, ends included. The default is 5.", "N")
@@ -42,6 +46,7 @@ _LowWater: TypeAlias = Annotated[
         "--low-water",
         "Strategies evict down to this share of the budget, above 0 to 1. The default is each strategy's own.",
         "SHARE",
+        read=values.share,
     ),
 ]
 _Report: TypeAlias = Annotated[
@@ -112,7 +117,7 @@ class ViewOptions:
             "SESSION",
         ),
     ]
-    budget: _Budget = "80k"
+    budget: _Budget = 80_000
     price: _Price = None
     output: Annotated[
         str | None, Flag("--output", "Write the page to FILE; the default is a private temporary file.", "FILE")
@@ -148,7 +153,7 @@ class ReplayOptions:
 
     sessions: Sessions
     strategy: _Strategies = "all"
-    budget: _Budget = "80k"
+    budget: _Budget = 80_000
     low_water: _LowWater = None
     lab: LabOptions = field(default_factory=LabOptions)
     report: _Report = None
@@ -264,18 +269,25 @@ class ClosedLoopOptions:
             "--strategy", "How the agent manages its context: names separated by commas. The default is cwl.", "NAMES"
         ),
     ] = "cwl"
-    budget: _Budget = "80k"
+    budget: _Budget = 80_000
     tokens: Annotated[
-        str,
+        int,
         Flag(
             "--tokens",
             "Input tokens of 89 tasks, 80m by default, and of fewer in proportion: tasks need more files then.",
             "TOKENS",
+            read=parse_budget,
         ),
-    ] = "80m"
+    ] = 80_000_000
     window: Annotated[
-        str, Flag("--window", "The model's own limit; longer requests fail. The default is 200k.", "TOKENS")
-    ] = "200k"
+        int,
+        Flag(
+            "--window",
+            "The model's own limit; longer requests fail. The default is 200k.",
+            "TOKENS",
+            read=values.window,
+        ),
+    ] = 200_000
     isolated: Annotated[bool, Flag("--isolated", "Also do each task in a session of its own, to compare with.")] = False
     kill_every: Annotated[
         int,

@@ -11,7 +11,6 @@ from wane.cli import failure
 from wane.cli.commands import PlanOptions
 from wane.cli.lab.reading import Messages, read_one, usable_counter
 from wane.cli.terminal.text import counted, printable, say
-from wane.cli.values import choose_policy, parse_tool_classes, parse_window
 from wane.core import parse_budget
 from wane.planning import Plan, plan, plan_items
 
@@ -29,9 +28,9 @@ def run_plan(options: PlanOptions) -> int:
     """
     # Check the options before a file that may be long is read.
     settings: dict[str, Any] = {
-        "budget": parse_budget(options.budget, window=parse_window(options.window)),
-        "policy": choose_policy(options.policy, options.policy_settings),
-        "tool_classes": parse_tool_classes(options.tool_classes),
+        "budget": parse_budget(options.budget, window=options.window),
+        "policy": options.policy_settings.over(options.policy),
+        "tool_classes": dict(options.tool_classes),
         "annotate": options.annotate,
     }
     counter = usable_counter(options.counter)

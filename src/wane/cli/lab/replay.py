@@ -22,7 +22,6 @@ from wane.cli.lab.common import (
 from wane.cli.lab.pareto import Mark, pareto_picture
 from wane.cli.terminal.picture import stdout_console
 from wane.cli.terminal.progress import Bar
-from wane.core import parse_budget
 from wane.lab.figures import Totals
 from wane.lab.replaying.compare import BASELINE, Comparison, compare, parse_strategies
 from wane.lab.sweep import Point, Sweep, parse_budgets, sweep
@@ -46,7 +45,7 @@ def run_replay(options: ReplayOptions) -> int:
         WaneError: for options or sessions that cannot be used.
     """
     names = parse_strategies(options.strategy)
-    settings = Settings(budget=parse_budget(options.budget), low_water=options.low_water)
+    settings = Settings(budget=options.budget, low_water=options.low_water)
     check_report(options.report)
     with Bar() as bar:
         setup = prepare(options.sessions, options.lab, settings, bar)

@@ -15,7 +15,6 @@ from wane.cli.lab.commands import PRICE, ViewOptions
 from wane.cli.lab.common import check_report
 from wane.cli.lab.reading import located
 from wane.cli.terminal.text import printable, say
-from wane.core import parse_budget
 from wane.core.errors import JournalError
 from wane.journal import ConfigRecord, UsageRecord, read
 from wane.lab.replaying.engine import Job
@@ -34,7 +33,6 @@ def run_view(options: ViewOptions) -> int:
         OSError: if the page cannot be written.
     """
     check_report(options.output)
-    budget = parse_budget(options.budget)
     path = Path(located(options.name))
     gathered = gather([path], options.format, sidechains=True)
     if not gathered.found:
@@ -48,7 +46,7 @@ def run_view(options: ViewOptions) -> int:
         page = Path(options.output)
     else:  # in a directory that nobody else can read
         page = Path(tempfile.mkdtemp(prefix="wane-view-")) / f"{path.stem or 'session'}.html"
-    simulated = _simulated(studied, budget)
+    simulated = _simulated(studied, options.budget)
     write_view(page, materials, simulated=simulated, budget=held, facts=facts, contents=not options.redact)
     if simulated:
         headline = headline_of(materials[0], simulated[0])

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias
 
+from wane.cli import values
 from wane.cli.failure import UsageError
 from wane.cli.flags import Budget, PolicyName, PolicyOptions, ToolClasses, Window
 from wane.cli.parser import Command
@@ -20,7 +21,7 @@ class ContextOptions:
     """How contexts are managed."""
 
     budget: Budget = "80k"
-    window: Window = "200k"
+    window: Window = 200_000
     strategy: Annotated[
         Literal["cwl", "paper", "truncate", "streaming", "clear-tools", "mask", "none"],
         Flag(
@@ -49,12 +50,13 @@ class ContextOptions:
         ),
     ] = False
     remind_at: Annotated[
-        str | None,
+        values.ShareOrNone | None,
         Flag(
             "--remind-at",
             "Share of the budget that work outside episodes may fill before the model is reminded to mark it, or none "
             "for never. The default is 0.2, and a quarter of that until the first episode starts.",
             "SHARE",
+            read=values.share_or_none,
         ),
     ] = None
     policy: Annotated[
@@ -73,12 +75,13 @@ class ContextOptions:
     ] = None
     no_store: Annotated[bool, Flag("--no-store", "Keep sessions in memory only, and write nothing to disk.")] = False
     keep: Annotated[
-        str | None,
+        float | None,
         Flag(
             "--keep",
             "Delete stored sessions this long after their last use, such as 30d (the default) or 12h; never keeps "
             "them.",
             "AGE",
+            read=values.age_or_never,
         ),
     ] = None
     idle: Annotated[
@@ -88,6 +91,7 @@ class ContextOptions:
             "Seconds without a request after which a session leaves memory; a stored one is loaded again when needed. "
             "The default is 900.",
             "SECONDS",
+            read=values.seconds,
         ),
     ] = None
 
@@ -115,11 +119,12 @@ class TreatmentOptions:
         ),
     ] = None
     max_body: Annotated[
-        str | None,
+        int | None,
         Flag(
             "--max-body",
             "The largest model request to accept, decoded. The default is 128m; larger ones get HTTP 413.",
             "BYTES",
+            read=values.size,
         ),
     ] = None
     max_cost: Annotated[
@@ -137,6 +142,7 @@ class TreatmentOptions:
             "--timeout",
             "Seconds to wait for the provider's next byte, the first one included. The default is 600.",
             "SECONDS",
+            read=values.seconds,
         ),
     ] = None
 
@@ -222,7 +228,12 @@ class ProxyCommandOptions:
     ] = 1
     grace: Annotated[
         float | None,
-        Flag("--grace", "Seconds that open requests get to finish when the proxy stops. The default is 3.", "SECONDS"),
+        Flag(
+            "--grace",
+            "Seconds that open requests get to finish when the proxy stops. The default is 3.",
+            "SECONDS",
+            read=values.seconds,
+        ),
     ] = None
     quiet: Annotated[bool, Flag("-q, --quiet", "Print warnings only.")] = False
 

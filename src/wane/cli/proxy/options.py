@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from wane.cli.failure import UsageError, need_proxy
 from wane.cli.proxy.commands import ContextOptions, ProxyCommandOptions
-from wane.cli.values import (
-    check_seconds,
-    choose_policy,
-    parse_age,
-    parse_remind_at,
-    parse_size,
-    parse_tool_classes,
-    parse_window,
-)
+from wane.cli.values import NO_SHARE
 from wane.core import parse_budget
 
 if TYPE_CHECKING:
     from wane.proxy.server.run import ProxyOptions
-    from wane.proxy.settings import ContextSettings
+    from wane.proxy.settings import Address, ContextSettings
 
 TOKEN_VARIABLE: Final = "WANE_PROXY_TOKEN"  # noqa: S105 - its name
 """Environment variable with the token that clients must send."""
@@ -42,28 +35,22 @@ def proxy_options(command: ProxyCommandOptions, environ: Mapping[str, str]) -> P
         MissingExtraError: if the proxy's extra is not installed.
     """
     need_proxy()
-    from wane.proxy.server.run import ProxyOptions
     from wane.proxy.settings import MAX_BODY, Address, ServerSettings, Timeouts, UpstreamUrl
-    from wane.proxy.store.base import KEEP
 
     if not command.upstream:
         raise UsageError(
             "give the provider to send requests to, such as: wane proxy --upstream https://api.anthropic.com"
         )
     context, treatment = command.context, command.treatment
-    waits = {}
-    if treatment.timeout is not None:
-        waits["read"] = check_seconds("--timeout", treatment.timeout)
-    if command.grace is not None:
-        waits["grace"] = check_seconds("--grace", command.grace)
+    waits = {"read": treatment.timeout, "grace": command.grace}
     server = ServerSettings(
         upstream=UpstreamUrl.parse(command.upstream),
-        listen=Address() if command.listen is None else Address.parse(command.listen),
+        listen=Address() if command.listen is None else _address(command.listen),
         token=command.token or environ.get(TOKEN_VARIABLE) or None,
         strict=treatment.strict,
         usage=treatment.usage or "auto",
-        max_body=MAX_BODY if treatment.max_body is None else parse_size(treatment.max_body),
-        timeouts=Timeouts(**waits),
+        max_body=treatment.max_body or MAX_BODY,
+        timeouts=Timeouts(**{name: value for name, value in waits.items() if value is not None}),
         max_cost=treatment.max_cost,
     )
     if context.no_store and context.store is not None:
@@ -75,8 +62,31 @@ def proxy_options(command: ProxyCommandOptions, environ: Mapping[str, str]) -> P
         raise UsageError(
             "several workers need a store that processes can share: give --store redis://… or postgresql://…"
         )
-    keep = KEEP if context.keep is None else parse_age("--keep", context.keep, never=True)
-    return ProxyOptions(server, context_settings(context), store, keep)
+    settings = context_settings(context)
+    # The server takes seconds to load, so a mistake in the options is told before.
+    from wane.proxy.server.run import ProxyOptions
+    from wane.proxy.store.base import KEEP
+
+    return ProxyOptions(server, settings, store, KEEP if context.keep is None else context.keep)
+
+
+def _address(text: str) -> Address:
+    """Return the address to listen on.
+
+    Raises:
+        ConfigError: if it is none.
+        UsageError: if no host has its name.
+    """
+    from wane.proxy.settings import Address
+
+    address = Address.parse(text)
+    try:
+        socket.getaddrinfo(address.host, address.port, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError):
+        raise UsageError(
+            f"--listen is {text!r}, and there is no host {address.host!r}; write HOST:PORT, such as 127.0.0.1:8484"
+        ) from None
+    return address
 
 
 def context_settings(options: ContextOptions) -> ContextSettings:
@@ -93,15 +103,15 @@ def context_settings(options: ContextOptions) -> ContextSettings:
 
     given: dict[str, Any] = {}
     if options.idle is not None:
-        given["idle"] = check_seconds("--idle", options.idle)
+        given["idle"] = options.idle
     if options.remind_at is not None:
-        given["remind_at"] = parse_remind_at(options.remind_at)
-    classes = parse_tool_classes(options.tool_classes)
+        given["remind_at"] = None if options.remind_at == NO_SHARE else options.remind_at
+    classes = dict(options.tool_classes)
     read_tool_classes(classes)
     settings = ContextSettings(
-        budget=parse_budget(options.budget, window=parse_window(options.window)),
+        budget=parse_budget(options.budget, window=options.window),
         strategy=options.strategy,
-        policy=choose_policy(options.policy, options.policy_settings),
+        policy=options.policy_settings.over(options.policy),
         annotate=options.annotate,
         recall=options.recall,
         tool_classes=classes or None,

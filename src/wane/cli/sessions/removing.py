@@ -16,7 +16,6 @@ from wane.cli.failure import UsageError, need_proxy
 from wane.cli.proxy.options import STORE_VARIABLE
 from wane.cli.sessions.listing import short_id
 from wane.cli.terminal.text import counted, human_bytes, local_time, say
-from wane.cli.values import parse_age
 from wane.core.errors import SessionLockedError, SessionNotFoundError
 from wane.journal import SessionStore, default_root
 from wane.journal.store import id_of, matching_ids
@@ -34,8 +33,7 @@ def prune_sessions(options: PruneOptions) -> int:
     """
     if options.older_than is None:
         raise UsageError("say how old sessions must be to be deleted, such as: wane sessions prune --older-than 30d")
-    seconds = parse_age("--older-than", options.older_than)
-    dry, where = options.dry_run, _where(options.store)
+    seconds, dry, where = options.older_than, options.dry_run, _where(options.store)
     directory = _directory(where)
     if directory is None:
         return asyncio.run(_prune_store(_store(where), seconds, dry=dry))

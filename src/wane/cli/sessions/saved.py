@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,10 +24,8 @@ from wane.journal import (
     Record,
     Replay,
     SessionFile,
-    SessionStore,
     StrategyRecord,
     UsageRecord,
-    default_root,
     model_calls,
     read,
     replay,
@@ -174,18 +171,6 @@ class Session:
     def turn_of(self, episode: Episode) -> int:
         """Number of the user turn in which an episode began, from 0; -1 before the first."""
         return bisect_right(self.turns, episode.spans[0][0], key=lambda turn: turn.item) - 1
-
-
-def find_session(name: str) -> Path:
-    """Return the file of a session, by its path, its id or the beginning of it.
-
-    Raises:
-        SessionNotFoundError: if there is none, or more than one.
-    """
-    path = Path(name)
-    if path.suffix == ".jsonl" or os.sep in name:
-        return path
-    return SessionStore(default_root(os.environ)).find(name)
 
 
 def load_session(path: Path) -> Session:

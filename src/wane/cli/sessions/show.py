@@ -7,21 +7,25 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from itertools import zip_longest
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from wane.agent.costs import Totals
 from wane.cli import failure
 from wane.cli.commands import ShowOptions
+from wane.cli.failure import InputError
+from wane.cli.lab.reading import located
 from wane.cli.sessions.listing import agent_of, described
-from wane.cli.sessions.saved import Session, Turn, find_session, load_session
+from wane.cli.sessions.saved import Session, Turn, load_session
 from wane.cli.terminal import layout
 from wane.cli.terminal.picture import Role, Row
 from wane.cli.terminal.text import counted, cut, local_time, printable
 from wane.core import Kind, Pinned
-from wane.core.errors import CorruptJournalError, JournalError
+from wane.core.errors import JournalError
 from wane.formats.recordings import is_journal, recording_agent
 from wane.journal import PassRecord
 from wane.lab.readers import head
+from wane.lab.readers.databases import is_database
 from wane.money import dollars
 
 if TYPE_CHECKING:
@@ -40,22 +44,34 @@ def show_session(options: ShowOptions) -> int:
     """Print a session, and return the exit code.
 
     Raises:
-        JournalError: if there is no such session, it cannot be read, or it is another agent's.
+        SessionNotFoundError: if there is no such session.
+        JournalError: if it cannot be read.
+        InputError: if it is another agent's.
         MissingExtraError: if its message format needs an extra that is not installed.
     """
-    path = find_session(options.name)
+    path = Path(located(options.name))
     try:
         session = load_session(path)
-    except CorruptJournalError as error:
-        beginning = head(path)
-        if is_journal(beginning) or (agent := recording_agent(beginning)) is None:
+    except JournalError as error:
+        if (agent := _other_agent(path)) is None:
             raise
-        raise JournalError(f"{path} is a session of {agent}: look at it with `wane view` or `wane plan`") from error
+        raise InputError(
+            f"{options.name} is a session of {agent}, and wane show knows only Wane's own; look at it with: "
+            f"wane view {options.name}"
+        ) from error
     if options.as_json:
         sys.stdout.write(f"{json.dumps(session_dict(session))}\n")
     else:
         _print(session, options.full)
     return failure.OK
+
+
+def _other_agent(path: Path) -> str | None:
+    """Return the agent that recorded a file; None if it is Wane, or not known."""
+    if is_database(path):
+        return "OpenCode or Goose"
+    beginning = head(path) if path.is_file() else []
+    return None if is_journal(beginning) else recording_agent(beginning)
 
 
 def session_dict(session: Session) -> dict[str, Any]:
